@@ -1,0 +1,1 @@
+"""Ways in. A door translates; rules live in the engine."""

@@ -1,0 +1,252 @@
+"""The contract of a backend: where memories rest. Storage without rules.
+
+A backend keeps memory stores, their memories and every version, and knows nothing of commands, limits or replies.
+What it promises (held by `commonplace.testing.backend_suite`):
+
+* `write` is exclusive per memory store, all or nothing, and durable when it returns: it survives `kill -9` and power
+  loss. A write that raised left nothing behind, now or after any recovery, unless it raised `OutcomeUnknown`.
+* `read` sees one consistent state, at least as new as the last write that returned anywhere.
+* `work` is a function handed over, not a `with` block: it may run more than once, and several may share one commit.
+  It must do nothing but look and record.
+* All methods may be called from any thread, and after a fork.
+* Errors are those of `commonplace.errors`; a driver's own never get out.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import unicodedata
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Literal, TypeAlias, TypeVar
+
+from commonplace.errors import InvalidInput
+
+T = TypeVar("T")
+
+ActorKind: TypeAlias = Literal["session", "api_key", "user", "service_account", "job"]
+Operation: TypeAlias = Literal["created", "modified", "deleted"]
+NewId: TypeAlias = Callable[[str, int], str]
+"""Makes an id from its prefix and the time in microseconds. Later ids of one store must sort after earlier ones."""
+Clock: TypeAlias = Callable[[], float]
+"""Seconds since 1970, as `time.time`."""
+
+ACTOR_KINDS: tuple[ActorKind, ...] = ("session", "api_key", "user", "service_account", "job")
+MAX_NAME_CHARS = 255
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who made a change: a session, an API key, a user, a service account, or a job of commonplace's own."""
+
+    kind: ActorKind
+    id: str
+
+    @classmethod
+    def parse(cls, text: str) -> Actor:
+        """`kind:id`, as in `user:ann`; text without a known kind is a session's id."""
+        kind, colon, name = text.partition(":")
+        for known in ACTOR_KINDS:
+            if colon and kind == known:
+                return cls(known, plain_name("actor", name))
+        return cls("session", plain_name("actor", text))
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.id}"
+
+
+EXTERNAL = Actor("job", "external")
+"""Who edited a file of the directory backend by hand."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreInfo:
+    """A memory store, as the backend knows it."""
+
+    id: str
+    key: str | None
+    name: str
+    created_at: datetime
+    memories: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The present state of one memory, without its text. `id` survives renames."""
+
+    id: str
+    path: str
+    size_bytes: int
+    sha256: str
+    version_id: str
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One change to one memory. `size_bytes` and `sha256` are None for a deletion."""
+
+    id: str
+    memory_id: str
+    operation: Operation
+    path: str
+    size_bytes: int | None
+    sha256: str | None
+    actor: Actor | None
+    created_at: datetime
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a memory store holds at present."""
+
+    memories: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What stands at a path: a memory with its bytes, or else a memory above it, memories below it, or nothing."""
+
+    memory: Memory | None = None
+    data: bytes | None = None
+    above: str | None = None
+    below: bool = False
+
+    @property
+    def exists(self) -> bool:
+        """Whether the path names a memory or a directory."""
+        return self.memory is not None or self.below
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change to record: `before` becomes a memory at `path` with the bytes `data`.
+
+    `before` None = created; `path` None = deleted; `data` None = the bytes stay and the path changes (a rename).
+    With `data`, the path of an existing memory stays.
+    """
+
+    before: Memory | None
+    path: str | None
+    data: bytes | None = None
+
+    @property
+    def operation(self) -> Operation:
+        """How the version calls it."""
+        if self.path is None:
+            return "deleted"
+        return "created" if self.before is None else "modified"
+
+
+class Snapshot(ABC):
+    """One consistent state of one memory store, good only inside the `work` it was handed to."""
+
+    @property
+    @abstractmethod
+    def revision(self) -> int:
+        """How many writes this store has seen: grows by one with every commit that changed something."""
+
+    @abstractmethod
+    def look(self, path: str) -> Look:
+        """What stands at a canonical path other than the root; one round trip."""
+
+    @abstractmethod
+    def walk(self, under: str) -> Iterator[Memory]:
+        """All memories strictly below a canonical path, in the byte order of their paths."""
+
+    @abstractmethod
+    def sizes(self, under: str) -> Iterator[tuple[str, int]]:
+        """Path and size in bytes of all that `walk` would give, without the rest: what a listing needs."""
+
+    @abstractmethod
+    def find(self, memory_id: str) -> Memory | None:
+        """The present memory with this id, wherever it lies now."""
+
+    @abstractmethod
+    def versions(
+        self, *, memory_id: str | None = None, path: str | None = None, limit: int | None = None
+    ) -> Iterator[Version]:
+        """Versions, newest first; of one memory across its renames, or of all that changed at one path."""
+
+    @abstractmethod
+    def text(self, version_id: str) -> bytes | None:
+        """The bytes a version left behind. None for a deletion. Raises `NotFound`."""
+
+    @abstractmethod
+    def usage(self) -> Usage:
+        """How much is in the store: kept with every change, never counted."""
+
+
+class Transaction(Snapshot):
+    """A snapshot that can be changed. Looking sees what was recorded before in the same transaction."""
+
+    @abstractmethod
+    def record(self, changes: Sequence[Change], actor: Actor | None) -> None:
+        """Write memories, versions and usage together, so that they cannot diverge."""
+
+
+class Backend(ABC):
+    """An opened place with memory stores in it. Close it when done; a process that ends without is no harm."""
+
+    @abstractmethod
+    def create_store(self, *, key: str | None, name: str) -> StoreInfo:
+        """A new memory store. If the key is taken, the store that has it."""
+
+    @abstractmethod
+    def get_store(self, id_or_key: str) -> StoreInfo | None:
+        """The store with this id, else the one with this key."""
+
+    @abstractmethod
+    def list_stores(self) -> list[StoreInfo]:
+        """All stores, oldest first."""
+
+    @abstractmethod
+    def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
+        """Run `work` on one consistent state. Raises `NotFound` if the store is gone."""
+
+    @abstractmethod
+    def write(self, store_id: str, work: Callable[[Transaction], T], *, frees: bool = False) -> T:
+        """Run `work`, alone in this store, and commit what it recorded; what it raises, nothing happened.
+
+        `frees` marks work that deletes: it may use the space kept in reserve for a full disk.
+        """
+
+    def directory_of(self, store: StoreInfo) -> str | None:
+        """The directory in which a store's memories lie as plain files, if they do."""
+        return None
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give back files and connections. Later calls raise `Unavailable`. Calling it twice is no error."""
+
+
+def sortable_id(prefix: str, time_us: int) -> str:
+    """A new id that sorts by its time: `mem_` and 32 hexadecimal digits, 72 bits of them random."""
+    return f"{prefix}{time_us:014x}{os.urandom(9).hex()}"
+
+
+def to_datetime(time_us: int) -> datetime:
+    """The UTC time for microseconds since 1970."""
+    return _EPOCH + timedelta(microseconds=time_us)
+
+
+def now_us(clock: Clock = time.time) -> int:
+    """Microseconds since 1970."""
+    return int(clock() * 1_000_000)
+
+
+def plain_name(what: str, text: str) -> str:
+    """`text` if it can name something: 1 to 255 characters, none of them a control. Raises `InvalidInput`."""
+    if not 1 <= len(text) <= MAX_NAME_CHARS:
+        raise InvalidInput(f"{what} must have 1 to {MAX_NAME_CHARS} characters, not {len(text)}")
+    if any(unicodedata.category(char) in {"Cc", "Cs"} for char in text):
+        raise InvalidInput(f"{what} may not contain control characters or lone surrogates")
+    return text

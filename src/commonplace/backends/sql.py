@@ -1,0 +1,283 @@
+"""Memory stores in SQL: one set of statements, run through a thin connection of our own.
+
+An object-relational mapper doubled the time of an edit (0.40-0.58 ms against 0.20) and quadrupled that of a view, so
+there is none. Rules live in the engine; here changes become rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import Protocol, TypeAlias, cast
+
+from commonplace.backends.base import (
+    Actor,
+    Change,
+    Clock,
+    Look,
+    Memory,
+    NewId,
+    Operation,
+    Snapshot,
+    StoreInfo,
+    Transaction,
+    Usage,
+    Version,
+    now_us,
+    to_datetime,
+)
+from commonplace.errors import NotFound
+from commonplace.paths import ancestors
+
+Value: TypeAlias = str | int | bytes | None
+Row: TypeAlias = tuple[Value, ...]
+
+_MEMORY = "m.id, m.path, m.size_bytes, m.sha256, m.version, m.created_at, m.updated_at"
+_VERSION = "id, memory, operation, path, size_bytes, sha256, actor, created_at, revision"
+_STORE = "id, key, name, created_at, memories, size_bytes"
+
+
+class Connection(Protocol):
+    """What the statements need of a connection. Errors that get out are those of `commonplace.errors`."""
+
+    def rows(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
+        """Run a statement and fetch all its rows."""
+
+    def run(self, sql: str, values: Sequence[Value] = ()) -> None:
+        """Run a statement."""
+
+    def run_many(self, sql: str, values: Sequence[Sequence[Value]]) -> None:
+        """Run a statement once for each of `values`."""
+
+
+class SqlSnapshot(Snapshot):
+    """A store as one transaction of the database sees it."""
+
+    def __init__(self, connection: Connection, store_id: str) -> None:
+        self.connection = connection
+        self.store_id = store_id
+        head = connection.rows(
+            "SELECT no, revision, memories, size_bytes, last_at FROM stores WHERE id = ?", (store_id,)
+        )
+        if not head:
+            raise NotFound(f"there is no memory store {store_id}")
+        self.store, self._revision, self._memories, self._size_bytes, self._last_at = cast(
+            "tuple[int, int, int, int, int]", head[0]
+        )
+
+    @property
+    def revision(self) -> int:
+        return self._revision
+
+    def usage(self) -> Usage:
+        return Usage(self._memories, self._size_bytes)
+
+    def look(self, path: str) -> Look:
+        return self.look_marked(path)[0]
+
+    def look_marked(self, path: str) -> tuple[Look, str | None]:
+        """The look, and the mark kept with the memory."""
+        found = self.connection.rows(
+            f"SELECT m.mark, v.text, {_MEMORY} FROM memories m"
+            " LEFT JOIN versions v ON v.store = m.store AND v.id = m.text_of"
+            " WHERE m.store = ? AND m.path = ?",
+            (self.store, path),
+        )
+        if found:
+            mark, data, *fields = found[0]
+            return Look(_memory(tuple(fields)), cast("bytes", data)), cast("str | None", mark)
+        return self._look_around(path), None
+
+    def _look_around(self, path: str) -> Look:
+        above = ancestors(path)
+        places = ", ".join("?" * len(above))
+        above_values: tuple[Value, ...] = (self.store, *above) if above else ()
+        found = self.connection.rows(
+            "SELECT * FROM (SELECT path FROM memories WHERE store = ? AND path > ? AND path < ? LIMIT 1)"
+            + (f" UNION ALL SELECT path FROM memories WHERE store = ? AND path IN ({places})" if above else ""),
+            (self.store, *_below(path), *above_values),
+        )
+        paths = [str(row[0]) for row in found]
+        return Look(
+            above=next((one for one in paths if one in above), None),
+            below=any(one not in above for one in paths),
+        )
+
+    def walk(self, under: str) -> Iterator[Memory]:
+        found = self.connection.rows(
+            f"SELECT {_MEMORY} FROM memories m WHERE store = ? AND path > ? AND path < ? ORDER BY path",
+            (self.store, *_below(under)),
+        )
+        return map(_memory, found)
+
+    def sizes(self, under: str) -> Iterator[tuple[str, int]]:
+        found = self.connection.rows(
+            "SELECT path, size_bytes FROM memories WHERE store = ? AND path > ? AND path < ? ORDER BY path",
+            (self.store, *_below(under)),
+        )
+        return iter(cast("list[tuple[str, int]]", found))
+
+    def find(self, memory_id: str) -> Memory | None:
+        found = self.connection.rows(
+            f"SELECT {_MEMORY} FROM memories m WHERE m.store = ? AND m.id = ? AND m.path ="
+            " (SELECT path FROM versions WHERE store = ? AND memory = ? ORDER BY id DESC LIMIT 1)",
+            (self.store, memory_id, self.store, memory_id),
+        )
+        return _memory(found[0]) if found else None
+
+    def versions(
+        self, *, memory_id: str | None = None, path: str | None = None, limit: int | None = None
+    ) -> Iterator[Version]:
+        filters = [("memory = ?", memory_id), ("path = ?", path)]
+        chosen = [(clause, value) for clause, value in filters if value is not None]
+        where = "".join(f" AND {clause}" for clause, _ in chosen)
+        values: list[Value] = [self.store, *(value for _, value in chosen)]
+        if limit is not None:
+            values.append(limit)
+        found = self.connection.rows(
+            f"SELECT {_VERSION} FROM versions WHERE store = ?{where} ORDER BY id DESC"
+            + (" LIMIT ?" if limit is not None else ""),
+            values,
+        )
+        return map(_version, found)
+
+    def text(self, version_id: str) -> bytes | None:
+        found = self.connection.rows(
+            "SELECT t.text FROM versions v LEFT JOIN versions t ON t.store = v.store AND t.id = v.text_of"
+            " WHERE v.store = ? AND v.id = ?",
+            (self.store, version_id),
+        )
+        if not found:
+            raise NotFound(f"there is no version {version_id}")
+        return cast("bytes | None", found[0][0])
+
+
+class SqlTransaction(SqlSnapshot, Transaction):
+    """A store while it is being changed; the caller holds the lock and commits."""
+
+    def __init__(self, connection: Connection, store_id: str, *, clock: Clock, new_id: NewId) -> None:
+        super().__init__(connection, store_id)
+        self._clock = clock
+        self._new_id = new_id
+        self.changed = False
+
+    def record(self, changes: Sequence[Change], actor: Actor | None) -> None:
+        if not changes:
+            return
+        if not self.changed:
+            self.changed = True
+            self._revision += 1
+        who = None if actor is None else str(actor)
+        moves: list[Sequence[Value]] = []
+        for change in changes:
+            before, size = change.before, 0 if change.data is None else len(change.data)
+            if change.path is None and before is not None:
+                self._delete(before, who)
+                size = -before.size_bytes
+            elif change.data is None and before is not None and change.path is not None:
+                moves.append(self._move(before, change.path, who))
+            elif change.path is not None and change.data is not None:
+                self._put(before, change.path, change.data, who)
+                size -= before.size_bytes if before is not None else 0
+            self._size_bytes += size
+            self._memories += (before is None) - (change.path is None)
+        if moves:
+            self.connection.run_many(
+                "UPDATE memories SET path = ?, version = ?, updated_at = ?, mark = NULL WHERE store = ? AND path = ?",
+                moves,
+            )
+        self.connection.run(
+            "UPDATE stores SET revision = ?, memories = ?, size_bytes = ?, last_at = ? WHERE no = ?",
+            (self._revision, self._memories, self._size_bytes, self._last_at, self.store),
+        )
+
+    def _put(self, before: Memory | None, path: str, data: bytes, who: str | None) -> None:
+        at = self._tick()
+        memory = self._new_id("mem_", at) if before is None else before.id
+        version = self._new_id("memver_", at)
+        sha256 = hashlib.sha256(data).hexdigest()
+        operation: Operation = "created" if before is None else "modified"
+        size = len(data)
+        values = (self.store, version, memory, operation, path, size, sha256, who, at, self._revision)
+        self.connection.run(_NEW_VERSION, (*values, version, data))
+        if before is not None:
+            self.connection.run(
+                "UPDATE memories SET version = ?, text_of = ?, size_bytes = ?, sha256 = ?, updated_at = ?,"
+                " mark = NULL WHERE store = ? AND path = ?",
+                (version, version, size, sha256, at, self.store, path),
+            )
+            return
+        self.connection.run(
+            "INSERT INTO memories (store, path, id, version, text_of, size_bytes, sha256, created_at, updated_at)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (self.store, path, memory, version, version, size, sha256, at, at),
+        )
+
+    def _move(self, before: Memory, path: str, who: str | None) -> Sequence[Value]:
+        at = self._tick()
+        version = self._new_id("memver_", at)
+        self.connection.run(
+            f"INSERT INTO versions (store, {_VERSION}, text_of, text)"
+            " SELECT store, ?, id, 'modified', ?, size_bytes, sha256, ?, ?, ?, text_of, NULL"
+            " FROM memories WHERE store = ? AND path = ?",
+            (version, path, who, at, self._revision, self.store, before.path),
+        )
+        return (path, version, at, self.store, before.path)
+
+    def _delete(self, before: Memory, who: str | None) -> None:
+        at = self._tick()
+        version = self._new_id("memver_", at)
+        values = (self.store, version, before.id, "deleted", before.path, None, None, who, at, self._revision)
+        self.connection.run(_NEW_VERSION, (*values, None, None))
+        self.connection.run("DELETE FROM memories WHERE store = ? AND path = ?", (self.store, before.path))
+
+    def _tick(self) -> int:
+        """The time of the next version: now, but later than the one before, whatever the clock says."""
+        self._last_at = max(now_us(self._clock), self._last_at + 1)
+        return self._last_at
+
+
+_NEW_VERSION = f"INSERT INTO versions (store, {_VERSION}, text_of, text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+
+
+def insert_store(connection: Connection, *, store_id: str, key: str | None, name: str, at: int) -> None:
+    """Add a memory store."""
+    connection.run(
+        "INSERT INTO stores (id, key, name, created_at, revision, memories, size_bytes, last_at)"
+        " VALUES (?, ?, ?, ?, 0, 0, 0, 0)",
+        (store_id, key, name, at),
+    )
+
+
+def select_store(connection: Connection, column: str, value: str) -> StoreInfo | None:
+    """The store whose `id` or `key` is `value`."""
+    found = connection.rows(f"SELECT {_STORE} FROM stores WHERE {column} = ?", (value,))
+    return _store(found[0]) if found else None
+
+
+def select_stores(connection: Connection) -> list[StoreInfo]:
+    """All stores, oldest first."""
+    return [_store(row) for row in connection.rows(f"SELECT {_STORE} FROM stores ORDER BY no")]
+
+
+def _below(path: str) -> tuple[str, str]:
+    """Bounds of all paths below `path`. Never LIKE: `_` and `%` are ordinary in a path. `0` follows `/`."""
+    return path + "/", path + "0"
+
+
+def _memory(row: Row) -> Memory:
+    id_, path, size, sha256, version, created, updated = cast("tuple[str, str, int, str, str, int, int]", row)
+    return Memory(id_, path, size, sha256, version, to_datetime(created), to_datetime(updated))
+
+
+def _version(row: Row) -> Version:
+    id_, memory, operation, path, size, sha256, actor, created, revision = cast(
+        "tuple[str, str, Operation, str, int | None, str | None, str | None, int, int]", row
+    )
+    who = None if actor is None else Actor.parse(actor)
+    return Version(id_, memory, operation, path, size, sha256, who, to_datetime(created), revision)
+
+
+def _store(row: Row) -> StoreInfo:
+    id_, key, name, created, memories, size = cast("tuple[str, str | None, str, int, int, int]", row)
+    return StoreInfo(id_, key, name, to_datetime(created), memories, size)

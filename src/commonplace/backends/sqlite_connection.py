@@ -1,0 +1,200 @@
+"""One connection to a SQLite file, a pool of those that read, and what SQLite's errors mean here."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+from commonplace.backends.sql import Row, Value
+from commonplace.errors import CommonplaceError, Damaged, PermissionDenied, Refused, StoreFull, Unavailable
+
+READ_TIMEOUT_S = 30.0
+MAX_IDLE_READERS = 8
+_PRAGMAS = (
+    "PRAGMA synchronous = FULL",  # a reply is durable: the log is synced at every commit
+    "PRAGMA secure_delete = ON",  # what is deleted is overwritten
+    "PRAGMA temp_store = MEMORY",  # no text of anybody in a temporary file
+    "PRAGMA trusted_schema = OFF",
+)
+
+
+class SqliteConnection:
+    """Runs statements; its errors are those of `commonplace.errors`."""
+
+    def __init__(self, path: str | None, *, timeout_s: float) -> None:
+        with _translated():
+            self._raw = sqlite3.connect(
+                ":memory:" if path is None else path,
+                timeout=timeout_s,
+                isolation_level=None,
+                check_same_thread=False,
+            )
+
+    def rows(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
+        try:
+            return self._raw.execute(sql, values).fetchall()
+        except sqlite3.Error as error:
+            raise meaning(error) from None
+
+    def run(self, sql: str, values: Sequence[Value] = ()) -> None:
+        try:
+            self._raw.execute(sql, values)
+        except sqlite3.Error as error:
+            raise meaning(error) from None
+
+    def run_many(self, sql: str, values: Sequence[Sequence[Value]]) -> None:
+        try:
+            self._raw.executemany(sql, values)
+        except sqlite3.Error as error:
+            raise meaning(error) from None
+
+    def begin(self) -> bool:
+        """Start a write; False if another process writes."""
+        try:
+            self._raw.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if _primary_code(error) == sqlite3.SQLITE_BUSY:
+                return False
+            raise meaning(error) from None
+        return True
+
+    def roll_back(self) -> None:
+        """End the transaction, if there is one, as if it had never been."""
+        if self._raw.in_transaction:
+            with suppress(sqlite3.Error):  # SQLite rolls back by itself what it cannot roll back when told
+                self._raw.execute("ROLLBACK")
+
+    def close(self) -> None:
+        """Close it; what was not committed is gone."""
+        with suppress(sqlite3.Error):
+            self._raw.close()
+
+
+def connect(path: str | None, *, timeout_s: float = READ_TIMEOUT_S) -> SqliteConnection:
+    """A connection to the file at `path` (None: a new database in memory), set up for durable commits."""
+    connection = SqliteConnection(path, timeout_s=timeout_s)
+    try:
+        if path is not None:
+            _use_log(connection)
+        for pragma in _PRAGMAS:
+            connection.run(pragma)
+    except CommonplaceError:
+        connection.close()
+        raise
+    return connection
+
+
+def _use_log(connection: SqliteConnection) -> None:
+    """Turn on the write-ahead log. SQLite does not wait here by itself when many open a new file at once."""
+    deadline = time.monotonic() + READ_TIMEOUT_S
+    while True:
+        try:
+            mode = connection.rows("PRAGMA journal_mode = WAL")
+        except Unavailable:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.005)
+        else:
+            if mode != [("wal",)]:
+                raise Unavailable("the database cannot keep a write-ahead log here")
+            return
+
+
+class ReaderPool:
+    """Connections for reading, one per reader at a time."""
+
+    def __init__(self, open_one: Callable[[], SqliteConnection]) -> None:
+        self._open_one = open_one
+        self._idle: list[SqliteConnection] = []
+        self._busy = 0
+        self._held = False
+        self._change = threading.Condition(threading.Lock())
+
+    @contextmanager
+    def connection(self) -> Iterator[SqliteConnection]:
+        """A connection for one read. One that failed is not used again."""
+        with self._change:
+            while self._held:
+                self._change.wait()
+            self._busy += 1
+            connection = self._idle.pop() if self._idle else None
+        try:
+            connection = connection or self._open_one()
+            yield connection
+        except (Unavailable, Damaged):
+            if connection is not None:
+                connection.close()
+                connection = None
+            raise
+        finally:
+            self._give_back(connection)
+
+    def _give_back(self, connection: SqliteConnection | None) -> None:
+        with self._change:
+            self._busy -= 1
+            if connection is not None and len(self._idle) < MAX_IDLE_READERS:
+                self._idle.append(connection)
+                connection = None
+            if self._held:
+                self._change.notify_all()
+        if connection is not None:
+            connection.close()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """While inside nobody reads, and no connection is open."""
+        with self._change:
+            self._held = True
+            while self._busy:
+                self._change.wait()
+            while self._idle:
+                self._idle.pop().close()
+        try:
+            yield
+        finally:
+            with self._change:
+                self._held = False
+                self._change.notify_all()
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise meaning(error) from None
+
+
+def meaning(error: sqlite3.Error) -> Exception:
+    """What an error of SQLite means here. One that only a bug can cause stays what it is."""
+    primary = _primary_code(error)
+    if primary == sqlite3.SQLITE_TOOBIG:
+        return Refused("too_large_to_keep")
+    if primary == sqlite3.SQLITE_FULL or error.sqlite_errorcode == sqlite3.SQLITE_IOERR_SHMSIZE:
+        return StoreFull("no space is left where the memory store rests")
+    if primary in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
+        return Damaged("the database file is damaged, or no database")
+    if primary in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}:
+        return PermissionDenied("the database may not be written by this process")
+    if primary in _PASSING:
+        return Unavailable(f"the database failed ({error.sqlite_errorname})")
+    return error
+
+
+def _primary_code(error: sqlite3.Error) -> int:
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+
+
+_PASSING = {
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_PROTOCOL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_INTERRUPT,
+    sqlite3.SQLITE_SCHEMA,
+}

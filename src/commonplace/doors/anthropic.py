@@ -1,0 +1,238 @@
+"""The door for the official SDK: tools for its `tool_runner`, sync and async.
+
+Both classes stand where the SDK's own local tool stood: `MemoryTool(base_path="./memory")`. Importing this module
+imports the SDK, which takes about a second.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+
+try:
+    from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
+except ImportError as error:
+    raise ImportError("MemoryTool needs the SDK: pip install 'commonplace[anthropic]'") from error
+
+from commonplace import aio, opening
+from commonplace.backends.base import Actor
+from commonplace.errors import InvalidInput
+from commonplace.limits import DEFAULT_LIST_ROWS, DEFAULT_MAX_MEMORY_BYTES, DEFAULT_VIEW_CHARS, Limits
+from commonplace.replies import Replies, Reply
+from commonplace.store import MemoryStore
+
+if TYPE_CHECKING:
+    from anthropic.types.beta import (
+        BetaCacheControlEphemeralParam,
+        BetaMemoryTool20250818Command,
+        BetaMemoryTool20250818CreateCommand,
+        BetaMemoryTool20250818DeleteCommand,
+        BetaMemoryTool20250818InsertCommand,
+        BetaMemoryTool20250818RenameCommand,
+        BetaMemoryTool20250818StrReplaceCommand,
+        BetaMemoryTool20250818ViewCommand,
+    )
+
+
+class _OpenedStore:
+    """The constructor both tools share, and what does not differ between sync and async."""
+
+    store: MemoryStore
+    actor: Actor | str | None
+    _opened: opening.Commonplace | None = None
+
+    def _open(
+        self,
+        at: str | os.PathLike[str] | MemoryStore,
+        store: str | MemoryStore | None,
+        actor: Actor | str | None,
+        limits: Limits,
+        replies: Replies | str,
+    ) -> None:
+        given = store if isinstance(store, MemoryStore) else at
+        if isinstance(given, MemoryStore):
+            self.store = given
+        else:
+            self._opened = opening.open_with(given, limits=limits, replies=replies)
+            self.store = self._opened.store(store if isinstance(store, str) else None)
+        self.actor = actor
+
+    def close(self) -> None:
+        """Close what this tool opened itself. Not closing loses nothing."""
+        if self._opened is not None:
+            self._opened.close()
+
+    def _files(self) -> Path:
+        root = self.store.backend.directory_of(self.store.info)
+        if root is None:
+            raise AttributeError("base_path and memory_root are there only where memories are plain files")
+        return Path(root)
+
+
+class MemoryTool(_OpenedStore, BetaAbstractMemoryTool):
+    """The memory tool for `client.beta.messages.tool_runner(tools=[MemoryTool("./memory")])`.
+
+    `at` (or `base_path`, as in the SDK's local tool) is a place as for `commonplace.open`; `store` a key or id, made
+    if missing, or an opened `MemoryStore`. The limits count characters, rows and bytes, 0 = none. An error reply is
+    raised as the SDK's `ToolError`; nothing else leaves `call` for anything a model sent or storage did. Threads may
+    share it.
+    """
+
+    def __init__(
+        self,
+        at: str | os.PathLike[str] | MemoryStore | None = None,
+        *,
+        base_path: str | os.PathLike[str] | None = None,
+        store: str | MemoryStore | None = None,
+        actor: Actor | str | None = None,
+        view_chars: int = DEFAULT_VIEW_CHARS,
+        list_rows: int = DEFAULT_LIST_ROWS,
+        max_memory_bytes: int = DEFAULT_MAX_MEMORY_BYTES,
+        replies: Replies | str = "en",
+        cache_control: BetaCacheControlEphemeralParam | None = None,
+    ) -> None:
+        super().__init__(cache_control=cache_control)
+        limits = Limits(view_chars, list_rows, max_memory_bytes)
+        self._open(_place(at, base_path), store, actor, limits, replies)
+
+    @property
+    def base_path(self) -> Path:
+        """The directory the tool was opened on."""
+        return self._files().parent
+
+    @property
+    def memory_root(self) -> Path:
+        """The directory in which the memories lie as files."""
+        return self._files()
+
+    def call(self, input: object) -> str:  # noqa: A002 - the SDK's name
+        """The text of the reply; raises `ToolError` for an error reply."""
+        return _text(self.store.execute(input, actor=self.actor))
+
+    def execute(self, command: BetaMemoryTool20250818Command) -> str:
+        """As `call`, for the SDK's command objects."""
+        return self.call(_fields(command))
+
+    def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
+        """Run a view."""
+        return self.call(_fields(command, "view"))
+
+    def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
+        """Run a create."""
+        return self.call(_fields(command, "create"))
+
+    def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
+        """Run a str_replace."""
+        return self.call(_fields(command, "str_replace"))
+
+    def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
+        """Run an insert."""
+        return self.call(_fields(command, "insert"))
+
+    def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
+        """Run a delete."""
+        return self.call(_fields(command, "delete"))
+
+    def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
+        """Run a rename."""
+        return self.call(_fields(command, "rename"))
+
+    def clear_all_memory(self) -> str:
+        """Delete all memories of the store, at once; history keeps them."""
+        return _text(self.store.clear(actor=self.actor))
+
+
+class AsyncMemoryTool(_OpenedStore, BetaAsyncAbstractMemoryTool):
+    """As `MemoryTool`, for `AsyncAnthropic`. Opening is quick and done at once; commands run in a worker thread."""
+
+    def __init__(
+        self,
+        at: str | os.PathLike[str] | MemoryStore | None = None,
+        *,
+        base_path: str | os.PathLike[str] | None = None,
+        store: str | MemoryStore | None = None,
+        actor: Actor | str | None = None,
+        view_chars: int = DEFAULT_VIEW_CHARS,
+        list_rows: int = DEFAULT_LIST_ROWS,
+        max_memory_bytes: int = DEFAULT_MAX_MEMORY_BYTES,
+        replies: Replies | str = "en",
+        cache_control: BetaCacheControlEphemeralParam | None = None,
+    ) -> None:
+        super().__init__(cache_control=cache_control)
+        limits = Limits(view_chars, list_rows, max_memory_bytes)
+        self._open(_place(at, base_path), store, actor, limits, replies)
+
+    @property
+    def base_path(self) -> anyio.Path:
+        """The directory the tool was opened on."""
+        return anyio.Path(self._files().parent)
+
+    @property
+    def memory_root(self) -> anyio.Path:
+        """The directory in which the memories lie as files."""
+        return anyio.Path(self._files())
+
+    async def call(self, input: object) -> str:  # noqa: A002 - the SDK's name
+        """The text of the reply; raises `ToolError` for an error reply."""
+        return _text(await aio.execute(self.store, input, actor=self.actor))
+
+    async def execute(self, command: BetaMemoryTool20250818Command) -> str:
+        """As `call`, for the SDK's command objects."""
+        return await self.call(_fields(command))
+
+    async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
+        """Run a view."""
+        return await self.call(_fields(command, "view"))
+
+    async def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
+        """Run a create."""
+        return await self.call(_fields(command, "create"))
+
+    async def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
+        """Run a str_replace."""
+        return await self.call(_fields(command, "str_replace"))
+
+    async def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
+        """Run an insert."""
+        return await self.call(_fields(command, "insert"))
+
+    async def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
+        """Run a delete."""
+        return await self.call(_fields(command, "delete"))
+
+    async def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
+        """Run a rename."""
+        return await self.call(_fields(command, "rename"))
+
+    async def clear_all_memory(self) -> str:
+        """Delete all memories of the store, at once; history keeps them."""
+        return _text(await aio.clear(self.store, actor=self.actor))
+
+
+def _place(
+    at: str | os.PathLike[str] | MemoryStore | None, base_path: str | os.PathLike[str] | None
+) -> str | os.PathLike[str] | MemoryStore:
+    if at is not None and base_path is not None:
+        raise InvalidInput("give the place once: as the first argument or as base_path")
+    if base_path is not None:
+        return Path(base_path)  # the SDK's argument is a directory, whatever it looks like
+    return opening.DEFAULT_PLACE if at is None else at
+
+
+def _text(reply: Reply) -> str:
+    if reply.is_error:
+        raise ToolError(reply.text)
+    return reply.text
+
+
+def _fields(command: object, name: str | None = None) -> dict[str, object]:
+    """What the SDK put into a command object, unchecked as the model sent it."""
+    if isinstance(command, Mapping):
+        found = dict(command)
+    else:
+        found = {**vars(command), **(getattr(command, "model_extra", None) or {})}
+    return found if name is None else found | {"command": name}

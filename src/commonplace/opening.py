@@ -1,0 +1,143 @@
+"""`open`: from a place to a working memory, the one spot where the parts are put together."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from commonplace.backends.base import Actor, Backend, Clock, NewId, StoreInfo, plain_name, sortable_id
+from commonplace.errors import InvalidInput, NotFound
+from commonplace.limits import DEFAULT_LIST_ROWS, DEFAULT_MAX_MEMORY_BYTES, DEFAULT_VIEW_CHARS, Limits
+from commonplace.replies import LANGUAGES, Replies
+from commonplace.store import MemoryStore, as_actor
+
+DEFAULT_PLACE = "./memory"
+DEFAULT_KEY = "default"
+_ID = re.compile(r"memstore_[0-9a-f]{32}")
+
+
+class Commonplace:
+    """An opened backend with the memory stores in it. Threads may share it; it survives a fork."""
+
+    def __init__(self, backend: Backend, *, limits: Limits, replies: Replies, actor: Actor | None) -> None:
+        self.backend = backend
+        self._limits = limits
+        self._replies = replies
+        self._actor = actor
+
+    def store(self, id_or_key: str | None = None, *, name: str | None = None) -> MemoryStore:
+        """The memory store with this id, else the one with this key, made if there is none.
+
+        A key has 1 to 255 characters, none of them a control character; None means the store with the key `default`.
+        `name` is shown to people and used only when the store is made. Raises `NotFound` for an id that is not there.
+        """
+        key = DEFAULT_KEY if id_or_key is None else plain_name("a store key", id_or_key)
+        info = self.backend.get_store(key)
+        if info is None:
+            if _ID.fullmatch(key):
+                raise NotFound(f"there is no memory store {key}")
+            info = self.backend.create_store(key=key, name=plain_name("a store name", name or key))
+        return MemoryStore(self.backend, info, limits=self._limits, replies=self._replies, actor=self._actor)
+
+    def stores(self) -> list[StoreInfo]:
+        """All memory stores, oldest first."""
+        return self.backend.list_stores()
+
+    def close(self) -> None:
+        """Give back files and connections. Not closing loses nothing."""
+        self.backend.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def open(  # noqa: A001 - `commonplace.open` is the name a reader expects
+    at: str | os.PathLike[str] = DEFAULT_PLACE,
+    *,
+    view_chars: int = DEFAULT_VIEW_CHARS,
+    list_rows: int = DEFAULT_LIST_ROWS,
+    max_memory_bytes: int = DEFAULT_MAX_MEMORY_BYTES,
+    create_overwrites: bool = False,
+    replies: Replies | str = "en",
+    actor: Actor | str | None = None,
+    clock: Clock = time.time,
+    new_id: NewId = sortable_id,
+) -> Commonplace:
+    """The memory at a place, made if it is not there.
+
+    `at` is a directory (`./memory`), `sqlite:///file.db` (`sqlite:////` for an absolute path), or `sqlite://` for one
+    in memory. The limits count characters, rows and bytes, 0 = none. `replies` is a language (`en`, `fr`) or a
+    catalogue of one's own. `actor` is recorded with changes that name no other. Raises `InvalidInput` for what cannot
+    be opened, and the errors of storage.
+    """
+    limits = Limits(view_chars, list_rows, max_memory_bytes, create_overwrites)
+    return open_with(at, limits=limits, replies=replies, actor=actor, clock=clock, new_id=new_id)
+
+
+def open_with(
+    at: str | os.PathLike[str],
+    *,
+    limits: Limits,
+    replies: Replies | str = "en",
+    actor: Actor | str | None = None,
+    clock: Clock = time.time,
+    new_id: NewId = sortable_id,
+) -> Commonplace:
+    """As `open`, with the limits in one value."""
+    catalogue, who = _catalogue(replies), as_actor(actor)  # refuse these before anything is made on disk
+    backend = open_backend(at, clock=clock, new_id=new_id)
+    return Commonplace(backend, limits=limits, replies=catalogue, actor=who)
+
+
+def open_backend(at: str | os.PathLike[str], *, clock: Clock = time.time, new_id: NewId = sortable_id) -> Backend:
+    """The backend for a place. A driver is imported only when its backend is opened."""
+    place = os.fspath(at)
+    if not place or "\0" in place:
+        raise InvalidInput("the place of the memory must not be empty")
+    scheme, separator, rest = place.partition("://")
+    if not isinstance(at, str) or not separator:
+        return _open_directory(place, clock, new_id)
+    if scheme not in _SCHEMES:
+        raise InvalidInput(f"unknown kind of place {scheme!r}; known are a directory, and {', '.join(_SCHEMES)}")
+    return _SCHEMES[scheme](rest, clock, new_id)
+
+
+def _open_directory(place: str, clock: Clock, new_id: NewId) -> Backend:
+    from commonplace.backends.directory import DirectoryBackend  # noqa: PLC0415 - drivers are imported late
+
+    if os.path.isfile(place):
+        raise InvalidInput("the place is a file; for a SQLite database write sqlite:///NAME")
+    return DirectoryBackend(place, clock=clock, new_id=new_id)
+
+
+def _open_sqlite(rest: str, clock: Clock, new_id: NewId) -> Backend:
+    from commonplace.backends.sqlite import SqliteBackend  # noqa: PLC0415 - drivers are imported late
+
+    if rest in {"", "/", ":memory:", "/:memory:"}:
+        return SqliteBackend(None, clock=clock, new_id=new_id)
+    if not rest.startswith("/"):
+        raise InvalidInput("a SQLite place has three slashes before a relative path: sqlite:///memory.db")
+    return SqliteBackend(rest[1:], clock=clock, new_id=new_id)
+
+
+_SCHEMES: dict[str, Callable[[str, Clock, NewId], Backend]] = {"sqlite": _open_sqlite}
+
+
+def _catalogue(replies: Replies | str) -> Replies:
+    if isinstance(replies, Replies):
+        return replies
+    if replies not in LANGUAGES:
+        raise InvalidInput(f"no replies in {replies!r}; there are {', '.join(LANGUAGES)}")
+    return LANGUAGES[replies]

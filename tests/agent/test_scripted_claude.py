@@ -1,0 +1,279 @@
+"""The scripted Claude answers the official SDK as the Messages API does, in every way the SDK can ask."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from anthropic import Anthropic, AsyncAnthropic, BadRequestError, NotFoundError
+from anthropic.lib.tools import ToolError
+from anthropic.tools import BetaAsyncLocalFilesystemMemoryTool, BetaLocalFilesystemMemoryTool
+
+from commonplace.testing.scripted_claude import (
+    MODEL,
+    THE_END,
+    Call,
+    Check,
+    Script,
+    ScriptedClaude,
+    Turn,
+    scripted_claude,
+)
+
+from .asking import ASK, CONTEXT_BETA, HELLO, THREADS_BETA, TOOL, result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+NO_THREAD: dict[bool, dict[str, Any]] = {True: {}, False: {"thread": False}}
+
+TEA = "/memories/tea — ☕.md"
+STORY = Script(
+    (
+        Turn(("I look first.", Call({"command": "view", "path": "/memories"}, Check(contains=("/memories",))))),
+        Turn(
+            (
+                Call({"command": "create", "path": TEA, "file_text": "likes tea"}),
+                "And, in the same breath:",
+                Call({"command": "view", "path": "/memories/none"}, Check(is_error=True)),
+            )
+        ),
+        Turn((Call({"command": "view", "path": TEA}, Check(holds=lambda text: text.endswith("likes tea"))),)),
+        Turn(("You like tea.",)),
+    ),
+    when="tea",
+)
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[ScriptedClaude]:
+    with scripted_claude(STORY) as started:
+        yield started
+
+
+@pytest.fixture
+def server(running: ScriptedClaude) -> ScriptedClaude:
+    """One server for all, as if it were new: which turn comes next is not its memory."""
+    running.requests.clear()
+    running.failures.clear()
+    return running
+
+
+@pytest.fixture
+def client(server: ScriptedClaude) -> Iterator[Anthropic]:
+    with client_of(server) as opened:
+        yield opened
+
+
+def client_of(server: ScriptedClaude) -> Anthropic:
+    return Anthropic(base_url=server.url, api_key="none needed", max_retries=0)
+
+
+def runner_of(client: Anthropic, place: Path, **options: Any) -> Any:
+    """The SDK's tool runner over the SDK's own memory tool; its overloads do not take `options`."""
+    request = {**ASK, "messages": HELLO, "tools": [BetaLocalFilesystemMemoryTool(str(place))], **options}
+    make: Any = client.beta.messages.tool_runner
+    return make(**request)
+
+
+def call(tool: BetaLocalFilesystemMemoryTool, block: Any) -> dict[str, Any]:
+    try:
+        result, is_error = tool.call(block.input), False
+    except ToolError as error:
+        result, is_error = str(error), True
+    return {"type": "tool_result", "tool_use_id": block.id, "content": result, "is_error": is_error}
+
+
+def own_loop(send: Callable[[list[Any]], Any], tool: BetaLocalFilesystemMemoryTool) -> Any:
+    """The loop every tutorial has, around one function that sends the messages."""
+    messages = copy.copy(HELLO)
+    while (reply := send(messages)).stop_reason == "tool_use":
+        results = [call(tool, block) for block in reply.content if block.type == "tool_use"]
+        messages += [{"role": "assistant", "content": reply.content}, {"role": "user", "content": results}]
+    return reply
+
+
+def text_of(message: Any) -> str:
+    return "".join(block.text for block in message.content if block.type == "text")
+
+
+# --- the SDK's tool runner ---
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
+@pytest.mark.parametrize("threaded", [True, False], ids=["threads", "no threads"])
+def test_the_sync_runner_plays_the_story(
+    server: ScriptedClaude, client: Anthropic, tmp_path: Path, threaded: bool, stream: bool
+) -> None:
+    runner = runner_of(client, tmp_path, stream=stream, **NO_THREAD[threaded])
+    assert text_of(runner.until_done()) == "You like tea."
+    assert_played(server, threaded=threaded)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
+@pytest.mark.parametrize("threaded", [True, False], ids=["threads", "no threads"])
+def test_the_async_runner_plays_the_story(server: ScriptedClaude, tmp_path: Path, threaded: bool, stream: bool) -> None:
+    async def play() -> Any:
+        async with AsyncAnthropic(base_url=server.url, api_key="none needed", max_retries=0) as client:
+            tools = [BetaAsyncLocalFilesystemMemoryTool(str(tmp_path))]
+            make: Any = client.beta.messages.tool_runner
+            runner = make(**ASK, messages=HELLO, tools=tools, stream=stream, **NO_THREAD[threaded])
+            return await runner.until_done()
+
+    assert text_of(asyncio.run(play())) == "You like tea."
+    assert_played(server, threaded=threaded)
+
+
+def test_tools_run_while_the_reply_still_streams(server: ScriptedClaude, client: Anthropic, tmp_path: Path) -> None:
+    runner = runner_of(client, tmp_path, stream=True, run_tools_eagerly=True)
+    assert text_of(runner.until_done()) == "You like tea."
+    assert_played(server, threaded=True)
+
+
+def assert_played(server: ScriptedClaude, *, threaded: bool) -> None:
+    """Four requests, no failure, and on a thread only what is new and no tools after the first."""
+    assert server.failures == []
+    bodies: list[Any] = [exchange.body for exchange in server.requests]
+    assert [exchange.status for exchange in server.requests] == [200] * 4
+    if threaded:
+        assert [body["thread"]["type"] for body in bodies] == ["create", "continue", "continue", "continue"]
+        assert [len(body["messages"]) for body in bodies] == [1, 1, 1, 1]
+        assert ["tools" in body for body in bodies] == [True, False, False, False]
+    else:
+        assert [len(body["messages"]) for body in bodies] == [1, 3, 5, 7]
+        assert not any("thread" in body for body in bodies)
+
+
+def test_a_runner_that_cannot_thread_goes_on_without(tmp_path: Path) -> None:
+    """The SDK is told `thread_unsupported_request` and sends everything from then on."""
+    with scripted_claude(STORY, threads=False) as server, client_of(server) as client:
+        assert text_of(runner_of(client, tmp_path).until_done()) == "You like tea."
+    assert [exchange.status for exchange in server.requests] == [400, 200, 200, 200, 200]
+    assert server.failures == []
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
+def test_a_runner_with_context_editing_goes_on_without_a_thread(
+    server: ScriptedClaude, client: Anthropic, tmp_path: Path, stream: bool
+) -> None:
+    edits = {"edits": [{"type": "clear_tool_uses_20250919"}]}
+    runner = runner_of(client, tmp_path, betas=[CONTEXT_BETA], context_management=edits, stream=stream)
+    reply = runner.until_done()
+    assert text_of(reply) == "You like tea."
+    assert reply.context_management.applied_edits == []
+    error: Any = server.requests[0].reply["error"]
+    assert error["details"] == {
+        "error_code": "thread_unsupported_request",
+        "unsupported": ["context_management"],
+    }
+
+
+def test_a_runner_finds_its_thread_again_after_a_restart(tmp_path: Path) -> None:
+    """A thread the server does not know is a 404, and the SDK replays the conversation under a new one."""
+    with scripted_claude(STORY) as first, scripted_claude(STORY) as second, client_of(first) as client:
+        runner = runner_of(client, tmp_path)
+        next(runner)
+        client.base_url = second.url
+        assert text_of(runner.until_done()) == "You like tea."
+    assert [exchange.status for exchange in second.requests] == [404, 200, 200, 200]
+    assert first.failures == second.failures == []
+
+
+# --- own loops ---
+
+
+@pytest.mark.parametrize("betas", [[], [CONTEXT_BETA]], ids=["no beta header", "beta header"])
+@pytest.mark.parametrize("way", ["create", "stream", "beta create", "beta stream"])
+def test_an_own_loop_plays_the_story(
+    server: ScriptedClaude, client: Anthropic, tmp_path: Path, way: str, betas: list[str]
+) -> None:
+    api: Any = client.beta.messages if way.startswith("beta") else client.messages
+    request = {
+        **ASK,
+        "tools": [TOOL],
+        "extra_headers": {"anthropic-beta": ",".join(betas)} if betas else None,
+    }
+
+    def send(messages: list[Any]) -> Any:
+        if way.endswith("create"):
+            return api.create(**request, messages=messages)
+        with api.stream(**request, messages=messages) as stream:
+            return stream.get_final_message()
+
+    reply = own_loop(send, BetaLocalFilesystemMemoryTool(str(tmp_path)))
+    assert text_of(reply) == "You like tea."
+    assert (reply.model, reply.id[:13], reply.stop_reason) == (MODEL, "msg_scripted_", "end_turn")
+    assert_played(server, threaded=False)
+
+
+def test_many_conversations_run_at_once(tmp_path: Path) -> None:
+    """Which turn comes next follows from each conversation alone, and its script from how it opens."""
+    other = Script((Turn((Call({"command": "view", "path": "/memories"}),)), Turn(("Coffee, then.",))), when="coffee")
+    with scripted_claude(STORY, other) as server, client_of(server) as client:
+
+        def play(n: int) -> str:
+            messages = [{"role": "user", "content": f"I like {'tea' if n % 2 else 'coffee'}."}]
+            runner = runner_of(client, tmp_path / str(n), messages=messages, **NO_THREAD[n % 3 == 0])
+            return text_of(runner.until_done())
+
+        with ThreadPoolExecutor(8) as pool:
+            said = list(pool.map(play, range(24)))
+    assert said == ["Coffee, then.", "You like tea."] * 12
+    assert server.failures == []
+
+
+def test_a_later_question_gets_the_next_turn(client: Anthropic) -> None:
+    """After the script's end each reply is a closing text with end_turn: no loop runs for ever."""
+    history: list[Any] = [*HELLO]
+    for text in ("one", "two", "three", "four"):
+        history += [{"role": "assistant", "content": text}, {"role": "user", "content": "And?"}]
+    reply = client.messages.create(**ASK, messages=history)
+    assert (text_of(reply), reply.stop_reason) == (THE_END, "end_turn")
+
+
+def test_the_sdk_raises_a_failed_check(tmp_path: Path) -> None:
+    script = Script((Turn((Call({"command": "view", "path": "/memories"}, Check("something else")),)),))
+    with (
+        scripted_claude(script) as server,
+        client_of(server) as client,
+        pytest.raises(BadRequestError, match=r"turn 1: .* expected the text .*something else.*, got"),
+    ):
+        runner_of(client, tmp_path).until_done()
+    assert len(server.failures) == 1
+
+
+def test_each_reply_of_a_thread_is_continued_once(client: Anthropic) -> None:
+    """And a continue request brings neither tools nor system, and goes on from a reply of this server."""
+    request: Any = {**ASK, "betas": [THREADS_BETA]}
+    first: Any = client.beta.messages.create(
+        **request, messages=HELLO, tools=[TOOL], thread={"type": "create"}, system="Be kind."
+    )
+    answered = result("/memories", first.content[1].id)
+    go_on: Any = {**request, "messages": [answered], "thread": continue_from(first.id)}
+    with pytest.raises(BadRequestError, match="leave them out"):
+        client.beta.messages.create(**go_on, tools=[TOOL])
+    with pytest.raises(BadRequestError, match="leave them out"):
+        client.beta.messages.create(**go_on, system="Be kind.")
+    second = client.beta.messages.create(**go_on)
+    assert second.content[0].type == "tool_use"
+    with pytest.raises(BadRequestError) as again:
+        client.beta.messages.create(**go_on)
+    with pytest.raises(NotFoundError) as unknown:
+        client.beta.messages.create(**{**go_on, "thread": continue_from("msg_01")})
+    assert (again.value.error_code, unknown.value.error_code) == (
+        "thread_already_continued",
+        "thread_not_found",
+    )
+
+
+def continue_from(message_id: str) -> dict[str, str]:
+    return {"type": "continue", "previous_message_id": message_id}
+
+
+def test_other_addresses_are_not_found(client: Anthropic) -> None:
+    with pytest.raises(NotFoundError, match=r"There is no GET /v1/models here"):
+        client.models.list()

@@ -95,7 +95,7 @@ class SqlSnapshot(Snapshot):
         found = self.connection.rows(
             "SELECT * FROM (SELECT path FROM memories WHERE store = ? AND path > ? AND path < ? LIMIT 1)"
             + (f" UNION ALL SELECT path FROM memories WHERE store = ? AND path IN ({places})" if above else ""),
-            (self.store, *_below(path), *above_values),
+            (self.store, *below(path), *above_values),
         )
         paths = [str(row[0]) for row in found]
         return Look(
@@ -106,14 +106,14 @@ class SqlSnapshot(Snapshot):
     def walk(self, under: str) -> Iterator[Memory]:
         found = self.connection.rows(
             f"SELECT {_MEMORY} FROM memories m WHERE store = ? AND path > ? AND path < ? ORDER BY path",
-            (self.store, *_below(under)),
+            (self.store, *below(under)),
         )
         return map(_memory, found)
 
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
         found = self.connection.rows(
             "SELECT path, size_bytes FROM memories WHERE store = ? AND path > ? AND path < ? ORDER BY path",
-            (self.store, *_below(under)),
+            (self.store, *below(under)),
         )
         return iter(cast("list[tuple[str, int]]", found))
 
@@ -160,6 +160,11 @@ class SqlTransaction(SqlSnapshot, Transaction):
         self._clock = clock
         self._new_id = new_id
         self.changed = False
+
+    @property
+    def outlasts_refusal(self) -> bool:
+        """Whether what was recorded is to be committed although the work was refused."""
+        return False
 
     def record(self, changes: Sequence[Change], actor: Actor | None) -> None:
         if not changes:
@@ -255,12 +260,20 @@ def select_store(connection: Connection, column: str, value: str) -> StoreInfo |
     return _store(found[0]) if found else None
 
 
+def find_store(connection: Connection, store_id: str) -> StoreInfo:
+    """The store with this id. Raises `NotFound`."""
+    found = select_store(connection, "id", store_id)
+    if found is None:
+        raise NotFound(f"there is no memory store {store_id}")
+    return found
+
+
 def select_stores(connection: Connection) -> list[StoreInfo]:
     """All stores, oldest first."""
     return [_store(row) for row in connection.rows(f"SELECT {_STORE} FROM stores ORDER BY no")]
 
 
-def _below(path: str) -> tuple[str, str]:
+def below(path: str) -> tuple[str, str]:
     """Bounds of all paths below `path`. Never LIKE: `_` and `%` are ordinary in a path. `0` follows `/`."""
     return path + "/", path + "0"
 

@@ -11,7 +11,8 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import TypeVar, cast
 
 from commonplace.backends import forking, migrations, sql
@@ -33,6 +34,7 @@ from commonplace.errors import (
     Damaged,
     OutcomeUnknown,
     PermissionDenied,
+    Refused,
     StoreFull,
     Unavailable,
 )
@@ -53,6 +55,22 @@ class StoreJob(Job):
         self.store_id = store_id
         self.work = work
         self.frees = frees
+
+
+@dataclass(slots=True)
+class _Ran:
+    """What came of a job, until its commit makes it so."""
+
+    job: StoreJob
+    transaction: sql.SqlTransaction | None = None
+    result: object = None
+    error: Exception | None = None
+
+    def settle(self) -> None:
+        if self.error is not None:
+            self.job.error = self.error
+        else:
+            self.job.succeed(self.result)
 
 
 class SqliteBackend(Backend):
@@ -103,8 +121,22 @@ class SqliteBackend(Backend):
 
     def close(self) -> None:
         with self._queue.paused(), self._readers.held():
-            self._closed = True
-            self._close_writer()
+            if not self._closed:
+                self._leave()
+                self._drop_all()
+
+    def __del__(self) -> None:
+        with suppress(Exception):  # half made, or the interpreter is going down
+            if not self._closed:
+                self._drop_all()
+
+    def _leave(self) -> None:
+        """What a backend over this one does before it is closed."""
+
+    def _drop_all(self) -> None:
+        self._closed = True
+        self._readers.drop()
+        self._close_writer()
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
@@ -167,9 +199,12 @@ class SqliteBackend(Backend):
         with self._reading() as connection:
             connection.run("BEGIN")
             try:
-                return work(sql.SqlSnapshot(connection, store_id))
+                return work(self._snapshot(connection, store_id))
             finally:
                 connection.roll_back()
+
+    def _snapshot(self, connection: SqliteConnection, store_id: str) -> Snapshot:
+        return sql.SqlSnapshot(connection, store_id)
 
     @contextmanager
     def _reading(self) -> Iterator[SqliteConnection]:
@@ -209,55 +244,55 @@ class SqliteBackend(Backend):
 
     def _attempt(self, connection: SqliteConnection, jobs: Sequence[StoreJob]) -> CommonplaceError | None:
         """Run and commit; the failure of storage that undid all of it, if there was one."""
-        done: list[tuple[StoreJob, object]] = []
-        changed: list[sql.SqlTransaction] = []
+        ran: list[_Ran] = []
         try:
             for job in jobs:
-                transaction, result = self._run_job(connection, job, alone=len(jobs) == 1)
-                if transaction is not None:
-                    done.append((job, result))
-                    if transaction.changed:
-                        changed.append(transaction)
+                ran.append(self._run_job(connection, job, alone=len(jobs) == 1))  # noqa: PERF401 - kept if it raises
+            changed = [one.transaction for one in ran if one.transaction is not None and one.transaction.changed]
             if changed:
-                for job, _ in done:
-                    job.error = OutcomeUnknown("the commit was interrupted")
+                for job in jobs:
+                    job.error = OutcomeUnknown("the commit was interrupted")  # until we know better
                 self._before_commit(connection, changed)
                 self._commit(connection)
         except OutcomeUnknown as error:
-            for job, _ in done:
-                job.error = error
+            for one in ran:
+                one.job.error = one.error or error
             return None
         except _STORAGE_ERRORS as error:
             return error
         finally:
             connection.roll_back()
-        for job, result in done:
-            job.succeed(result)
+        for one in ran:
+            one.settle()
         if changed:
             self._after_commit(connection, changed)
         return None
 
-    def _run_job(
-        self, connection: SqliteConnection, job: StoreJob, *, alone: bool
-    ) -> tuple[sql.SqlTransaction | None, object]:
+    def _run_job(self, connection: SqliteConnection, job: StoreJob, *, alone: bool) -> _Ran:
         """Run one job; what it raised leaves the others of the batch as they are."""
         if not alone:
             connection.run("SAVEPOINT job")
-        outcome: tuple[sql.SqlTransaction | None, object] = None, None
+        ran = _Ran(job)
         try:
-            outcome = self._work(connection, job)
+            ran.transaction = self._transaction(connection, job.store_id)
+            ran.result = job.work(ran.transaction)
+            self._job_done(ran.transaction)
         except _STORAGE_ERRORS:
             raise
         except Exception as error:
-            job.error = error
-            connection.run("ROLLBACK" if alone else "ROLLBACK TO job")
+            ran.error = error
+            if not isinstance(error, Refused) or ran.transaction is None or not ran.transaction.outlasts_refusal:
+                connection.run("ROLLBACK TO job" if not alone else "ROLLBACK")
+                ran.transaction = None
         if not alone:
             connection.run("RELEASE job")
-        return outcome
+        return ran
 
-    def _work(self, connection: SqliteConnection, job: StoreJob) -> tuple[sql.SqlTransaction, object]:
-        transaction = sql.SqlTransaction(connection, job.store_id, clock=self.clock, new_id=self.new_id)
-        return transaction, job.work(transaction)
+    def _transaction(self, connection: SqliteConnection, store_id: str) -> sql.SqlTransaction:
+        return sql.SqlTransaction(connection, store_id, clock=self.clock, new_id=self.new_id)
+
+    def _job_done(self, transaction: sql.SqlTransaction) -> None:
+        """What a backend over this one notes between two jobs of a batch."""
 
     def _before_commit(self, connection: SqliteConnection, changed: Sequence[sql.SqlTransaction]) -> None:
         """What a backend over this one adds to the commit."""

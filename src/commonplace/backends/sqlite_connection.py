@@ -143,6 +143,11 @@ class ReaderPool:
         if connection is not None:
             connection.close()
 
+    def drop(self) -> None:
+        """Close what is idle."""
+        while self._idle:
+            self._idle.pop().close()
+
     @contextmanager
     def held(self) -> Iterator[None]:
         """While inside nobody reads, and no connection is open."""
@@ -150,8 +155,7 @@ class ReaderPool:
             self._held = True
             while self._busy:
                 self._change.wait()
-            while self._idle:
-                self._idle.pop().close()
+            self.drop()
         try:
             yield
         finally:

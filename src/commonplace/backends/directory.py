@@ -1,0 +1,253 @@
+"""Memory stores as plain files a person can open and edit, with the guarantees of the SQLite backend behind them.
+
+`{root}/memories/...` is the default store, laid out as the official SDK's local tool does; the others lie in
+`{root}/stores/{key}/memories/...`. `{root}/.commonplace/` holds metadata, history and texts in SQLite.
+
+A command commits to the database first, with its file operations as intents in the same transaction; then the files
+follow, all under one lock. The text rests durably in the database, so files need no sync inside the command, and an
+error on a file after the commit does not change the reply. What is found in a file that was to be written: missing,
+empty, a prefix of, or equal to a recorded version of its path is stale and rewritten; any other text is a person's,
+and becomes a version.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TypeVar, cast
+
+from commonplace.backends import sql
+from commonplace.backends.base import Clock, NewId, Snapshot, StoreInfo, sortable_id
+from commonplace.backends.disk import DIRECTORY_MODE, make_directory, os_error
+from commonplace.backends.files import FileTree
+from commonplace.backends.following import follow, settle
+from commonplace.backends.hand_edits import HandEdit, Seen, WatchedSnapshot, WatchedTransaction
+from commonplace.backends.intents import Ledger, LiveFile, LockFile, started, sync_file_system
+from commonplace.backends.sqlite import SqliteBackend
+from commonplace.backends.sqlite_connection import SqliteConnection
+from commonplace.errors import CommonplaceError, InvalidInput
+
+T = TypeVar("T")
+CLEAR_AFTER = 512  # intents; a sync of the file system then costs each command some 20 microseconds
+DEFAULT_KEY = "default"
+_PRIVATE = ".commonplace"
+_FOLDER = re.compile(r"(?!memstore_)[a-z0-9][a-z0-9_-]{0,63}")  # the same on file systems that fold case
+
+
+class DirectoryBackend(SqliteBackend):
+    """Memory stores as files below the directory `root`. Linux and macOS."""
+
+    def __init__(self, root: str, *, clock: Clock = time.time, new_id: NewId = sortable_id) -> None:
+        if os.name != "posix":
+            raise InvalidInput("the directory backend needs Linux or macOS; use sqlite:///memory.db here")
+        self.root = os.path.abspath(root)
+        self._stores: dict[str, Seen] = {}
+        self._ledger = Ledger()
+        self._last_intent = 0
+        private = os.path.join(self.root, _PRIVATE)
+        self._scratch = os.path.join(private, "tmp")
+        try:
+            make_directory(self.root)
+            self._base = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            for name in (_PRIVATE, "memories"):
+                _own_directory(name, self._base)
+            make_directory(self._scratch)
+            self._folds = _folds(private)
+            self._lock = LockFile(os.path.join(private, "lock"))
+            self._live = LiveFile(os.path.join(private, "live"))
+        except OSError as error:
+            raise os_error(error) from None
+        super().__init__(os.path.join(private, "memory.db"), clock=clock, new_id=new_id)
+        self._recover()
+
+    def directory_of(self, store: StoreInfo) -> str:
+        return os.path.join(self.root, *_parts(store))
+
+    def create_store(self, *, key: str | None, name: str) -> StoreInfo:
+        made = super().create_store(key=key, name=name)
+        try:
+            self._tree(made).make()
+        except OSError as error:
+            raise os_error(error) from None
+        return made
+
+    def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
+        try:
+            return super().read(store_id, work)
+        except HandEdit:  # what a person did is recorded first, which is a write
+            return self.write(store_id, work)
+
+    def forget_threads(self) -> None:
+        super().forget_threads()
+        lock, live = self._lock, self._live
+        private = os.path.join(self.root, _PRIVATE)
+        # The parent's locks are shared with its open files; new ones come first, so that the life is not broken.
+        self._lock, self._live = LockFile(os.path.join(private, "lock")), LiveFile(os.path.join(private, "live"))
+        lock.close()
+        live.close()
+
+    def _leave(self) -> None:
+        with suppress(CommonplaceError), self._exclusive() as connection:
+            if self._ledger.applied > self._ledger.cleared or any(seen.unsaved for seen in self._stores.values()):
+                self._clear(connection)
+
+    def _drop_all(self) -> None:
+        super()._drop_all()
+        for descriptor in (self._lock, self._live):
+            descriptor.close()
+        os.close(self._base)
+
+    # -- one store's files -----------------------------------------------------------------------------------
+
+    def _tree(self, store: StoreInfo) -> FileTree:
+        return FileTree(self._base, _parts(store), self._scratch)
+
+    def _seen(self, connection: SqliteConnection, store_id: str) -> Seen:
+        seen = self._stores.get(store_id)
+        if seen is None:
+            info = sql.find_store(connection, store_id)
+            seen = self._stores.setdefault(store_id, Seen(self._tree(info), folds=self._folds))
+        return seen
+
+    def _snapshot(self, connection: SqliteConnection, store_id: str) -> Snapshot:
+        return WatchedSnapshot(connection, store_id, self._seen(connection, store_id))
+
+    def _transaction(self, connection: SqliteConnection, store_id: str) -> WatchedTransaction:
+        seen = self._seen(connection, store_id)
+        return WatchedTransaction(connection, store_id, seen, clock=self.clock, new_id=self.new_id)
+
+    # -- from the commit to the files ------------------------------------------------------------------------
+
+    @contextmanager
+    def _exclusive(self) -> Iterator[SqliteConnection]:
+        self._check_open()
+        with self._lock.held(), super()._exclusive() as connection:
+            try:
+                self._ledger = self._lock.read()
+                self._last_intent = self._ledger.applied
+                if self._ledger.busy:
+                    self._roll_forward(connection)
+            except OSError as error:
+                raise os_error(error) from None
+            try:
+                yield connection
+            finally:
+                for seen in self._stores.values():
+                    seen.in_flight = frozenset()
+
+    def _job_done(self, transaction: sql.SqlTransaction) -> None:
+        if isinstance(transaction, WatchedTransaction) and transaction.plan:
+            transaction.seen.in_flight |= transaction.plan.keys()
+
+    def _before_commit(self, connection: SqliteConnection, changed: Sequence[sql.SqlTransaction]) -> None:
+        rows: list[tuple[int, int, str]] = []
+        for transaction in cast("Sequence[WatchedTransaction]", changed):
+            for path in transaction.plan:
+                self._last_intent += 1
+                rows.append((self._last_intent, transaction.store, path))
+        if rows:
+            connection.run_many("INSERT INTO intents (seq, store, path) VALUES (?, ?, ?)", rows)
+            try:
+                self._lock.write(started(self._ledger))
+            except OSError as error:
+                raise os_error(error) from None
+
+    def _after_commit(self, connection: SqliteConnection, changed: Sequence[sql.SqlTransaction]) -> None:
+        plans: dict[str, WatchedTransaction] = {}
+        for transaction in cast("Sequence[WatchedTransaction]", changed):
+            first = plans.setdefault(transaction.store_id, transaction)
+            if first is not transaction:
+                first.plan |= transaction.plan
+                first.expected = transaction.expected | first.expected
+        whole = [follow(connection, merged) for merged in plans.values()]
+        with suppress(OSError, CommonplaceError):  # what is not written down is found and done again
+            if all(whole) and not self._ledger.busy:
+                self._ledger = Ledger(self._last_intent, self._ledger.cleared, busy=False)
+                self._lock.write(self._ledger)
+            if self._last_intent - self._ledger.cleared >= CLEAR_AFTER:
+                self._clear(connection)
+
+    def _recover(self) -> None:
+        """Carry out what a process that is no more had begun, unless another has the directory open and will."""
+        try:
+            if self._live.alone:
+                with self._lock.held():
+                    for name in os.listdir(self._scratch):
+                        os.unlink(os.path.join(self._scratch, name))
+                    self._lock.write(Ledger())
+                with suppress(CommonplaceError), self._exclusive() as connection:
+                    if not self._ledger.busy and self._ledger.applied:
+                        self._clear(connection)
+            self._live.share()
+        except OSError as error:
+            raise os_error(error) from None
+
+    def _roll_forward(self, connection: SqliteConnection) -> None:
+        """Write the files of commits whose process was killed, or could not write them."""
+        rows = cast(
+            "list[tuple[int, str, str]]",
+            connection.rows(
+                "SELECT i.seq, s.id, i.path FROM intents i JOIN stores s ON s.no = i.store WHERE i.seq > ? ORDER BY 1",
+                (self._ledger.applied,),
+            ),
+        )
+        paths: dict[str, dict[str, None]] = defaultdict(dict)
+        for _, store_id, path in rows:
+            paths[store_id][path] = None
+        whole = True
+        for store_id, waiting in paths.items():
+            whole &= settle(connection, self._seen(connection, store_id), store_id, list(waiting))
+        self._last_intent = max([self._ledger.applied, *(row[0] for row in rows)])
+        if whole:
+            self._ledger = Ledger(self._last_intent, self._ledger.cleared, busy=False)
+            self._lock.write(self._ledger)
+
+    def _clear(self, connection: SqliteConnection) -> None:
+        """Make the files durable, and forget the intents that led to them. A failure leaves both for later."""
+        applied = self._ledger.applied
+        with suppress(OSError, CommonplaceError):
+            sync_file_system(self._base)
+            self._begin(connection)
+            try:
+                connection.run("DELETE FROM intents WHERE seq <= ?", (applied,))
+                for store_id, seen in self._stores.items():
+                    marks = [(mark, store_id, path, version) for path, (version, mark) in seen.unsaved.items()]
+                    connection.run_many(
+                        "UPDATE memories SET mark = ? WHERE store = (SELECT no FROM stores WHERE id = ?)"
+                        " AND path = ? AND version = ?",
+                        marks,
+                    )
+                self._commit(connection)
+            finally:
+                connection.roll_back()
+            for seen in self._stores.values():
+                seen.unsaved = {}
+            self._ledger = Ledger(applied, applied, busy=self._ledger.busy)
+            self._lock.write(self._ledger)
+
+
+def _parts(store: StoreInfo) -> tuple[str, ...]:
+    """Where a store lies below the root: under its key if that is a plain name anywhere, else under its id."""
+    if store.key == DEFAULT_KEY:
+        return ("memories",)
+    key = store.key or ""
+    return ("stores", key if _FOLDER.fullmatch(key) else store.id, "memories")
+
+
+def _own_directory(name: str, base: int) -> None:
+    with suppress(FileExistsError):
+        os.mkdir(name, DIRECTORY_MODE, dir_fd=base)
+        os.fsync(base)
+    try:
+        os.close(os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=base))
+    except NotADirectoryError:
+        raise InvalidInput(f"{name} in the memory directory must be a directory, not a link or a file") from None
+
+
+def _folds(private: str) -> bool:
+    """Whether the file system takes names of another case or form for the same."""
+    return os.path.exists(os.path.join(os.path.dirname(private), _PRIVATE.upper()))

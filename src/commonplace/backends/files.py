@@ -1,0 +1,271 @@
+"""A memory store as plain files: looking, reading and writing without ever leaving its directory.
+
+Every file is reached by descriptors, one name at a time and never through a link, so a component swapped for a link
+while a command runs leads nowhere. What is no regular file is `OTHER`: not followed, read, listed or removed.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from enum import Enum
+
+from commonplace.backends.disk import DIRECTORY_MODE, FILE_MODE, os_error
+from commonplace.errors import Refused
+from commonplace.paths import MAX_SEGMENTS, MemoryPath
+
+RACY_NS = (
+    20_000_000  # a file changed within the clock tick of our stat may look unchanged (10 ms at 100 Hz); Git's rule
+)
+MAX_FILE_BYTES = 256 * 1024 * 1024  # a larger file was not meant as a memory, and is not read into one
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # not blocking: it may be a pipe by now
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Kind(Enum):
+    """What stands at a path on disk."""
+
+    MISSING = "missing"
+    FILE = "file"
+    DIRECTORY = "directory"
+    BELOW_FILE = "below a file"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a stat saw. `mark` changes whenever the file does, once `settled`: it was not changed just now."""
+
+    kind: Kind
+    mark: str = ""
+    settled: bool = False
+    size_bytes: int = 0
+    links: int = 1
+
+
+MISSING = Found(Kind.MISSING)
+OTHER = Found(Kind.OTHER)
+
+
+class FileTree:
+    """The files of one memory store, below the directory `parts` of the directory open as `base`."""
+
+    def __init__(self, base: int, parts: Sequence[str], scratch: str) -> None:
+        self._base = base
+        self._parts = tuple(parts)
+        self._scratch = scratch  # a directory on the same file system, where files are written before they are renamed
+        self._written = 0
+
+    def make(self) -> None:
+        """Make the directory itself. Raises OSError."""
+        with self._opened(self._parts, make=True):
+            pass
+
+    def state(self, path: str) -> Found:
+        """What stands at a memory path."""
+        *above, name = self._names(path)
+        try:
+            with self._opened(above) as directory:
+                return _found(os.stat(name, dir_fd=directory, follow_symlinks=False))
+        except FileNotFoundError:
+            return MISSING
+        except NotADirectoryError:
+            return self._obstacle(above)
+        except OSError as error:
+            raise os_error(error) from None
+
+    def _obstacle(self, names: Sequence[str]) -> Found:
+        """What stands where a directory should be: a file, which may be a memory, or anything else."""
+        for end in range(1, len(names) + 1):
+            *above, name = names[:end]
+            try:
+                with self._opened(above) as directory:
+                    kind = _found(os.stat(name, dir_fd=directory, follow_symlinks=False)).kind
+            except OSError:
+                return MISSING  # it is going away while we look; the next look is made under the lock
+            if kind is not Kind.DIRECTORY:
+                return Found(Kind.BELOW_FILE) if kind is Kind.FILE else OTHER
+        return MISSING
+
+    def read(self, path: str) -> bytes | None:
+        """The bytes of a regular file, None for anything else."""
+        *above, name = self._names(path)
+        try:
+            with self._opened(above) as directory:
+                return _read(name, directory)
+        except OSError:
+            return None
+
+    def scan(self, under: str) -> dict[str, Found]:
+        """All regular files below a path whose name a memory could have."""
+        files: dict[str, Found] = {}
+        try:
+            with self._opened(self._names(under)) as directory:
+                _scan(directory, under, files)
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except OSError as error:
+            raise os_error(error) from None
+        return files
+
+    def put(self, path: str, data: bytes) -> Found:
+        """Write a file, whole or not at all, for the owner only. Not synced. Raises OSError."""
+        *above, name = self._names(path)
+        self._written += 1
+        scratch = os.path.join(self._scratch, f"{os.getpid()}-{id(self):x}-{self._written}")
+        descriptor = os.open(scratch, _NEW, FILE_MODE)
+        try:
+            try:
+                rest = memoryview(data)
+                while rest:
+                    rest = rest[os.write(descriptor, rest) :]
+            finally:
+                os.close(descriptor)
+            with self._opened(above, make=True) as directory:
+                os.rename(scratch, name, dst_dir_fd=directory)
+                return _found(os.stat(name, dir_fd=directory, follow_symlinks=False))
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(scratch)
+            raise
+
+    def move(self, old: str, new: str) -> Found:
+        """Rename a file. Raises OSError."""
+        *above, name = self._names(old)
+        *new_above, new_name = self._names(new)
+        with self._opened(above) as source, self._opened(new_above, make=True) as target:
+            os.rename(name, new_name, src_dir_fd=source, dst_dir_fd=target)
+            found = _found(os.stat(new_name, dir_fd=target, follow_symlinks=False))
+        self._remove_empty(above)
+        return found
+
+    def drop(self, path: str) -> None:
+        """Remove a file, and the directories it leaves empty. A missing one is no error. Raises OSError."""
+        *above, name = self._names(path)
+        try:
+            with self._opened(above) as directory:
+                os.unlink(name, dir_fd=directory)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        self._remove_empty(above)
+
+    def prune(self, path: str) -> None:
+        """Remove directories at and below a path as far as nothing lies in them."""
+        names = self._names(path)
+        with suppress(OSError), self._opened(names) as directory:
+            _prune(directory)
+        self._remove_empty(names)
+
+    def exact(self, path: str) -> bool:
+        """Whether every name of the path that is on disk is there in just this form: not folded, not normalised."""
+        names = self._names(path)
+        for end in range(len(self._parts) + 1, len(names) + 1):
+            *above, name = names[:end]
+            try:
+                with self._opened(above) as directory:
+                    os.stat(name, dir_fd=directory, follow_symlinks=False)
+                    if name not in os.listdir(directory):
+                        return False
+            except OSError:
+                return True
+        return True
+
+    def _remove_empty(self, names: Sequence[str]) -> None:
+        for end in range(len(names), len(self._parts), -1):
+            *above, name = names[:end]
+            try:
+                with self._opened(above) as directory:
+                    os.rmdir(name, dir_fd=directory)
+            except OSError:  # not empty, or gone already
+                return
+
+    def _names(self, path: str) -> list[str]:
+        return [*self._parts, *path.split("/")[2:]]
+
+    @contextmanager
+    def _opened(self, names: Sequence[str], *, make: bool = False) -> Iterator[int]:
+        """A descriptor of the directory `names` below the base."""
+        descriptor = self._base
+        try:
+            for name in names:
+                above, descriptor = descriptor, _open_directory(name, descriptor, make=make)
+                if above != self._base:
+                    os.close(above)
+            yield descriptor
+        finally:
+            if descriptor != self._base:
+                os.close(descriptor)
+
+
+def _open_directory(name: str, above: int, *, make: bool) -> int:
+    try:
+        return os.open(name, _DIRECTORY, dir_fd=above)
+    except FileNotFoundError:
+        if not make:
+            raise
+    with suppress(FileExistsError):
+        os.mkdir(name, DIRECTORY_MODE, dir_fd=above)
+    return os.open(name, _DIRECTORY, dir_fd=above)
+
+
+def _found(status: os.stat_result) -> Found:
+    if stat.S_ISREG(status.st_mode):
+        mark = f"{status.st_ino}:{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}"
+        settled = status.st_ctime_ns + RACY_NS < time.time_ns()
+        return Found(Kind.FILE, mark, settled, status.st_size, status.st_nlink)
+    return Found(Kind.DIRECTORY) if stat.S_ISDIR(status.st_mode) else OTHER
+
+
+def _read(name: str, directory: int) -> bytes | None:
+    descriptor = os.open(name, _READ, dir_fd=directory)
+    with open(descriptor, "rb", buffering=0) as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE_BYTES:
+            return None
+        return file.readall()
+
+
+def _scan(directory: int, under: str, files: dict[str, Found]) -> None:
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            path = f"{under}/{entry.name}"
+            if not _nameable(path):
+                continue
+            try:
+                if entry.is_dir(follow_symlinks=False):
+                    inner = os.open(entry.name, _DIRECTORY, dir_fd=directory)
+                    try:
+                        _scan(inner, path, files)
+                    finally:
+                        os.close(inner)
+                elif entry.is_file(follow_symlinks=False):
+                    files[path] = _found(entry.stat(follow_symlinks=False))
+            except (FileNotFoundError, NotADirectoryError):
+                continue  # went away, or became a link, while we looked
+
+
+def _nameable(path: str) -> bool:
+    try:
+        return MemoryPath.parse(path).text == path
+    except Refused:
+        return False
+
+
+def _prune(directory: int, depth: int = 0) -> None:
+    if depth > MAX_SEGMENTS:
+        return
+    with os.scandir(directory) as entries:
+        names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    for name in names:
+        with suppress(OSError):
+            inner = os.open(name, _DIRECTORY, dir_fd=directory)
+            try:
+                _prune(inner, depth + 1)
+            finally:
+                os.close(inner)
+            os.rmdir(name, dir_fd=directory)

@@ -1,0 +1,136 @@
+"""Making files equal to what was committed: after a commit, and after a process that was killed in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from commonplace.backends.base import Change
+from commonplace.backends.files import FileTree, Kind
+from commonplace.backends.hand_edits import Seen, WatchedTransaction
+from commonplace.backends.sql import Connection, SqlSnapshot
+from commonplace.errors import CommonplaceError
+
+_CHUNK = 500  # values bound in one statement
+
+
+def follow(connection: Connection, done: WatchedTransaction) -> bool:
+    """Carry a committed transaction over to the files; whether all of it could be.
+
+    What could not is owed: the database wins there until it is written. A file that a person changed since the
+    transaction looked at it is left as it is, and noticed by the next look.
+    """
+    seen, plan, expected = done.seen, done.plan, done.expected
+    tree = seen.tree
+    snapshot = SqlSnapshot(connection, done.store_id)
+    failed: set[str] = set()
+    moves = _clean_moves(plan, expected)
+    sources = set(moves.values())
+    drops = [path for path, change in plan.items() if change.path != path and path not in sources]
+    puts = [path for path, change in plan.items() if change.path == path and path not in moves]
+    for path in drops:  # first, so that a directory that empties leaves its name free
+        _attempt(failed, path, partial(_drop, tree, path, expected))
+    for new, old in moves.items():
+        _attempt(failed, new, partial(_move, tree, old, new, expected))
+    for path in puts:
+        data = plan[path].data
+        text = snapshot.look(path).data if data is None else data
+        _attempt(failed, path, partial(_put, tree, path, text, expected))
+    doubtful = [path for path in plan if path not in expected]
+    seen.owed = (seen.owed - plan.keys()) | failed
+    return not failed and (not doubtful or settle(connection, seen, done.store_id, doubtful))
+
+
+def settle(connection: Connection, seen: Seen, store_id: str, paths: Sequence[str]) -> bool:
+    """Write again what may have been lost on the way to the files; whether all of it could be.
+
+    Only a stale file is touched: missing, empty, a prefix of, or equal to a recorded version of its path. After power
+    cuts hundreds of files held an earlier version and dozens were empty; none held anything else.
+    """
+    snapshot = SqlSnapshot(connection, store_id)
+    tree = seen.tree
+    wanted = {path: snapshot.look(path).data for path in paths}
+    present = {path: tree.read(path) for path in paths}
+    doubtful = [path for path in paths if present[path] and present[path] != wanted[path]]
+    stale = _stale(connection, snapshot.store, {path: present[path] or b"" for path in doubtful})
+    todo = [path for path in paths if present[path] != wanted[path] and (path not in doubtful or path in stale)]
+    failed: set[str] = set()
+    for path in sorted(todo, key=lambda path: wanted[path] is not None):
+        text = wanted[path]
+        if text is None:
+            _attempt(failed, path, partial(_drop_file, tree, path))
+        else:
+            _attempt(failed, path, partial(_put_over, tree, path, text))
+    seen.owed = (seen.owed - set(paths)) | failed
+    return not failed
+
+
+def _attempt(failed: set[str], path: str, step: Callable[[], object]) -> None:
+    try:
+        step()
+    except (OSError, CommonplaceError):
+        failed.add(path)
+
+
+def _clean_moves(plan: dict[str, Change], expected: dict[str, str]) -> dict[str, str]:
+    """New path -> old path of the files that nothing but a rename touched."""
+    moves: dict[str, str] = {}
+    for path, change in plan.items():
+        old = None if change.before is None else change.before.path
+        moved = change.path == path and old not in {None, path} and plan.get(str(old)) is change
+        if moved and old is not None and old in expected and path in expected:
+            moves[path] = old
+    return moves
+
+
+def _as_expected(tree: FileTree, path: str, expected: dict[str, str]) -> bool:
+    return path in expected and tree.state(path).mark == expected[path]
+
+
+def _drop(tree: FileTree, path: str, expected: dict[str, str]) -> None:
+    if _as_expected(tree, path, expected):
+        tree.drop(path)
+
+
+def _move(tree: FileTree, old: str, new: str, expected: dict[str, str]) -> None:
+    if _as_expected(tree, old, expected) and _as_expected(tree, new, expected):
+        tree.prune(new)
+        tree.move(old, new)
+
+
+def _put(tree: FileTree, path: str, text: bytes | None, expected: dict[str, str]) -> None:
+    if text is not None and _as_expected(tree, path, expected):
+        _put_over(tree, path, text)
+
+
+def _put_over(tree: FileTree, path: str, text: bytes) -> None:
+    kind = tree.state(path).kind
+    if kind is Kind.DIRECTORY:
+        tree.prune(path)
+        kind = tree.state(path).kind
+    if kind in {Kind.FILE, Kind.MISSING}:
+        tree.put(path, text)
+
+
+def _drop_file(tree: FileTree, path: str) -> None:
+    if tree.state(path).kind is Kind.FILE:
+        tree.drop(path)
+
+
+def _stale(connection: Connection, store: int, present: dict[str, bytes]) -> set[str]:
+    """Which of these paths hold the beginning, or all, of a text once recorded there."""
+    stale: set[str] = set()
+    paths = list(present)
+    for start in range(0, len(paths), _CHUNK):
+        chunk = paths[start : start + _CHUNK]
+        places = ", ".join("?" * len(chunk))
+        recorded = connection.rows(
+            f"SELECT DISTINCT path, text_of FROM versions"
+            f" WHERE store = ? AND path IN ({places}) AND text_of IS NOT NULL",
+            (store, *chunk),
+        )
+        for path, version in recorded:
+            text = connection.rows("SELECT text FROM versions WHERE store = ? AND id = ?", (store, version))[0][0]
+            if isinstance(text, bytes) and text.startswith(present[str(path)]):
+                stale.add(str(path))
+    return stale

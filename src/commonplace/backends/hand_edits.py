@@ -1,0 +1,265 @@
+"""Noticing what was changed by hand in the files of a memory store, by a stat of what a command touches.
+
+A file is as it was recorded if its mark (inode, size, times) is the one last seen, and that was not within a clock
+tick of the last change (Git's rule for racy timestamps); otherwise its text is compared. What differs is a person's,
+and is recorded as a version by the actor `external`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias, cast
+
+from commonplace.backends.base import EXTERNAL, Actor, Change, Clock, Look, Memory, NewId
+from commonplace.backends.files import MISSING, FileTree, Found, Kind
+from commonplace.backends.sql import Connection, SqlSnapshot, SqlTransaction, below
+from commonplace.errors import Refused
+from commonplace.paths import ROOT, ancestors
+
+_MAX_SEEN = 20_000
+_MAX_TRIES = 5
+_Row: TypeAlias = tuple[str, str, str | None, int]  # path, version, mark, size in bytes
+
+
+class HandEdit(Exception):
+    """A file is not as it was recorded. Raised while reading; the read is then run again where it can be recorded."""
+
+
+class Seen:
+    """What this process knows of the files of one store. Shared by threads; every entry is replaced whole.
+
+    `owed` are paths whose file could not be written after the commit, `in_flight` those of the batch that runs now:
+    at, above and below them the database wins.
+    """
+
+    def __init__(self, tree: FileTree, *, folds: bool) -> None:
+        self.tree = tree
+        self.folds = folds
+        self.marks: dict[str, tuple[str, str]] = {}  # path -> the version its file holds, and the file's mark
+        self.owed: set[str] = set()
+        self.in_flight: frozenset[str] = frozenset()
+        self.unsaved: dict[str, tuple[str, str]] = {}  # marks that are not yet kept with their memories
+        self._no_text: dict[str, str] = {}  # path -> mark of a file with no text a memory could have
+
+    def note(self, path: str, version: str, found: Found) -> None:
+        """Remember that the file holds this version, if its mark can be trusted from now on."""
+        if found.settled:
+            if len(self.marks) >= _MAX_SEEN:
+                self.marks.clear()
+                self.unsaved.clear()
+            self.marks[path] = self.unsaved[path] = (version, found.mark)
+
+    def trusts(self, path: str, version: str, mark: str | None, found: Found) -> bool:
+        """Whether the file is known to hold this version unread. `mark` is the one kept with the memory."""
+        if found.kind is not Kind.FILE:
+            return False
+        return found.mark == mark or self.marks.get(path) == (version, found.mark)
+
+    def database_wins(self, path: str) -> bool:
+        """Whether the file at, or one above or below, the path is still to be written."""
+        waiting = self.owed | self.in_flight
+        return bool(waiting) and any(
+            one == path or one.startswith(path + "/") or path.startswith(one + "/") for one in waiting
+        )
+
+    def text(self, path: str, found: Found) -> bytes | None:
+        """The text of a file that could be a memory's: UTF-8 without NUL; None for any other.
+
+        A file with a second name (a hard link) may belong to somebody outside: it is read only to find that it holds
+        what was recorded.
+        """
+        if found.kind is not Kind.FILE or found.links > 1 or self._no_text.get(path) == found.mark:
+            return None
+        data = self.tree.read(path)
+        if data is not None and _is_text(data):
+            return data
+        if found.settled:
+            self._no_text[path] = found.mark
+        return None
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in data
+
+
+class WatchedSnapshot(SqlSnapshot):
+    """A snapshot that looks at the files too. Raises `HandEdit` where they differ."""
+
+    def __init__(self, connection: Connection, store_id: str, seen: Seen) -> None:
+        super().__init__(connection, store_id)
+        self.seen = seen
+        self._clean_below: set[str] = set()
+
+    def look(self, path: str) -> Look:
+        for _ in range(_MAX_TRIES):
+            look, mark = self.look_marked(path)
+            if self.seen.database_wins(path) or self._is_as_recorded(path, look, mark):
+                return look
+            self._differs(path)
+        return look  # edited all the while: what was recorded last is one of its states
+
+    def walk(self, under: str) -> Iterator[Memory]:
+        self._check_below(under)
+        return super().walk(under)
+
+    def sizes(self, under: str) -> Iterator[tuple[str, int]]:
+        return iter([(row[0], row[3]) for row in self._check_below(under)])
+
+    def _differs(self, path: str) -> None:
+        raise HandEdit(path)
+
+    def _verified(self, path: str, found: Found) -> None:
+        """The file at `path` was seen to be as recorded."""
+
+    def _is_as_recorded(self, path: str, look: Look, mark: str | None) -> bool:
+        found = self.seen.tree.state(path)
+        if look.memory is not None:
+            return self._holds(path, look.memory.version_id, mark, found, look.data)
+        if self.seen.folds and not self.seen.tree.exact(path):
+            raise Refused("path_folds", path=path)
+        if self._taken(path, found) and not (look.below or look.above):
+            raise Refused("path_taken", path=path)
+        match found.kind:
+            case Kind.MISSING:
+                clean = not look.below and look.above is None
+            case Kind.BELOW_FILE:
+                clean = not look.below and look.above is not None
+            case Kind.DIRECTORY:
+                clean = look.above is None and self._is_clean_below(path, self._rows_below(path))
+            case _:
+                clean = False
+        if clean:
+            self._verified(path, found)
+        return clean
+
+    def _taken(self, path: str, found: Found) -> bool:
+        if found.kind is Kind.BELOW_FILE:
+            states = [(above, self.seen.tree.state(above)) for above in ancestors(path)]
+            return any(state.kind is Kind.FILE and self.seen.text(above, state) is None for above, state in states)
+        return found.kind is Kind.OTHER or (found.kind is Kind.FILE and self.seen.text(path, found) is None)
+
+    def _holds(self, path: str, version: str, mark: str | None, found: Found, data: bytes | None) -> bool:
+        if not self.seen.trusts(path, version, mark, found):
+            if found.kind is not Kind.FILE or found.size_bytes != len(data or b""):
+                return False
+            if self.seen.tree.read(path) != data:
+                return False
+            self.seen.note(path, version, found)
+        self._verified(path, found)
+        return True
+
+    # -- all below a path ------------------------------------------------------------------------------------
+
+    def _check_below(self, under: str) -> list[_Row]:
+        """The memories below; what differs on disk has been dealt with."""
+        rows = self._rows_below(under)
+        if under in self._clean_below or self.seen.database_wins(under):
+            return rows
+        if not self._is_clean_below(under, rows):
+            self._differs(under)
+            rows = self._rows_below(under)
+        return rows
+
+    def _rows_below(self, under: str) -> list[_Row]:
+        found = self.connection.rows(
+            "SELECT path, version, mark, size_bytes FROM memories"
+            " WHERE store = ? AND path > ? AND path < ? ORDER BY path",
+            (self.store, *below(under)),
+        )
+        return cast("list[_Row]", found)
+
+    def _is_clean_below(self, under: str, rows: list[_Row]) -> bool:
+        files = self.seen.tree.scan(under)
+        for path, version, mark, size in rows:
+            found = files.pop(path, MISSING)
+            if self.seen.trusts(path, version, mark, found):
+                self._verified(path, found)
+            elif found.size_bytes != size or not self._holds(path, version, mark, found, self._data(path)):
+                return False
+        if any(self.seen.text(path, found) is not None for path, found in files.items()):
+            return False
+        self._clean_below.add(under)
+        return True
+
+    def _data(self, path: str) -> bytes | None:
+        return self.look_marked(path)[0].data
+
+
+class WatchedTransaction(WatchedSnapshot, SqlTransaction):
+    """A transaction that first records what was changed by hand, and knows which files are to follow its commit."""
+
+    def __init__(self, connection: Connection, store_id: str, seen: Seen, *, clock: Clock, new_id: NewId) -> None:
+        SqlTransaction.__init__(self, connection, store_id, clock=clock, new_id=new_id)
+        self.seen = seen
+        self._clean_below = set()
+        self.plan: dict[str, Change] = {}  # path -> the last change that touched it
+        self.expected: dict[str, str] = {}  # path -> mark of its file before that; "" = no file
+        self._by_hand = False
+
+    @property
+    def outlasts_refusal(self) -> bool:
+        """Whether all that was recorded is what a person did: that stays, though the command was refused."""
+        return self._by_hand and not self.plan
+
+    def look(self, path: str) -> Look:
+        return SqlSnapshot.look(self, path) if self.plan else super().look(path)
+
+    def _check_below(self, under: str) -> list[_Row]:
+        return self._rows_below(under) if self.plan else super()._check_below(under)
+
+    def _verified(self, path: str, found: Found) -> None:
+        self.expected[path] = found.mark
+
+    def record(self, changes: Sequence[Change], actor: Actor | None) -> None:
+        for change in changes:
+            if change.path is not None and (change.before is None or change.before.path != change.path):
+                self._check_free(change.path)
+        SqlTransaction.record(self, changes, actor)
+        for change in changes:
+            if change.before is not None:
+                self.plan[change.before.path] = change
+            if change.path is not None:
+                self.plan[change.path] = change
+
+    def _check_free(self, path: str) -> None:
+        """Refuse a new path at which something stands on disk that is no memory, and that we do not remove."""
+        if self.seen.database_wins(path) or any(one == path or path.startswith(one + "/") for one in self.plan):
+            return
+        found = self.seen.tree.state(path)
+        if found.kind is Kind.DIRECTORY:
+            self.seen.tree.prune(path)
+            found = self.seen.tree.state(path)
+        if found.kind is not Kind.MISSING:
+            raise Refused("path_taken", path=path)
+        self.expected.setdefault(path, "")
+
+    def _differs(self, path: str) -> None:
+        """Record what a person did at, above and below a path."""
+        changes: list[Change] = []
+        for one in (*ancestors(path), path)[path == ROOT :]:
+            look, mark = self.look_marked(one)
+            changes += self._difference(one, look.memory, mark, self.seen.tree.state(one))
+        files = self.seen.tree.scan(path)
+        marks = {row[0]: row[2] for row in self._rows_below(path)}
+        for memory in SqlSnapshot.walk(self, path):
+            found = files.pop(memory.path, MISSING)
+            changes += self._difference(memory.path, memory, marks[memory.path], found)
+        for one, found in files.items():
+            changes += self._difference(one, None, None, found)
+        changes.sort(key=lambda change: change.path is not None)  # deletions first: a file may have become a directory
+        SqlTransaction.record(self, changes, EXTERNAL)
+        self._by_hand = self._by_hand or bool(changes)
+
+    def _difference(self, path: str, memory: Memory | None, mark: str | None, found: Found) -> list[Change]:
+        if memory is None:
+            text = self.seen.text(path, found)
+            return [] if text is None else [Change(None, path, text)]
+        data = self._data(path)
+        if self._holds(path, memory.version_id, mark, found, data):
+            return []
+        text = self.seen.text(path, found)
+        return [] if text == data else [Change(memory, None if text is None else path, text)]

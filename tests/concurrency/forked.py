@@ -1,0 +1,40 @@
+"""A backend opened before a fork, used on both sides: `python -m concurrency.forked URL COUNT busy|idle`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+
+from faults.targets import open_target
+
+from .tasks import Done, edit, prepare
+
+
+def main(url: str, count: int, *, busy: bool) -> None:
+    """Parent and child edit one memory through one object; when busy, a thread writes during the fork."""
+    target = open_target(url)
+    prepare(target, 3)
+    thread = threading.Thread(target=lambda: tell(edit(target, 2, count - 2, start=2)))
+    if busy:
+        tell(edit(target, 2, 2))
+        thread.start()
+    pid = os.fork()
+    tell(edit(target, 1 if pid == 0 else 0, count))
+    if pid == 0:
+        target.close()
+        os._exit(0)
+    os.waitpid(pid, 0)
+    if busy:
+        thread.join()
+    target.close()
+
+
+def tell(done: Done) -> None:
+    """One line to the test."""
+    os.write(1, json.dumps([done.edits, done.errors]).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), busy=sys.argv[3] == "busy")

@@ -1,0 +1,84 @@
+"""Threads that write one memory store, through one opened backend or each through its own."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeVar
+
+import pytest
+
+from faults.targets import BACKENDS, LONG, Target, open_target, url_of
+
+from .tasks import STORE, Done, create_one, creation_faults, edit, expected, lines_of, prepare
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+T = TypeVar("T")
+THREADS = 8
+EDITS = 200 if LONG else 60
+CREATORS = 32
+MANY = 64  # threads, each with a memory of its own
+EDITS_OF_MANY = 40 if LONG else 10
+
+shared_or_own = pytest.mark.parametrize("own", [False, True], ids=["one backend", "a backend each"])
+
+
+@shared_or_own
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_no_edit_of_eight_threads_is_lost(backend: str, own: bool, tmp_path: Path) -> None:
+    """All edit one memory; none fails, and every edit is there with one version each."""
+    url = url_of(backend, tmp_path)
+    with contextlib.closing(open_target(url)) as target:
+        prepare(target, THREADS)
+        done = at_once(THREADS, url, None if own else target, lambda each, worker: edit(each, worker, EDITS))
+        assert done == [Done(EDITS, [])] * THREADS
+        assert lines_of(target) == expected(THREADS, EDITS)
+        assert sum(target.state(STORE).versions.values()) == 1 + THREADS * EDITS
+
+
+@shared_or_own
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_one_of_32_threads_creates_a_path(backend: str, own: bool, tmp_path: Path) -> None:
+    """Exactly one succeeds, all others are told that it exists."""
+    url = url_of(backend, tmp_path)
+    with contextlib.closing(open_target(url)) as target:
+        replies = at_once(CREATORS, url, None if own else target, create_one)
+        assert creation_faults(replies, target) == []
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_64_threads_edit_64_memories(backend: str, tmp_path: Path) -> None:
+    """Writers that share commits keep apart what they write."""
+    url = url_of(backend, tmp_path)
+
+    def work(target: Target, worker: int) -> Done:
+        path = f"/memories/of/{worker}.md"
+        text = f"worker {worker} counts 0;\n"
+        assert not target.execute(STORE, {"command": "create", "path": path, "file_text": text}).is_error
+        return edit(target, worker, EDITS_OF_MANY, path=path)
+
+    with contextlib.closing(open_target(url)) as target:
+        assert at_once(MANY, url, target, work) == [Done(EDITS_OF_MANY, [])] * MANY
+        lines = sum((lines_of(target, f"/memories/of/{worker}.md") for worker in range(MANY)), start=expected(0, 0))
+        assert lines == expected(MANY, EDITS_OF_MANY)
+
+
+def at_once(count: int, url: str, shared: Target | None, work: Callable[[Target, int], T]) -> list[T]:
+    """Run `work` in many threads that begin together, and return what each returned."""
+    barrier = threading.Barrier(count)
+
+    def run(worker: int) -> T:
+        target = shared or open_target(url)
+        barrier.wait()
+        try:
+            return work(target, worker)
+        finally:
+            if shared is None:
+                target.close()
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(run, range(count)))

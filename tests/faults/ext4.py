@@ -1,0 +1,96 @@
+"""A file system whose power can be cut: ext4 in an image file, on a loop device. Needs root."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import struct
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+# Linux, fs/ext4/ext4.h: EXT4_IOC_SHUTDOWN is _IOR('X', 125, __u32). NOLOGFLUSH drops everything that no
+# fsync has asked for, as a power cut does; the journal is replayed at the next mount.
+FS_IOC_SHUTDOWN = 0x8004587D
+GOING_FLAGS_NOLOGFLUSH = 2
+# Without its habit of flushing a file that is renamed over another, ext4 keeps no promise it never made.
+OPTIONS = "noauto_da_alloc"
+
+
+class Disk:
+    """A mounted ext4 of its own."""
+
+    def __init__(self, directory: Path, *, size_mb: int = 256) -> None:
+        self.mount_point = directory / "mount"
+        self._image = directory / "disk.img"
+        self.mount_point.mkdir()
+        with self._image.open("wb") as file:
+            file.truncate(size_mb << 20)
+        _run("mkfs.ext4", "-q", "-F", str(self._image))
+        self.mount()
+
+    def mount(self) -> None:
+        """Mount, after a cut with recovery of the journal."""
+        _run("mount", "-o", f"loop,{OPTIONS}", str(self._image), str(self.mount_point))
+
+    def unmount(self) -> None:
+        _run("umount", str(self.mount_point))
+
+    def cut(self) -> None:
+        """Cut the power: from here on nothing reaches the disk."""
+        import fcntl
+
+        fd = os.open(self.mount_point, os.O_RDONLY)
+        try:
+            fcntl.ioctl(fd, FS_IOC_SHUTDOWN, struct.pack("I", GOING_FLAGS_NOLOGFLUSH))
+        finally:
+            os.close(fd)
+
+    def recover(self) -> None:
+        """What the next boot does."""
+        self.unmount()
+        self.mount()
+
+
+@contextlib.contextmanager
+def disk(directory: Path, *, size_mb: int = 256) -> Iterator[Disk]:
+    """A disk that is gone afterwards, even where a failed test still holds a file open."""
+    made = Disk(directory, size_mb=size_mb)
+    try:
+        yield made
+    finally:
+        subprocess.run(["umount", "--lazy", str(made.mount_point)], check=False)
+        (directory / "disk.img").unlink()
+
+
+@contextlib.contextmanager
+def memory_disk(directory: Path, *, size_kb: int) -> Iterator[Path]:
+    """A small tmpfs."""
+    mount_point = directory / "mount"
+    mount_point.mkdir()
+    _run("mount", "-t", "tmpfs", "-o", f"size={size_kb}k", "tmpfs", str(mount_point))
+    try:
+        yield mount_point
+    finally:
+        subprocess.run(["umount", "--lazy", str(mount_point)], check=False)
+
+
+def why_not() -> str | None:
+    """Why disks cannot be mounted here, or None. Only trying shows whether a container may."""
+    if not sys.platform.startswith("linux") or os.geteuid() != 0:
+        return "mounting a disk needs Linux and root"
+    missing = [name for name in ("mkfs.ext4", "mount", "umount", "losetup") if shutil.which(name) is None]
+    if missing:
+        return f"mounting a disk needs {', '.join(missing)}"
+    free = subprocess.run(["losetup", "--find"], capture_output=True, text=True, check=False)
+    return None if free.returncode == 0 else f"no loop device: {free.stderr.strip()}"
+
+
+def _run(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}"

@@ -1,0 +1,144 @@
+"""Rounds of work, crash and judgement: what all crash tests share."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .oracle import Command, Outcome, allowed, below, differs
+from .stream import Writer, commands
+from .targets import STORES, UNKNOWN, disk_faults, open_target, url_of
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Sequence
+
+TESTS = Path(__file__).resolve().parent.parent
+START_TIMEOUT_S = 60.0
+EARLY = 0.3  # of the rounds, the share that crashes while the backend is being opened
+BUSY_S = 0.25  # the longest time of work before a crash
+States = dict[str, Outcome]
+
+
+@dataclass
+class Story:
+    """What one writer of a crashed process told: how many commands were acknowledged, and its error."""
+
+    acknowledged: int = 0
+    error: str | None = None
+
+
+def writers_for(seed: int) -> list[Writer]:
+    """Three threads: two in different directories of one memory store, one in another store."""
+    places = [("default", "/memories/a"), ("default", "/memories/b"), (STORES[1], "/memories/a")]
+    return [Writer(store, home, seed * 10 + number) for number, (store, home) in enumerate(places)]
+
+
+def work_until(url: str, writers: list[Writer], rng: random.Random, crash: Callable[[], None]) -> list[Story]:
+    """Run a worker, crash it at a random point, and return what it had acknowledged."""
+    out, into = os.pipe()
+    arguments = [url, json.dumps([asdict(writer) for writer in writers]), str(into)]
+    process = subprocess.Popen([sys.executable, "-m", "faults.worker", *arguments], cwd=TESTS, pass_fds=[into])
+    os.close(into)
+    try:
+        early = rng.random() < EARLY
+        text = _read_until(out, b"opening\n" if early else b"ready\n")
+        text += _read_for(out, rng.random() * (BUSY_S / 5 if early else BUSY_S))
+        crash()
+        process.kill()
+        text += _read_rest(out)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(out)
+    return _stories(text.decode(), len(writers))
+
+
+def judge(start: States, writers: list[Writer], stories: list[Story], found: States) -> list[str]:
+    """Acknowledged changes that are lost, refused ones that are there, half done ones; empty if all well."""
+    problems = [
+        f"{store}: {path} belongs to no writer"
+        for store, state in found.items()
+        for path in state.tree
+        if not any(path.startswith(each.home + "/") for each in writers if each.store == store)
+    ]
+    for writer, story in zip(writers, stories, strict=True):
+        before = part_of(start[writer.store], writer.home)
+        stream = [command for command, _ in islice(commands(writer, before.tree), story.acknowledged + 1)]
+        done, in_flight = stream[:-1], stream[-1]
+        refused = story.error is not None and UNKNOWN not in story.error
+        states = allowed(before, done, None if refused else in_flight)
+        part = part_of(found[writer.store], writer.home)
+        if all(differs(part, state) for state in states):
+            problems.append(
+                f"{writer.store} {writer.home}, {story.acknowledged} acknowledged, error {story.error}: "
+                f"{differs(part, states[0])}; last {told(done[-1:])}, in flight {told([in_flight])}"
+            )
+    return problems
+
+
+def part_of(state: Outcome, home: str) -> Outcome:
+    """What in a store belongs to the writer with this home."""
+    versions = {key: count for key, count in state.versions.items() if key[1].startswith(home + "/")}
+    return Outcome({path: state.tree[path] for path in below(state.tree, home)}, Counter(versions))
+
+
+def look(backend: str, directory: Path) -> tuple[States, list[str]]:
+    """Reopen as the next process would, and read every store; with what on disk does not fit."""
+    target = open_target(url_of(backend, directory))
+    try:
+        for store in STORES:
+            target.execute(store, {"command": "view", "path": "/memories"})
+        states = {store: target.state(store) for store in STORES}
+        return states, disk_faults(backend, directory, {store: states[store].tree for store in STORES})
+    finally:
+        target.close()
+
+
+def told(each: Sequence[Command]) -> str:
+    """Commands in a message, long texts cut."""
+    return str([{name: str(value)[:60] for name, value in command.items()} for command in each])
+
+
+def _stories(text: str, count: int) -> list[Story]:
+    stories = [Story() for _ in range(count)]
+    for line in text.splitlines():
+        match line.split(" ", 2):
+            case [number, "ok"]:
+                stories[int(number)].acknowledged += 1
+            case [number, "error", error]:
+                stories[int(number)].error = json.loads(error)
+    return stories
+
+
+def _read_until(pipe: int, line: bytes) -> bytes:
+    data = b""
+    while line not in data:
+        chunk = os.read(pipe, 1 << 16) if select.select([pipe], [], [], START_TIMEOUT_S)[0] else b""
+        assert chunk, f"the worker did not come to {line!r}"
+        data += chunk
+    return data
+
+
+def _read_for(pipe: int, seconds: float) -> bytes:
+    """What comes in this time; the pipe never fills up meanwhile."""
+    data, end = b"", time.monotonic() + seconds
+    while select.select([pipe], [], [], max(0.0, end - time.monotonic()))[0]:
+        chunk = os.read(pipe, 1 << 16)
+        if not chunk:
+            break
+        data += chunk
+    return data
+
+
+def _read_rest(pipe: int) -> bytes:
+    return b"".join(iter(lambda: os.read(pipe, 1 << 16), b""))

@@ -1,0 +1,121 @@
+"""Seeded streams of commands: the same seed and tree give the same commands in a worker and in its judge."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .oracle import Command, Outcome, Tree, below, following, occurrences
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_MEMORIES = 24  # a writer that owns more deletes before it goes on, so that trees stay small
+MAX_CHARS = 90_000  # below the default limit of 102,400 bytes, whatever an edit adds
+MAX_DEPTH = 9  # a directory moved into another makes it deeper; the limit of a path is 20 segments
+SIZES = (0, 1, 17, 300, 1_000, 4_095, 4_096, 4_097, 12_000, 60_000)  # around pages of 4,096 bytes
+DIRECTORIES = ("", "/notes", "/notes/deep", "/plans", "/plans/old/very", "/.hidden")
+
+
+@dataclass(frozen=True)
+class Writer:
+    """One stream: a memory store and the directory in it which nobody else writes."""
+
+    store: str
+    home: str
+    seed: int
+
+
+def commands(writer: Writer, tree: Tree) -> Iterator[tuple[Command, Tree]]:
+    """Commands without end, each with the tree of the writer after it."""
+    rng = random.Random(writer.seed)  # not for secrets
+    while True:
+        command = next_command(rng, writer.home, tree)
+        tree = following(Outcome(tree), command).tree
+        yield command, tree
+
+
+def next_command(rng: random.Random, home: str, tree: Tree) -> Command:
+    """A command that must succeed in this tree."""
+    paths = sorted(tree)
+    if len(paths) < 3:
+        return _create(rng, home, tree)
+    if len(paths) > MAX_MEMORIES:
+        return {"command": "delete", "path": _place(rng, home, paths)}
+    draw = rng.random()
+    if draw < 0.25:
+        return _create(rng, home, tree)
+    if draw < 0.50:
+        return _replace(rng, home, tree)
+    if draw < 0.70:
+        return _insert(rng, home, tree)
+    if draw < 0.85:
+        return _rename(rng, home, tree)
+    return {"command": "delete", "path": _place(rng, home, paths)}
+
+
+def some_text(rng: random.Random, size: int) -> str:
+    """A text of this many bytes or a few more, unlike any other; lines of various lengths, some not ASCII."""
+    parts: list[str] = []
+    length = 0
+    while length < size:
+        line = f"{rng.getrandbits(64):016x} " * rng.randint(1, 6) + rng.choice(("", "é", "報告", "\r")) + "\n"
+        parts.append(line)
+        length += len(line.encode())
+    text = "".join(parts)
+    return text[:-1] if rng.random() < 0.3 else text
+
+
+def _create(rng: random.Random, home: str, tree: Tree) -> Command:
+    text = some_text(rng, rng.choice(SIZES))
+    return {"command": "create", "path": _free(rng, home, tree), "file_text": text}
+
+
+def _replace(rng: random.Random, home: str, tree: Tree) -> Command:
+    path = rng.choice(sorted(tree))
+    text = tree[path]
+    start = rng.randrange(len(text)) if text else 0
+    old = text[start : start + rng.randint(1, 40)]
+    if not old or occurrences(text, old) != 1 or len(text) > MAX_CHARS // 2:
+        return {"command": "delete", "path": path} if len(text) > MAX_CHARS // 2 else _insert(rng, home, tree)
+    new = some_text(rng, rng.choice((0, 1, 30, 5_000)))
+    return {"command": "str_replace", "path": path, "old_str": old, "new_str": new}
+
+
+def _insert(rng: random.Random, home: str, tree: Tree) -> Command:
+    path = rng.choice(sorted(tree))
+    text = tree[path]
+    if len(text) > MAX_CHARS // 2:
+        return {"command": "delete", "path": path}
+    lines = text.count("\n") + (not text.endswith("\n") and text != "")
+    return {
+        "command": "insert",
+        "path": path,
+        "insert_line": rng.randint(0, lines),
+        "insert_text": some_text(rng, rng.choice((0, 1, 30, 5_000))),
+    }
+
+
+def _rename(rng: random.Random, home: str, tree: Tree) -> Command:
+    old = _place(rng, home, sorted(tree))
+    if max(each.count("/") for each in below(tree, old)) > MAX_DEPTH:
+        return {"command": "delete", "path": old}
+    new = _free(rng, home, tree)
+    while new.startswith(old + "/"):
+        new = _free(rng, home, tree)
+    return {"command": "rename", "old_path": old, "new_path": new}
+
+
+def _place(rng: random.Random, home: str, paths: list[str]) -> str:
+    """A memory, or one time in three the directory above it, but never the writer's home."""
+    path = rng.choice(paths)
+    above = path.rpartition("/")[0]
+    return above if above != home and rng.random() < 0.33 else path
+
+
+def _free(rng: random.Random, home: str, tree: Tree) -> str:
+    while True:
+        path = f"{home}{rng.choice(DIRECTORIES)}/m{rng.randrange(1_000)}.md"
+        if not below(tree, path):
+            return path

@@ -1,0 +1,35 @@
+"""A process killed at random points of a busy loop loses nothing it acknowledged."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .rounds import judge, look, work_until, writers_for
+from .targets import BACKENDS, LONG, url_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ROUNDS = 200 if LONG else 12
+ROUNDS_PER_STORE = 10  # then a fresh one, so that the histories stay short
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_kill_9_loses_no_acknowledged_change(backend: str, tmp_path: Path) -> None:
+    """All that was acknowledged is there, what was in flight is whole or absent, and opening repairs."""
+    rng = random.Random(backend)
+    acknowledged = 0
+    for number in range(ROUNDS):
+        directory = tmp_path / str(number // ROUNDS_PER_STORE)
+        directory.mkdir(exist_ok=True)
+        start, _ = look(backend, directory)
+        writers = writers_for(number)
+        stories = work_until(url_of(backend, directory), writers, rng, crash=lambda: None)
+        found, faults = look(backend, directory)
+        assert [story.error for story in stories if story.error] == []
+        assert (number, judge(start, writers, stories, found) + faults) == (number, [])
+        acknowledged += sum(story.acknowledged for story in stories)
+    assert acknowledged > ROUNDS  # the loop was busy

@@ -21,9 +21,7 @@ Block = Mapping[str, object]
 class ApiError(Exception):
     """A request the Messages API would refuse, with the status and the error body it would send."""
 
-    def __init__(
-        self, status: int, kind: str, message: str, details: Mapping[str, object] | None = None
-    ) -> None:
+    def __init__(self, status: int, kind: str, message: str, details: Mapping[str, object] | None = None) -> None:
         super().__init__(message)
         self.status = status
         self.kind = kind
@@ -124,9 +122,7 @@ class Threads:
         past = held.conversation
         return Conversation(merged((*past.messages, *request.messages)), past.system, past.tools)
 
-    def keep(
-        self, request: Request, conversation: Conversation, reply_id: str, reply: Sequence[Block]
-    ) -> None:
+    def keep(self, request: Request, conversation: Conversation, reply_id: str, reply: Sequence[Block]) -> None:
         """Hold `conversation` with its reply, if the client asked for a thread; its former id is used up."""
         if request.thread is None:
             return
@@ -181,8 +177,7 @@ def check_conversation(conversation: Conversation) -> None:
         previous = message
     if messages[-1].role != "user":
         raise invalid(
-            "This model does not support assistant message prefill. "
-            "The conversation must end with a user message."
+            "This model does not support assistant message prefill. The conversation must end with a user message."
         )
 
 
@@ -296,9 +291,7 @@ def _check_results(n: int, message: Message, previous: Message | None) -> None:
                 "`tool_result` block must have a corresponding `tool_use` block in the previous message."
             )
     if len(set(answered)) != len(answered):
-        raise invalid(
-            f"messages.{n}: each tool_use must have a single result. Found multiple `tool_result` blocks."
-        )
+        raise invalid(f"messages.{n}: each tool_use must have a single result. Found multiple `tool_result` blocks.")
     leading = {str(block.get("tool_use_id")) for block in message.blocks[: len(answered)]}
     if missing := [tool_use_id for tool_use_id in asked if tool_use_id not in leading]:
         raise invalid(

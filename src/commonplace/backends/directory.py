@@ -49,13 +49,12 @@ class DirectoryBackend(SqliteBackend):
         self._ledger = Ledger()
         self._last_intent = 0
         private = os.path.join(self.root, _PRIVATE)
-        self._scratch = os.path.join(private, "tmp")
         try:
             make_directory(self.root)
             self._base = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             for name in (_PRIVATE, "memories"):
                 _own_directory(name, self._base)
-            make_directory(self._scratch)
+            self._scratch = _scratch(os.path.join(private, "tmp"))
             self._folds = _folds(private)
             self._lock = LockFile(os.path.join(private, "lock"))
             self._live = LiveFile(os.path.join(private, "live"))
@@ -100,6 +99,7 @@ class DirectoryBackend(SqliteBackend):
         for descriptor in (self._lock, self._live):
             descriptor.close()
         os.close(self._base)
+        os.close(self._scratch)
 
     # -- one store's files -----------------------------------------------------------------------------------
 
@@ -177,7 +177,7 @@ class DirectoryBackend(SqliteBackend):
             if self._live.alone:
                 with self._lock.held():
                     for name in os.listdir(self._scratch):
-                        os.unlink(os.path.join(self._scratch, name))
+                        os.unlink(name, dir_fd=self._scratch)
                     self._lock.write(Ledger())
                 with suppress(CommonplaceError), self._exclusive() as connection:
                     if not self._ledger.busy and self._ledger.applied:
@@ -246,6 +246,11 @@ def _own_directory(name: str, base: int) -> None:
         os.close(os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=base))
     except NotADirectoryError:
         raise InvalidInput(f"{name} in the memory directory must be a directory, not a link or a file") from None
+
+
+def _scratch(path: str) -> int:
+    make_directory(path)
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
 def _folds(private: str) -> bool:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from commonplace.backends.disk import DIRECTORY_MODE, FILE_MODE, os_error
+from commonplace.backends.renaming import exchange, rename_if_free
 from commonplace.errors import Refused
 from commonplace.paths import MAX_SEGMENTS, MemoryPath
 
@@ -22,6 +23,7 @@ RACY_NS = (
     20_000_000  # a file changed within the clock tick of our stat may look unchanged (10 ms at 100 Hz); Git's rule
 )
 MAX_FILE_BYTES = 256 * 1024 * 1024  # a larger file was not meant as a memory, and is not read into one
+_READ_BYTES = 1 << 20
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # not blocking: it may be a pipe by now
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -55,10 +57,10 @@ OTHER = Found(Kind.OTHER)
 class FileTree:
     """The files of one memory store, below the directory `parts` of the directory open as `base`."""
 
-    def __init__(self, base: int, parts: Sequence[str], scratch: str) -> None:
+    def __init__(self, base: int, parts: Sequence[str], scratch: int) -> None:
         self._base = base
         self._parts = tuple(parts)
-        self._scratch = scratch  # a directory on the same file system, where files are written before they are renamed
+        self._scratch = scratch  # a directory on the same file system, where files are written before they get a name
         self._written = 0
 
     def make(self) -> None:
@@ -113,12 +115,27 @@ class FileTree:
             raise os_error(error) from None
         return files
 
-    def put(self, path: str, data: bytes) -> Found:
-        """Write a file, whole or not at all, for the owner only. Not synced. Raises OSError."""
+    def put(self, path: str, data: bytes, expected: str) -> None:
+        """Write a file, whole or not at all, for the owner only; not synced. Raises OSError.
+
+        `expected` is the mark of the file it replaces, "" for none. What a person put there meanwhile stays.
+        """
         *above, name = self._names(path)
-        self._written += 1
-        scratch = os.path.join(self._scratch, f"{os.getpid()}-{id(self):x}-{self._written}")
-        descriptor = os.open(scratch, _NEW, FILE_MODE)
+        with self._new_file(data) as scratch, self._opened(above, make=True) as directory:
+            if not expected:
+                with suppress(FileExistsError):
+                    rename_if_free(scratch, self._scratch, name, directory)
+            elif exchange(scratch, self._scratch, name, directory):
+                if not _same(os.stat(scratch, dir_fd=self._scratch, follow_symlinks=False), expected):
+                    exchange(scratch, self._scratch, name, directory)
+            elif _same(os.stat(name, dir_fd=directory, follow_symlinks=False), expected):
+                os.rename(scratch, name, src_dir_fd=self._scratch, dst_dir_fd=directory)
+
+    @contextmanager
+    def _new_file(self, data: bytes) -> Iterator[str]:
+        """The name of a new file among the scratch files; what has that name in the end is removed."""
+        name = self._new_name()
+        descriptor = os.open(name, _NEW, FILE_MODE, dir_fd=self._scratch)
         try:
             try:
                 rest = memoryview(data)
@@ -126,33 +143,36 @@ class FileTree:
                     rest = rest[os.write(descriptor, rest) :]
             finally:
                 os.close(descriptor)
-            with self._opened(above, make=True) as directory:
-                os.rename(scratch, name, dst_dir_fd=directory)
-                return _found(os.stat(name, dir_fd=directory, follow_symlinks=False))
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(scratch)
-            raise
+            yield name
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=self._scratch)
 
-    def move(self, old: str, new: str) -> Found:
-        """Rename a file. Raises OSError."""
+    def _new_name(self) -> str:
+        self._written += 1
+        return f"{os.getpid()}-{id(self):x}-{self._written}"
+
+    def move(self, old: str, new: str) -> None:
+        """Rename a file, unless something has the new name by now. Raises OSError."""
         *above, name = self._names(old)
         *new_above, new_name = self._names(new)
-        with self._opened(above) as source, self._opened(new_above, make=True) as target:
-            os.rename(name, new_name, src_dir_fd=source, dst_dir_fd=target)
-            found = _found(os.stat(new_name, dir_fd=target, follow_symlinks=False))
-        self._remove_empty(above)
-        return found
+        with suppress(FileNotFoundError, FileExistsError):
+            with self._opened(above) as source, self._opened(new_above, make=True) as target:
+                rename_if_free(name, source, new_name, target)
+            self._remove_empty(above)
 
-    def drop(self, path: str) -> None:
-        """Remove a file, and the directories it leaves empty. A missing one is no error. Raises OSError."""
+    def drop(self, path: str, expected: str) -> None:
+        """Remove the file with the mark `expected`, and the directories it leaves empty. Raises OSError."""
         *above, name = self._names(path)
-        try:
+        scratch = self._new_name()
+        with suppress(FileNotFoundError, NotADirectoryError):
             with self._opened(above) as directory:
-                os.unlink(name, dir_fd=directory)
-        except (FileNotFoundError, NotADirectoryError):
-            return
-        self._remove_empty(above)
+                os.rename(name, scratch, src_dir_fd=directory, dst_dir_fd=self._scratch)
+                if _same(os.stat(scratch, dir_fd=self._scratch, follow_symlinks=False), expected):
+                    os.unlink(scratch, dir_fd=self._scratch)
+                else:
+                    rename_if_free(scratch, self._scratch, name, directory)
+            self._remove_empty(above)
 
     def prune(self, path: str) -> None:
         """Remove directories at and below a path as far as nothing lies in them."""
@@ -221,13 +241,23 @@ def _found(status: os.stat_result) -> Found:
     return Found(Kind.DIRECTORY) if stat.S_ISDIR(status.st_mode) else OTHER
 
 
+def _same(status: os.stat_result, mark: str) -> bool:
+    """Whether this is the file with that mark. A rename changes the last time in it, so that one does not count."""
+    return _found(status).mark.rpartition(":")[0] == mark.rpartition(":")[0]
+
+
 def _read(name: str, directory: int) -> bytes | None:
     descriptor = os.open(name, _READ, dir_fd=directory)
-    with open(descriptor, "rb", buffering=0) as file:
+    try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE_BYTES:
             return None
-        return file.readall()
+        parts = [os.read(descriptor, status.st_size + 1)]
+        while parts[-1]:
+            parts.append(os.read(descriptor, _READ_BYTES))
+        return b"".join(parts)
+    finally:
+        os.close(descriptor)
 
 
 def _scan(directory: int, under: str, files: dict[str, Found]) -> None:

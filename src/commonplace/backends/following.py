@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from commonplace.backends.base import Change
-from commonplace.backends.files import FileTree, Kind
+from commonplace.backends.files import FileTree, Found, Kind
 from commonplace.backends.hand_edits import Seen, WatchedTransaction
 from commonplace.backends.sql import Connection, SqlSnapshot
 from commonplace.errors import CommonplaceError
 
+_OURS = {Kind.FILE, Kind.MISSING, Kind.DIRECTORY, Kind.BELOW_FILE}  # where a file may be written or removed
 _CHUNK = 500  # values bound in one statement
 
 
@@ -31,7 +32,7 @@ def follow(connection: Connection, done: WatchedTransaction) -> bool:
     for path in drops:  # first, so that a directory that empties leaves its name free
         _attempt(failed, path, partial(_drop, tree, path, expected))
     for new, old in moves.items():
-        _attempt(failed, new, partial(_move, tree, old, new, expected))
+        _attempt(failed, new, partial(tree.move, old, new))
     for path in puts:
         data = plan[path].data
         text = snapshot.look(path).data if data is None else data
@@ -50,17 +51,15 @@ def settle(connection: Connection, seen: Seen, store_id: str, paths: Sequence[st
     snapshot = SqlSnapshot(connection, store_id)
     tree = seen.tree
     wanted = {path: snapshot.look(path).data for path in paths}
+    found = {path: tree.state(path) for path in paths}
     present = {path: tree.read(path) for path in paths}
-    doubtful = [path for path in paths if present[path] and present[path] != wanted[path]]
-    stale = _stale(connection, snapshot.store, {path: present[path] or b"" for path in doubtful})
-    todo = [path for path in paths if present[path] != wanted[path] and (path not in doubtful or path in stale)]
+    wrong = [path for path in paths if present[path] != wanted[path] and found[path].kind in _OURS]
+    doubtful = {path: text for path in wrong if (text := present[path])}
+    stale = _stale(connection, snapshot.store, doubtful)
     failed: set[str] = set()
-    for path in sorted(todo, key=lambda path: wanted[path] is not None):
-        text = wanted[path]
-        if text is None:
-            _attempt(failed, path, partial(_drop_file, tree, path))
-        else:
-            _attempt(failed, path, partial(_put_over, tree, path, text))
+    for path in sorted(wrong, key=lambda path: wanted[path] is not None):  # removals first, as above
+        if path not in doubtful or path in stale:
+            _attempt(failed, path, partial(_restore, tree, path, wanted[path], found[path]))
     seen.owed = (seen.owed - set(paths)) | failed
     return not failed
 
@@ -83,38 +82,24 @@ def _clean_moves(plan: dict[str, Change], expected: dict[str, str]) -> dict[str,
     return moves
 
 
-def _as_expected(tree: FileTree, path: str, expected: dict[str, str]) -> bool:
-    return path in expected and tree.state(path).mark == expected[path]
-
-
 def _drop(tree: FileTree, path: str, expected: dict[str, str]) -> None:
-    if _as_expected(tree, path, expected):
-        tree.drop(path)
-
-
-def _move(tree: FileTree, old: str, new: str, expected: dict[str, str]) -> None:
-    if _as_expected(tree, old, expected) and _as_expected(tree, new, expected):
-        tree.prune(new)
-        tree.move(old, new)
+    if expected.get(path):
+        tree.drop(path, expected[path])
 
 
 def _put(tree: FileTree, path: str, text: bytes | None, expected: dict[str, str]) -> None:
-    if text is not None and _as_expected(tree, path, expected):
-        _put_over(tree, path, text)
+    if text is not None and path in expected:
+        tree.put(path, text, expected[path])
 
 
-def _put_over(tree: FileTree, path: str, text: bytes) -> None:
-    kind = tree.state(path).kind
-    if kind is Kind.DIRECTORY:
+def _restore(tree: FileTree, path: str, text: bytes | None, seen: Found) -> None:
+    """Make a stale file what it was to be, if it is still the one that was looked at."""
+    if text is None:
+        tree.drop(path, seen.mark)
+        return
+    if seen.kind is Kind.DIRECTORY:
         tree.prune(path)
-        kind = tree.state(path).kind
-    if kind in {Kind.FILE, Kind.MISSING}:
-        tree.put(path, text)
-
-
-def _drop_file(tree: FileTree, path: str) -> None:
-    if tree.state(path).kind is Kind.FILE:
-        tree.drop(path)
+    tree.put(path, text, seen.mark)
 
 
 def _stale(connection: Connection, store: int, present: dict[str, bytes]) -> set[str]:

@@ -1,0 +1,71 @@
+"""The memory tools compared here, each opened on a folder of its own and called as a tool runner calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Input = dict[str, object]
+Call = Callable[[Input], object]
+# The keyword arguments are the limits of `commonplace.MemoryTool`; the SDK's tool has none and ignores them.
+Opener = Callable[..., AbstractContextManager[Call]]
+
+SDK = "sdk"
+
+
+@contextmanager
+def _sdk(folder: Path, **_limits: int) -> Iterator[Call]:
+    from anthropic.lib.tools._beta_builtin_memory_tool import BetaLocalFilesystemMemoryTool
+
+    yield BetaLocalFilesystemMemoryTool(str(folder)).call
+
+
+@contextmanager
+def _sqlite(folder: Path, **limits: Any) -> Iterator[Call]:
+    from commonplace import MemoryTool
+
+    tool = MemoryTool(f"sqlite:///{folder.resolve()}/memory.db", **limits)
+    try:
+        yield tool.call
+    finally:
+        tool.close()
+
+
+@contextmanager
+def _directory(folder: Path, **limits: Any) -> Iterator[Call]:
+    from commonplace import MemoryTool
+
+    tool = MemoryTool(str(folder), **limits)
+    try:
+        yield tool.call
+    finally:
+        tool.close()
+
+
+CANDIDATES: dict[str, Opener] = {SDK: _sdk, "sqlite": _sqlite, "directory": _directory}
+
+
+def memory_text(number: int, *, size_bytes: int = 1024) -> str:
+    """A memory of exactly `size_bytes`, in lines of 64 bytes, whose state is 0."""
+    head = f"# Memory {number}\n{state(0)}\n"
+    filler = "The customer asked for a refund and was told what the policy is\n"
+    return (head + filler * (size_bytes // len(filler) + 1))[: size_bytes - 1] + "\n"
+
+
+def state(edits: int) -> str:
+    """The line of a memory that an edit replaces; it stands once in each."""
+    return f"state: {edits:08d}"
+
+
+def edit(path: str, edits: int) -> Input:
+    """The edit that takes the memory at `path` from `edits` edits to one more."""
+    return {"command": "str_replace", "path": path, "old_str": state(edits), "new_str": state(edits + 1)}
+
+
+def create(path: str, text: str) -> Input:
+    """The creation of a memory."""
+    return {"command": "create", "path": path, "file_text": text}

@@ -1,0 +1,73 @@
+"""Each benchmark script still runs, in its tiniest size; nothing here is timed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+TOOLS = {"sdk", "sqlite", "directory"}
+
+
+def script(name: str, *arguments: str | Path) -> str:
+    """Run a benchmark script to its end and return what it printed."""
+    command = [sys.executable, str(BENCHMARKS / name), *map(str, arguments)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+def tiny(name: str, folder: Path) -> tuple[str, list[dict[str, object]]]:
+    """The printed text and the records of a tiny run, which leaves nothing but its JSON behind."""
+    printed = script(name, "--tiny", "--dir", folder, "--json", folder / "run.json")
+    assert [each.name for each in folder.iterdir()] == ["run.json"]
+    (sheet,) = json.loads((folder / "run.json").read_text(encoding="utf-8"))["sheets"]
+    assert len(sheet["rows"]) == len(sheet["records"])
+    return printed, sheet["records"]
+
+
+def test_peers_measures_every_case_with_every_tool(tmp_path: Path) -> None:
+    """Each of the eleven cases has a figure of each tool, and a ratio of each but the SDK's own."""
+    printed, records = tiny("peers.py", tmp_path)
+    found = {(record["case"], record["candidate"]) for record in records}
+    assert len({case for case, _ in found}) == 11
+    assert found == {(case, tool) for case, _ in found for tool in TOOLS}
+    assert {record["candidate"] for record in records if record["ratio"] is None} == {"sdk"}
+    assert "ratio to SDK" in printed
+
+
+def test_clients_measures_threads_and_processes(tmp_path: Path) -> None:
+    """Both ways have figures of each tool, and no edit that was answered is missing."""
+    _, records = tiny("clients.py", tmp_path)
+    found = {(record["way"], record["candidate"]) for record in records}
+    assert found == {(way, tool) for way in ("threads", "processes") for tool in TOOLS}
+
+
+def test_startup_measures_import_and_view(tmp_path: Path) -> None:
+    """The import, and the command on both backends, beside a Python that does nothing."""
+    _, records = tiny("startup.py", tmp_path)
+    assert [record["command"] for record in records] == [
+        "python -c pass",
+        "import commonplace",
+        "commonplace view (sqlite)",
+        "commonplace view (directory)",
+    ]
+
+
+def test_figures_reach_the_readme(tmp_path: Path) -> None:
+    """A run replaces the table of its name in the page and leaves the others as they are."""
+    page = tmp_path / "README.md"
+    before = (BENCHMARKS / "README.md").read_text(encoding="utf-8")
+    page.write_text(before, encoding="utf-8")
+    on = dict.fromkeys(("when", "system", "cores", "file_system", "python", "sqlite", "anthropic"), "unmistakable")
+    sheet = {"title": "", "columns": ["process", "median"], "rows": [["a row", "7 ms"]], "records": []}
+    run = tmp_path / "run.json"
+    run.write_text(json.dumps({"benchmark": "startup", "on": on, "sheets": [sheet]}), encoding="utf-8")
+    script("fill_readme.py", "--readme", page, run)
+    after = page.read_text(encoding="utf-8")
+    begin, end = "<!-- startup -->", "<!-- end of startup -->"
+    assert "| a row | 7 ms |" in after.split(begin)[1].split(end)[0]
+    assert after.split(begin)[0] == before.split(begin)[0]
+    assert after.split(end)[1] == before.split(end)[1]

@@ -20,13 +20,11 @@ def human_size(size_bytes: int) -> str:
     """`512B`, `1.5K`, `12.3M`: units of 1,024, one decimal; what would round to `1024.0K` is `1.0M`."""
     if size_bytes < 1_024:
         return f"{size_bytes}B"
-    size = float(size_bytes)
-    for unit in _UNITS:
-        size /= 1_024
-        shown = f"{size:.1f}"
-        if shown != "1024.0" and size < 1_024:
-            return shown + unit
-    return shown + _UNITS[-1]
+    step = min((size_bytes.bit_length() - 1) // 10, len(_UNITS))
+    shown = f"{size_bytes / (1 << 10 * step):.1f}"
+    if shown == "1024.0" and step < len(_UNITS):
+        return f"1.0{_UNITS[step]}"
+    return shown + _UNITS[step - 1]
 
 
 def listing(path: str, memories: Iterable[tuple[str, int]], *, max_rows: int) -> Listing:
@@ -42,7 +40,7 @@ def listing(path: str, memories: Iterable[tuple[str, int]], *, max_rows: int) ->
     for memory, size in memories:
         whole += size
         first, slash, rest = memory[start:].partition("/")
-        if _hidden(first):
+        if first[0] == "." or first == "node_modules":
             continue
         if not slash:
             sizes[first] = size
@@ -50,13 +48,9 @@ def listing(path: str, memories: Iterable[tuple[str, int]], *, max_rows: int) ->
         directory = first + "/"
         sizes[directory] = sizes.get(directory, 0) + size
         second, slash, _ = rest.partition("/")
-        if not _hidden(second):
+        if second[0] != "." and second != "node_modules":
             row = directory + second + slash
             sizes[row] = sizes.get(row, 0) + size
     names = list(sizes)[: max_rows or None]
     rows = [f"{human_size(whole)}\t{path}", *[f"{human_size(sizes[name])}\t{path}/{name}" for name in names]]
     return Listing(tuple(rows), len(sizes))
-
-
-def _hidden(name: str) -> bool:
-    return name.startswith(".") or name == "node_modules"

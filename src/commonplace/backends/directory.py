@@ -25,7 +25,7 @@ from commonplace.backends.base import Clock, NewId, Snapshot, StoreInfo, sortabl
 from commonplace.backends.disk import DIRECTORY_MODE, make_directory, os_error
 from commonplace.backends.files import FileTree
 from commonplace.backends.following import follow, settle
-from commonplace.backends.hand_edits import HandEdit, Seen, WatchedSnapshot, WatchedTransaction
+from commonplace.backends.hand_edits import HandEdit, Seen, WatchedSnapshot, WatchedTransaction, mark_text
 from commonplace.backends.intents import Ledger, LiveFile, LockFile, started, sync_file_system
 from commonplace.backends.sqlite import SqliteBackend
 from commonplace.backends.sqlite_connection import SqliteConnection
@@ -215,7 +215,8 @@ class DirectoryBackend(SqliteBackend):
             try:
                 connection.run("DELETE FROM intents WHERE seq <= ?", (applied,))
                 for store_id, seen in self._stores.items():
-                    marks = [(mark, store_id, path, version) for path, (version, mark) in seen.unsaved.items()]
+                    unsaved = seen.unsaved.items()
+                    marks = [(mark_text(mark), store_id, path, version) for path, (version, mark) in unsaved]
                     connection.run_many(
                         "UPDATE memories SET mark = ? WHERE store = (SELECT no FROM stores WHERE id = ?)"
                         " AND path = ? AND version = ?",

@@ -7,12 +7,13 @@ while a command runs leads nowhere. What is no regular file is `OTHER`: not foll
 from __future__ import annotations
 
 import os
+import re
 import stat
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple, TypeAlias
 
 from commonplace.backends.disk import DIRECTORY_MODE, FILE_MODE, os_error
 from commonplace.backends.renaming import exchange, rename_if_free
@@ -23,6 +24,7 @@ RACY_NS = (
     20_000_000  # a file changed within the clock tick of our stat may look unchanged (10 ms at 100 Hz); Git's rule
 )
 MAX_FILE_BYTES = 256 * 1024 * 1024  # a larger file was not meant as a memory, and is not read into one
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,40}")  # 20 levels of these are within every limit
 _READ_BYTES = 1 << 20
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # not blocking: it may be a pipe by now
@@ -39,12 +41,15 @@ class Kind(Enum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What a stat saw. `mark` changes whenever the file does, once `settled`: it was not changed just now."""
+Mark: TypeAlias = tuple[int, ...]
+"""Inode, size, time of modification and of change: differs whenever the file does. Empty where there is no file."""
+
+
+class Found(NamedTuple):
+    """What a stat saw. The mark can be trusted once `settled`: the file was not changed just now."""
 
     kind: Kind
-    mark: str = ""
+    mark: Mark = ()
     settled: bool = False
     size_bytes: int = 0
     links: int = 1
@@ -115,10 +120,10 @@ class FileTree:
             raise os_error(error) from None
         return files
 
-    def put(self, path: str, data: bytes, expected: str) -> None:
+    def put(self, path: str, data: bytes, expected: Mark) -> None:
         """Write a file, whole or not at all, for the owner only; not synced. Raises OSError.
 
-        `expected` is the mark of the file it replaces, "" for none. What a person put there meanwhile stays.
+        `expected` is the mark of the file it replaces, () for none. What a person put there meanwhile stays.
         """
         *above, name = self._names(path)
         with self._new_file(data) as scratch, self._opened(above, make=True) as directory:
@@ -161,7 +166,7 @@ class FileTree:
                 rename_if_free(name, source, new_name, target)
             self._remove_empty(above)
 
-    def drop(self, path: str, expected: str) -> None:
+    def drop(self, path: str, expected: Mark) -> None:
         """Remove the file with the mark `expected`, and the directories it leaves empty. Raises OSError."""
         *above, name = self._names(path)
         scratch = self._new_name()
@@ -235,15 +240,15 @@ def _open_directory(name: str, above: int, *, make: bool) -> int:
 
 def _found(status: os.stat_result) -> Found:
     if stat.S_ISREG(status.st_mode):
-        mark = f"{status.st_ino}:{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}"
-        settled = status.st_ctime_ns + RACY_NS < time.time_ns()
-        return Found(Kind.FILE, mark, settled, status.st_size, status.st_nlink)
+        changed_ns = status.st_ctime_ns
+        mark = (status.st_ino, status.st_size, status.st_mtime_ns, changed_ns)
+        return Found(Kind.FILE, mark, changed_ns + RACY_NS < time.time_ns(), status.st_size, status.st_nlink)
     return Found(Kind.DIRECTORY) if stat.S_ISDIR(status.st_mode) else OTHER
 
 
-def _same(status: os.stat_result, mark: str) -> bool:
+def _same(status: os.stat_result, mark: Mark) -> bool:
     """Whether this is the file with that mark. A rename changes the last time in it, so that one does not count."""
-    return _found(status).mark.rpartition(":")[0] == mark.rpartition(":")[0]
+    return _found(status).mark[:-1] == mark[:-1]
 
 
 def _read(name: str, directory: int) -> bytes | None:
@@ -263,20 +268,25 @@ def _read(name: str, directory: int) -> bytes | None:
 def _scan(directory: int, under: str, files: dict[str, Found]) -> None:
     with os.scandir(directory) as entries:
         for entry in entries:
-            path = f"{under}/{entry.name}"
-            if not _nameable(path):
+            name = entry.name
+            path = f"{under}/{name}"
+            if not (_PLAIN_NAME.fullmatch(name) or _nameable(path)):
                 continue
             try:
-                if entry.is_dir(follow_symlinks=False):
-                    inner = os.open(entry.name, _DIRECTORY, dir_fd=directory)
-                    try:
-                        _scan(inner, path, files)
-                    finally:
-                        os.close(inner)
-                elif entry.is_file(follow_symlinks=False):
+                if entry.is_file(follow_symlinks=False):
                     files[path] = _found(entry.stat(follow_symlinks=False))
+                elif entry.is_dir(follow_symlinks=False) and _nameable(path):
+                    _scan_inner(name, directory, path, files)
             except (FileNotFoundError, NotADirectoryError):
                 continue  # went away, or became a link, while we looked
+
+
+def _scan_inner(name: str, directory: int, path: str, files: dict[str, Found]) -> None:
+    inner = os.open(name, _DIRECTORY, dir_fd=directory)
+    try:
+        _scan(inner, path, files)
+    finally:
+        os.close(inner)
 
 
 def _nameable(path: str) -> bool:

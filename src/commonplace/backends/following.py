@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from commonplace.backends.base import Change
-from commonplace.backends.files import FileTree, Found, Kind
+from commonplace.backends.files import FileTree, Found, Kind, Mark
 from commonplace.backends.hand_edits import Seen, WatchedTransaction
 from commonplace.backends.sql import Connection, SqlSnapshot
 from commonplace.errors import CommonplaceError
@@ -71,7 +71,7 @@ def _attempt(failed: set[str], path: str, step: Callable[[], object]) -> None:
         failed.add(path)
 
 
-def _clean_moves(plan: dict[str, Change], expected: dict[str, str]) -> dict[str, str]:
+def _clean_moves(plan: dict[str, Change], expected: dict[str, Mark]) -> dict[str, str]:
     """New path -> old path of the files that nothing but a rename touched."""
     moves: dict[str, str] = {}
     for path, change in plan.items():
@@ -82,12 +82,12 @@ def _clean_moves(plan: dict[str, Change], expected: dict[str, str]) -> dict[str,
     return moves
 
 
-def _drop(tree: FileTree, path: str, expected: dict[str, str]) -> None:
+def _drop(tree: FileTree, path: str, expected: dict[str, Mark]) -> None:
     if expected.get(path):
         tree.drop(path, expected[path])
 
 
-def _put(tree: FileTree, path: str, text: bytes | None, expected: dict[str, str]) -> None:
+def _put(tree: FileTree, path: str, text: bytes | None, expected: dict[str, Mark]) -> None:
     if text is not None and path in expected:
         tree.put(path, text, expected[path])
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias, cast
 
 from commonplace.backends.base import EXTERNAL, Actor, Change, Clock, Look, Memory, NewId
-from commonplace.backends.files import MISSING, FileTree, Found, Kind
+from commonplace.backends.files import MISSING, FileTree, Found, Kind, Mark
 from commonplace.backends.sql import Connection, SqlSnapshot, SqlTransaction, below
 from commonplace.errors import Refused
 from commonplace.paths import ROOT, ancestors
@@ -35,11 +35,11 @@ class Seen:
     def __init__(self, tree: FileTree, *, folds: bool) -> None:
         self.tree = tree
         self.folds = folds
-        self.marks: dict[str, tuple[str, str]] = {}  # path -> the version its file holds, and the file's mark
+        self.marks: dict[str, tuple[str, Mark]] = {}  # path -> the version its file holds, and the file's mark
         self.owed: set[str] = set()
         self.in_flight: frozenset[str] = frozenset()
-        self.unsaved: dict[str, tuple[str, str]] = {}  # marks that are not yet kept with their memories
-        self._no_text: dict[str, str] = {}  # path -> mark of a file with no text a memory could have
+        self.unsaved: dict[str, tuple[str, Mark]] = {}  # marks that are not yet kept with their memories
+        self._no_text: dict[str, Mark] = {}  # path -> mark of a file with no text a memory could have
 
     def note(self, path: str, version: str, found: Found) -> None:
         """Remember that the file holds this version, if its mark can be trusted from now on."""
@@ -51,9 +51,12 @@ class Seen:
 
     def trusts(self, path: str, version: str, mark: str | None, found: Found) -> bool:
         """Whether the file is known to hold this version unread. `mark` is the one kept with the memory."""
-        if found.kind is not Kind.FILE:
+        if self.marks.get(path) == (version, found.mark):
+            return True
+        if mark is None or mark_text(found.mark) != mark:
             return False
-        return found.mark == mark or self.marks.get(path) == (version, found.mark)
+        self.marks[path] = (version, found.mark)
+        return True
 
     def database_wins(self, path: str) -> bool:
         """Whether the file at, or one above or below, the path is still to be written."""
@@ -76,6 +79,11 @@ class Seen:
         if found.settled:
             self._no_text[path] = found.mark
         return None
+
+
+def mark_text(mark: Mark) -> str:
+    """A mark as it is kept with its memory."""
+    return ":".join(map(str, mark))
 
 
 def _is_text(data: bytes) -> bool:
@@ -174,16 +182,23 @@ class WatchedSnapshot(SqlSnapshot):
 
     def _is_clean_below(self, under: str, rows: list[_Row]) -> bool:
         files = self.seen.tree.scan(under)
+        known = self.seen.marks
         for path, version, mark, size in rows:
-            found = files.pop(path, MISSING)
-            if self.seen.trusts(path, version, mark, found):
-                self._verified(path, found)
-            elif found.size_bytes != size or not self._holds(path, version, mark, found, self._data(path)):
+            found = files.get(path, MISSING)
+            if known.get(path) == (version, found.mark) or self.seen.trusts(path, version, mark, found):
+                continue
+            if found.size_bytes != size or not self._holds(path, version, mark, found, self._data(path)):
                 return False
-        if any(self.seen.text(path, found) is not None for path, found in files.items()):
-            return False
+        if len(files) > len(rows):
+            strange = files.keys() - {row[0] for row in rows}
+            if any(self.seen.text(path, files[path]) is not None for path in strange):
+                return False
         self._clean_below.add(under)
+        self._verified_below(files)
         return True
+
+    def _verified_below(self, files: dict[str, Found]) -> None:
+        """All memories below a path were seen to be as recorded."""
 
     def _data(self, path: str) -> bytes | None:
         return self.look_marked(path)[0].data
@@ -197,7 +212,7 @@ class WatchedTransaction(WatchedSnapshot, SqlTransaction):
         self.seen = seen
         self._clean_below = set()
         self.plan: dict[str, Change] = {}  # path -> the last change that touched it
-        self.expected: dict[str, str] = {}  # path -> mark of its file before that; "" = no file
+        self.expected: dict[str, Mark] = {}  # path -> mark of its file before that
         self._by_hand = False
 
     @property
@@ -213,6 +228,9 @@ class WatchedTransaction(WatchedSnapshot, SqlTransaction):
 
     def _verified(self, path: str, found: Found) -> None:
         self.expected[path] = found.mark
+
+    def _verified_below(self, files: dict[str, Found]) -> None:
+        self.expected |= {path: found.mark for path, found in files.items()}
 
     def record(self, changes: Sequence[Change], actor: Actor | None) -> None:
         for change in changes:
@@ -235,7 +253,7 @@ class WatchedTransaction(WatchedSnapshot, SqlTransaction):
             found = self.seen.tree.state(path)
         if found.kind is not Kind.MISSING:
             raise Refused("path_taken", path=path)
-        self.expected.setdefault(path, "")
+        self.expected.setdefault(path, ())
 
     def _differs(self, path: str) -> None:
         """Record what a person did at, above and below a path."""

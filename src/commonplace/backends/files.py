@@ -78,7 +78,7 @@ class FileTree:
         *above, name = self._names(path)
         try:
             with self._opened(above) as directory:
-                return _found(os.stat(name, dir_fd=directory, follow_symlinks=False))
+                return found_of(os.stat(name, dir_fd=directory, follow_symlinks=False))
         except FileNotFoundError:
             return MISSING
         except NotADirectoryError:
@@ -92,7 +92,7 @@ class FileTree:
             *above, name = names[:end]
             try:
                 with self._opened(above) as directory:
-                    kind = _found(os.stat(name, dir_fd=directory, follow_symlinks=False)).kind
+                    kind = found_of(os.stat(name, dir_fd=directory, follow_symlinks=False)).kind
             except OSError:
                 return MISSING  # it is going away while we look; the next look is made under the lock
             if kind is not Kind.DIRECTORY:
@@ -108,9 +108,9 @@ class FileTree:
         except OSError:
             return None
 
-    def scan(self, under: str) -> dict[str, Found]:
-        """All regular files below a path whose name a memory could have."""
-        files: dict[str, Found] = {}
+    def scan(self, under: str) -> dict[str, os.stat_result]:
+        """The status of all files below a path whose name a memory could have. For `found_of` and `mark_of`."""
+        files: dict[str, os.stat_result] = {}
         try:
             with self._opened(self._names(under)) as directory:
                 _scan(directory, under, files)
@@ -238,17 +238,22 @@ def _open_directory(name: str, above: int, *, make: bool) -> int:
     return os.open(name, _DIRECTORY, dir_fd=above)
 
 
-def _found(status: os.stat_result) -> Found:
+def mark_of(status: os.stat_result) -> Mark:
+    """The mark of a regular file."""
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def found_of(status: os.stat_result) -> Found:
+    """What a stat saw, in our words."""
     if stat.S_ISREG(status.st_mode):
-        changed_ns = status.st_ctime_ns
-        mark = (status.st_ino, status.st_size, status.st_mtime_ns, changed_ns)
-        return Found(Kind.FILE, mark, changed_ns + RACY_NS < time.time_ns(), status.st_size, status.st_nlink)
+        settled = status.st_ctime_ns + RACY_NS < time.time_ns()
+        return Found(Kind.FILE, mark_of(status), settled, status.st_size, status.st_nlink)
     return Found(Kind.DIRECTORY) if stat.S_ISDIR(status.st_mode) else OTHER
 
 
 def _same(status: os.stat_result, mark: Mark) -> bool:
     """Whether this is the file with that mark. A rename changes the last time in it, so that one does not count."""
-    return _found(status).mark[:-1] == mark[:-1]
+    return found_of(status).mark[:-1] == mark[:-1]
 
 
 def _read(name: str, directory: int) -> bytes | None:
@@ -265,7 +270,7 @@ def _read(name: str, directory: int) -> bytes | None:
         os.close(descriptor)
 
 
-def _scan(directory: int, under: str, files: dict[str, Found]) -> None:
+def _scan(directory: int, under: str, files: dict[str, os.stat_result]) -> None:
     with os.scandir(directory) as entries:
         for entry in entries:
             name = entry.name
@@ -274,14 +279,14 @@ def _scan(directory: int, under: str, files: dict[str, Found]) -> None:
                 continue
             try:
                 if entry.is_file(follow_symlinks=False):
-                    files[path] = _found(entry.stat(follow_symlinks=False))
+                    files[path] = entry.stat(follow_symlinks=False)
                 elif entry.is_dir(follow_symlinks=False) and _nameable(path):
                     _scan_inner(name, directory, path, files)
             except (FileNotFoundError, NotADirectoryError):
                 continue  # went away, or became a link, while we looked
 
 
-def _scan_inner(name: str, directory: int, path: str, files: dict[str, Found]) -> None:
+def _scan_inner(name: str, directory: int, path: str, files: dict[str, os.stat_result]) -> None:
     inner = os.open(name, _DIRECTORY, dir_fd=directory)
     try:
         _scan(inner, path, files)

@@ -7,11 +7,12 @@ and is recorded as a version by the actor `external`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias, cast
 
 from commonplace.backends.base import EXTERNAL, Actor, Change, Clock, Look, Memory, NewId
-from commonplace.backends.files import MISSING, FileTree, Found, Kind, Mark
+from commonplace.backends.files import MISSING, FileTree, Found, Kind, Mark, found_of, mark_of
 from commonplace.backends.sql import Connection, SqlSnapshot, SqlTransaction, below
 from commonplace.errors import Refused
 from commonplace.paths import ROOT, ancestors
@@ -184,20 +185,23 @@ class WatchedSnapshot(SqlSnapshot):
         files = self.seen.tree.scan(under)
         known = self.seen.marks
         for path, version, mark, size in rows:
-            found = files.get(path, MISSING)
-            if known.get(path) == (version, found.mark) or self.seen.trusts(path, version, mark, found):
+            status = files.get(path)
+            if status is None:
+                return False
+            if known.get(path) == (version, mark_of(status)):
                 continue
+            found = found_of(status)
             if found.size_bytes != size or not self._holds(path, version, mark, found, self._data(path)):
                 return False
         if len(files) > len(rows):
             strange = files.keys() - {row[0] for row in rows}
-            if any(self.seen.text(path, files[path]) is not None for path in strange):
+            if any(self.seen.text(path, found_of(files[path])) is not None for path in strange):
                 return False
         self._clean_below.add(under)
         self._verified_below(files)
         return True
 
-    def _verified_below(self, files: dict[str, Found]) -> None:
+    def _verified_below(self, files: dict[str, os.stat_result]) -> None:
         """All memories below a path were seen to be as recorded."""
 
     def _data(self, path: str) -> bytes | None:
@@ -229,8 +233,8 @@ class WatchedTransaction(WatchedSnapshot, SqlTransaction):
     def _verified(self, path: str, found: Found) -> None:
         self.expected[path] = found.mark
 
-    def _verified_below(self, files: dict[str, Found]) -> None:
-        self.expected |= {path: found.mark for path, found in files.items()}
+    def _verified_below(self, files: dict[str, os.stat_result]) -> None:
+        self.expected |= {path: mark_of(status) for path, status in files.items()}
 
     def record(self, changes: Sequence[Change], actor: Actor | None) -> None:
         for change in changes:
@@ -264,10 +268,10 @@ class WatchedTransaction(WatchedSnapshot, SqlTransaction):
         files = self.seen.tree.scan(path)
         marks = {row[0]: row[2] for row in self._rows_below(path)}
         for memory in SqlSnapshot.walk(self, path):
-            found = files.pop(memory.path, MISSING)
+            found = found_of(files.pop(memory.path)) if memory.path in files else MISSING
             changes += self._difference(memory.path, memory, marks[memory.path], found)
-        for one, found in files.items():
-            changes += self._difference(one, None, None, found)
+        for one, status in files.items():
+            changes += self._difference(one, None, None, found_of(status))
         changes.sort(key=lambda change: change.path is not None)  # deletions first: a file may have become a directory
         SqlTransaction.record(self, changes, EXTERNAL)
         self._by_hand = self._by_hand or bool(changes)

@@ -115,6 +115,8 @@ def open_backend(at: str | os.PathLike[str], *, clock: Clock = time.time, new_id
 
 
 def _open_directory(place: str, clock: Clock, new_id: NewId) -> Backend:
+    if os.name != "posix":
+        raise InvalidInput("memories as plain files need Linux or macOS; sqlite:///memory.db works here")
     from commonplace.backends.directory import DirectoryBackend  # noqa: PLC0415 - drivers are imported late
 
     if os.path.isfile(place):

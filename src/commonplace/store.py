@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 from commonplace.backends.base import (
@@ -86,13 +86,18 @@ class MemoryStore:
         the actor the store was opened with.
         """
         who = as_actor(actor) or self.actor
-        shown: dict[str, object] = {}
         try:
             parsed = command if isinstance(command, Command) else parse(command)
-            shown = _paths_as_written(parsed)
-            return self._run(parsed, who)
         except Refused as refusal:
-            return self.replies.error(refusal.key, shown | refusal.values)
+            return self.replies.error(refusal.key, refusal.values)
+        return self._answer(lambda: self._run(parsed, who), _paths_as_written(parsed))
+
+    def _answer(self, run: Callable[[], Reply], shown: Mapping[str, object]) -> Reply:
+        """What `run` replies; what a model or user got wrong and what storage could not do become replies too."""
+        try:
+            return run()
+        except Refused as refusal:
+            return self.replies.error(refusal.key, {**shown, **refusal.values})
         except CommonplaceError as error:
             if error.code not in STORAGE_REPLIES:
                 raise
@@ -105,7 +110,7 @@ class MemoryStore:
         def work(tx: Transaction) -> None:
             tx.record([Change(memory, None) for memory in tx.walk(ROOT)], who)
 
-        return self._reply(lambda: self._write(work, self.replies.cleared, frees=True), ROOT)
+        return self._answer(lambda: self._write(work, self.replies.cleared, frees=True), {"path": ROOT})
 
     def save(self, path: str, text: str, *, if_version: str | None, actor: Actor | str | None = None) -> Reply:
         """Replace the whole text of the memory at `path`, if `if_version` is still its newest version.
@@ -125,7 +130,7 @@ class MemoryStore:
             self._put(tx, look, target.text, data, who)
 
         said = self.replies.phrase("inserted", {"path": path})
-        return self._reply(lambda: self._write(work, said), path)
+        return self._answer(lambda: self._write(work, said), {"path": path})
 
     # -- for programs ----------------------------------------------------------------------------------------
 
@@ -325,12 +330,6 @@ class MemoryStore:
     def _write(self, work: Callable[[Transaction], None], said: str, *, frees: bool = False) -> Reply:
         self.backend.write(self.id, work, frees=frees)
         return Reply(said)
-
-    def _reply(self, run: Callable[[], Reply], path: str) -> Reply:
-        try:
-            return run()
-        except Refused as refusal:
-            return self.replies.error(refusal.key, {"path": path} | refusal.values)
 
     def _parsed(self, path: str) -> MemoryPath:
         try:

@@ -42,8 +42,6 @@ class DirectoryBackend(SqliteBackend):
     """Memory stores as files below the directory `root`. Linux and macOS."""
 
     def __init__(self, root: str, *, clock: Clock = time.time, new_id: NewId = sortable_id) -> None:
-        if os.name != "posix":
-            raise InvalidInput("the directory backend needs Linux or macOS; use sqlite:///memory.db here")
         self.root = os.path.abspath(root)
         self._stores: dict[str, Seen] = {}
         self._ledger = Ledger()
@@ -163,8 +161,8 @@ class DirectoryBackend(SqliteBackend):
             if first is not transaction:
                 first.plan |= transaction.plan
                 first.expected = transaction.expected | first.expected
-        whole = [follow(connection, merged) for merged in plans.values()]
-        with suppress(OSError, CommonplaceError):  # what is not written down is found and done again
+        with suppress(OSError, CommonplaceError):  # committed is committed; what is not done is found and done again
+            whole = [follow(connection, merged) for merged in plans.values()]
             if all(whole) and not self._ledger.busy:
                 self._ledger = Ledger(self._last_intent, self._ledger.cleared, busy=False)
                 self._lock.write(self._ledger)

@@ -12,6 +12,7 @@ from commonplace.errors import CommonplaceError, InvalidInput, PermissionDenied,
 RESERVE_BYTES = 64 * 1024  # enough for the log of one deletion: some 8 pages of 4 KB
 FILE_MODE = 0o600  # owner only: a permissive umask (as in containers) must not open memories to others
 DIRECTORY_MODE = 0o700
+_CLOSE_ON_EXEC = getattr(os, "O_CLOEXEC", 0)  # Windows has none, and needs none
 _NETWORK = frozenset(
     [
         "afs",
@@ -58,13 +59,15 @@ def make_directory(path: str) -> None:
 def make_file(path: str) -> None:
     """Make an empty file for the owner only, its name durable, unless there is one."""
     with suppress(FileExistsError):
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, FILE_MODE))
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | _CLOSE_ON_EXEC, FILE_MODE))
         sync_directory(os.path.dirname(path) or ".")
 
 
 def sync_directory(path: str) -> None:
-    """Make the names in a directory durable."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    """Make the names in a directory durable. Windows cannot be asked to."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | _CLOSE_ON_EXEC)
     try:
         os.fsync(descriptor)
     finally:
@@ -103,7 +106,7 @@ class Reserve:
             if os.path.getsize(self._path) >= RESERVE_BYTES:
                 return
         with suppress(OSError):
-            descriptor = os.open(self._path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, FILE_MODE)
+            descriptor = os.open(self._path, os.O_CREAT | os.O_WRONLY | _CLOSE_ON_EXEC, FILE_MODE)
             try:
                 os.write(descriptor, bytes(RESERVE_BYTES))  # written, not only sized: a hole holds no space
             finally:

@@ -6,6 +6,7 @@ while a command runs leads nowhere. What is no regular file is `OTHER`: not foll
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -17,7 +18,7 @@ from typing import NamedTuple, TypeAlias
 
 from commonplace.backends.disk import DIRECTORY_MODE, FILE_MODE, os_error
 from commonplace.backends.renaming import exchange, rename_if_free
-from commonplace.errors import Refused
+from commonplace.errors import Refused, Unavailable
 from commonplace.paths import MAX_SEGMENTS, MemoryPath
 
 RACY_NS = (
@@ -93,8 +94,10 @@ class FileTree:
             try:
                 with self._opened(above) as directory:
                     kind = found_of(os.stat(name, dir_fd=directory, follow_symlinks=False)).kind
-            except OSError:
+            except (FileNotFoundError, NotADirectoryError):
                 return MISSING  # it is going away while we look; the next look is made under the lock
+            if kind is not Kind.DIRECTORY and end <= len(self._parts):
+                raise Unavailable("the directory of the memories was replaced by something else")
             if kind is not Kind.DIRECTORY:
                 return Found(Kind.BELOW_FILE) if kind is Kind.FILE else OTHER
         return MISSING
@@ -105,17 +108,24 @@ class FileTree:
         try:
             with self._opened(above) as directory:
                 return _read(name, directory)
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
+        except OSError as error:
+            if error.errno == errno.ELOOP:  # a link since we looked
+                return None
+            raise os_error(error) from None
 
     def scan(self, under: str) -> dict[str, os.stat_result]:
         """The status of all files below a path whose name a memory could have. For `found_of` and `mark_of`."""
         files: dict[str, os.stat_result] = {}
+        names = self._names(under)
         try:
-            with self._opened(self._names(under)) as directory:
+            with self._opened(names) as directory:
                 _scan(directory, under, files)
-        except (FileNotFoundError, NotADirectoryError):
+        except FileNotFoundError:
             pass
+        except NotADirectoryError:
+            self._obstacle(names)
         except OSError as error:
             raise os_error(error) from None
         return files
@@ -233,6 +243,10 @@ def _open_directory(name: str, above: int, *, make: bool) -> int:
     except FileNotFoundError:
         if not make:
             raise
+    except OSError as error:
+        if error.errno == errno.ELOOP:  # what macOS says of a link, Linux says ENOTDIR
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from None
+        raise
     with suppress(FileExistsError):
         os.mkdir(name, DIRECTORY_MODE, dir_fd=above)
     return os.open(name, _DIRECTORY, dir_fd=above)

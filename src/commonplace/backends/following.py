@@ -23,7 +23,6 @@ def follow(connection: Connection, done: WatchedTransaction) -> bool:
     """
     seen, plan, expected = done.seen, done.plan, done.expected
     tree = seen.tree
-    snapshot = SqlSnapshot(connection, done.store_id)
     failed: set[str] = set()
     moves = _clean_moves(plan, expected)
     sources = set(moves.values())
@@ -35,7 +34,7 @@ def follow(connection: Connection, done: WatchedTransaction) -> bool:
         _attempt(failed, new, partial(tree.move, old, new))
     for path in puts:
         data = plan[path].data
-        text = snapshot.look(path).data if data is None else data
+        text = SqlSnapshot(connection, done.store_id).look(path).data if data is None else data
         _attempt(failed, path, partial(_put, tree, path, text, expected))
     doubtful = [path for path in plan if path not in expected]
     seen.owed = (seen.owed - plan.keys()) | failed

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from commonplace.backends.base import Actor
 from commonplace.errors import InvalidInput
 from commonplace.replies import Reply
 from commonplace.store import MemoryStore
 
-TOOL: Final[dict[str, str]] = {"type": "memory_20250818", "name": "memory"}
+if TYPE_CHECKING:
+    from anthropic.types import MemoryTool20250818Param
+
+TOOL: Final[MemoryTool20250818Param] = {"type": "memory_20250818", "name": "memory"}
 """The entry for the `tools` list of a request."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from commonplace.backends.base import (
@@ -90,14 +90,20 @@ class MemoryStore:
             parsed = command if isinstance(command, Command) else parse(command)
         except Refused as refusal:
             return self.replies.error(refusal.key, refusal.values)
-        return self._answer(lambda: self._run(parsed, who), _paths_as_written(parsed))
+        return self._answer(lambda: self._run(parsed, who), *_paths(parsed))
 
-    def _answer(self, run: Callable[[], Reply], shown: Mapping[str, object]) -> Reply:
+    def _answer(self, run: Callable[[], Reply], *paths: MemoryPath) -> Reply:
         """What `run` replies; what a model or user got wrong and what storage could not do become replies too."""
+        shown: dict[str, object] = {"path": paths[-1].written}
+        if len(paths) > 1:
+            shown |= {"old_path": paths[0].written, "new_path": paths[1].written}
         try:
             return run()
         except Refused as refusal:
-            return self.replies.error(refusal.key, {**shown, **refusal.values})
+            values = shown | refusal.values
+            written = {path.text: path.written for path in paths}  # a backend knows canonical paths only
+            values["path"] = written.get(str(values["path"]), values["path"])
+            return self.replies.error(refusal.key, values)
         except CommonplaceError as error:
             if error.code not in STORAGE_REPLIES:
                 raise
@@ -110,7 +116,7 @@ class MemoryStore:
         def work(tx: Transaction) -> None:
             tx.record([Change(memory, None) for memory in tx.walk(ROOT)], who)
 
-        return self._answer(lambda: self._write(work, self.replies.cleared, frees=True), {"path": ROOT})
+        return self._answer(lambda: self._write(work, self.replies.cleared, frees=True), MemoryPath.known(ROOT))
 
     def save(self, path: str, text: str, *, if_version: str | None, actor: Actor | str | None = None) -> Reply:
         """Replace the whole text of the memory at `path`, if `if_version` is still its newest version.
@@ -130,7 +136,7 @@ class MemoryStore:
             self._put(tx, look, target.text, data, who)
 
         said = self.replies.phrase("inserted", {"path": path})
-        return self._answer(lambda: self._write(work, said), {"path": path})
+        return self._answer(lambda: self._write(work, said), target)
 
     # -- for programs ----------------------------------------------------------------------------------------
 
@@ -343,11 +349,9 @@ def as_actor(actor: Actor | str | None) -> Actor | None:
     return Actor.parse(actor) if isinstance(actor, str) else actor
 
 
-def _paths_as_written(command: Command) -> dict[str, object]:
-    if isinstance(command, Rename):
-        old, new = command.old_path.written, command.new_path.written
-        return {"old_path": old, "new_path": new, "path": new}
-    return {"path": command.path.written}
+def _paths(command: Command) -> tuple[MemoryPath, ...]:
+    """The paths a command names; the last is the one to look at when its outcome is unknown."""
+    return (command.old_path, command.new_path) if isinstance(command, Rename) else (command.path,)
 
 
 def _moved(memory: Memory, old: MemoryPath, new: MemoryPath) -> Change:

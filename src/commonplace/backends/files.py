@@ -19,13 +19,14 @@ from typing import NamedTuple, TypeAlias
 from commonplace.backends.disk import DIRECTORY_MODE, FILE_MODE, os_error
 from commonplace.backends.renaming import exchange, rename_if_free
 from commonplace.errors import Refused, Unavailable
-from commonplace.paths import MAX_SEGMENTS, MemoryPath
+from commonplace.paths import MAX_SEGMENTS, MemoryPath, visible
 
 RACY_NS = (
     20_000_000  # a file changed within the clock tick of our stat may look unchanged (10 ms at 100 Hz); Git's rule
 )
 MAX_FILE_BYTES = 256 * 1024 * 1024  # a larger file was not meant as a memory, and is not read into one
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,40}")  # 20 levels of these are within every limit
+_MAX_REPORTS = 1_000
 _READ_BYTES = 1 << 20
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # not blocking: it may be a pipe by now
@@ -290,6 +291,7 @@ def _scan(directory: int, under: str, files: dict[str, os.stat_result]) -> None:
             name = entry.name
             path = f"{under}/{name}"
             if not (_PLAIN_NAME.fullmatch(name) or _nameable(path)):
+                _report(path)
                 continue
             try:
                 if entry.is_file(follow_symlinks=False):
@@ -313,6 +315,19 @@ def _nameable(path: str) -> bool:
         return MemoryPath.parse(path).text == path
     except Refused:
         return False
+
+
+_reported: set[str] = set()
+
+
+def _report(path: str) -> None:
+    """Say once that something on disk cannot be a memory by its name. It is left alone."""
+    if path in _reported or len(_reported) >= _MAX_REPORTS:
+        return
+    _reported.add(path)
+    import logging  # noqa: PLC0415 - rarely needed, and not free to import
+
+    logging.getLogger("commonplace").warning("left alone, as no memory can have this name: %s", visible(path))
 
 
 def _prune(directory: int, depth: int = 0) -> None:

@@ -53,11 +53,17 @@ COMMANDS: dict[str, Command] = {
         "old_path": "/memories/notes",
         "new_path": "/memories/archive/notes",
     },
+    # Nothing known yet of the files: each has to be read before it can be trusted.
+    "view a memory, cold": {"command": "view", "path": "/memories/a.md"},
+    "view a directory, cold": {"command": "view", "path": "/memories"},
+    "str_replace, cold": {"command": "str_replace", "path": "/memories/a.md", "old_str": "line 5", "new_str": "5"},
+    "rename a directory, cold": {"command": "rename", "old_path": "/memories/notes", "new_path": "/memories/z"},
     # The same, with the opening and the closing of the backend under fault too.
     "open, create, close": {"command": "create", "path": "/memories/new/dir/x.md", "file_text": SMALL},
     "recover, create, close": {"command": "create", "path": "/memories/new/dir/x.md", "file_text": SMALL},
 }
 WHOLE = ("open, create, close", "recover, create, close")  # steps armed from before open to after close
+COLD = tuple(step for step in COMMANDS if step.endswith("cold"))  # steps armed right after opening
 CRASHED = ("recover, create, close",)  # steps on what a killed process left
 
 LATER: Command = {"command": "create", "path": "/memories/later.md", "file_text": "still works\n"}

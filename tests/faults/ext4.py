@@ -31,7 +31,7 @@ class Disk:
         self.mount_point.mkdir()
         with self._image.open("wb") as file:
             file.truncate(size_mb << 20)
-        _run("mkfs.ext4", "-q", "-F", str(self._image))
+        _run("mkfs.ext4", "-q", "-F", "-b", "4096", str(self._image))  # the block size of real disks
         self.mount()
 
     def mount(self) -> None:

@@ -53,12 +53,15 @@ def apply(tree: Tree, command: Command) -> Outcome:
     raise ValueError(command)
 
 
-def allowed(before: Outcome, acknowledged: Sequence[Command], in_flight: Command | None) -> list[Outcome]:
-    """The states that may stand: all acknowledged commands, then the one in flight whole or absent."""
+def allowed(before: Outcome, acknowledged: Sequence[Command], in_flight: Sequence[Command]) -> list[Outcome]:
+    """The states that may stand: all acknowledged commands, then none, one or more of those in flight."""
     state = before
     for command in acknowledged:
         state = following(state, command)
-    return [state] if in_flight is None else [state, following(state, in_flight)]
+    states = [state]
+    for command in in_flight:
+        states.append(following(states[-1], command))
+    return states
 
 
 def following(state: Outcome, command: Command) -> Outcome:

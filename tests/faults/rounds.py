@@ -31,9 +31,15 @@ States = dict[str, Outcome]
 
 @dataclass
 class Story:
-    """What one writer of a crashed process told: how many commands were acknowledged, and its error."""
+    """What one writer of a crashed process told.
+
+    `doubtful` commands were acknowledged once the power was being cut. They may be lost: a sync that the
+    cut falls into can return success (measured on Linux 6.18 with a bare loop of write, fdatasync and
+    acknowledgement: 12 such losses in 150 cuts, and none of what was acknowledged before the cut).
+    """
 
     acknowledged: int = 0
+    doubtful: int = 0
     error: str | None = None
 
 
@@ -43,8 +49,10 @@ def writers_for(seed: int) -> list[Writer]:
     return [Writer(store, home, seed * 10 + number) for number, (store, home) in enumerate(places)]
 
 
-def work_until(url: str, writers: list[Writer], rng: random.Random, crash: Callable[[], None]) -> list[Story]:
-    """Run a worker, crash it at a random point, and return what it had acknowledged."""
+def work_until(
+    url: str, writers: list[Writer], rng: random.Random, *, cut: Callable[[], None] | None = None
+) -> list[Story]:
+    """Run a worker, kill it (or cut its power) at a random point, and return what it had acknowledged."""
     out, into = os.pipe()
     arguments = [url, json.dumps([asdict(writer) for writer in writers]), str(into)]
     process = subprocess.Popen([sys.executable, "-m", "faults.worker", *arguments], cwd=TESTS, pass_fds=[into])
@@ -53,14 +61,19 @@ def work_until(url: str, writers: list[Writer], rng: random.Random, crash: Calla
         early = rng.random() < EARLY
         text = _read_until(out, b"opening\n" if early else b"ready\n")
         text += _read_for(out, rng.random() * (BUSY_S / 5 if early else BUSY_S))
-        crash()
+        if cut is not None:
+            text += _read_for(out, 0.0)
+            cut()
         process.kill()
-        text += _read_rest(out)
+        rest = _read_rest(out)
     finally:
         process.kill()
         process.wait()
         os.close(out)
-    return _stories(text.decode(), len(writers))
+    if cut is not None:
+        whole, _, part = text.rpartition(b"\n")
+        return _stories(whole.decode(), len(writers), doubtful=(part + rest).decode())
+    return _stories((text + rest).decode(), len(writers))
 
 
 def judge(start: States, writers: list[Writer], stories: list[Story], found: States) -> list[str]:
@@ -73,15 +86,16 @@ def judge(start: States, writers: list[Writer], stories: list[Story], found: Sta
     ]
     for writer, story in zip(writers, stories, strict=True):
         before = part_of(start[writer.store], writer.home)
-        stream = [command for command, _ in islice(commands(writer, before.tree), story.acknowledged + 1)]
-        done, in_flight = stream[:-1], stream[-1]
+        count = story.acknowledged + story.doubtful + 1
+        stream = [command for command, _ in islice(commands(writer, before.tree), count)]
+        done, open_ended = stream[: story.acknowledged], stream[story.acknowledged :]
         refused = story.error is not None and UNKNOWN not in story.error
-        states = allowed(before, done, None if refused else in_flight)
+        states = allowed(before, done, open_ended[:-1] if refused else open_ended)
         part = part_of(found[writer.store], writer.home)
         if all(differs(part, state) for state in states):
             problems.append(
                 f"{writer.store} {writer.home}, {story.acknowledged} acknowledged, error {story.error}: "
-                f"{differs(part, states[0])}; last {told(done[-1:])}, in flight {told([in_flight])}"
+                f"{differs(part, states[0])}; last {told(done[-1:])}, in flight {told(open_ended)}"
             )
     return problems
 
@@ -109,12 +123,15 @@ def told(each: Sequence[Command]) -> str:
     return str([{name: str(value)[:60] for name, value in command.items()} for command in each])
 
 
-def _stories(text: str, count: int) -> list[Story]:
+def _stories(text: str, count: int, doubtful: str = "") -> list[Story]:
     stories = [Story() for _ in range(count)]
-    for line in text.splitlines():
+    certain = len(text.splitlines())
+    for at, line in enumerate(text.splitlines() + doubtful.splitlines()):
         match line.split(" ", 2):
-            case [number, "ok"]:
+            case [number, "ok"] if at < certain:
                 stories[int(number)].acknowledged += 1
+            case [number, "ok"]:
+                stories[int(number)].doubtful += 1
             case [number, "error", error]:
                 stories[int(number)].error = json.loads(error)
     return stories

@@ -6,6 +6,8 @@ backend, so that no connection or thread crosses a fork.
 
 from __future__ import annotations
 
+import gc
+import importlib
 import json
 import os
 import select
@@ -17,13 +19,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from .cases import COMMANDS, LAST, LATER, WHOLE, Case, Seen, judge, prepared
+from .cases import COLD, COMMANDS, LAST, LATER, WHOLE, Case, Seen, judge, prepared
 from .injector import Injector
 from .oracle import Outcome
 from .targets import CommonplaceTarget, Target, disk_faults, extra_names, open_target, url_of
 
 TIMEOUT_S = 30.0
 STORE = "default"
+WARM = ("anthropic.lib.tools", "commonplace.backends.directory", "commonplace.doors.anthropic", "faults.targets")
 Tell = Callable[..., None]
 
 
@@ -38,10 +41,9 @@ class Child:
 
 def main() -> None:
     """Answer requests until stdin ends."""
-    import anthropic  # noqa: F401  (warm: a second per process otherwise)
-
-    import commonplace  # noqa: F401
-
+    for module in WARM:
+        importlib.import_module(module)
+    gc.freeze()  # a collection in a child would copy the parent's pages
     for line in sys.stdin:
         request = json.loads(line)
         answer = prepare(**request["prepare"]) if "prepare" in request else run(**request["run"])
@@ -117,8 +119,12 @@ def under_fault(case: Case, place: Path, tell: Tell, log_fd: int) -> None:
 
 
 def open_warm(case: Case, place: Path) -> Target:
-    """The opened backend after a look around: a fresh copy has other inodes and times than it remembers."""
+    """The opened backend, unless cold after a look around: a copy has other inodes and times than it remembers."""
     target = open_target(url_of(case.backend, place), by_tool=case.by_tool)
+    if isinstance(target, CommonplaceTarget):
+        target.store(STORE)
+    if case.step in COLD:
+        return target
     target.execute(STORE, {"command": "view", "path": "/memories"})
     target.state(STORE)
     return target

@@ -47,9 +47,11 @@ def test_the_judge_finds_what_is_lost_or_comes_back() -> None:
     for count in range(1, 58):
         assert verdict(states[count - 1], Story(count)) != []
         assert verdict(states[count + 2], Story(count)) != []
-        assert verdict(states[count + 1], Story(count, "Error: The memory store is full")) != []
-        assert verdict(states[count + 1], Story(count, "Error: The outcome of this command is unknown")) == []
+        assert verdict(states[count + 1], Story(count, error="Error: The memory store is full")) != []
+        assert verdict(states[count + 1], Story(count, error="Error: The outcome of this command is unknown")) == []
         assert verdict(Outcome(states[count].tree), Story(count)) != []
+        assert verdict(states[count + 1], Story(count - 1, doubtful=1)) == []
+        assert verdict(states[count + 2], Story(count - 1, doubtful=1)) != []
 
 
 def test_the_judge_finds_a_half_done_directory() -> None:

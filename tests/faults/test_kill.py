@@ -27,7 +27,7 @@ def test_kill_9_loses_no_acknowledged_change(backend: str, tmp_path: Path) -> No
         directory.mkdir(exist_ok=True)
         start, _ = look(backend, directory)
         writers = writers_for(number)
-        stories = work_until(url_of(backend, directory), writers, rng, crash=lambda: None)
+        stories = work_until(url_of(backend, directory), writers, rng)
         found, faults = look(backend, directory)
         assert [story.error for story in stories if story.error] == []
         assert (number, judge(start, writers, stories, found) + faults) == (number, [])

@@ -62,7 +62,7 @@ def one_cut(backend: str, directory: Path, seed: int, rng: random.Random, hardwa
     start, _ = look(backend, directory)
     os.sync()  # what the judge itself opened and closed is no part of the test
     writers = writers_for(seed)
-    stories = work_until(url_of(backend, directory), writers, rng, crash=hardware.cut)
+    stories = work_until(url_of(backend, directory), writers, rng, cut=hardware.cut)
     hardware.recover()
     found, faults = look(backend, directory)
     return judge(start, writers, stories, found) + faults, sum(story.acknowledged for story in stories)

@@ -20,6 +20,7 @@ MAX_SEGMENTS = 20
 # One segment of nothing but these needs no further look: no escape, no fold, no normalisation can change it.
 _PLAIN = re.compile(r"/memories(?:/(?!\.\.?(?:/|$))[A-Za-z0-9_. ()+,=@~-]{1,255}){1,20}")
 _ESCAPES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
+_MAX_COMPOSED = 4  # code points that NFC can make one of
 _UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs"})
 _LINE_SEPARATORS = frozenset("\u2028\u2029")
 
@@ -40,6 +41,9 @@ class MemoryPath:
         """The path `written` means. Raises `Refused("invalid_path")` with the reason."""
         if _PLAIN.fullmatch(written) and len(written) - len(ROOT) - 1 <= MAX_PATH_BYTES:
             return cls(written, written)
+        if not written.startswith(ROOT):  # no other character normalises to one of these
+            raise _refused(written, "reason_outside")
+        _check_size(written)
         normal = unicodedata.normalize("NFC", written)
         if normal != ROOT and not normal.startswith(ROOT + "/"):
             raise _refused(written, "reason_outside")
@@ -106,6 +110,15 @@ def limit_broken(text: str) -> Phrase | None:
 def visible(text: str) -> str:
     r"""`text` with every character that cannot be seen written as `\uXXXX` (two of them above U+FFFF, as in JSON)."""
     return "".join(_escaped(char) if _is_unseen(char) else char for char in text)
+
+
+def _check_size(written: str) -> None:
+    """Refuse what is too long in any form, before it is normalised: that takes time by the square of a segment."""
+    segments = [segment for segment in written[len(ROOT) :].split("/") if segment]
+    if any(len(segment) > MAX_SEGMENT_BYTES * _MAX_COMPOSED for segment in segments):
+        raise _refused(written, "reason_segment_bytes", limit=MAX_SEGMENT_BYTES)
+    if len(segments) > MAX_SEGMENTS:
+        raise _refused(written, "reason_segments", limit=MAX_SEGMENTS)
 
 
 def _check_segment(segment: str, written: str) -> None:

@@ -152,9 +152,12 @@ def echo(text: str) -> str:
 
 def _placeholders(template: str) -> set[str]:
     try:
-        return {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}
+        parts = [part for part in string.Formatter().parse(template) if part[1] is not None]
     except ValueError as error:
         raise InvalidInput(f"not a reply template: {error}") from None
+    if any(spec or conversion for _, _, spec, conversion in parts):
+        raise InvalidInput("a reply template takes plain {names}, without format or conversion")
+    return {name for _, name, _, _ in parts if name is not None}
 
 
 ERROR_CODES: Mapping[str, str] = {

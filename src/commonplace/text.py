@@ -61,9 +61,9 @@ def _cut_page(text: str, span: tuple[int, int], lines: tuple[int, int, int, int]
         return Page(numbered(text[start : start + max_chars], first), Phrase("line_cut", values))
     shown_end = first + text.count("\n", start, cut)
     if shown_end == end:
-        return Page(numbered(text[start:cut], first))
+        return Page(numbered(text[start : cut + 1], first))
     values = {"first": first, "last": shown_end, "lines": total, "next": shown_end + 1, "end": asked_end}
-    return Page(numbered(text[start:cut], first), Phrase("page_cut", values))
+    return Page(numbered(text[start : cut + 1], first), Phrase("page_cut", values))
 
 
 def numbered(text: str, first: int) -> str:

@@ -118,6 +118,8 @@ class SqlSnapshot(Snapshot):
         return iter(cast("list[tuple[str, int]]", found))
 
     def find(self, memory_id: str) -> Memory | None:
+        if not memory_id.isascii():  # no id of ours, and a lone surrogate could not even be asked for
+            return None
         found = self.connection.rows(
             f"SELECT {_MEMORY} FROM memories m WHERE m.store = ? AND m.id = ? AND m.path ="
             " (SELECT path FROM versions WHERE store = ? AND memory = ? ORDER BY id DESC LIMIT 1)",
@@ -142,7 +144,7 @@ class SqlSnapshot(Snapshot):
         return map(_version, found)
 
     def text(self, version_id: str) -> bytes | None:
-        found = self.connection.rows(
+        found = version_id.isascii() and self.connection.rows(
             "SELECT t.text FROM versions v LEFT JOIN versions t ON t.store = v.store AND t.id = v.text_of"
             " WHERE v.store = ? AND v.id = ?",
             (self.store, version_id),

@@ -1,0 +1,57 @@
+"""The exit status of every error, in one table. Part of the API: scripts depend on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+BROKEN_PIPE = 141  # 128 + SIGPIPE, what a shell reports of `ls | head`
+INTERRUPTED = 130  # 128 + SIGINT, what a shell reports of Ctrl-C
+FAILED = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """One exit status: what it means, and the error codes (`commonplace.errors`, `replies`) that end in it."""
+
+    status: int
+    meaning: str
+    codes: tuple[str, ...] = ()
+
+
+EXITS: tuple[Exit, ...] = (
+    Exit(0, "Done."),
+    Exit(FAILED, "Failed for a reason that has no status of its own.", ("error", "refused")),
+    Exit(
+        2,
+        "Asked in a way that cannot be right: a wrong option, argument, path or range.",
+        ("invalid_input", "invalid_path", "out_of_range"),
+    ),
+    Exit(3, "The memory, directory, memory store or place is not there.", ("not_found",)),
+    Exit(
+        4,
+        "Something else stands at that path, or above it.",
+        ("already_exists", "not_a_directory", "path_taken"),
+    ),
+    Exit(5, "The text to replace is not there, or more than once.", ("no_match", "many_matches")),
+    Exit(6, "The memory was changed meanwhile; nothing was saved.", ("conflict",)),
+    Exit(
+        7, "Not possible with a directory: with `/memories` itself, or into itself.", ("root_protected", "into_itself")
+    ),
+    Exit(8, "Over a limit of size.", ("too_large",)),
+    Exit(9, "The operating system or server does not permit it.", ("permission_denied",)),
+    Exit(10, "No space is left.", ("store_full",)),
+    Exit(11, "The storage cannot be reached or is busy; nothing was written, try again.", ("unavailable",)),
+    Exit(12, "The storage failed while saving: look before trying again.", ("outcome_unknown",)),
+    Exit(13, "What is stored is damaged.", ("damaged",)),
+    Exit(14, "The storage was written by a newer commonplace.", ("unknown_schema",)),
+    Exit(INTERRUPTED, "Interrupted (Ctrl-C)."),
+    Exit(BROKEN_PIPE, "The reader of the output went away."),
+)
+
+_STATUS: Mapping[str, int] = {code: row.status for row in EXITS for code in row.codes}
+
+
+def status_of(code: str | None) -> int:
+    """The exit status for an error code; one from outside commonplace (somebody's own backend) is a plain failure."""
+    return _STATUS.get(code or "error", FAILED)

@@ -1,0 +1,40 @@
+"""Every error has one exit status, from one table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from commonplace.cli.exits import EXITS, status_of
+from commonplace.errors import CommonplaceError
+from commonplace.replies import ERROR_CODES
+
+LISTED = [code for row in EXITS for code in row.codes]
+
+
+def all_errors(above: type[CommonplaceError] = CommonplaceError) -> Iterator[type[CommonplaceError]]:
+    yield above
+    for below in above.__subclasses__():
+        yield from all_errors(below)
+
+
+@pytest.mark.parametrize("code", sorted({error.code for error in all_errors()} | set(ERROR_CODES.values())))
+def test_every_code_is_in_the_table(code: str) -> None:
+    assert code in LISTED
+
+
+def test_no_code_and_no_status_stands_there_twice() -> None:
+    assert sorted(set(LISTED)) == sorted(LISTED)
+    statuses = [row.status for row in EXITS]
+    assert sorted(set(statuses)) == statuses
+
+
+def test_an_error_is_never_a_success() -> None:
+    assert [code for code in LISTED if status_of(code) == 0] == []
+    assert status_of("a code of somebody's own backend") == 1
+
+
+def test_wrong_input_ends_as_clicks_own_usage_errors_do() -> None:
+    assert status_of("invalid_input") == click.UsageError.exit_code

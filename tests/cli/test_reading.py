@@ -1,0 +1,172 @@
+"""`ls`, `view`, `cat`, `stores`: what they print, in a pipe and as JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import commonplace
+
+from .running import here
+
+TEXT = "one\ntwo\r\nthree"
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> str:
+    """A place with some memories, one of them hidden, and a second memory store."""
+    place = f"sqlite:///{tmp_path}/memory.db"
+    with commonplace.open(place) as opened:
+        store = opened.store()
+        for path, text in {"a.txt": TEXT, "b/.secret": "x", "b/c/d.md": "é" * 1000}.items():
+            assert not store.execute({"command": "create", "path": f"/memories/{path}", "file_text": text}).is_error
+        opened.store("user-42", name="Zoë")
+    return place
+
+
+def test_ls_in_a_pipe_is_every_memory_with_its_bytes(at: str) -> None:
+    expected = "14\t/memories/a.txt\n1\t/memories/b/.secret\n2000\t/memories/b/c/d.md\n"
+    assert here(at, "ls").stdout == expected
+    assert here(at, "ls", "/memories/").stdout == expected
+    assert here(at, "ls", "--all").stdout == expected
+
+
+def test_ls_of_a_directory_or_of_one_memory(at: str) -> None:
+    assert here(at, "ls", "/memories/b/c").stdout == "2000\t/memories/b/c/d.md\n"
+    assert here(at, "ls", "/memories/a.txt").stdout == "14\t/memories/a.txt\n"
+    assert here(at, "--store", "user-42", "ls").stdout == ""
+
+
+def test_ls_as_json_says_all_that_is_known(at: str) -> None:
+    (found,) = json.loads(here(at, "ls", "/memories/a.txt", "--json").stdout)
+    with commonplace.open(at) as opened:
+        (memory,) = [each for each in opened.store().memories() if each.path == "/memories/a.txt"]
+    assert found == {
+        "id": memory.id,
+        "path": "/memories/a.txt",
+        "size_bytes": 14,
+        "sha256": memory.sha256,
+        "version_id": memory.version_id,
+        "created_at": memory.created_at.isoformat().replace("+00:00", "Z"),
+        "updated_at": memory.updated_at.isoformat().replace("+00:00", "Z"),
+    }
+
+
+@pytest.mark.parametrize("path", ["/memories", "/memories/a.txt", "/memories/b", "/memories/none", "nonsense"])
+@pytest.mark.parametrize("language", ["en", "fr"])
+def test_view_is_the_reply_a_model_gets(at: str, path: str, language: str) -> None:
+    with commonplace.open(at, replies=language) as opened:
+        reply = opened.store().execute({"command": "view", "path": path})
+    ended = here(at, "--lang", language, "view", path)
+    assert (ended.stderr_bytes if reply.is_error else ended.stdout_bytes) == (reply.text + "\n").encode()
+    as_json = json.loads(here(at, "--lang", language, "view", path, "--json").stdout)
+    assert as_json == {"text": reply.text, "is_error": reply.is_error, "code": reply.code}
+
+
+def test_view_in_french(at: str) -> None:
+    assert here(at, "--lang", "fr", "view", "/memories/a.txt").stdout.startswith(
+        "Voici le contenu de /memories/a.txt avec les numéros de ligne:\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "lines"),
+    [("1:2", [1, 2]), ("2:", [2, 3]), ("2", [2]), ("2:-1", [2, 3]), ("3:99", [3])],
+)
+def test_view_of_a_range(at: str, given: str, lines: list[int]) -> None:
+    shown = here(at, "view", "/memories/a.txt", "--range", given).stdout.removesuffix("\n").split("\n")
+    assert [int(line.split("\t")[0]) for line in shown[1:]] == lines
+
+
+@pytest.mark.parametrize("given", ["", "x", "1-2", ":", ":3", "1:2:3", "1.5", "１:2", "1" * 5_000])
+def test_a_range_that_is_none_is_a_usage_error(at: str, given: str) -> None:
+    ended = here(at, "view", "/memories/a.txt", "--range", given)
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert "is not a range of lines such as 10:20, 10: or 10." in ended.stderr
+
+
+def test_a_range_outside_is_the_tools_own_error(at: str) -> None:
+    ended = here(at, "view", "/memories/a.txt", "--range", "9:")
+    assert (ended.exit_code, ended.stderr) == (
+        2,
+        "Error: Invalid `view_range` parameter: [9, -1]. It should be within the range of lines of the file: [1, 3]\n",
+    )
+
+
+def test_cat_prints_the_exact_bytes(at: str) -> None:
+    assert here(at, "cat", "/memories/a.txt").stdout_bytes == TEXT.encode()
+    assert json.loads(here(at, "cat", "/memories/a.txt", "--json").stdout) == {
+        "text": TEXT,
+        "is_error": False,
+        "code": None,
+    }
+
+
+def test_stores(at: str) -> None:
+    plain = here(at, "stores").stdout.splitlines()
+    found = json.loads(here(at, "stores", "--json").stdout)
+    assert [(row["key"], row["name"], row["memories"], row["size_bytes"]) for row in found] == [
+        ("default", "default", 3, 2015),
+        ("user-42", "Zoë", 0, 0),
+    ]
+    assert plain == ["\t".join(str(cell) for cell in row.values()) for row in found]
+    assert here(at, "--store", found[0]["id"], "cat", "/memories/b/.secret").stdout == "x"
+
+
+@pytest.mark.parametrize("command", [["ls"], ["view"], ["cat", "/memories/a.txt"], ["stores"]])
+@pytest.mark.parametrize("name", ["sqlite:///{}/typo.db", "{}/typo", "{}", "{}/file/below"])
+def test_reading_a_place_that_is_not_there_says_so_and_makes_nothing(
+    tmp_path: Path, command: list[str], name: str
+) -> None:
+    (tmp_path / "file").touch()
+    place = name.format(tmp_path)
+    ended = here(place, *command)
+    assert (ended.exit_code, ended.stdout) == (3, "")
+    assert ended.stderr == f"Error: there is no memory at {place} yet; `commonplace create` makes one\n"
+    assert [each.name for each in tmp_path.iterdir()] == ["file"]
+    as_json = json.loads(here(place, *command, "--json").stdout)
+    assert as_json == {"text": ended.stderr.removesuffix("\n"), "is_error": True, "code": "not_found"}
+
+
+def test_a_memory_store_that_is_not_there_is_not_made(at: str) -> None:
+    for command in (["ls"], ["view"], ["rm", "/memories/a.txt"], ["mv", "/memories/a.txt", "/memories/b.txt"]):
+        ended = here(at, "--store", "user-43", *command)
+        assert (ended.exit_code, ended.stderr) == (3, "Error: there is no memory store 'user-43'\n")
+    assert len(json.loads(here(at, "stores", "--json").stdout)) == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "said"),
+    [
+        (["ls", "/memories/none"], 3, "Error: there is no memory at /memories/none\n"),
+        (["cat", "/memories/none"], 3, "Error: there is no memory at /memories/none\n"),
+        (["cat", "/memories/b"], 3, "Error: there is no memory at /memories/b\n"),
+        (["cat", "/etc/passwd"], 2, "Error: Invalid path /etc/passwd: must be /memories or below it\n"),
+        (["ls", "/memories/../x"], 2, "Error: Invalid path /memories/../x: may not contain '..'\n"),
+        (
+            ["view", "/memories/none"],
+            3,
+            "The path /memories/none does not exist. Please provide a valid path.\n",
+        ),
+    ],
+)
+def test_errors_are_plain_sentences(at: str, command: list[str], status: int, said: str) -> None:
+    ended = here(at, *command)
+    assert (ended.exit_code, ended.stdout, ended.stderr) == (status, "", said)
+    assert json.loads(here(at, *command, "--json").stdout)["text"] == said.removesuffix("\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--at", "nosuch://x"], "unknown kind of place 'nosuch'; known are a directory, and sqlite"),
+        (["--at", ""], "the place of the memory must not be empty"),
+        (["--store", ""], "a store key must have 1 to 255 characters, not 0"),
+        (["--actor", "user:"], "actor must have 1 to 255 characters, not 0"),
+    ],
+)
+def test_options_that_cannot_be_right(at: str, options: list[str], said: str) -> None:
+    ended = here(at, *options, "create", "/memories/x", "text")
+    assert (ended.exit_code, ended.stderr) == (2, f"Error: {said}\n")

@@ -85,9 +85,15 @@ def parse(given: object) -> Command:
         if spec.read is _string:
             values[spec.name] = MemoryPath.parse(str(values[spec.name]))
     command = build(**values)
-    if isinstance(command, Create) and command.path.ends_with_slash and not command.path.is_root:
-        raise Refused("invalid_path", path=command.path.written, reason=Phrase("reason_slash", {}))
+    if isinstance(command, Create):
+        check_file_path(command.path)
     return command
+
+
+def check_file_path(path: MemoryPath) -> None:
+    """Raise `Refused` for the path of a new memory written as directories are, with a `/` at the end."""
+    if path.ends_with_slash and not path.is_root:
+        raise Refused("invalid_path", path=path.written, reason=Phrase("reason_slash", {}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +123,7 @@ def _field(command: str, spec: _Spec, given: Mapping[str, object]) -> object:
     except _Unfit:
         raise Refused("bad_field", field=spec.name, given=_shown(value), expected=spec.expected) from None
     if spec.read is _text:
-        _check_text(spec.name, str(read))
+        check_text(spec.name, str(read))
     return read
 
 
@@ -131,7 +137,8 @@ def _text(value: object) -> str:
     return _string(value)
 
 
-def _check_text(field: str, text: str) -> None:
+def check_text(field: str, text: str) -> None:
+    """Raise `Refused` for a text that cannot be kept: with NUL characters or lone surrogates."""
     try:
         text.encode()
         position = text.find("\0")

@@ -25,6 +25,12 @@ class InvalidInput(CommonplaceError):
     code = "invalid_input"
 
 
+class InvalidPath(InvalidInput):
+    """A path an application gave cannot be a memory's."""
+
+    code = "invalid_path"
+
+
 class NotFound(CommonplaceError):
     """What was asked for by path or id is not there."""
 

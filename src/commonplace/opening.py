@@ -17,6 +17,7 @@ from commonplace.store import MemoryStore, as_actor
 
 DEFAULT_PLACE = "./memory"
 DEFAULT_KEY = "default"
+_DIRECTORY_MARKS = ("memories", ".commonplace")  # one of them is in every directory that is somebody's memory
 _ID = re.compile(r"memstore_[0-9a-f]{32}")
 
 
@@ -127,11 +128,26 @@ def _open_directory(place: str, clock: Clock, new_id: NewId) -> Backend:
 def _open_sqlite(rest: str, clock: Clock, new_id: NewId) -> Backend:
     from commonplace.backends.sqlite import SqliteBackend  # noqa: PLC0415 - drivers are imported late
 
+    return SqliteBackend(_sqlite_path(rest), clock=clock, new_id=new_id)
+
+
+def _sqlite_path(rest: str) -> str | None:
+    """The file that `sqlite://` and `rest` name, None for a database in memory."""
     if rest in {"", "/", ":memory:", "/:memory:"}:
-        return SqliteBackend(None, clock=clock, new_id=new_id)
+        return None
     if not rest.startswith("/"):
         raise InvalidInput("a SQLite place has three slashes before a relative path: sqlite:///memory.db")
-    return SqliteBackend(rest[1:], clock=clock, new_id=new_id)
+    return rest[1:]
+
+
+def is_there(at: str | os.PathLike[str]) -> bool:
+    """Whether opening the place would find something, rather than make it; True where only opening can tell."""
+    place = os.fspath(at)
+    scheme, separator, rest = place.partition("://")
+    if isinstance(at, str) and separator:
+        path = _sqlite_path(rest) if scheme == "sqlite" else None
+        return path is None or os.path.lexists(path)
+    return os.path.isfile(place) or any(os.path.lexists(os.path.join(place, mark)) for mark in _DIRECTORY_MARKS)
 
 
 _SCHEMES: dict[str, Callable[[str, Clock, NewId], Backend]] = {"sqlite": _open_sqlite}

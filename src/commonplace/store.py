@@ -17,8 +17,19 @@ from commonplace.backends.base import (
     Usage,
     Version,
 )
-from commonplace.commands import Command, Create, Delete, Insert, Rename, StrReplace, View, parse
-from commonplace.errors import CommonplaceError, Damaged, InvalidInput, NotFound, Phrase, Refused
+from commonplace.commands import (
+    Command,
+    Create,
+    Delete,
+    Insert,
+    Rename,
+    StrReplace,
+    View,
+    check_file_path,
+    check_text,
+    parse,
+)
+from commonplace.errors import CommonplaceError, Damaged, InvalidPath, NotFound, Phrase, Refused
 from commonplace.limits import Limits
 from commonplace.listing import listing
 from commonplace.paths import ROOT, MemoryPath, limit_broken
@@ -125,18 +136,23 @@ class MemoryStore:
         """
         who = as_actor(actor) or self.actor
         target = self._parsed(path)
-        data = text.encode()
 
         def work(tx: Transaction) -> None:
-            look = tx.look(target.text)
-            if (look.memory.version_id if look.memory else None) != if_version or look.below:
+            look = Look(below=True) if target.is_root else tx.look(target.text)
+            if look.below:
+                raise Refused("exists")
+            if (look.memory.version_id if look.memory else None) != if_version:
                 raise Refused("changed_meanwhile")
             if look.above is not None:
                 raise Refused("not_a_directory", ancestor=look.above)
-            self._put(tx, look, target.text, data, who)
+            self._put(tx, look, target.text, text.encode(), who)
 
-        said = self.replies.phrase("inserted", {"path": path})
-        return self._answer(lambda: self._write(work, said), target)
+        def run() -> Reply:
+            check_text("text", text)
+            check_file_path(target)
+            return self._write(work, self.replies.phrase("inserted", {"path": path}))
+
+        return self._answer(run, target)
 
     # -- for programs ----------------------------------------------------------------------------------------
 
@@ -298,8 +314,8 @@ class MemoryStore:
             source = tx.look(old.text)
             if not source.exists:
                 raise Refused("missing", path=old.written)
-            if source.memory is not None and new.ends_with_slash and not new.is_root:
-                raise Refused("invalid_path", path=new.written, reason=Phrase("reason_slash", {}))
+            if source.memory is not None:
+                check_file_path(new)
             if new.is_root or new == old:
                 raise Refused("destination_exists")
             target = tx.look(new.text)
@@ -341,7 +357,7 @@ class MemoryStore:
         try:
             return MemoryPath.parse(path)
         except Refused as refusal:
-            raise InvalidInput(self.replies.phrase(refusal.key, refusal.values)) from None
+            raise InvalidPath(self.replies.phrase(refusal.key, refusal.values)) from None
 
 
 def as_actor(actor: Actor | str | None) -> Actor | None:

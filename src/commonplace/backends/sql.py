@@ -130,6 +130,8 @@ class SqlSnapshot(Snapshot):
     def versions(
         self, *, memory_id: str | None = None, path: str | None = None, limit: int | None = None
     ) -> Iterator[Version]:
+        if memory_id is not None and not memory_id.isascii():
+            return iter(())
         filters = [("memory = ?", memory_id), ("path = ?", path)]
         chosen = [(clause, value) for clause, value in filters if value is not None]
         where = "".join(f" AND {clause}" for clause, _ in chosen)

@@ -11,10 +11,8 @@ import click
 
 import commonplace
 from commonplace.errors import NotFound
-from commonplace.opening import DEFAULT_KEY, Commonplace
+from commonplace.opening import DEFAULT_KEY, Commonplace, is_there
 from commonplace.store import MemoryStore
-
-_MARKS = ("memories", ".commonplace")  # one of them is in every directory that is somebody's memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,24 +51,6 @@ class Place:
 
     def _open(self) -> Commonplace:
         return commonplace.open(self.at, replies=self.language, actor=self.actor or _login())
-
-
-def is_there(at: str) -> bool:
-    """Whether opening the place would find something; yes also where only opening it can tell."""
-    scheme, separator, rest = at.partition("://")
-    if separator:
-        return scheme != "sqlite" or rest in {"", "/", ":memory:", "/:memory:"} or _exists(rest[1:])
-    return os.path.isfile(at) or any(_exists(os.path.join(at, mark)) for mark in _MARKS)
-
-
-def _exists(path: str) -> bool:
-    try:
-        os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except (OSError, ValueError):
-        return True  # something is in the way; opening says what
-    return True
 
 
 def _login() -> str:

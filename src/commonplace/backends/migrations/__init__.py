@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import resources
 
 from commonplace.backends.sql import Connection
 from commonplace.errors import InvalidInput, UnknownSchema
 
 
+@cache
 def migrations() -> list[tuple[int, str]]:
     """Number and SQL of every migration, in order."""
     files = [file for file in resources.files(__name__).iterdir() if file.name.endswith(".sql")]

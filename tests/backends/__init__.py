@@ -1,0 +1,1 @@
+"""The shipped backend suite, run for every backend."""

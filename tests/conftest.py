@@ -1,0 +1,56 @@
+"""What all tests share: how long hypothesis looks, and a memory on every backend."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+import commonplace
+from backends.places import LASTING, PLACES, place_of
+from commonplace import Commonplace, MemoryStore
+
+_QUIET = (HealthCheck.too_slow, HealthCheck.data_too_large)
+settings.register_profile("quick", max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=_QUIET)
+settings.register_profile(
+    "long", max_examples=1_500, stateful_step_count=60, deadline=None, suppress_health_check=_QUIET
+)
+settings.load_profile("long" if os.environ.get("CI") == "true" else "quick")
+
+OpenPlace: TypeAlias = Callable[..., Commonplace]
+
+
+@pytest.fixture(params=PLACES)
+def backend(request: pytest.FixtureRequest) -> str:
+    """The name of a backend; a test that takes it runs for each."""
+    return str(request.param)
+
+
+@pytest.fixture(params=LASTING)
+def lasting_place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A place that is there again after closing and opening."""
+    return place_of(str(request.param), tmp_path)
+
+
+@pytest.fixture
+def place(backend: str, tmp_path: Path) -> str:
+    """A place for a memory that is not there yet."""
+    return place_of(backend, tmp_path)
+
+
+@pytest.fixture
+def open_place() -> Iterator[OpenPlace]:
+    """`commonplace.open`, closed when the test ends."""
+    with ExitStack() as stack:
+        yield lambda place, **options: stack.enter_context(commonplace.open(place, **options))
+
+
+@pytest.fixture
+def store(place: str, open_place: OpenPlace) -> MemoryStore:
+    """The default memory store of a new place."""
+    return open_place(place).store()

@@ -1,0 +1,108 @@
+"""The ways in: each runs a whole transcript in a new place and gives the replies, `(text, is_error)`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from anthropic.lib.tools import ToolError
+from anthropic.types.beta import BetaToolUseBlock
+
+import commonplace
+from commonplace import AsyncMemoryTool, MemoryTool, tool_result
+
+from .transcript import Transcript
+
+Replies: TypeAlias = list[tuple[str, bool]]
+Door: TypeAlias = Callable[[str, Transcript, str], Replies]
+
+
+def engine(place: str, transcript: Transcript, language: str) -> Replies:
+    with commonplace.open(place, replies=language, **_limits(transcript)) as opened:
+        store = opened.store()
+        replies = [store.execute(one.command, actor="session:golden") for one in transcript.exchanges]
+        return [(reply.text, reply.is_error) for reply in replies]
+
+
+def sync_tool(place: str, transcript: Transcript, language: str) -> Replies:
+    tool = MemoryTool(place, replies=language, **_limits(transcript))
+    replies: Replies = []
+    for one in transcript.exchanges:
+        try:
+            replies.append((tool.call(one.command), False))
+        except ToolError as error:
+            replies.append((str(error), True))
+    tool.close()
+    return replies
+
+
+def async_tool(place: str, transcript: Transcript, language: str) -> Replies:
+    async def run() -> Replies:
+        tool = AsyncMemoryTool(place, replies=language, **_limits(transcript))
+        replies: Replies = []
+        for one in transcript.exchanges:
+            try:
+                replies.append((await tool.call(one.command), False))
+            except ToolError as error:
+                replies.append((str(error), True))
+        tool.close()
+        return replies
+
+    return asyncio.run(run())
+
+
+def own_loop_with_dicts(place: str, transcript: Transcript, language: str) -> Replies:
+    return _own_loop(place, transcript, language, lambda block: block)
+
+
+def own_loop_with_sdk_objects(place: str, transcript: Transcript, language: str) -> Replies:
+    return _own_loop(place, transcript, language, lambda block: BetaToolUseBlock.model_construct(None, **block))
+
+
+def _own_loop(
+    place: str, transcript: Transcript, language: str, as_block: Callable[[dict[str, Any]], object]
+) -> Replies:
+    replies: Replies = []
+    with commonplace.open(place, replies=language, **_limits(transcript)) as opened:
+        store = opened.store()
+        for number, one in enumerate(transcript.exchanges):
+            block = {"type": "tool_use", "id": f"toolu_{number}", "name": "memory", "input": one.command}
+            result = tool_result(store, as_block(block))
+            assert result.keys() - {"is_error"} == {"type", "tool_use_id", "content"}
+            assert (result["type"], result["tool_use_id"]) == ("tool_result", f"toolu_{number}")
+            assert result.get("is_error") in {None, True}
+            replies.append((result["content"], "is_error" in result))
+    return replies
+
+
+def cli_exec(place: str, transcript: Transcript, language: str) -> Replies:
+    """`commonplace exec`, in a process of its own; the lines go in as they stand in the transcript."""
+    assert (language, transcript.limits) == ("en", {}), "the command line has no options for these"
+    program = Path(sys.executable).parent / "commonplace"
+    lines = "".join(one.raw + "\n" for one in transcript.exchanges)
+    done = subprocess.run(
+        [program, "--at", place, "exec"], input=lines.encode(), capture_output=True, timeout=120, check=True
+    )
+    assert done.stderr == b""
+    replies = [json.loads(line) for line in done.stdout.decode().split("\n")[:-1]]
+    return [(reply["text"], reply["is_error"]) for reply in replies]
+
+
+def _limits(transcript: Transcript) -> Mapping[str, Any]:
+    return transcript.limits
+
+
+DOORS: dict[str, Door] = {
+    "engine": engine,
+    "sync tool": sync_tool,
+    "async tool": async_tool,
+    "tool_result of dicts": own_loop_with_dicts,
+    "tool_result of SDK objects": own_loop_with_sdk_objects,
+    "cli exec": cli_exec,
+}
+"""A new door is tested when it gets a line here."""

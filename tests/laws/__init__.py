@@ -1,0 +1,1 @@
+"""Laws: what holds for every text, path and command, looked for by hypothesis."""

@@ -1,0 +1,61 @@
+"""A long random walk of commands, deeper than hypothesis goes: trees of dozens of memories, histories of hundreds."""
+
+from __future__ import annotations
+
+import random
+
+from .model import Model
+from .shape import Fields
+from .strategies import HIDDEN, LINE_ENDS, NAMES_USED, REFUSED
+
+_WEIGHTS = {"create": 4, "view": 5, "str_replace": 5, "insert": 3, "delete": 1, "rename": 3}
+
+
+class Walk:
+    """Commands for a model, always the same ones for a seed."""
+
+    def __init__(self, seed: int, model: Model) -> None:
+        self.random = random.Random(seed)
+        self.model = model
+
+    def command(self) -> Fields:
+        """The next command."""
+        name = self.random.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
+        if name == "rename":
+            return {"command": name, "old_path": self.path(), "new_path": self.path(new=True)}
+        command: Fields = {"command": name, "path": self.path(new=name == "create")}
+        text = self.model.tree.get(str(command["path"]), "")
+        if name == "create":
+            command["file_text"] = self.text(30)
+        elif name == "view" and self.random.random() < 0.6:
+            command["view_range"] = self.lines(text)
+        elif name == "str_replace":
+            command |= {"old_str": self.part_of(text), "new_str": self.text(4)}
+        elif name == "insert":
+            command |= {"insert_line": self.random.randint(-1, text.count("\n") + 2), "insert_text": self.text(3)}
+        return command
+
+    def path(self, *, new: bool = False) -> str:
+        """Mostly an existing path, or with `new` one beside or below."""
+        choose, tree = self.random.choice, sorted(self.model.tree) or ["/memories/a"]
+        known = choose(tree)
+        above = known.rsplit("/", 1)[0]
+        if self.random.random() < (0.75 if new else 0.1):
+            names = [choose(NAMES_USED + HIDDEN) for _ in range(self.random.choice((1, 1, 1, 2, 3, 7)))]
+            base = choose([above, above, "/memories", known if self.random.random() < 0.2 else above])
+            return "/".join([base, *names])
+        return str(self.random.choices([known, above, above + "/", known + "/", choose(REFUSED)], [20, 5, 1, 1, 1])[0])
+
+    def text(self, most: int) -> str:
+        """Up to `most` pieces, half of them line ends of some kind."""
+        pieces = ["\n", "a", "b", "ab", "é😀", " ", "x" * 9, self.random.choice(LINE_ENDS), "\n\n"]
+        return "".join(self.random.choice(pieces) for _ in range(self.random.randint(0, most)))
+
+    def part_of(self, text: str) -> str:
+        start = self.random.randint(0, len(text))
+        return text[start : start + self.random.choice((1, 2, 3, 5, 9))]
+
+    def lines(self, text: str) -> list[int]:
+        count = text.count("\n") + 1
+        first = self.random.randint(-1 if self.random.random() < 0.1 else 1, count)
+        return [first, self.random.choice([-1, first, count, count + 5, self.random.randint(first - 1, count + 1)])]

@@ -1,0 +1,189 @@
+"""What is accepted as a command, and what is said about the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from commonplace.commands import Command, Create, Delete, Insert, Rename, StrReplace, View, parse
+from commonplace.errors import Refused
+from commonplace.paths import MemoryPath
+from commonplace.replies import EN
+
+A, B = MemoryPath.parse("/memories/a"), MemoryPath.parse("/memories/b")
+SIX = ("view", "create", "str_replace", "insert", "delete", "rename")
+
+
+def refusal(given: object) -> str:
+    with pytest.raises(Refused) as caught:
+        parse(given)
+    reply = EN.error(caught.value.key, caught.value.values)
+    assert reply.is_error
+    return reply.text
+
+
+@pytest.mark.parametrize(
+    ("given", "command"),
+    [
+        ({"command": "view", "path": "/memories/a"}, View(A)),
+        ({"command": "view", "path": "/memories/a", "view_range": None}, View(A)),
+        ({"command": "view", "path": "/memories/a", "view_range": [1, 2]}, View(A, (1, 2))),
+        ({"command": "view", "path": "/memories/a", "view_range": (1, -1)}, View(A, (1, -1))),
+        ({"command": "view", "path": "/memories/a", "view_range": "[1, 10]"}, View(A, (1, 10))),
+        ({"command": "view", "path": "/memories/a", "view_range": " [1,10] "}, View(A, (1, 10))),
+        ({"command": "view", "path": "/memories/a", "view_range": ["1", "-1"]}, View(A, (1, -1))),
+        ({"command": "view", "path": "/memories/a", "view_range": '["1", 2]'}, View(A, (1, 2))),
+        ({"command": "create", "path": "/memories/a", "file_text": ""}, Create(A, "")),
+        ({"command": "create", "path": "/memories/a", "content": "x"}, Create(A, "x")),
+        ({"command": "create", "path": "/memories/a", "content": "x", "file_text": "y"}, Create(A, "y")),
+        ({"command": "create", "path": "/memories/a", "content": "x", "file_text": None}, Create(A, "x")),
+        ({"command": "create", "path": "/memories/a", "content": 5, "file_text": "y"}, Create(A, "y")),
+        ({"command": "str_replace", "path": "/memories/a", "old_str": "x"}, StrReplace(A, "x", "")),
+        ({"command": "str_replace", "path": "/memories/a", "old_str": "", "new_str": None}, StrReplace(A, "", "")),
+        ({"command": "str_replace", "path": "/memories/a", "old_str": "x", "new_str": "y"}, StrReplace(A, "x", "y")),
+        ({"command": "insert", "path": "/memories/a", "insert_line": 0, "insert_text": "x"}, Insert(A, 0, "x")),
+        ({"command": "insert", "path": "/memories/a", "insert_line": "12", "insert_text": "x"}, Insert(A, 12, "x")),
+        ({"command": "insert", "path": "/memories/a", "insert_line": "-1", "new_str": "x"}, Insert(A, -1, "x")),
+        (
+            {"command": "insert", "path": "/memories/a", "insert_line": "9" * 18, "new_str": ""},
+            Insert(A, 10**18 - 1, ""),
+        ),
+        ({"command": "insert", "path": "/memories/a", "insert_line": 10**40, "new_str": ""}, Insert(A, 10**40, "")),
+        (
+            {"command": "insert", "path": "/memories/a", "insert_line": 0, "new_str": "x", "insert_text": "y"},
+            Insert(A, 0, "y"),
+        ),
+        ({"command": "delete", "path": "/memories/a", "recursive": True}, Delete(A)),
+        ({"command": "rename", "old_path": "/memories/a", "new_path": "/memories/b"}, Rename(A, B)),
+        ({"command": "rename", "path": "/memories/a", "new_path": "/memories/b"}, Rename(A, B)),
+        ({"command": "rename", "path": "/x", "old_path": "/memories/a", "new_path": "/memories/b"}, Rename(A, B)),
+        ({"command": "view", "path": "/memories/a", 5: 6, None: None}, View(A)),
+    ],
+)
+def test_commands_as_models_send_them(given: dict[Any, object], command: Command) -> None:
+    assert parse(given) == command
+
+
+@pytest.mark.parametrize("given", [None, True, 5, 1.5, "view", [], ["view"], b"{}", object(), {"command"}, "{}"])
+def test_what_is_no_object_is_told_the_six_commands(given: object) -> None:
+    reply = refusal(given)
+    assert reply.startswith("Error: ")
+    assert all(name in reply for name in (*SIX, "`command`"))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [None, "", "View", "view ", "undo_edit", "x" * 5_000, 5, True, ["view"], {"view": 1}, float("nan"), 10**5_000],
+    ids=range(12),
+)
+def test_an_unknown_command_is_told_the_six(name: object) -> None:
+    for given in ({"command": name}, {"command": name, "path": "/memories/a"}):
+        reply = refusal(given)
+        assert reply.startswith("Error: ")
+        assert all(word in reply for word in (*SIX, "`command`"))
+        assert len(reply) < 2_500
+    assert all(name in refusal({"path": "/memories"}) for name in SIX)
+
+
+FULL: dict[str, dict[str, object]] = {
+    "view": {"path": "/memories/a"},
+    "create": {"path": "/memories/a", "file_text": "x"},
+    "str_replace": {"path": "/memories/a", "old_str": "x"},
+    "insert": {"path": "/memories/a", "insert_line": 0, "insert_text": "x"},
+    "delete": {"path": "/memories/a"},
+    "rename": {"old_path": "/memories/a", "new_path": "/memories/b"},
+}
+FIELDS = [(name, field) for name, fields in FULL.items() for field in fields]
+
+
+@pytest.mark.parametrize(("name", "field"), FIELDS)
+def test_a_missing_field_is_named(name: str, field: str) -> None:
+    given = {"command": name, **FULL[name]}
+    del given[field]
+    for absent in (given, given | {field: None}):
+        reply = refusal(absent)
+        assert reply.startswith("Error: ")
+        assert f"`{field}`" in reply
+        assert ("integer" if field == "insert_line" else "string") in reply
+
+
+WRONG: list[object] = [
+    True, False, 1.0, float("nan"), float("inf"), 10**5_000, [], ["/memories/a"], {}, {"a": {"b": [1]}}, b"/memories/a",
+    object(), (1, 2), {1}, 1 + 2j,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "field"), [*FIELDS, ("str_replace", "new_str")])
+@pytest.mark.parametrize("value", [*WRONG, 0, 5], ids=lambda value: type(value).__name__)
+def test_a_value_of_a_wrong_type_is_named_with_its_field(name: str, field: str, value: object) -> None:
+    if field == "insert_line" and type(value) is int and abs(value) < 10**400:
+        return
+    reply = refusal({"command": name, **FULL[name]} | {field: value})
+    assert reply.startswith("Error: ")
+    assert f"`{field}`" in reply
+    assert len(reply) < 2_500
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", " 1", "1 ", "1\n", "+1", "1.0", "0x1", "1_0", "--1", "-", "١", "１", "1" * 19, "one", "[1]", True, 1.0],
+)
+def test_integers_are_integers_or_plain_ascii_digits(value: object) -> None:
+    reply = refusal({"command": "insert", "path": "/memories/a", "insert_line": value, "insert_text": "x"})
+    assert "`insert_line`" in reply
+    for pair in ([value, 2], [1, value]):
+        assert "`view_range`" in refusal({"command": "view", "path": "/memories/a", "view_range": pair})
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [], [1], [1, 2, 3], [None, 2], [1, None], [[1], 2], [1.0, 2], [True, 2], ["a", "b"], {"start": 1, "end": 2},
+        5, "", "1", "1, 2", "[1]", "[1, 2, 3]", "[1, 2", "[1.5, 2]", "[true, 2]", "null", "{}", '"[1, 2]"',
+        "[" * 50_000, b"[1, 2]",
+    ],
+    ids=range(24),
+)  # fmt: skip
+@pytest.mark.parametrize("path", ["/memories", "/memories/a"])
+def test_a_malformed_range_is_named_for_directories_too(path: str, value: object) -> None:
+    reply = refusal({"command": "view", "path": path, "view_range": value})
+    assert reply.startswith("Error: ")
+    assert "`view_range`" in reply
+    assert "two integers" in reply
+
+
+@pytest.mark.parametrize("field", [("create", "file_text"), ("str_replace", "new_str"), ("insert", "insert_text")])
+@pytest.mark.parametrize("text", ["\0", "a\0", "\ud800", "a\udfffb", "\ud83d\ude00"])
+def test_text_that_cannot_be_kept_is_refused_with_the_place(field: tuple[str, str], text: str) -> None:
+    name, key = field
+    reply = refusal({"command": name, **FULL[name]} | {key: text})
+    assert reply.startswith("Error: ")
+    assert f"`{key}`" in reply
+    reply.encode()
+
+
+def test_the_shape_is_checked_before_the_paths_and_the_old_path_before_the_new() -> None:
+    assert "`file_text`" in refusal({"command": "create", "path": "/etc/passwd"})
+    assert "`view_range`" in refusal({"command": "view", "path": "/etc/passwd", "view_range": "x"})
+    both = refusal({"command": "rename", "old_path": "/one", "new_path": "/two"})
+    assert both.startswith("Error: Invalid path /one: ")
+
+
+@pytest.mark.parametrize("path", ["/memories/a/", "/memories/a//", "/memories//a/b/"])
+def test_create_refuses_a_trailing_slash_below_the_root(path: str) -> None:
+    assert refusal({"command": "create", "path": path, "file_text": "x"}).startswith(f"Error: Invalid path {path}: ")
+
+
+def test_input_5000_levels_deep_is_answered() -> None:
+    deep: Any = "x"
+    for _ in range(5_000):
+        deep = [deep]
+    deep_object: Any = {}
+    for _ in range(5_000):
+        deep_object = {"command": deep_object}
+    for given in (deep, deep_object, {"command": deep}, {"command": "view", "path": deep_object}):
+        assert refusal(given).startswith("Error: ")
+    for field in ("view_range", "reason"):
+        given = {"command": "view", "path": "/memories/a", field: deep}
+        assert field == "reason" or "`view_range`" in refusal(given)

@@ -1,0 +1,209 @@
+"""The engine on every backend: history, actors, limits, and the methods for programs."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime
+
+import pytest
+
+from commonplace import Actor, InvalidInput, MemoryStore, NotFound, Reply, Usage
+from conftest import OpenPlace
+
+A = "/memories/a"
+
+
+def create(store: MemoryStore, path: str, text: str = "", **options: str) -> Reply:
+    return store.execute({"command": "create", "path": path, "file_text": text}, **options)
+
+
+def test_one_version_per_change_with_hash_actor_and_operation(store: MemoryStore) -> None:
+    """What, when, by whom, and the text after it; newest first."""
+    create(store, A, "é\n", actor="session:s1")
+    store.execute({"command": "insert", "path": A, "insert_line": 1, "insert_text": "x"}, actor="user:ann")
+    store.execute({"command": "str_replace", "path": A, "old_str": "x", "new_str": "y"}, actor="loose words")
+    store.execute({"command": "rename", "old_path": A, "new_path": "/memories/d/b"}, actor=Actor("job", "mover"))
+    store.execute({"command": "delete", "path": "/memories/d"})
+    versions = list(store.versions())
+    assert [(one.operation, one.path, one.actor and str(one.actor)) for one in versions] == [
+        ("deleted", "/memories/d/b", None),
+        ("modified", "/memories/d/b", "job:mover"),
+        ("modified", A, "session:loose words"),
+        ("modified", A, "user:ann"),
+        ("created", A, "session:s1"),
+    ]
+    texts = ["", "é\ny\n", "é\ny\n", "é\nx\n", "é\n"]
+    assert [store.version_text(one.id) for one in versions] == texts
+    kept = [None, *(hashlib.sha256(text.encode()).hexdigest() for text in texts[1:])]
+    assert [one.sha256 for one in versions] == kept
+    assert [one.size_bytes for one in versions] == [None, *(len(text.encode()) for text in texts[1:])]
+    assert len({one.memory_id for one in versions}) == 1
+    assert [one.revision for one in versions] == [5, 4, 3, 2, 1]
+    assert all(one.id.startswith("memver_") for one in versions)
+    assert versions[0].memory_id.startswith("mem_")
+    assert store.id.startswith("memstore_")
+
+
+def test_ids_and_history_stay_with_a_memory_that_moves(store: MemoryStore) -> None:
+    create(store, "/memories/d/a", "x")
+    (before,) = store.memories()
+    store.execute({"command": "rename", "old_path": "/memories/d", "new_path": "/memories/e/f"})
+    (after,) = store.memories()
+    assert (after.id, after.path, after.sha256) == (before.id, "/memories/e/f/a", before.sha256)
+    assert after.created_at == before.created_at < after.updated_at
+    assert [one.path for one in store.versions(memory_id=before.id)] == ["/memories/e/f/a", "/memories/d/a"]
+    assert [one.path for one in store.versions("/memories/d/a")] == ["/memories/d/a"]
+
+
+def test_a_change_that_changes_nothing_is_no_version(store: MemoryStore) -> None:
+    create(store, A, "abc")
+    reply = store.execute({"command": "str_replace", "path": A, "old_str": "b", "new_str": "b"})
+    assert reply.text.endswith("\n     1\tabc")
+    assert len(list(store.versions())) == 1
+    assert store.read(lambda found: found.revision) == 1
+
+
+def test_a_deleted_path_made_again_is_another_memory(store: MemoryStore) -> None:
+    create(store, A, "one")
+    store.execute({"command": "delete", "path": A})
+    create(store, A, "two")
+    ids = [one.memory_id for one in store.versions(A)]
+    assert ids[0] != ids[1] == ids[2]
+    assert [one.operation for one in store.versions()] == ["created", "deleted", "created"]
+
+
+def test_create_overwrites_replaces_a_memory_and_never_a_directory(place: str, open_place: OpenPlace) -> None:
+    """A setting; the version then shows `modified`."""
+    store = open_place(place, create_overwrites=True).store()
+    create(store, "/memories/d/a", "one")
+    assert create(store, "/memories/d/a", "two") == Reply("File created successfully at: /memories/d/a")
+    assert create(store, "/memories/d", "x").text == "Error: File /memories/d already exists"
+    assert create(store, "/memories", "x").text == "Error: File /memories already exists"
+    assert create(store, "/memories/d/a/b", "x").text == "Error: The path /memories/d/a is a file, not a directory"
+    assert [one.operation for one in store.versions()] == ["modified", "created"]
+    assert store.text("/memories/d/a") == "two"
+
+
+def test_the_size_limit_names_limit_and_use_and_lets_memories_shrink(lasting_place: str, open_place: OpenPlace) -> None:
+    with open_place(lasting_place, max_memory_bytes=0) as opened:
+        create(opened.store(), A, "é" * 50)
+    store = open_place(lasting_place, max_memory_bytes=10).store()
+    assert not create(store, "/memories/b", "é" * 5).is_error
+    for reply in (
+        create(store, "/memories/c", "é" * 5 + "x"),
+        store.execute({"command": "insert", "path": "/memories/b", "insert_line": 0, "insert_text": "x"}),
+        store.execute({"command": "str_replace", "path": "/memories/b", "old_str": "é" * 5, "new_str": "x" * 11}),
+        store.execute({"command": "insert", "path": A, "insert_line": 0, "insert_text": "x"}),
+    ):
+        assert reply.is_error
+        assert reply.text.startswith("Error: ")
+        assert "10" in reply.text
+    assert "100" in store.execute({"command": "insert", "path": A, "insert_line": 0, "insert_text": "x"}).text
+    for old, new in (("é" * 50, "é" * 49), ("é" * 49, "x" * 60)):
+        assert not store.execute({"command": "str_replace", "path": A, "old_str": old, "new_str": new}).is_error
+    assert store.usage() == Usage(2, 70)
+    assert not store.execute({"command": "rename", "old_path": A, "new_path": "/memories/z"}).is_error
+
+
+@pytest.mark.parametrize("size", [102_400, 102_401])
+def test_a_memory_holds_102400_bytes_by_default(store: MemoryStore, size: int) -> None:
+    assert create(store, A, "x" * size).is_error == (size > 102_400)
+
+
+def test_a_rename_that_takes_a_memory_over_a_limit_of_paths_is_refused(store: MemoryStore) -> None:
+    """Levels, bytes of the whole path; nothing moves."""
+    deep = "/memories/d" + "/x" * 18
+    create(store, deep, "x")
+    create(store, "/memories/w/" + "n" * 250, "x")
+    tree = list(store.memories())
+    too_deep = store.execute({"command": "rename", "old_path": "/memories/d", "new_path": "/memories/e/f/g"})
+    assert too_deep.text.startswith("Error: Invalid path /memories/e/f/g: ")
+    long = "/memories/" + "/".join(["y" * 200] * 4)
+    too_long = store.execute({"command": "rename", "old_path": "/memories/w", "new_path": long})
+    assert too_long.text.startswith(f"Error: Invalid path {long}: ")
+    assert (too_deep.is_error, too_long.is_error) == (True, True)
+    assert list(store.memories()) == tree
+    assert not store.execute({"command": "rename", "old_path": "/memories/d", "new_path": "/memories/e/f"}).is_error
+
+
+def test_clear_deletes_all_and_keeps_history(store: MemoryStore) -> None:
+    for name in ("a", ".hidden", "d/e"):
+        create(store, f"/memories/{name}", name)
+    assert store.clear(actor="user:ann") == Reply("All memory cleared")
+    assert store.usage() == Usage(0, 0)
+    assert [(one.operation, str(one.actor)) for one in store.versions(limit=3)] == [("deleted", "user:ann")] * 3
+    assert store.clear() == Reply("All memory cleared")
+    assert len(list(store.versions())) == 6
+
+
+def test_save_replaces_the_version_that_was_read_and_no_other(store: MemoryStore) -> None:
+    """For editors: read, let a person change it, save."""
+    create(store, A, "one\n")
+    memory, text = store.load(A)
+    assert text == "one\n"
+    assert not store.save(A, "two\n", if_version=memory.version_id, actor="user:ann").is_error
+    stale = store.save(A, "three\n", if_version=memory.version_id)
+    assert (stale.is_error, stale.code) == (True, "conflict")
+    assert store.text(A) == "two\n"
+    assert store.save(A, "x", if_version=None).is_error
+    assert not store.save("/memories/new", "x", if_version=None).is_error
+    assert store.save("/memories/new/below", "x", if_version=None).is_error
+    assert store.save("/memories/gone", "x", if_version=memory.version_id).is_error
+    assert str(next(store.versions(A)).actor) == "user:ann"
+
+
+def test_what_is_not_there_raises_for_programs(store: MemoryStore) -> None:
+    create(store, "/memories/d/a", "x")
+    for path in (A, "/memories/d", "/memories", "/memories/d/a/b"):
+        with pytest.raises(NotFound):
+            store.text(path)
+    for unknown in ("memver_" + "0" * 32, "", "nothing"):
+        with pytest.raises(NotFound):
+            store.version_text(unknown)
+    for wrong in ("/etc/passwd", "", "/memories/../x"):
+        with pytest.raises(InvalidInput):
+            store.text(wrong)
+        with pytest.raises(InvalidInput):
+            store.memories(wrong)
+        with pytest.raises(InvalidInput):
+            store.versions(wrong)
+    assert list(store.versions(memory_id="mem_unknown")) == []
+    assert list(store.memories("/memories/d/a")) == []
+
+
+def test_an_id_that_cannot_be_one_is_not_there(store: MemoryStore) -> None:
+    """A lone surrogate is no reason for an error of the driver."""
+    with pytest.raises(NotFound):
+        store.version_text("memver_\ud800")
+    assert list(store.versions(memory_id="mem_\ud800")) == []
+
+
+@pytest.mark.parametrize("actor", ["", "user:", "a\nb", "x" * 256, "user:\0", "\ud800"])
+def test_an_actor_that_names_nobody_is_refused(store: MemoryStore, actor: str) -> None:
+    with pytest.raises(InvalidInput):
+        store.execute({"command": "view", "path": "/memories"}, actor=actor)
+
+
+def test_times_come_from_the_clock_and_only_grow(place: str, open_place: OpenPlace) -> None:
+    """A clock that stands still or goes back is no reason to lose the order."""
+    now = [1_800_000_000.0]
+    store = open_place(place, clock=lambda: now[0]).store()
+    for step, name in enumerate("abcdef"):
+        now[0] -= step % 3 * 1_000
+        create(store, f"/memories/{name}")
+    times = [one.created_at for one in store.versions()]
+    ids = [one.id for one in store.versions()]
+    assert times[-1] == datetime.fromtimestamp(1_800_000_000, UTC)
+    assert times == sorted(times, reverse=True)
+    assert len(set(times)) == 6
+    assert ids == sorted(ids, reverse=True)
+
+
+def test_the_same_ids_and_clock_give_the_same_history(open_place: OpenPlace) -> None:
+    histories = []
+    for _ in range(2):
+        count = iter(range(1_000))
+        made = open_place("sqlite://", clock=lambda: 5.0, new_id=lambda prefix, _: f"{prefix}{next(count):06d}")  # noqa: B023
+        create(made.store(), A, "x")
+        histories.append((made.store().id, list(made.store().versions())))
+    assert histories[0] == histories[1]

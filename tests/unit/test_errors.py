@@ -1,0 +1,56 @@
+"""Errors: one base, stable codes, picklable, and no doubt about which may be tried again."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from commonplace import CommonplaceError, errors
+from commonplace.replies import ERROR_CODES, Replies
+from commonplace.store import STORAGE_REPLIES
+
+CLASSES = [
+    found
+    for found in vars(errors).values()
+    if isinstance(found, type) and issubclass(found, CommonplaceError) and found is not CommonplaceError
+]
+
+
+def test_every_error_has_a_code_of_its_own() -> None:
+    codes = [found.code for found in CLASSES]
+    assert len(set(codes)) == len(codes)
+    assert {found.code: found.retryable for found in CLASSES} == {
+        "invalid_input": False,
+        "invalid_path": False,
+        "invalid_path": False,
+        "not_found": False,
+        "conflict": True,
+        "permission_denied": False,
+        "store_full": False,
+        "unavailable": True,
+        "outcome_unknown": False,
+        "damaged": False,
+        "unknown_schema": False,
+        "refused": False,
+    }
+
+
+@pytest.mark.parametrize("kind", [found for found in CLASSES if found is not errors.Refused])
+def test_errors_survive_pickling(kind: type[CommonplaceError]) -> None:
+    again = pickle.loads(pickle.dumps(kind("what is wrong")))
+    assert (type(again), str(again)) == (kind, "what is wrong")
+
+
+def test_refusals_survive_pickling_with_their_values() -> None:
+    refusal = errors.Refused("invalid_path", path="/x", reason=errors.Phrase("reason_outside", {}))
+    again = pickle.loads(pickle.dumps(refusal))
+    assert (again.key, again.values) == (refusal.key, refusal.values)
+
+
+def test_every_code_is_in_every_table() -> None:
+    """A failure of storage becomes a reply, and a reply that is an error has a code."""
+    not_storage = {"refused", "invalid_input", "invalid_path"}
+    assert {found.code for found in CLASSES} - set(STORAGE_REPLIES) == not_storage
+    assert set(STORAGE_REPLIES.values()) <= set(ERROR_CODES)
+    assert set(ERROR_CODES) <= set(Replies.__dataclass_fields__)

@@ -1,0 +1,235 @@
+"""Memory paths: the table of accepted and refused ones, and what a refusal says."""
+
+from __future__ import annotations
+
+import pickle
+import time
+
+import pytest
+
+from commonplace.errors import Refused
+from commonplace.paths import MemoryPath, visible
+from commonplace.replies import EN
+
+ACCEPTED = {
+    "/memories": "/memories",
+    "/memories/": "/memories",
+    "/memories//": "/memories",
+    "/memories/a/b": "/memories/a/b",
+    "/memories/a//b": "/memories/a/b",
+    "/memories/a/b/": "/memories/a/b",
+    "/memories//a///b//": "/memories/a/b",
+    "/memories/e\u0301": "/memories/é",
+    "/memories/e\u0301/": "/memories/é",
+    "/memories/報告．md": "/memories/報告．md",
+    "/memories/（１）": "/memories/（１）",
+    "/memories/100%.md": "/memories/100%.md",
+    "/memories/100%25.md": "/memories/100%25.md",
+    "/memories/%41": "/memories/%41",
+    "/memories/%zz%": "/memories/%zz%",
+    "/memories/%ff%fe": "/memories/%ff%fe",
+    "/memories/...": "/memories/...",
+    "/memories/..a": "/memories/..a",
+    "/memories/a..": "/memories/a..",
+    "/memories/ ": "/memories/ ",
+    '/memories/a b\'s "c" <d> | *?': '/memories/a b\'s "c" <d> | *?',
+    "/memories/~": "/memories/~",
+    "/memories/C:": "/memories/C:",
+    "/memories/😀👍🏽": "/memories/😀👍🏽",
+    "/memories/\u3000": "/memories/\u3000",
+    "/memories/a\u00a0b": "/memories/a\u00a0b",
+    "/memories/\u0301a": "/memories/\u0301a",
+    "/memories/memories": "/memories/memories",
+    "/memories/ﬁ": "/memories/ﬁ",
+    "/memories/" + "x" * 255: "/memories/" + "x" * 255,
+    "/memories/" + "é" * 127: "/memories/" + "é" * 127,
+    "/memories/" + "e\u0301" * 127: "/memories/" + "é" * 127,
+    "/memories" + "/x" * 20: "/memories" + "/x" * 20,
+    "/memories" + "/x" * 20 + "/": "/memories" + "/x" * 20,
+}
+
+REFUSED = {
+    "": "/memories",
+    "/": "/memories",
+    " /memories": "/memories",
+    "memories": "/memories",
+    "memories/a": "/memories",
+    "/memoriesfoo": "/memories",
+    "/memories2/a": "/memories",
+    "/memorie": "/memories",
+    "/Memories/a": "/memories",
+    "/etc/passwd": "/memories",
+    "//memories/a": "/memories",
+    "/./memories/a": "/memories",
+    "/x/../memories/a": "/memories",
+    "/memories\\a": "/memories",
+    "\\memories\\a": "/memories",
+    "/memories\u0301/a": "/memories",
+    "/memories\0/a": "/memories",
+    "file:///memories/a": "/memories",
+    "./memories": "/memories",
+    "/memories/..": "'..'",
+    "/memories/../etc/passwd": "'..'",
+    "/memories/a/../b": "'..'",
+    "/memories/a/..": "'..'",
+    "/memories/../memories/a": "'..'",
+    "/memories/.": "'.'",
+    "/memories/./a": "'.'",
+    "/memories/a/./b": "'.'",
+    "/memories/a\\b": "backslash",
+    "/memories/..\\..\\etc": "backslash",
+    "/memories/a\0b": "U+0000",
+    "/memories/a\nb": "U+000A",
+    "/memories/a\tb": "U+0009",
+    "/memories/a\x7fb": "U+007F",
+    "/memories/a\x85b": "U+0085",
+    "/memories/a\u00adb": "U+00AD",
+    "/memories/a\u200bb": "U+200B",
+    "/memories/a\u200db": "U+200D",
+    "/memories/\u202ea": "U+202E",
+    "/memories/\ufeffa": "U+FEFF",
+    "/memories/a\u2028b": "U+2028",
+    "/memories/a\u2029b": "U+2029",
+    "/memories/a\ud800b": "U+D800",
+    "/memories/a\U000e0001b": "U+E0001",
+    "/memories/%2e%2e": "",
+    "/memories/%2e%2e%2fa": "",
+    "/memories/%2E%2E%2Fa": "",
+    "/memories/%2e": "",
+    "/memories/.%2e/a": "",
+    "/memories/a%2fb": "",
+    "/memories/a%5cb": "",
+    "/memories/a%5Cb": "",
+    "/memories/a%00b": "",
+    "/memories/a%0ab": "",
+    "/memories/a%7fb": "",
+    "/memories/a%c2%85b": "",
+    "/memories/%252e%252e": "",
+    "/memories/%25252e%25252e": "",
+    "/memories/%252525252525252e%252e": "",
+    "/memories/%25%32%65%25%32%65": "",
+    "/memories/%%32%65%%32%65": "",
+    "/memories/．．": "",
+    "/memories/．": "",
+    "/memories/.．": "",
+    "/memories/‥": "",
+    "/memories/․․": "",
+    "/memories/︰a/．．/b": "",
+    "/memories/a／b": "",
+    "/memories/a＼b": "",
+    "/memories/a﹨b": "",
+    "/memories/％２ｅ％２ｅ": "",
+    "/memories/％2ｆ": "",
+    "/memories/%ef%bc%8e%ef%bc%8e": "",
+    "/memories/%EF%BC%8F": "",
+    "/memories/％ＥＦ％ＢＣ％８Ｆ": "",
+    "/memories/%e2%80%a5": "",
+    "/memories/℀": "",
+    "/memories/" + "x" * 256: "255",
+    "/memories/" + "é" * 128: "255",
+    "/memories/" + "e\u0301" * 128: "255",
+    "/memories/a/" + "😀" * 64 + "/b": "255",
+    "/memories" + "/x" * 21: "20",
+    "/memories/" + "/".join(["x" * 204] * 5) + "x": "1024|1,024",
+}
+
+
+def refusal(written: str) -> str:
+    with pytest.raises(Refused) as caught:
+        MemoryPath.parse(written)
+    return EN.error(caught.value.key, caught.value.values).text
+
+
+@pytest.mark.parametrize(("written", "meant"), ACCEPTED.items(), ids=range(len(ACCEPTED)))
+def test_accepted_paths_mean_one_canonical_path(written: str, meant: str) -> None:
+    """Doubled and trailing slashes go, text becomes NFC, everything ordinary stays."""
+    path = MemoryPath.parse(written)
+    assert (path.text, str(path), path.written) == (meant, meant, written)
+    assert path.is_root == (meant == "/memories")
+    assert path.ends_with_slash == written.endswith("/")
+
+
+@pytest.mark.parametrize(("written", "reason"), REFUSED.items(), ids=range(len(REFUSED)))
+def test_refused_paths_say_why(written: str, reason: str) -> None:
+    """`Error: Invalid path {path}: {reason}`, with invisible characters shown as escapes."""
+    shown = visible(written)
+    reply = refusal(written)
+    assert reply.startswith(f"Error: Invalid path {shown}: ")
+    words = reply.removeprefix(f"Error: Invalid path {shown}: ")
+    assert words
+    assert any(part in words for part in reason.split("|"))
+
+
+def test_the_longest_path_below_the_root_has_1024_bytes() -> None:
+    longest = "/memories/" + "/".join(["x" * 204] * 5)
+    assert len(longest) - len("/memories/") == 1_024
+    assert MemoryPath.parse(longest).text == longest
+    assert MemoryPath.parse(longest + "///").text == longest
+    assert "1" in refusal(longest + "x")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\0b", "a\\u0000b"),
+        ("\n\t\x1b", "\\u000a\\u0009\\u001b"),
+        ("\u200b\ufeff", "\\u200b\\ufeff"),
+        ("\u2028\u2029", "\\u2028\\u2029"),
+        ("\ud800", "\\ud800"),
+        ("é😀 \u3000%", "é😀 \u3000%"),
+    ],
+)
+def test_invisible_characters_are_shown_as_escapes(text: str, shown: str) -> None:
+    assert visible(text).lower() == shown
+
+
+@pytest.mark.parametrize("length", [1_990, 1_991, 1_992, 50_000])
+def test_a_refused_path_is_cut_after_2000_characters(length: int) -> None:
+    written = "/etc/pass" + "x" * length
+    shown = written if len(written) <= 2_000 else written[:2_000] + "…"
+    assert refusal(written).startswith(f"Error: Invalid path {shown}: ")
+
+
+def test_paths_of_a_megabyte_and_of_5000_levels_are_refused_at_once() -> None:
+    """The work is bounded by the limits, not by what is sent."""
+    for written in ("/memories/" + "%25" * 300_000, "/memories" + "/a" * 5_000, "/memories/" + "．" * 100_000):
+        assert len(refusal(written)) < 2_200
+
+
+def test_long_runs_of_combining_marks_are_refused_at_once() -> None:
+    """Normalising takes time by the square of such a run: 20 s for 160,000 marks, with all other threads waiting."""
+    start = time.perf_counter()
+    assert "255" in refusal("/memories/a" + "\u0301\u0323" * 50_000)
+    assert time.perf_counter() - start < 1
+
+
+def test_equal_however_written() -> None:
+    """Equality and hash look at the canonical path alone; a path can be pickled."""
+    one, other = MemoryPath.parse("/memories//a/"), MemoryPath.parse("/memories/a")
+    assert one == other
+    assert hash(one) == hash(other)
+    assert pickle.loads(pickle.dumps(one)).written == "/memories//a/"
+
+
+def test_paths_sort_by_the_bytes_of_their_utf8_form() -> None:
+    texts = [
+        "/memories/a b",
+        "/memories/a.txt",
+        "/memories/a/x",
+        "/memories/aa",
+        "/memories/é",
+        "/memories/\uffee",
+        "/memories/😀",
+    ]
+    assert sorted(texts) == sorted(texts, key=str.encode) == texts
+
+
+def test_containment_is_by_whole_names() -> None:
+    parse = MemoryPath.parse
+    assert parse("/memories").contains(parse("/memories/a"))
+    assert parse("/memories/a").contains(parse("/memories/a/b/c"))
+    assert not parse("/memories/a").contains(parse("/memories/ab"))
+    assert not parse("/memories/a").contains(parse("/memories/a/"))
+    assert parse("/memories/a/b/c").ancestors == ("/memories/a", "/memories/a/b")
+    assert parse("/memories").ancestors == ()
+    assert parse("/memories").segments == ()

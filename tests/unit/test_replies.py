@@ -1,0 +1,102 @@
+"""The catalogue of sentences: the exact ones, two languages, one's own."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import pytest
+
+import commonplace
+from commonplace import EN, FR, InvalidInput, MemoryStore, Replies, Reply
+from commonplace.replies import echo
+
+
+def test_only_the_two_headers_differ_in_french() -> None:
+    differing = {spec.name for spec in fields(Replies) if getattr(EN, spec.name) != getattr(FR, spec.name)}
+    assert differing == {"directory_header", "file_header"}
+    assert FR.directory_header == (
+        "Voici les fichiers et répertoires jusqu'à 2 niveaux de profondeur dans {path}, "
+        "excluant les éléments cachés et node_modules:"
+    )
+    assert FR.file_header == "Voici le contenu de {path} avec les numéros de ligne:"
+
+
+def test_an_application_passes_its_own() -> None:
+    """Every sentence can be another; the rest stays."""
+    own = replace(EN, file_header="Contents of {path}:", missing="Error: nothing at {path}", edited="Done.")
+    with commonplace.open("sqlite://", replies=own) as opened:
+        store = opened.store()
+        store.execute({"command": "create", "path": "/memories/a", "file_text": "x"})
+        view = store.execute({"command": "view", "path": "/memories/a"})
+        assert view == Reply("Contents of /memories/a:\n     1\tx")
+        gone = store.execute({"command": "delete", "path": "/memories/b"})
+        assert (gone.text, gone.is_error) == ("Error: nothing at /memories/b", True)
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{text}",
+        "{0}",
+        "{}",
+        "{path.__class__}",
+        "{path[0]}",
+        "{",
+        "}",
+        "{path!r}{secret}",
+        "{path:{width}}",
+        "{path:d}",
+        "{path!x}",
+    ],
+)
+def test_a_template_asking_for_what_it_will_not_get_is_refused_at_once(template: str) -> None:
+    with pytest.raises(InvalidInput):
+        replace(EN, file_header=template)
+
+
+def test_braces_doubled_in_a_template_and_braces_in_values_are_ordinary() -> None:
+    own = replace(EN, created="{{}} {path}")
+    with commonplace.open("sqlite://", replies=own) as opened:
+        reply = opened.store().execute({"command": "create", "path": "/memories/{path}{0}{{", "file_text": ""})
+        assert reply.text == "{} /memories/{path}{0}{{"
+
+
+def test_an_unknown_language_is_refused() -> None:
+    for wrong in ("de", "", "EN"):
+        with pytest.raises(InvalidInput):
+            commonplace.open("sqlite://", replies=wrong)
+
+
+@pytest.mark.parametrize("length", [0, 1_999, 2_000, 2_001, 90_000])
+def test_echoes_are_cut_after_2000_characters(length: int) -> None:
+    text = "é" * length
+    assert echo(text) == (text if length <= 2_000 else "é" * 2_000 + "…")
+
+
+@pytest.mark.parametrize("length", [2_000, 2_001])
+def test_old_str_and_accepted_paths_are_cut_in_replies(length: int) -> None:
+    """Paths of any length are accepted if what they mean is short: doubled slashes."""
+    with commonplace.open("sqlite://") as opened:
+        store = opened.store()
+        store.execute({"command": "create", "path": "/memories/a", "file_text": "x" * 3_000})
+        old = "y" * length
+        reply = store.execute({"command": "str_replace", "path": "/memories/a", "old_str": old})
+        shown = old if length <= 2_000 else old[:2_000] + "…"
+        expected = f"No replacement was performed, old_str `{shown}` did not appear verbatim in /memories/a."
+        assert reply.text == expected
+        many = store.execute({"command": "str_replace", "path": "/memories/a", "old_str": "x" * length})
+        shown = "x" * 2_000 + ("" if length <= 2_000 else "…")
+        assert many.text == (
+            f"No replacement was performed. Multiple occurrences of old_str `{shown}` in lines: 1. "
+            "Please ensure it is unique"
+        )
+        long_path = "/memories/" + "/" * (length - 11) + "b"
+        gone = store.execute({"command": "delete", "path": long_path})
+        shown = long_path if length <= 2_000 else long_path[:2_000] + "…"
+        assert gone.text == f"Error: The path {shown} does not exist"
+
+
+def test_a_view_is_never_cut_by_the_echo_limit(store: MemoryStore) -> None:
+    text = "x" * 9_000 + "\n"
+    store.execute({"command": "create", "path": "/memories/a", "file_text": text})
+    assert store.execute({"command": "view", "path": "/memories/a"}).text.endswith("     1\t" + text.rstrip("\n"))

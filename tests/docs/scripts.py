@@ -1,0 +1,57 @@
+"""What the scripted Claude does where an example of the documentation asks it."""
+
+from __future__ import annotations
+
+from commonplace.testing.scripted_claude import Call, Check, Script, Turn
+
+_LOOK = Call({"command": "view", "path": "/memories"}, Check(contains=("/memories",)))
+_NOTES = "/memories/customers/ada.md"
+_TEXT = "# Ada\n- prefers e-mail\n- pays in euros\n"
+
+SCRIPTS = (
+    Script(
+        (
+            Turn(("I look at what I know.", _LOOK)),
+            Turn(
+                (
+                    Call(
+                        {
+                            "command": "create",
+                            "path": _NOTES,
+                            "file_text": "# Ada\n- prefers e-mail\n- pays in euros\n",
+                        },
+                        Check(f"File created successfully at: {_NOTES}"),
+                    ),
+                )
+            ),
+            Turn(("I will remember: Ada prefers e-mail and pays in euros.",)),
+        ),
+        "first session",
+        when="Please remember: Ada prefers e-mail",
+    ),
+    Script(
+        (
+            Turn((_LOOK,)),
+            Turn((Call({"command": "view", "path": _NOTES}, Check(contains=("     2\t- prefers e-mail",))),)),
+            Turn(
+                (
+                    Call(
+                        {"command": "str_replace", "path": _NOTES, "old_str": "e-mail", "new_str": "the phone"},
+                        Check(contains=("The memory file has been edited.",)),
+                    ),
+                )
+            ),
+            Turn(("Ada used to prefer e-mail. From now on I will say: the phone.",)),
+        ),
+        "second session",
+        when="Ada wants calls now",
+    ),
+    Script(
+        (
+            Turn((Call({"command": "view", "path": "/memories"}, Check()),)),
+            Turn(("You are asking about Ada.",)),
+        ),
+        "own loop",
+        when="Who am I asking about?",
+    ),
+)

@@ -1,0 +1,87 @@
+"""Every example of the documentation runs as it stands, and prints what the page says it prints.
+
+The blocks of one page run in order, in one new directory. ```python is a program, or with `# name.py` as its first
+line a file for the commands that follow; a ```text block right behind a program is what it prints. ```console holds
+commands behind `$ ` and what they print, where a line `...` stands for any lines. ```py is an excerpt of a file of the
+project. Other languages (```sh) are not run. Who asks Claude gets the scripted one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from commonplace.testing.scripted_claude import scripted_claude
+
+from .pages import ROOT, WRITTEN, Block, blocks
+from .scripts import SCRIPTS
+
+TIMEOUT_S = 120
+RUNNABLE = [page for page in WRITTEN if any(block.language in {"python", "console"} for block in blocks(page))]
+
+
+@pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: page.stem)
+def test_the_examples_of_a_page_run(page: Path, tmp_path: Path) -> None:
+    with scripted_claude(*SCRIPTS) as claude:
+        following = [*blocks(page)[1:], Block("", "", 0)]
+        for block, after in zip(blocks(page), following, strict=True):
+            where = f"{page.name}, line {block.line}"
+            expected = after.body if after.language == "text" else None
+            if block.file_name is not None:
+                (tmp_path / block.file_name).write_text(block.body, "utf-8")
+            elif block.language == "python":
+                (tmp_path / "program.py").write_text(block.body, "utf-8")
+                assert_prints(f"{sys.executable} program.py", expected, tmp_path, claude.url, where)
+            elif block.language == "console":
+                for command, printed in block.commands:
+                    assert_prints(command, printed, tmp_path, claude.url, where)
+        assert claude.failures == []
+
+
+def assert_prints(command: str, expected: str | None, directory: Path, url: str, where: str) -> None:
+    """The command prints this, warnings and errors included; or works, where nothing is expected."""
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=directory,
+        env=environment(url),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    if expected is None:
+        assert done.returncode == 0, f"{where}: {command}\n{done.stdout}"
+        return
+    pattern = re.escape(expected).replace(re.escape("...\n"), "(?:.*\n)*")
+    assert re.fullmatch(pattern, done.stdout), f"{where}: {command}\nprinted:\n{done.stdout}\nnot:\n{expected}"
+
+
+def environment(url: str) -> dict[str, str]:
+    """That of the tests with the scripted Claude in it, and the programs of this installation first."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANTHROPIC_", "COMMONPLACE_"))}
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    ours = {"PATH": path, "PYTHONPATH": str(ROOT / "examples")}
+    return {**kept, **ours, "ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "none-needed"}
+
+
+def test_a_wrong_output_fails(tmp_path: Path) -> None:
+    """The runner itself sees a difference, and a failing command."""
+    assert_prints("printf 'a\\nb\\nc\\n'", "a\n...\nc\n", tmp_path, "", "here")
+    with pytest.raises(AssertionError, match="not:"):
+        assert_prints("echo a", "b\n", tmp_path, "", "here")
+    with pytest.raises(AssertionError, match="here: false"):
+        assert_prints("false", None, tmp_path, "", "here")
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.stem)
+def test_excerpts_are_those_of_the_files(page: Path) -> None:
+    """Word for word, of an example or of a test."""
+    files = [*(ROOT / "examples").glob("*.py"), *(ROOT / "tests" / "docs").glob("*.py")]
+    code = "".join(file.read_text("utf-8") for file in files)
+    assert [block.line for block in blocks(page) if block.language == "py" and block.body not in code] == []

@@ -1,0 +1,94 @@
+"""What the documentation names is there: files, links, error codes, exit statuses, replies, public names."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+import commonplace
+from commonplace.cli.exits import EXITS, status_of
+from commonplace.replies import EN, ERROR_CODES
+
+from .pages import GENERATED, PAGES, ROOT, WRITTEN, prose
+
+README = ROOT / "README.md"
+COMMANDS = ROOT / "docs" / "commands.md"
+MAX_README_LINES = 120
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_PATH = re.compile(r"`((?:tests|docs|examples|benchmarks|src|\.ci)/[A-Za-z0-9_./-]*|Makefile)`")
+_TEST = re.compile(r"`(tests/[A-Za-z0-9_/]+\.py)(?:::(\w+))?`")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_within_the_project_lead_somewhere(page: Path) -> None:
+    """To a file that is there, and to a heading of it where one is named."""
+    for target in _LINK.findall(prose(page)):
+        if target.startswith(("http://", "https://", "mailto:")):
+            continue
+        name, _, heading = target.partition("#")
+        file = (page.parent / name).resolve() if name else page
+        assert file.exists(), f"{page.name} links to {target}"
+        if heading:
+            assert heading in headings(file), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.stem)
+def test_files_that_are_named_are_there(page: Path) -> None:
+    missing = [name for name in _PATH.findall(page.read_text("utf-8")) if not (ROOT / name).exists()]
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.stem)
+def test_tests_that_are_named_are_there(page: Path) -> None:
+    for name, function in _TEST.findall(page.read_text("utf-8")):
+        assert (ROOT / name).is_file(), f"{page.name} names {name}"
+        if function:
+            assert f"def {function}(" in (ROOT / name).read_text("utf-8"), f"{page.name} names {function}"
+
+
+def test_every_promise_of_the_readme_names_its_test() -> None:
+    section = README.read_text("utf-8").partition("## Promises\n")[2].partition("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("|")][2:]
+    assert rows
+    assert [row for row in rows if not _TEST.search(row)] == []
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.read_text("utf-8").splitlines()) <= MAX_README_LINES
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.stem)
+def test_the_readme_leads_to_every_page(page: Path) -> None:
+    assert f"(docs/{page.name})" in README.read_text("utf-8")
+
+
+def test_the_error_table_is_that_of_the_code() -> None:
+    """Every code a reply can have, with its exit status."""
+    rows = re.findall(r"^\| `(\w+)` \| (\d+) \|", COMMANDS.read_text("utf-8"), re.MULTILINE)
+    assert {code: int(status) for code, status in rows} == {code: status_of(code) for code in ERROR_CODES.values()}
+    assert {int(status) for _, status in rows} <= {row.status for row in EXITS}
+
+
+@pytest.mark.parametrize("name", [spec.name for spec in fields(EN)])
+def test_every_sentence_of_the_catalogue_is_documented(name: str) -> None:
+    """Word for word; a part of another sentence may stand in it."""
+    assert getattr(EN, name).strip() in COMMANDS.read_text("utf-8")
+
+
+def test_public_names_are_documented() -> None:
+    """Whoever imports a name finds it on some page."""
+    text = "".join(page.read_text("utf-8") for page in WRITTEN)
+    assert [name for name in commonplace.__all__ if not re.search(rf"\b{name}\b", text)] == []
+
+
+def headings(page: Path) -> set[str]:
+    """The anchors that a page's headings have."""
+    found = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found}
+
+
+def test_the_generated_page_is_there() -> None:
+    assert GENERATED.is_file()

@@ -21,12 +21,14 @@ from contextlib import contextmanager, suppress
 from typing import TypeVar, cast
 
 from commonplace.backends import sql
+from commonplace.backends.ahead import Ahead, Key
 from commonplace.backends.base import Clock, NewId, Snapshot, StoreInfo, sortable_id
 from commonplace.backends.disk import DIRECTORY_MODE, make_directory, os_error
 from commonplace.backends.files import FileTree
 from commonplace.backends.following import follow, settle
 from commonplace.backends.hand_edits import HandEdit, Seen, WatchedSnapshot, WatchedTransaction, mark_text
 from commonplace.backends.intents import Ledger, LiveFile, LockFile, started, sync_file_system
+from commonplace.backends.scratch import Scratch
 from commonplace.backends.sqlite import SqliteBackend
 from commonplace.backends.sqlite_connection import SqliteConnection
 from commonplace.errors import CommonplaceError, InvalidInput
@@ -46,13 +48,17 @@ class DirectoryBackend(SqliteBackend):
         self._stores: dict[str, Seen] = {}
         self._ledger = Ledger()
         self._last_intent = 0
+        self._plans: list[WatchedTransaction] = []
+        self._texts: dict[Key, bytes] = {}
+        self._ready: dict[Key, str] = {}
         private = os.path.join(self.root, _PRIVATE)
         try:
             make_directory(self.root)
             self._base = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             for name in (_PRIVATE, "memories"):
                 _own_directory(name, self._base)
-            self._scratch = _scratch(os.path.join(private, "tmp"))
+            self._scratch = _open_scratch(os.path.join(private, "tmp"))
+            self._ahead = Ahead(self._scratch)
             self._folds = _folds(private)
             self._lock = LockFile(os.path.join(private, "lock"))
             self._live = LiveFile(os.path.join(private, "live"))
@@ -86,6 +92,8 @@ class DirectoryBackend(SqliteBackend):
         self._lock, self._live = LockFile(os.path.join(private, "lock")), LiveFile(os.path.join(private, "live"))
         lock.close()
         live.close()
+        self._scratch.forget()
+        self._ahead = Ahead(self._scratch)
 
     def _leave(self) -> None:
         with suppress(CommonplaceError), self._exclusive() as connection:
@@ -94,10 +102,11 @@ class DirectoryBackend(SqliteBackend):
 
     def _drop_all(self) -> None:
         super()._drop_all()
+        self._ahead.stop()
         for descriptor in (self._lock, self._live):
             descriptor.close()
         os.close(self._base)
-        os.close(self._scratch)
+        os.close(self._scratch.directory)
 
     # -- one store's files -----------------------------------------------------------------------------------
 
@@ -142,11 +151,18 @@ class DirectoryBackend(SqliteBackend):
             transaction.seen.in_flight |= transaction.plan.keys()
 
     def _before_commit(self, connection: SqliteConnection, changed: Sequence[sql.SqlTransaction]) -> None:
+        self._plans = _merged(cast("Sequence[WatchedTransaction]", changed))
+        self._texts = {
+            (merged.store_id, path): change.data
+            for merged in self._plans
+            for path, change in merged.plan.items()
+            if change.path == path and change.data is not None and path in merged.expected
+        }
         rows: list[tuple[int, int, str]] = []
-        for transaction in cast("Sequence[WatchedTransaction]", changed):
-            for path in transaction.plan:
+        for merged in self._plans:
+            for path in merged.plan:
                 self._last_intent += 1
-                rows.append((self._last_intent, transaction.store, path))
+                rows.append((self._last_intent, merged.store, path))
         if rows:
             connection.run_many("INSERT INTO intents (seq, store, path) VALUES (?, ?, ?)", rows)
             try:
@@ -154,28 +170,40 @@ class DirectoryBackend(SqliteBackend):
             except OSError as error:
                 raise os_error(error) from None
 
+    def _commit(self, connection: SqliteConnection) -> None:
+        texts, self._texts, self._ready = self._texts, {}, {}
+        if not texts:
+            super()._commit(connection)
+            return
+        self._ahead.start(texts)
+        try:
+            super()._commit(connection)
+        except BaseException:
+            self._throw_away(self._ahead.finish())
+            raise
+        self._ready = self._ahead.finish()
+
     def _after_commit(self, connection: SqliteConnection, changed: Sequence[sql.SqlTransaction]) -> None:
-        plans: dict[str, WatchedTransaction] = {}
-        for transaction in cast("Sequence[WatchedTransaction]", changed):
-            first = plans.setdefault(transaction.store_id, transaction)
-            if first is not transaction:
-                first.plan |= transaction.plan
-                first.expected = transaction.expected | first.expected
         with suppress(OSError, CommonplaceError):  # committed is committed; what is not done is found and done again
-            whole = [follow(connection, merged) for merged in plans.values()]
+            whole = [follow(connection, merged, self._ready) for merged in self._plans]
+            self._throw_away(self._ready)
             if all(whole) and not self._ledger.busy:
                 self._ledger = Ledger(self._last_intent, self._ledger.cleared, busy=False)
                 self._lock.write(self._ledger)
             if self._last_intent - self._ledger.cleared >= CLEAR_AFTER:
                 self._clear(connection)
 
+    def _throw_away(self, names: dict[Key, str]) -> None:
+        for name in names.values():
+            with suppress(OSError):
+                self._scratch.discard(name)
+
     def _recover(self) -> None:
         """Carry out what a process that is no more had begun, unless another has the directory open and will."""
         try:
             if self._live.alone:
                 with self._lock.held():
-                    for name in os.listdir(self._scratch):
-                        os.unlink(name, dir_fd=self._scratch)
+                    self._scratch.clean()
                     self._lock.write(Ledger())
                 with suppress(CommonplaceError), self._exclusive() as connection:
                     if not self._ledger.busy and self._ledger.applied:
@@ -229,6 +257,17 @@ class DirectoryBackend(SqliteBackend):
             self._lock.write(self._ledger)
 
 
+def _merged(changed: Sequence[WatchedTransaction]) -> list[WatchedTransaction]:
+    """What the transactions of a batch come to, one for each store: the last change of a path, the first look at it."""
+    stores: dict[str, WatchedTransaction] = {}
+    for transaction in changed:
+        first = stores.setdefault(transaction.store_id, transaction)
+        if first is not transaction:
+            first.plan |= transaction.plan
+            first.expected = transaction.expected | first.expected
+    return list(stores.values())
+
+
 def _parts(store: StoreInfo) -> tuple[str, ...]:
     """Where a store lies below the root: under its key if that is a plain name anywhere, else under its id."""
     if store.key == DEFAULT_KEY:
@@ -247,9 +286,9 @@ def _own_directory(name: str, base: int) -> None:
         raise InvalidInput(f"{name} in the memory directory must be a directory, not a link or a file") from None
 
 
-def _scratch(path: str) -> int:
+def _open_scratch(path: str) -> Scratch:
     make_directory(path)
-    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    return Scratch(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC))
 
 
 def _folds(private: str) -> bool:

@@ -16,8 +16,9 @@ from contextlib import contextmanager, suppress
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
-from commonplace.backends.disk import DIRECTORY_MODE, FILE_MODE, os_error
+from commonplace.backends.disk import DIRECTORY_MODE, os_error
 from commonplace.backends.renaming import exchange, rename_if_free
+from commonplace.backends.scratch import Scratch
 from commonplace.errors import Refused, Unavailable
 from commonplace.paths import MAX_SEGMENTS, MemoryPath, visible
 
@@ -30,7 +31,6 @@ _MAX_REPORTS = 1_000
 _READ_BYTES = 1 << 20
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # not blocking: it may be a pipe by now
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Kind(Enum):
@@ -64,11 +64,10 @@ OTHER = Found(Kind.OTHER)
 class FileTree:
     """The files of one memory store, below the directory `parts` of the directory open as `base`."""
 
-    def __init__(self, base: int, parts: Sequence[str], scratch: int) -> None:
+    def __init__(self, base: int, parts: Sequence[str], scratch: Scratch) -> None:
         self._base = base
         self._parts = tuple(parts)
-        self._scratch = scratch  # a directory on the same file system, where files are written before they get a name
-        self._written = 0
+        self._scratch = scratch
 
     def make(self) -> None:
         """Make the directory itself. Raises OSError."""
@@ -131,42 +130,30 @@ class FileTree:
             raise os_error(error) from None
         return files
 
-    def put(self, path: str, data: bytes, expected: Mark) -> None:
+    def put(self, path: str, data: bytes, expected: Mark, *, ready: str | None = None) -> None:
         """Write a file, whole or not at all, for the owner only; not synced. Raises OSError.
 
-        `expected` is the mark of the file it replaces, () for none. What a person put there meanwhile stays.
+        `expected` is the mark of the file it replaces, () for none. What a person put there meanwhile stays. `ready` is
+        a scratch file that holds the data already.
         """
         *above, name = self._names(path)
-        with self._new_file(data) as scratch, self._opened(above, make=True) as directory:
-            if not expected:
-                with suppress(FileExistsError):
-                    rename_if_free(scratch, self._scratch, name, directory)
-            elif exchange(scratch, self._scratch, name, directory):
-                if not _same(os.stat(scratch, dir_fd=self._scratch, follow_symlinks=False), expected):
-                    exchange(scratch, self._scratch, name, directory)
-            elif _same(os.stat(name, dir_fd=directory, follow_symlinks=False), expected):
-                os.rename(scratch, name, src_dir_fd=self._scratch, dst_dir_fd=directory)
-
-    @contextmanager
-    def _new_file(self, data: bytes) -> Iterator[str]:
-        """The name of a new file among the scratch files; what has that name in the end is removed."""
-        name = self._new_name()
-        descriptor = os.open(name, _NEW, FILE_MODE, dir_fd=self._scratch)
+        scratch = ready or self._scratch.write(data)
         try:
-            try:
-                rest = memoryview(data)
-                while rest:
-                    rest = rest[os.write(descriptor, rest) :]
-            finally:
-                os.close(descriptor)
-            yield name
+            with self._opened(above, make=True) as directory:
+                self._swap(scratch, name, directory, expected)
         finally:
-            with suppress(FileNotFoundError):
-                os.unlink(name, dir_fd=self._scratch)
+            self._scratch.discard(scratch)
 
-    def _new_name(self) -> str:
-        self._written += 1
-        return f"{os.getpid()}-{id(self):x}-{self._written}"
+    def _swap(self, scratch: str, name: str, directory: int, expected: Mark) -> None:
+        private = self._scratch.directory
+        if not expected:
+            with suppress(FileExistsError):
+                rename_if_free(scratch, private, name, directory)
+        elif exchange(scratch, private, name, directory):
+            if not _same(os.stat(scratch, dir_fd=private, follow_symlinks=False), expected):
+                exchange(scratch, private, name, directory)
+        elif _same(os.stat(name, dir_fd=directory, follow_symlinks=False), expected):
+            os.rename(scratch, name, src_dir_fd=private, dst_dir_fd=directory)
 
     def move(self, old: str, new: str) -> None:
         """Rename a file, unless something has the new name by now. Raises OSError."""
@@ -180,14 +167,14 @@ class FileTree:
     def drop(self, path: str, expected: Mark) -> None:
         """Remove the file with the mark `expected`, and the directories it leaves empty. Raises OSError."""
         *above, name = self._names(path)
-        scratch = self._new_name()
+        private, scratch = self._scratch.directory, self._scratch.new_name()
         with suppress(FileNotFoundError, NotADirectoryError):
             with self._opened(above) as directory:
-                os.rename(name, scratch, src_dir_fd=directory, dst_dir_fd=self._scratch)
-                if _same(os.stat(scratch, dir_fd=self._scratch, follow_symlinks=False), expected):
-                    os.unlink(scratch, dir_fd=self._scratch)
+                os.rename(name, scratch, src_dir_fd=directory, dst_dir_fd=private)
+                if _same(os.stat(scratch, dir_fd=private, follow_symlinks=False), expected):
+                    self._scratch.discard(scratch)
                 else:
-                    rename_if_free(scratch, self._scratch, name, directory)
+                    rename_if_free(scratch, private, name, directory)
             self._remove_empty(above)
 
     def prune(self, path: str) -> None:

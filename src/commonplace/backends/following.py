@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from commonplace.backends.ahead import Key
 from commonplace.backends.base import Change
 from commonplace.backends.files import FileTree, Found, Kind, Mark
 from commonplace.backends.hand_edits import Seen, WatchedTransaction
@@ -15,11 +16,12 @@ _OURS = {Kind.FILE, Kind.MISSING, Kind.DIRECTORY, Kind.BELOW_FILE}  # where a fi
 _CHUNK = 500  # values bound in one statement
 
 
-def follow(connection: Connection, done: WatchedTransaction) -> bool:
+def follow(connection: Connection, done: WatchedTransaction, ready: dict[Key, str]) -> bool:
     """Carry a committed transaction over to the files; whether all of it could be.
 
     What could not is owed: the database wins there until it is written. A file that a person changed since the
-    transaction looked at it is left as it is, and noticed by the next look.
+    transaction looked at it is left as it is, and noticed by the next look. `ready` names scratch files that hold a
+    text already; those that are used are taken out of it.
     """
     seen, plan, expected = done.seen, done.plan, done.expected
     tree = seen.tree
@@ -35,7 +37,7 @@ def follow(connection: Connection, done: WatchedTransaction) -> bool:
     for path in puts:
         data = plan[path].data
         text = SqlSnapshot(connection, done.store_id).look(path).data if data is None else data
-        _attempt(failed, path, partial(_put, tree, path, text, expected))
+        _attempt(failed, path, partial(_put, tree, path, text, expected, ready.pop((done.store_id, path), None)))
     doubtful = [path for path in plan if path not in expected]
     seen.owed = (seen.owed - plan.keys()) | failed
     return not failed and (not doubtful or settle(connection, seen, done.store_id, doubtful))
@@ -86,9 +88,9 @@ def _drop(tree: FileTree, path: str, expected: dict[str, Mark]) -> None:
         tree.drop(path, expected[path])
 
 
-def _put(tree: FileTree, path: str, text: bytes | None, expected: dict[str, Mark]) -> None:
+def _put(tree: FileTree, path: str, text: bytes | None, expected: dict[str, Mark], ready: str | None) -> None:
     if text is not None and path in expected:
-        tree.put(path, text, expected[path])
+        tree.put(path, text, expected[path], ready=ready)
 
 
 def _restore(tree: FileTree, path: str, text: bytes | None, seen: Found) -> None:

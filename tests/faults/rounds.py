@@ -26,6 +26,7 @@ TESTS = Path(__file__).resolve().parent.parent
 START_TIMEOUT_S = 60.0
 EARLY = 0.3  # of the rounds, the share that crashes while the backend is being opened
 BUSY_S = 0.25  # the longest time of work before a crash
+RAISED = "RAISED"  # how a worker reports an exception that no command may raise
 States = dict[str, Outcome]
 
 
@@ -84,6 +85,7 @@ def judge(start: States, writers: list[Writer], stories: list[Story], found: Sta
         for path in state.tree
         if not any(path.startswith(each.home + "/") for each in writers if each.store == store)
     ]
+    problems += [story.error for story in stories if story.error is not None and story.error.startswith(RAISED)]
     for writer, story in zip(writers, stories, strict=True):
         before = part_of(start[writer.store], writer.home)
         count = story.acknowledged + story.doubtful + 1

@@ -12,6 +12,7 @@ import sys
 import threading
 
 from .oracle import Tree, below
+from .rounds import RAISED
 from .stream import Writer, commands
 from .targets import Target, open_target
 
@@ -45,7 +46,7 @@ def write(target: Target, number: int, writer: Writer, tree: Tree, ack_fd: int) 
             answer = target.execute(writer.store, command)
             error = answer.text if answer.is_error else None
         except Exception as raised:  # reported to the judge, whatever it is
-            error = f"RAISED {type(raised).__name__}: {raised}"
+            error = f"{RAISED} {type(raised).__name__}: {raised}"
         if error is not None:
             os.write(ack_fd, f"{number} error {json.dumps(error)}\n".encode())
             return

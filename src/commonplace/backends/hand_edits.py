@@ -17,7 +17,7 @@ from commonplace.backends.sql import Connection, SqlSnapshot, SqlTransaction, be
 from commonplace.errors import Refused
 from commonplace.paths import ROOT, ancestors
 
-_MAX_SEEN = 20_000
+_MAX_SEEN = 100_000
 _MAX_TRIES = 5
 _Row: TypeAlias = tuple[str, str, str | None, int]  # path, version, mark, size in bytes
 

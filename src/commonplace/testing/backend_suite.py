@@ -1,0 +1,30 @@
+"""The tests every backend must pass. For your own: subclass it in a test file, say how yours is opened, run pytest.
+
+    from commonplace.testing.backend_suite import BackendSuite
+
+    class TestMyBackend(BackendSuite):
+        def open_backend(self, place, *, clock, new_id):
+            return MyBackend(place / "memory.mine", clock=clock, new_id=new_id)
+
+`place` is a directory that belongs to one test; opening it twice must give the same memories. A backend that keeps
+nothing once it is closed says `lasting = False`, and is spared the tests of that. Needs pytest.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+_PARTS = ("opening", "stores", "snapshots", "records", "promises", "sharing")
+pytest.register_assert_rewrite(*(f"commonplace.testing.backend_suite_{part}" for part in _PARTS))
+
+from commonplace.testing.backend_suite_promises import PromisesSuite  # noqa: E402 - after asking for readable asserts
+from commonplace.testing.backend_suite_records import RecordsSuite  # noqa: E402
+from commonplace.testing.backend_suite_sharing import SharingSuite  # noqa: E402
+from commonplace.testing.backend_suite_snapshots import SnapshotsSuite  # noqa: E402
+from commonplace.testing.backend_suite_stores import StoresSuite  # noqa: E402
+
+__all__ = ["BackendSuite"]
+
+
+class BackendSuite(StoresSuite, SnapshotsSuite, RecordsSuite, PromisesSuite, SharingSuite):
+    """Every promise of `commonplace.backends.base`."""

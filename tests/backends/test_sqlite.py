@@ -1,0 +1,21 @@
+"""SQLite, in a file and in memory, passes the shipped suite."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from commonplace.backends.base import Backend, Clock, NewId
+from commonplace.backends.sqlite import SqliteBackend
+from commonplace.testing.backend_suite import BackendSuite
+
+
+class TestSqlite(BackendSuite):
+    def open_backend(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
+        return SqliteBackend(str(place / "memory.db"), clock=clock, new_id=new_id)
+
+
+class TestSqliteInMemory(BackendSuite):
+    lasting = False
+
+    def open_backend(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
+        return SqliteBackend(None, clock=clock, new_id=new_id)

@@ -1,0 +1,1 @@
+"""The ways in for the official SDK and for own loops."""

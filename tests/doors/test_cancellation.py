@@ -1,0 +1,92 @@
+"""A cancelled call: a command that began runs to its end, and nobody gets half of it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import anyio
+import pytest
+
+from commonplace import AsyncMemoryTool, MemoryStore
+from commonplace.backends.base import Snapshot
+
+CREATE = {"command": "create", "path": "/memories/a", "file_text": "x"}
+
+
+class Gate:
+    """Holds every write of a store inside its transaction until it is opened."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.entered, self.open, self.left = threading.Event(), threading.Event(), threading.Event()
+        self._write = store.backend.write
+
+    def write(self, store_id: str, work, *, frees: bool = False):  # type: ignore[no-untyped-def]
+        def held(transaction: Snapshot) -> object:
+            self.entered.set()
+            assert self.open.wait(30)
+            return work(transaction)
+
+        try:
+            return self._write(store_id, held, frees=frees)
+        finally:
+            self.left.set()
+
+
+@pytest.fixture
+def gate(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> Gate:
+    gate = Gate(store)
+    monkeypatch.setattr(store.backend, "write", gate.write)
+    return gate
+
+
+def test_a_task_cancelled_while_its_command_runs_leaves_it_done(store: MemoryStore, gate: Gate) -> None:
+    async def run() -> None:
+        tool = AsyncMemoryTool(store)
+        task = asyncio.create_task(tool.call(CREATE))
+        await asyncio.to_thread(gate.entered.wait, 30)
+        task.cancel()
+        gate.open.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(run())
+    assert gate.left.wait(30)
+    assert store.text("/memories/a") == "x"
+    assert len(list(store.versions())) == 1
+
+
+def test_a_cancelled_scope_waits_for_the_command(store: MemoryStore, gate: Gate) -> None:
+    """When the scope is left, the command is over: nothing of it happens later."""
+
+    async def run() -> list[str]:
+        tool = AsyncMemoryTool(store)
+        async with anyio.create_task_group() as group:
+            group.start_soon(tool.call, CREATE)
+            await asyncio.to_thread(gate.entered.wait, 30)
+            group.cancel_scope.cancel()
+            gate.open.set()
+        return [memory.path for memory in store.memories()]
+
+    assert asyncio.run(run()) == ["/memories/a"]
+
+
+def test_a_call_cancelled_before_it_begins_does_nothing(store: MemoryStore) -> None:
+    async def run() -> None:
+        task = asyncio.create_task(AsyncMemoryTool(store).call(CREATE))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(run())
+    assert list(store.memories()) == []
+
+
+def test_many_calls_at_once_are_all_answered(store: MemoryStore) -> None:
+    async def run() -> list[str]:
+        tool = AsyncMemoryTool(store)
+        commands = [CREATE | {"path": f"/memories/{number}"} for number in range(100)]
+        return await asyncio.gather(*(tool.call(command) for command in commands))
+
+    assert asyncio.run(run()) == [f"File created successfully at: /memories/{number}" for number in range(100)]
+    assert store.usage().memories == 100

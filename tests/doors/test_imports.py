@@ -1,0 +1,157 @@
+"""What imports what: downwards only, drivers only where they belong, and little at the start."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import commonplace
+
+ROOT = Path(commonplace.__file__).parent
+HEAVY = ("anthropic", "click", "rich", "starlette", "uvicorn", "httpx", "httpx2", "pydantic", "pytest", "hypothesis")
+
+# Lower may not import higher; those of one line may not import each other unless they are one package.
+LAYERS: list[set[str]] = [
+    {"errors"},
+    {"paths", "limits"},
+    {"commands", "text", "replies", "listing"},
+    {"backends.base"},
+    {"backends.disk", "backends.queue", "backends.forking"},
+    {"backends"},
+    {"store"},
+    {"opening", "aio"},
+    {"doors"},
+    {"testing"},
+    {"cli"},  # `demo` plays the scripted Claude
+]
+DRIVERS = {
+    "sqlite3": {"backends/sqlite_connection.py"},
+    "anthropic": {"doors/anthropic.py", "cli/demo.py"},
+    "anyio": {"aio.py", "doors/anthropic.py"},
+    "click": {"cli"},
+    "rich": {"cli"},
+    "pytest": {"testing/backend_suite"},
+    "starlette": {"testing/scripted"},
+    "uvicorn": {"testing/scripted"},
+}
+
+
+def modules() -> list[Path]:
+    return [path for path in sorted(ROOT.rglob("*.py")) if path != ROOT / "__init__.py"]
+
+
+def imported(path: Path) -> Iterator[str]:
+    """The names a module imports when it runs, wherever in it."""
+    for node in _running(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            assert node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _running(tree: ast.AST) -> Iterator[ast.AST]:
+    """All of a tree but what is there for the type checker alone."""
+    for node in ast.iter_child_nodes(tree):
+        if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            yield node
+            yield from _running(node)
+
+
+def layer(name: str) -> int | None:
+    """The layer of a module of ours, by its longest name that has one."""
+    parts = name.split(".")
+    for end in range(len(parts), 0, -1):
+        for level, names in enumerate(LAYERS):
+            if ".".join(parts[:end]) in names:
+                return level
+    return None
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_go_downwards_only(path: Path) -> None:
+    name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    own = layer(name)
+    assert own is not None, f"{name} has no layer"
+    for other in imported(path):
+        ours = other.removeprefix("commonplace.")
+        if ours == other or ours.split(".")[0] == "__version__":
+            continue
+        level = layer(ours)
+        assert level is not None, f"{name} imports {other}, which has no layer"
+        same_package = ours.split(".")[0] == name.split(".")[0]
+        assert level < own or (level == own and same_package), f"{name} imports {other}"
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_driver_is_imported_in_its_own_file_only(path: Path) -> None:
+    where = str(path.relative_to(ROOT))
+    for name in imported(path):
+        allowed = DRIVERS.get(name.split(".")[0])
+        assert allowed is None or any(where.startswith(start) for start in allowed), f"{where} imports {name}"
+
+
+def run(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    return done.stdout.strip()
+
+
+def test_importing_commonplace_imports_nothing_heavy() -> None:
+    """Nor does opening and using a store."""
+    code = """
+import sys, commonplace
+def heavy(): return [name for name in {heavy!r} if name in sys.modules]
+first = heavy()
+with commonplace.open("sqlite://") as opened:
+    opened.store().execute({{"command": "view", "path": "/memories"}})
+print(first, heavy())
+"""
+    assert run(code.format(heavy=HEAVY)) == "[] []"
+
+
+WITHOUT_SDK = """
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "anthropic":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Missing())
+"""
+
+
+def test_all_but_the_two_classes_works_without_the_sdk() -> None:
+    code = """
+import commonplace
+from commonplace import TOOL, tool_result
+with commonplace.open("sqlite://") as opened:
+    block = {"type": "tool_use", "id": "t", "name": "memory", "input": {"command": "view", "path": "/memories"}}
+    print(tool_result(opened.store(), block)["tool_use_id"], TOOL["name"])
+"""
+    assert run(WITHOUT_SDK + code) == "t memory"
+
+
+@pytest.mark.parametrize("name", ["MemoryTool", "AsyncMemoryTool"])
+def test_the_two_classes_say_what_to_install(name: str) -> None:
+    code = f"""
+try:
+    from commonplace import {name}
+except ImportError as error:
+    print(error)
+"""
+    assert "pip install 'commonplace[anthropic]'" in run(WITHOUT_SDK + code)
+
+
+def test_the_public_names_are_there() -> None:
+    for name in commonplace.__all__:
+        assert getattr(commonplace, name) is not None
+    assert commonplace.__all__ == sorted(
+        commonplace.__all__, key=lambda name: (not name.isupper(), not name[0].isupper(), name)
+    )
+    with pytest.raises(AttributeError):
+        _ = commonplace.nothing

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from .oracle import Command, Outcome, allowed, below, differs
 from .stream import Writer, commands
-from .targets import STORES, UNKNOWN, disk_faults, open_target, url_of
+from .targets import STORES, UNKNOWN, disk_faults, leftovers, open_target, url_of
 
 if TYPE_CHECKING:
     import random
@@ -115,9 +115,10 @@ def look(backend: str, directory: Path) -> tuple[States, list[str]]:
         for store in STORES:
             target.execute(store, {"command": "view", "path": "/memories"})
         states = {store: target.state(store) for store in STORES}
-        return states, disk_faults(backend, directory, {store: states[store].tree for store in STORES})
+        faults = disk_faults(backend, directory, {store: states[store].tree for store in STORES})
     finally:
         target.close()
+    return states, faults + leftovers(directory)
 
 
 def told(each: Sequence[Command]) -> str:

@@ -137,8 +137,12 @@ def disk_faults(backend: str, directory: Path, trees: dict[str, Tree]) -> list[s
     faults: list[str] = []
     for store, tree in trees.items():
         faults += _tree_faults(memory_root(directory, store), tree)
-    left = [str(path) for path in (directory / "memory/.commonplace/tmp").glob("**/*")]
-    return faults + [f"left behind: {path}" for path in left]
+    return faults
+
+
+def leftovers(directory: Path) -> list[str]:
+    """Files on their way that are still there once nobody has the backend open."""
+    return [f"left behind: {path.name}" for path in (directory / "memory/.commonplace/tmp").glob("**/*")]
 
 
 def extra_names(directory: Path) -> set[str]:

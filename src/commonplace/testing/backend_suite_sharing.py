@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -185,15 +187,26 @@ class SharingSuite(SuiteOpening):
             pytest.skip("this backend keeps nothing once it is closed, or this system does not fork")
         store = Opened(self.opened(tmp_path))
         store.create({A: b"0"})
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of forks with threads; that is what is tested
-            child = os.fork()
-        if not child:
-            _exit_after(lambda: count_up(store, 10))
+        child = _forked(lambda: count_up(store, 10))
         count_up(store, 10)
         assert _status_of(child) == 0
         assert store.tree() == {A: b"20"}
         assert len(store.versions()) == 21
+
+    def test_a_fork_after_closing_leaves_the_files_of_others_open(self, tmp_path: Path) -> None:
+        """What has the numbers now that a closed backend's files had is not touched."""
+        if not hasattr(os, "fork"):
+            pytest.skip("this system does not fork")
+        backend = self.opened(tmp_path)
+        Opened(backend).create({A: b"0"})
+        backend.close()
+        files = [os.open(os.devnull, os.O_RDONLY) for _ in range(64)]
+        try:
+            child = _forked(lambda: [os.fstat(descriptor) for descriptor in files])
+            assert _status_of(child) == 0
+        finally:
+            for descriptor in files:
+                os.close(descriptor)
 
 
 def _status_of(child: int) -> int:
@@ -208,13 +221,20 @@ def _status_of(child: int) -> int:
     return os.waitpid(child, 0)[1]
 
 
-def _exit_after(work: Callable[[], None]) -> None:
-    code = 1
+def _forked(work: Callable[[], object]) -> int:
+    """A child process that does the work, and ends with status 0 if it could."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forks with threads; that is what is tested
+        child = os.fork()
+    if child:
+        return child
     try:
         work()
-        code = 0
-    finally:
-        os._exit(code)
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
+    os._exit(0)
 
 
 def count_up(store: Opened, times: int) -> None:

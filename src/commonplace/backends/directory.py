@@ -3,8 +3,8 @@
 `{root}/memories/...` is the default store, laid out as the official SDK's local tool does; the others lie in
 `{root}/stores/{key}/memories/...`. `{root}/.commonplace/` holds metadata, history and texts in SQLite.
 
-A command commits to the database first, with its file operations as intents in the same transaction; then the files
-follow, all under one lock. The text rests durably in the database, so files need no sync inside the command, and an
+A command commits to the database first, where its versions say which files are to follow; then the files do, all under
+one lock. The text rests durably in the database, so files need no sync inside the command, and an
 error on a file after the commit does not change the reply. What is found in a file that was to be written: missing,
 empty, a prefix of, or equal to a recorded version of its path is stale and rewritten; any other text is a person's,
 and becomes a version.
@@ -15,26 +15,24 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TypeVar, cast
 
 from commonplace.backends import sql
-from commonplace.backends.ahead import Ahead, Key
 from commonplace.backends.base import Clock, NewId, Snapshot, StoreInfo, sortable_id
 from commonplace.backends.disk import DIRECTORY_MODE, make_directory, os_error
 from commonplace.backends.files import FileTree
-from commonplace.backends.following import follow, settle
+from commonplace.backends.following import changed_since, follow, settle
 from commonplace.backends.hand_edits import HandEdit, Seen, WatchedSnapshot, WatchedTransaction, mark_text
-from commonplace.backends.intents import Ledger, LiveFile, LockFile, started, sync_file_system
+from commonplace.backends.ledger import Ledger, LiveFile, LockFile, started, sync_file_system
 from commonplace.backends.scratch import Scratch
 from commonplace.backends.sqlite import SqliteBackend
 from commonplace.backends.sqlite_connection import SqliteConnection
 from commonplace.errors import CommonplaceError, InvalidInput
 
 T = TypeVar("T")
-CLEAR_AFTER = 512  # intents; a sync of the file system then costs each command some 20 microseconds
+CLEAR_AFTER = 512  # versions; a sync of the file system then costs each command some 20 microseconds
 DEFAULT_KEY = "default"
 _PRIVATE = ".commonplace"
 _FOLDER = re.compile(r"(?!memstore_)[a-z0-9][a-z0-9_-]{0,63}")  # the same on file systems that fold case
@@ -47,10 +45,8 @@ class DirectoryBackend(SqliteBackend):
         self.root = os.path.abspath(root)
         self._stores: dict[str, Seen] = {}
         self._ledger = Ledger()
-        self._last_intent = 0
+        self._newest = 0
         self._plans: list[WatchedTransaction] = []
-        self._texts: dict[Key, bytes] = {}
-        self._ready: dict[Key, str] = {}
         private = os.path.join(self.root, _PRIVATE)
         try:
             make_directory(self.root)
@@ -58,7 +54,6 @@ class DirectoryBackend(SqliteBackend):
             for name in (_PRIVATE, "memories"):
                 _own_directory(name, self._base)
             self._scratch = _open_scratch(os.path.join(private, "tmp"))
-            self._ahead = Ahead(self._scratch)
             self._folds = _folds(private)
             self._lock = LockFile(os.path.join(private, "lock"))
             self._live = LiveFile(os.path.join(private, "live"))
@@ -92,8 +87,6 @@ class DirectoryBackend(SqliteBackend):
         self._lock, self._live = LockFile(os.path.join(private, "lock")), LiveFile(os.path.join(private, "live"))
         lock.close()
         live.close()
-        self._scratch.forget()
-        self._ahead = Ahead(self._scratch)
 
     def _leave(self) -> None:
         with suppress(CommonplaceError), self._exclusive() as connection:
@@ -102,11 +95,11 @@ class DirectoryBackend(SqliteBackend):
 
     def _drop_all(self) -> None:
         super()._drop_all()
-        self._ahead.stop()
         for descriptor in (self._lock, self._live):
             descriptor.close()
-        os.close(self._base)
-        os.close(self._scratch.directory)
+        self._scratch.close()
+        with suppress(OSError):
+            os.close(self._base)
 
     # -- one store's files -----------------------------------------------------------------------------------
 
@@ -135,7 +128,6 @@ class DirectoryBackend(SqliteBackend):
         with self._lock.held(), super()._exclusive() as connection:
             try:
                 self._ledger = self._lock.read()
-                self._last_intent = self._ledger.applied
                 if self._ledger.busy:
                     self._roll_forward(connection)
             except OSError as error:
@@ -152,51 +144,20 @@ class DirectoryBackend(SqliteBackend):
 
     def _before_commit(self, connection: SqliteConnection, changed: Sequence[sql.SqlTransaction]) -> None:
         self._plans = _merged(cast("Sequence[WatchedTransaction]", changed))
-        self._texts = {
-            (merged.store_id, path): change.data
-            for merged in self._plans
-            for path, change in merged.plan.items()
-            if change.path == path and change.data is not None and path in merged.expected
-        }
-        rows: list[tuple[int, int, str]] = []
-        for merged in self._plans:
-            for path in merged.plan:
-                self._last_intent += 1
-                rows.append((self._last_intent, merged.store, path))
-        if rows:
-            connection.run_many("INSERT INTO intents (seq, store, path) VALUES (?, ?, ?)", rows)
-            try:
-                self._lock.write(started(self._ledger))
-            except OSError as error:
-                raise os_error(error) from None
-
-    def _commit(self, connection: SqliteConnection) -> None:
-        texts, self._texts, self._ready = self._texts, {}, {}
-        if not texts:
-            super()._commit(connection)
-            return
-        self._ahead.start(texts)
+        self._newest = cast("int", connection.rows("SELECT max(seq) FROM versions")[0][0])
         try:
-            super()._commit(connection)
-        except BaseException:
-            self._throw_away(self._ahead.finish())
-            raise
-        self._ready = self._ahead.finish()
+            self._lock.write(started(self._ledger))
+        except OSError as error:
+            raise os_error(error) from None
 
     def _after_commit(self, connection: SqliteConnection, changed: Sequence[sql.SqlTransaction]) -> None:
         with suppress(OSError, CommonplaceError):  # committed is committed; what is not done is found and done again
-            whole = [follow(connection, merged, self._ready) for merged in self._plans]
-            self._throw_away(self._ready)
+            whole = [follow(connection, merged) for merged in self._plans]
             if all(whole) and not self._ledger.busy:
-                self._ledger = Ledger(self._last_intent, self._ledger.cleared, busy=False)
+                self._ledger = Ledger(self._newest, self._ledger.cleared, busy=False)
                 self._lock.write(self._ledger)
-            if self._last_intent - self._ledger.cleared >= CLEAR_AFTER:
+            if self._newest - self._ledger.cleared >= CLEAR_AFTER:
                 self._clear(connection)
-
-    def _throw_away(self, names: dict[Key, str]) -> None:
-        for name in names.values():
-            with suppress(OSError):
-                self._scratch.discard(name)
 
     def _recover(self) -> None:
         """Carry out what a process that is no more had begun, unless another has the directory open and will."""
@@ -206,7 +167,7 @@ class DirectoryBackend(SqliteBackend):
                     self._scratch.clean()
                     self._lock.write(Ledger())
                 with suppress(CommonplaceError), self._exclusive() as connection:
-                    if not self._ledger.busy and self._ledger.applied:
+                    if not self._ledger.busy and self._ledger.applied > self._ledger.cleared:
                         self._clear(connection)
             self._live.share()
         except OSError as error:
@@ -214,32 +175,24 @@ class DirectoryBackend(SqliteBackend):
 
     def _roll_forward(self, connection: SqliteConnection) -> None:
         """Write the files of commits whose process was killed, or could not write them."""
-        rows = cast(
-            "list[tuple[int, str, str]]",
-            connection.rows(
-                "SELECT i.seq, s.id, i.path FROM intents i JOIN stores s ON s.no = i.store WHERE i.seq > ? ORDER BY 1",
-                (self._ledger.applied,),
-            ),
-        )
-        paths: dict[str, dict[str, None]] = defaultdict(dict)
-        for _, store_id, path in rows:
-            paths[store_id][path] = None
+        synced = cast("int", connection.rows("SELECT seq FROM synced")[0][0])
+        since = max(self._ledger.applied, synced)
         whole = True
-        for store_id, waiting in paths.items():
-            whole &= settle(connection, self._seen(connection, store_id), store_id, list(waiting))
-        self._last_intent = max([self._ledger.applied, *(row[0] for row in rows)])
+        for store_id, paths in changed_since(connection, since).items():
+            whole &= settle(connection, self._seen(connection, store_id), store_id, list(paths))
+        newest = cast("int | None", connection.rows("SELECT max(seq) FROM versions")[0][0])
         if whole:
-            self._ledger = Ledger(self._last_intent, self._ledger.cleared, busy=False)
+            self._ledger = Ledger(newest or 0, synced, busy=False)
             self._lock.write(self._ledger)
 
     def _clear(self, connection: SqliteConnection) -> None:
-        """Make the files durable, and forget the intents that led to them. A failure leaves both for later."""
+        """Make the files durable, and note that they are. A failure leaves it for later."""
         applied = self._ledger.applied
         with suppress(OSError, CommonplaceError):
             sync_file_system(self._base)
             self._begin(connection)
             try:
-                connection.run("DELETE FROM intents WHERE seq <= ?", (applied,))
+                connection.run("UPDATE synced SET seq = ?", (applied,))
                 for store_id, seen in self._stores.items():
                     unsaved = seen.unsaved.items()
                     marks = [(mark_text(mark), store_id, path, version) for path, (version, mark) in unsaved]

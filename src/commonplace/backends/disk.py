@@ -94,26 +94,45 @@ def _file_system(path: str) -> str:
     return ""
 
 
+def free_bytes(path: str) -> int:
+    """How much this process could still write to the file system of `path`; much, where nobody can tell."""
+    if not hasattr(os, "statvfs"):
+        return sys.maxsize
+    try:
+        found = os.statvfs(path)
+    except OSError:
+        return sys.maxsize
+    return found.f_bavail * found.f_frsize
+
+
 class Reserve:
     """64 KB of a disk, held in a file and given up when a deletion finds the disk full."""
 
     def __init__(self, path: str) -> None:
         self._path = path
+        self.whole = False
 
-    def keep(self) -> None:
-        """Hold the space, if there is any; a full disk is no error."""
-        with suppress(OSError):
-            if os.path.getsize(self._path) >= RESERVE_BYTES:
-                return
-        with suppress(OSError):
-            descriptor = os.open(self._path, os.O_CREAT | os.O_WRONLY | _CLOSE_ON_EXEC, FILE_MODE)
-            try:
-                os.write(descriptor, bytes(RESERVE_BYTES))  # written, not only sized: a hole holds no space
-            finally:
-                os.close(descriptor)
+    def keep(self) -> bool:
+        """Hold the space, if there is any; whether all of it is held."""
+        if not self.whole:
+            with suppress(OSError):
+                self.whole = os.path.getsize(self._path) >= RESERVE_BYTES
+        if not self.whole:
+            with suppress(OSError):
+                descriptor = os.open(self._path, os.O_CREAT | os.O_WRONLY | _CLOSE_ON_EXEC, FILE_MODE)
+                try:  # written, not only sized: a hole holds no space
+                    self.whole = os.write(descriptor, bytes(RESERVE_BYTES)) == RESERVE_BYTES
+                    os.fsync(descriptor)
+                except OSError:
+                    self.whole = False
+                    os.ftruncate(descriptor, 0)
+                finally:
+                    os.close(descriptor)
+        return self.whole
 
     def give_up(self) -> bool:
         """Free the space; whether there was any."""
+        self.whole = False
         try:
             size = os.path.getsize(self._path)
             os.truncate(self._path, 0)

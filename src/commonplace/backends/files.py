@@ -27,6 +27,7 @@ RACY_NS = (
 )
 MAX_FILE_BYTES = 256 * 1024 * 1024  # a larger file was not meant as a memory, and is not read into one
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,40}")  # 20 levels of these are within every limit
+_IN_USE = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY, errno.ENOTDIR, errno.EACCES, errno.EPERM})
 _MAX_REPORTS = 1_000
 _READ_BYTES = 1 << 20
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -130,30 +131,35 @@ class FileTree:
             raise os_error(error) from None
         return files
 
-    def put(self, path: str, data: bytes, expected: Mark, *, ready: str | None = None) -> None:
+    def put(self, path: str, data: bytes, expected: Mark) -> None:
         """Write a file, whole or not at all, for the owner only; not synced. Raises OSError.
 
-        `expected` is the mark of the file it replaces, () for none. What a person put there meanwhile stays. `ready` is
-        a scratch file that holds the data already.
+        `expected` is the mark of the file it replaces, () for none. What a person put there meanwhile stays.
         """
         *above, name = self._names(path)
-        scratch = ready or self._scratch.write(data)
+        scratch = self._scratch.write(data)
+        used = False
         try:
             with self._opened(above, make=True) as directory:
-                self._swap(scratch, name, directory, expected)
+                used = self._swap(scratch, name, directory, expected)
         finally:
-            self._scratch.discard(scratch)
+            if not used:
+                self._scratch.discard(scratch)
 
-    def _swap(self, scratch: str, name: str, directory: int, expected: Mark) -> None:
+    def _swap(self, scratch: str, name: str, directory: int, expected: Mark) -> bool:
+        """Give a scratch file its name; whether nothing has its old name now."""
         private = self._scratch.directory
         if not expected:
             with suppress(FileExistsError):
                 rename_if_free(scratch, private, name, directory)
+                return True
         elif exchange(scratch, private, name, directory):
             if not _same(os.stat(scratch, dir_fd=private, follow_symlinks=False), expected):
                 exchange(scratch, private, name, directory)
         elif _same(os.stat(name, dir_fd=directory, follow_symlinks=False), expected):
             os.rename(scratch, name, src_dir_fd=private, dst_dir_fd=directory)
+            return True
+        return False
 
     def move(self, old: str, new: str) -> None:
         """Rename a file, unless something has the new name by now. Raises OSError."""
@@ -178,11 +184,14 @@ class FileTree:
             self._remove_empty(above)
 
     def prune(self, path: str) -> None:
-        """Remove directories at and below a path as far as nothing lies in them."""
+        """Remove directories at, below and above a path as far as nothing lies in them."""
         names = self._names(path)
-        with suppress(OSError), self._opened(names) as directory:
-            _prune(directory)
-        self._remove_empty(names)
+        try:
+            with suppress(FileNotFoundError, NotADirectoryError), self._opened(names) as directory:
+                _prune(directory)
+            self._remove_empty(names)
+        except OSError as error:
+            raise os_error(error) from None
 
     def exact(self, path: str) -> bool:
         """Whether every name of the path that is on disk is there in just this form: not folded, not normalised."""
@@ -204,7 +213,11 @@ class FileTree:
             try:
                 with self._opened(above) as directory:
                     os.rmdir(name, dir_fd=directory)
-            except OSError:  # not empty, or gone already
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                if error.errno not in _IN_USE:
+                    raise
                 return
 
     def _names(self, path: str) -> list[str]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from commonplace.backends.ahead import Key
 from commonplace.backends.base import Change
 from commonplace.backends.files import FileTree, Found, Kind, Mark
 from commonplace.backends.hand_edits import Seen, WatchedTransaction
@@ -16,12 +16,11 @@ _OURS = {Kind.FILE, Kind.MISSING, Kind.DIRECTORY, Kind.BELOW_FILE}  # where a fi
 _CHUNK = 500  # values bound in one statement
 
 
-def follow(connection: Connection, done: WatchedTransaction, ready: dict[Key, str]) -> bool:
+def follow(connection: Connection, done: WatchedTransaction) -> bool:
     """Carry a committed transaction over to the files; whether all of it could be.
 
     What could not is owed: the database wins there until it is written. A file that a person changed since the
-    transaction looked at it is left as it is, and noticed by the next look. `ready` names scratch files that hold a
-    text already; those that are used are taken out of it.
+    transaction looked at it is left as it is, and noticed by the next look.
     """
     seen, plan, expected = done.seen, done.plan, done.expected
     tree = seen.tree
@@ -37,7 +36,7 @@ def follow(connection: Connection, done: WatchedTransaction, ready: dict[Key, st
     for path in puts:
         data = plan[path].data
         text = SqlSnapshot(connection, done.store_id).look(path).data if data is None else data
-        _attempt(failed, path, partial(_put, tree, path, text, expected, ready.pop((done.store_id, path), None)))
+        _attempt(failed, path, partial(_put, tree, path, text, expected))
     doubtful = [path for path in plan if path not in expected]
     seen.owed = (seen.owed - plan.keys()) | failed
     return not failed and (not doubtful or settle(connection, seen, done.store_id, doubtful))
@@ -61,8 +60,25 @@ def settle(connection: Connection, seen: Seen, store_id: str, paths: Sequence[st
     for path in sorted(wrong, key=lambda path: wanted[path] is not None):  # removals first, as above
         if path not in doubtful or path in stale:
             _attempt(failed, path, partial(_restore, tree, path, wanted[path], found[path]))
+    for path in paths:
+        if wanted[path] is None:
+            _attempt(failed, path, partial(tree.prune, path))
     seen.owed = (seen.owed - set(paths)) | failed
     return not failed
+
+
+def changed_since(connection: Connection, seq: int) -> dict[str, set[str]]:
+    """For each memory store, the paths that versions after the one numbered `seq` wrote to, or moved away from."""
+    paths: dict[str, set[str]] = defaultdict(set)
+    found = connection.rows(
+        "SELECT s.id, v.path, (SELECT p.path FROM versions p WHERE p.store = v.store AND p.memory = v.memory"
+        " AND p.id < v.id ORDER BY p.id DESC LIMIT 1)"
+        " FROM versions v JOIN stores s ON s.no = v.store WHERE v.seq > ?",
+        (seq,),
+    )
+    for store_id, path, path_before in found:
+        paths[str(store_id)] |= {str(one) for one in (path, path_before) if one is not None}
+    return paths
 
 
 def _attempt(failed: set[str], path: str, step: Callable[[], object]) -> None:
@@ -88,9 +104,9 @@ def _drop(tree: FileTree, path: str, expected: dict[str, Mark]) -> None:
         tree.drop(path, expected[path])
 
 
-def _put(tree: FileTree, path: str, text: bytes | None, expected: dict[str, Mark], ready: str | None) -> None:
+def _put(tree: FileTree, path: str, text: bytes | None, expected: dict[str, Mark]) -> None:
     if text is not None and path in expected:
-        tree.put(path, text, expected[path], ready=ready)
+        tree.put(path, text, expected[path])
 
 
 def _restore(tree: FileTree, path: str, text: bytes | None, seen: Found) -> None:

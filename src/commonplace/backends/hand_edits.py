@@ -217,6 +217,7 @@ class WatchedTransaction(WatchedSnapshot, SqlTransaction):
         self._clean_below = set()
         self.plan: dict[str, Change] = {}  # path -> the last change that touched it
         self.expected: dict[str, Mark] = {}  # path -> mark of its file before that
+        self._free: set[str] = set()  # paths where nothing stands on disk
         self._by_hand = False
 
     @property
@@ -232,6 +233,8 @@ class WatchedTransaction(WatchedSnapshot, SqlTransaction):
 
     def _verified(self, path: str, found: Found) -> None:
         self.expected[path] = found.mark
+        if found.kind is Kind.MISSING:
+            self._free.add(path)
 
     def _verified_below(self, files: dict[str, os.stat_result]) -> None:
         self.expected |= {path: mark_of(status) for path, status in files.items()}
@@ -249,7 +252,11 @@ class WatchedTransaction(WatchedSnapshot, SqlTransaction):
 
     def _check_free(self, path: str) -> None:
         """Refuse a new path at which something stands on disk that is no memory, and that we do not remove."""
-        if self.seen.database_wins(path) or any(one == path or path.startswith(one + "/") for one in self.plan):
+        if (
+            path in self._free
+            or self.seen.database_wins(path)
+            or any(one == path or path.startswith(one + "/") for one in self.plan)
+        ):
             return
         found = self.seen.tree.state(path)
         if found.kind is Kind.DIRECTORY:

@@ -26,7 +26,7 @@ from commonplace.backends.base import (
     now_us,
     sortable_id,
 )
-from commonplace.backends.disk import Reserve, make_directory, make_file, os_error, refuse_network
+from commonplace.backends.disk import Reserve, free_bytes, make_directory, make_file, os_error, refuse_network
 from commonplace.backends.queue import Job, WriteQueue
 from commonplace.backends.sqlite_connection import ReaderPool, SqliteConnection, connect
 from commonplace.errors import (
@@ -41,6 +41,7 @@ from commonplace.errors import (
 
 T = TypeVar("T")
 LOCK_TIMEOUT_S = 30.0
+LOW_SPACE_BYTES = 16 * 1024 * 1024  # four times the log at its longest
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.0002, 0.005
 _STORAGE_ERRORS = (StoreFull, Unavailable, Damaged, PermissionDenied)
 
@@ -223,6 +224,9 @@ class SqliteBackend(Backend):
 
     def _run_batch(self, jobs: Sequence[StoreJob]) -> None:
         """Run all jobs in one transaction, and those of a failed one each in its own."""
+        self._run_admitted(self._admitted(jobs))
+
+    def _run_admitted(self, jobs: Sequence[StoreJob]) -> None:
         try:
             with self._exclusive() as connection:
                 self._begin(connection)
@@ -235,12 +239,34 @@ class SqliteBackend(Backend):
             return
         if len(jobs) > 1:
             for job in jobs:
-                self._run_batch([job])
+                self._run_admitted([job])
         elif isinstance(failure, StoreFull) and jobs[0].frees and self._reserve and self._reserve.give_up():
-            self._run_batch(jobs)  # the reserve is gone now, so this ends
-            self._reserve.keep()
+            self._run_admitted(jobs)  # the reserve is gone now, so this ends
         else:
             jobs[0].error = failure
+
+    def _admitted(self, jobs: Sequence[StoreJob]) -> Sequence[StoreJob]:
+        """The jobs that may run: while the reserve is not whole, only those that free something."""
+        if self._reserve is None or self._reserve.keep():
+            return jobs
+        for job in jobs:
+            job.error = StoreFull("no space is left where the memory store rests")
+        return [job for job in jobs if job.frees]
+
+    def _make_room(self, connection: SqliteConnection) -> None:
+        """On a disk that is full, or nearly: keep the log short, and hold the reserve.
+
+        A checkpoint gives back the space of the log, but first needs some for the pages the database grew by. Tried
+        without having it, it would eat up what is left for deletions.
+        """
+        if self._path is None or self._reserve is None:
+            return
+        with suppress(CommonplaceError, OSError):
+            pages = int(connection.rows("PRAGMA page_count")[0][0] or 0)
+            growth = pages * int(connection.rows("PRAGMA page_size")[0][0] or 0) - os.stat(self._path).st_size
+            if growth <= free_bytes(self._path):
+                connection.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._reserve.keep()
 
     def _attempt(self, connection: SqliteConnection, jobs: Sequence[StoreJob]) -> CommonplaceError | None:
         """Run and commit; the failure of storage that undid all of it, if there was one."""
@@ -266,6 +292,8 @@ class SqliteBackend(Backend):
             one.settle()
         if changed:
             self._after_commit(connection, changed)
+            if self._path is not None and free_bytes(self._path) < LOW_SPACE_BYTES:
+                self._make_room(connection)
         return None
 
     def _run_job(self, connection: SqliteConnection, job: StoreJob, *, alone: bool) -> _Ran:
@@ -337,7 +365,7 @@ class SqliteBackend(Backend):
             if self._reserve is None or not self._reserve.give_up():
                 raise
             self._commit_trifle(connection)
-            self._reserve.keep()
+            self._make_room(connection)
         self._scrub_due = False
 
     def _commit_trifle(self, connection: SqliteConnection) -> None:

@@ -55,10 +55,22 @@ class SqliteConnection:
         """Start a write; False if another process writes."""
         try:
             self._raw.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError as error:
+        except sqlite3.Error as error:
             if _primary_code(error) == sqlite3.SQLITE_BUSY:
                 return False
             raise meaning(error) from None
+        return True
+
+    def use_log(self) -> bool:
+        """Turn on the write-ahead log; False if another process is in the way."""
+        try:
+            mode = self._raw.execute("PRAGMA journal_mode = WAL").fetchall()
+        except sqlite3.Error as error:
+            if _primary_code(error) == sqlite3.SQLITE_BUSY:
+                return False
+            raise meaning(error) from None
+        if mode != [("wal",)]:
+            raise Unavailable("the database cannot keep a write-ahead log here")
         return True
 
     def roll_back(self) -> None:
@@ -90,17 +102,10 @@ def connect(path: str | None, *, timeout_s: float = READ_TIMEOUT_S) -> SqliteCon
 def _use_log(connection: SqliteConnection) -> None:
     """Turn on the write-ahead log. SQLite does not wait here by itself when many open a new file at once."""
     deadline = time.monotonic() + READ_TIMEOUT_S
-    while True:
-        try:
-            mode = connection.rows("PRAGMA journal_mode = WAL")
-        except Unavailable:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.005)
-        else:
-            if mode != [("wal",)]:
-                raise Unavailable("the database cannot keep a write-ahead log here")
-            return
+    while not connection.use_log():
+        if time.monotonic() > deadline:
+            raise Unavailable("another process holds the database")
+        time.sleep(0.005)
 
 
 class ReaderPool:

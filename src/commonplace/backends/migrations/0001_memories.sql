@@ -28,6 +28,7 @@ CREATE TABLE memories (
 ) WITHOUT ROWID;
 
 CREATE TABLE versions (
+    seq         INTEGER PRIMARY KEY,  -- grows with every version in the database
     store       INTEGER NOT NULL,
     id          TEXT    NOT NULL,     -- sorts by time within a store
     memory      TEXT    NOT NULL,

@@ -1,7 +1,6 @@
--- For memories that also lie as plain files: changes committed here whose files may not rest durably on disk yet.
+-- For memories that also lie as plain files: all versions up to this one rest durably in the files too.
 
-CREATE TABLE intents (
-    seq         INTEGER PRIMARY KEY,
-    store       INTEGER NOT NULL,
-    path        TEXT    NOT NULL
+CREATE TABLE synced (
+    seq         INTEGER NOT NULL
 );
+INSERT INTO synced (seq) VALUES (0);

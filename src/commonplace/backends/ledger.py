@@ -1,9 +1,9 @@
-"""From a commit to the files: what still has to be written, and by whom, whatever was killed in between.
+"""Between a commit and its files: what still has to be written, and by whom, whatever was killed in between.
 
-Every commit carries, as rows of `intents`, the paths whose files must follow. They are cleared in batches, after the
-file system was synced. Until then the ledger says which of them were already carried out. It lies in the lock file, is
-never synced, and is believed only while some process has held the directory open without a break (`live`): after that,
-files may have lost what was written to them.
+The versions of a commit are its intent: they name the paths whose files must follow. The database notes in batches,
+after the file system was synced, up to which version the files rest durably. For those after it a ledger says which
+were carried out. It lies in the lock file, is never synced, and is believed only while some process has held the
+directory open without a break (`live`): after that, files may have lost what was written to them.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import struct
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
-from commonplace.backends.disk import FILE_MODE
+from commonplace.backends.disk import FILE_MODE, os_error
 from commonplace.errors import Unavailable
 
 LOCK_TIMEOUT_S = 30.0
@@ -29,7 +29,7 @@ _LAYOUT = struct.Struct("<qqB")
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Numbers of intents: all up to `applied` are in the files, all up to `cleared` also rest durably there.
+    """Numbers of versions: all up to `applied` are in the files, all up to `cleared` also rest durably there.
 
     `busy`: somebody may have committed more than was applied.
     """
@@ -59,7 +59,8 @@ class LockFile:
         try:
             yield
         finally:
-            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+            with suppress(OSError):
+                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
     def read(self) -> Ledger:
         """The ledger. Raises OSError."""
@@ -77,7 +78,8 @@ class LockFile:
 
     def close(self) -> None:
         """Let go of the file."""
-        os.close(self._descriptor)
+        with suppress(OSError):
+            os.close(self._descriptor)
 
 
 class LiveFile:
@@ -95,7 +97,8 @@ class LiveFile:
 
     def close(self) -> None:
         """Say that this process is gone."""
-        os.close(self._descriptor)
+        with suppress(OSError):
+            os.close(self._descriptor)
 
 
 def started(ledger: Ledger) -> Ledger:
@@ -119,4 +122,6 @@ def _try_lock(descriptor: int, operation: int) -> bool:
         fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError as error:
+        raise os_error(error) from None
     return True

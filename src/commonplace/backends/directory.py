@@ -81,6 +81,8 @@ class DirectoryBackend(SqliteBackend):
 
     def forget_threads(self) -> None:
         super().forget_threads()
+        if self._closed:
+            return
         lock, live = self._lock, self._live
         private = os.path.join(self.root, _PRIVATE)
         # The parent's locks are shared with its open files; new ones come first, so that the life is not broken.

@@ -74,13 +74,15 @@ def sync_directory(path: str) -> None:
         os.close(descriptor)
 
 
-def refuse_network(path: str) -> None:
-    """Raise `InvalidInput` where a lock of one host means nothing to another. Known on Linux only."""
-    if sys.platform.startswith("linux") and _file_system(path) in _NETWORK:
+def local_file_system(path: str) -> str:
+    """The kind of file system, "" if unknown. Raises `InvalidInput` for one that is shared over a network."""
+    found = _file_system(path) if sys.platform.startswith("linux") else ""
+    if found in _NETWORK:
         raise InvalidInput(
             "the place lies on a network file system, where SQLite cannot keep its promises;"
             " use a local disk, or a database server"
         )
+    return found
 
 
 def _file_system(path: str) -> str:
@@ -94,8 +96,8 @@ def _file_system(path: str) -> str:
     return ""
 
 
-def free_bytes(path: str) -> int:
-    """How much this process could still write to the file system of `path`; much, where nobody can tell."""
+def free_bytes(path: str, file_system: str) -> int:
+    """How much this process could still write next to `path`; much, where nobody can tell."""
     if not hasattr(os, "statvfs"):
         return sys.maxsize
     try:
@@ -104,7 +106,7 @@ def free_bytes(path: str) -> int:
         return sys.maxsize
     if os.geteuid() != 0:
         return found.f_bavail * found.f_frsize
-    kept = min(found.f_blocks // 50, 4_096)  # ext4 keeps these for itself, even from root, and does not say so
+    kept = min(found.f_blocks // 50, 4_096) if file_system == "ext4" else 0  # kept even from root, and not told of
     return max(found.f_bfree - kept, 0) * found.f_frsize
 
 

@@ -26,7 +26,7 @@ from commonplace.backends.base import (
     now_us,
     sortable_id,
 )
-from commonplace.backends.disk import Reserve, free_bytes, make_directory, make_file, os_error, refuse_network
+from commonplace.backends.disk import Reserve, free_bytes, local_file_system, make_directory, make_file, os_error
 from commonplace.backends.queue import Job, WriteQueue
 from commonplace.backends.sqlite_connection import ReaderPool, SqliteConnection, connect
 from commonplace.errors import (
@@ -82,6 +82,7 @@ class SqliteBackend(Backend):
         self.new_id = new_id
         self._path = None if path is None else os.path.abspath(path)
         self._identity: tuple[int, int] | None = None
+        self._file_system = ""
         self._reserve: Reserve | None = None
         self._closed = False
         self._scrub_due = False
@@ -101,7 +102,7 @@ class SqliteBackend(Backend):
     def _prepare(self, path: str) -> None:
         try:
             make_directory(os.path.dirname(path))
-            refuse_network(os.path.dirname(path))
+            self._file_system = local_file_system(os.path.dirname(path))
             make_file(path)
             self._identity = _identity(path)
         except OSError as error:
@@ -264,7 +265,7 @@ class SqliteBackend(Backend):
         with suppress(CommonplaceError, OSError):
             pages = int(connection.rows("PRAGMA page_count")[0][0] or 0)
             growth = pages * int(connection.rows("PRAGMA page_size")[0][0] or 0) - os.stat(self._path).st_size
-            if growth <= free_bytes(self._path):
+            if growth <= free_bytes(self._path, self._file_system):
                 connection.rows("PRAGMA wal_checkpoint(TRUNCATE)")
         self._reserve.keep()
 
@@ -292,7 +293,7 @@ class SqliteBackend(Backend):
             one.settle()
         if changed:
             self._after_commit(connection, changed)
-            if self._path is not None and free_bytes(self._path) < LOW_SPACE_BYTES:
+            if self._path is not None and free_bytes(self._path, self._file_system) < LOW_SPACE_BYTES:
                 self._make_room(connection)
         return None
 

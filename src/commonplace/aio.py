@@ -1,4 +1,4 @@
-"""The one bridge from async callers: a whole command runs in a worker thread, and once begun runs to its end."""
+"""The one bridge from async callers: a whole command runs in a worker thread."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from commonplace.store import MemoryStore
 
 
 async def execute(store: MemoryStore, command: object, *, actor: Actor | str | None = None) -> Reply:
-    """As `MemoryStore.execute`. A cancelled caller waits until the command is done."""
+    """As `MemoryStore.execute`. A command that began runs to its end, also when its caller is cancelled."""
     return await to_thread.run_sync(lambda: store.execute(command, actor=actor))
 
 

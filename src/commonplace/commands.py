@@ -67,8 +67,7 @@ class Rename:
 
 Command: TypeAlias = View | Create | StrReplace | Insert | Delete | Rename
 
-_MAX_DIGITS = 1_000  # an integer beyond this is no line number; Python refuses to print one over 4,300 digits
-_MAX_RANGE_CHARS = 100  # two integers; a longer string is not worth a JSON parser's depth
+_MAX_BITS = 13_000  # some 3,900 digits; Python refuses to print an integer of more than 4,300
 _INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 
 
@@ -152,7 +151,7 @@ def check_text(field: str, text: str) -> None:
 def _integer(value: object) -> int:
     if isinstance(value, bool):
         raise _Unfit
-    if isinstance(value, int) and value.bit_length() < _MAX_DIGITS * 3:
+    if isinstance(value, int) and value.bit_length() <= _MAX_BITS:
         return int(value)
     if isinstance(value, str) and _INTEGER.fullmatch(value):
         return int(value)
@@ -160,10 +159,10 @@ def _integer(value: object) -> int:
 
 
 def _range(value: object) -> tuple[int, int]:
-    if isinstance(value, str) and len(value) <= _MAX_RANGE_CHARS:
+    if isinstance(value, str):
         try:
             value = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise _Unfit from None
     if not isinstance(value, list | tuple) or len(value) != 2:
         raise _Unfit
@@ -180,7 +179,7 @@ def _shown(value: object) -> str:
         case str():
             return f"'{visible(value[:2_001])}'"
         case int():
-            return str(value) if value.bit_length() < _MAX_DIGITS * 3 else "a number too large"
+            return str(value) if value.bit_length() <= _MAX_BITS else "a number too large"
         case float():
             return repr(value)
         case Mapping():

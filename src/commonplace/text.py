@@ -117,7 +117,7 @@ def insert(text: str, line: int, inserted: str) -> str:
     """`text` with `inserted` as lines of its own after line `line` (0 = at the top)."""
     lines = count_lines(text)
     if not 0 <= line <= lines:
-        raise Refused("bad_insert_line", insert_line=line, lines=lines)
+        raise Refused("bad_insert_line", insert_line=str(line), lines=lines)
     whole = _ended(text) if text else ""
     at = line_start(whole, line + 1)
     return whole[:at] + _ended(inserted) + whole[at:]

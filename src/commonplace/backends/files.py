@@ -11,7 +11,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from enum import Enum
 from typing import NamedTuple, TypeAlias
@@ -20,13 +20,14 @@ from commonplace.backends.disk import DIRECTORY_MODE, os_error
 from commonplace.backends.renaming import exchange, rename_if_free
 from commonplace.backends.scratch import Scratch
 from commonplace.errors import Refused, Unavailable
-from commonplace.paths import MAX_SEGMENTS, MemoryPath, visible
+from commonplace.paths import MAX_PATH_BYTES, MAX_SEGMENTS, MemoryPath, visible
 
 RACY_NS = (
     20_000_000  # a file changed within the clock tick of our stat may look unchanged (10 ms at 100 Hz); Git's rule
 )
 MAX_FILE_BYTES = 256 * 1024 * 1024  # a larger file was not meant as a memory, and is not read into one
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,40}")  # 20 levels of these are within every limit
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}")
+_ROOMY_BYTES = MAX_PATH_BYTES - 100  # below a directory up to here, a plain name is within every limit
 _IN_USE = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY, errno.ENOTDIR, errno.EACCES, errno.EPERM})
 _MAX_REPORTS = 1_000
 _READ_BYTES = 1 << 20
@@ -116,13 +117,16 @@ class FileTree:
                 return None
             raise os_error(error) from None
 
-    def scan(self, under: str) -> dict[str, os.stat_result]:
-        """The status of all files below a path whose name a memory could have. For `found_of` and `mark_of`."""
+    def scan(self, under: str, known: Container[str] = ()) -> dict[str, os.stat_result]:
+        """The status of all files below a path whose name a memory could have. For `found_of` and `mark_of`.
+
+        Paths in `known` are not examined again.
+        """
         files: dict[str, os.stat_result] = {}
         names = self._names(under)
         try:
             with self._opened(names) as directory:
-                _scan(directory, under, files)
+                _scan(directory, under, files, known)
         except FileNotFoundError:
             pass
         except NotADirectoryError:
@@ -285,27 +289,28 @@ def _read(name: str, directory: int) -> bytes | None:
         os.close(descriptor)
 
 
-def _scan(directory: int, under: str, files: dict[str, os.stat_result]) -> None:
+def _scan(directory: int, under: str, files: dict[str, os.stat_result], known: Container[str]) -> None:
+    roomy = under.count("/") <= MAX_SEGMENTS and len(under.encode("utf-8", "surrogatepass")) < _ROOMY_BYTES
     with os.scandir(directory) as entries:
         for entry in entries:
             name = entry.name
             path = f"{under}/{name}"
-            if not (_PLAIN_NAME.fullmatch(name) or _nameable(path)):
+            if not (path in known or (roomy and _PLAIN_NAME.fullmatch(name)) or _nameable(path)):
                 _report(path)
                 continue
             try:
                 if entry.is_file(follow_symlinks=False):
                     files[path] = entry.stat(follow_symlinks=False)
-                elif entry.is_dir(follow_symlinks=False) and _nameable(path):
-                    _scan_inner(name, directory, path, files)
+                elif entry.is_dir(follow_symlinks=False):
+                    _scan_inner(name, directory, path, files, known)
             except (FileNotFoundError, NotADirectoryError):
                 continue  # went away, or became a link, while we looked
 
 
-def _scan_inner(name: str, directory: int, path: str, files: dict[str, os.stat_result]) -> None:
+def _scan_inner(name: str, directory: int, path: str, files: dict[str, os.stat_result], known: Container[str]) -> None:
     inner = os.open(name, _DIRECTORY, dir_fd=directory)
     try:
-        _scan(inner, path, files)
+        _scan(inner, path, files, known)
     finally:
         os.close(inner)
 

@@ -19,7 +19,7 @@ from commonplace.paths import ROOT, ancestors
 
 _MAX_SEEN = 100_000
 _MAX_TRIES = 5
-_Row: TypeAlias = tuple[str, str, str | None, int]  # path, version, mark, size in bytes
+_Row: TypeAlias = tuple[str, str, int]  # path, version, size in bytes
 
 
 class HandEdit(Exception):
@@ -116,7 +116,7 @@ class WatchedSnapshot(SqlSnapshot):
         return super().walk(under)
 
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
-        return iter([(row[0], row[3]) for row in self._check_below(under)])
+        return iter([(row[0], row[2]) for row in self._check_below(under)])
 
     def _differs(self, path: str) -> None:
         raise HandEdit(path)
@@ -175,23 +175,25 @@ class WatchedSnapshot(SqlSnapshot):
 
     def _rows_below(self, under: str) -> list[_Row]:
         found = self.connection.rows(
-            "SELECT path, version, mark, size_bytes FROM memories"
-            " WHERE store = ? AND path > ? AND path < ? ORDER BY path",
+            "SELECT path, version, size_bytes FROM memories WHERE store = ? AND path > ? AND path < ? ORDER BY path",
             (self.store, *below(under)),
         )
         return cast("list[_Row]", found)
 
     def _is_clean_below(self, under: str, rows: list[_Row]) -> bool:
-        files = self.seen.tree.scan(under)
         known = self.seen.marks
-        for path, version, mark, size in rows:
+        files = self.seen.tree.scan(under, known)
+        for path, version, size in rows:
             status = files.get(path)
             if status is None:
                 return False
             if known.get(path) == (version, mark_of(status)):
                 continue
             found = found_of(status)
-            if found.size_bytes != size or not self._holds(path, version, mark, found, self._data(path)):
+            if found.size_bytes != size:
+                return False
+            look, mark = self.look_marked(path)
+            if not self._holds(path, version, mark, found, look.data):
                 return False
         if len(files) > len(rows):
             strange = files.keys() - {row[0] for row in rows}
@@ -203,9 +205,6 @@ class WatchedSnapshot(SqlSnapshot):
 
     def _verified_below(self, files: dict[str, os.stat_result]) -> None:
         """All memories below a path were seen to be as recorded."""
-
-    def _data(self, path: str) -> bytes | None:
-        return self.look_marked(path)[0].data
 
 
 class WatchedTransaction(WatchedSnapshot, SqlTransaction):
@@ -270,25 +269,22 @@ class WatchedTransaction(WatchedSnapshot, SqlTransaction):
         """Record what a person did at, above and below a path."""
         changes: list[Change] = []
         for one in (*ancestors(path), path)[path == ROOT :]:
-            look, mark = self.look_marked(one)
-            changes += self._difference(one, look.memory, mark, self.seen.tree.state(one))
+            changes += self._difference(one, self.seen.tree.state(one))
         files = self.seen.tree.scan(path)
-        marks = {row[0]: row[2] for row in self._rows_below(path)}
-        for memory in SqlSnapshot.walk(self, path):
-            found = found_of(files.pop(memory.path)) if memory.path in files else MISSING
-            changes += self._difference(memory.path, memory, marks[memory.path], found)
+        for one, _, _ in self._rows_below(path):
+            changes += self._difference(one, found_of(files.pop(one)) if one in files else MISSING)
         for one, status in files.items():
-            changes += self._difference(one, None, None, found_of(status))
+            changes += self._difference(one, found_of(status))
         changes.sort(key=lambda change: change.path is not None)  # deletions first: a file may have become a directory
         SqlTransaction.record(self, changes, EXTERNAL)
         self._by_hand = self._by_hand or bool(changes)
 
-    def _difference(self, path: str, memory: Memory | None, mark: str | None, found: Found) -> list[Change]:
-        if memory is None:
+    def _difference(self, path: str, found: Found) -> list[Change]:
+        look, mark = self.look_marked(path)
+        if look.memory is None:
             text = self.seen.text(path, found)
             return [] if text is None else [Change(None, path, text)]
-        data = self._data(path)
-        if self._holds(path, memory.version_id, mark, found, data):
+        if self._holds(path, look.memory.version_id, mark, found, look.data):
             return []
         text = self.seen.text(path, found)
-        return [] if text == data else [Change(memory, None if text is None else path, text)]
+        return [] if text == look.data else [Change(look.memory, None if text is None else path, text)]

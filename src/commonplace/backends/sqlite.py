@@ -213,6 +213,7 @@ class SqliteBackend(Backend):
         self._check_open()
         if self._path is None:  # a database in memory has one connection, which readers and writers take in turn
             with self._queue.paused():
+                self._check_open()  # it may have been closed while this waited
                 yield self._open_writer()
         else:
             with self._readers.connection() as connection:

@@ -23,7 +23,7 @@ from commonplace.backends.base import Actor
 from commonplace.errors import InvalidInput
 from commonplace.limits import DEFAULT_LIST_ROWS, DEFAULT_MAX_MEMORY_BYTES, DEFAULT_VIEW_CHARS, Limits
 from commonplace.replies import Replies, Reply
-from commonplace.store import MemoryStore
+from commonplace.store import MemoryStore, as_actor
 
 if TYPE_CHECKING:
     from anthropic.types.beta import (
@@ -42,7 +42,7 @@ class _OpenedStore:
     """The constructor both tools share, and what does not differ between sync and async."""
 
     store: MemoryStore
-    actor: Actor | str | None
+    actor: Actor | None
     _opened: opening.Commonplace | None = None
 
     def _open(
@@ -53,13 +53,13 @@ class _OpenedStore:
         limits: Limits,
         replies: Replies | str,
     ) -> None:
+        self.actor = as_actor(actor)  # first: what names nobody is refused before anything is made
         given = store if isinstance(store, MemoryStore) else at
         if isinstance(given, MemoryStore):
             self.store = given
         else:
             self._opened = opening.open_with(given, limits=limits, replies=replies)
             self.store = self._opened.store(store if isinstance(store, str) else None)
-        self.actor = actor
 
     def close(self) -> None:
         """Close what this tool opened itself. Not closing loses nothing."""

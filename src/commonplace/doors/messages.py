@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from commonplace.backends.base import Actor
 from commonplace.errors import InvalidInput
+from commonplace.paths import visible
 from commonplace.replies import Reply
 from commonplace.store import MemoryStore
 
@@ -28,7 +29,7 @@ def tool_result(store: MemoryStore, block: object, *, actor: Actor | str | None 
     if name == TOOL["name"]:
         reply = store.execute(given, actor=actor)
     else:
-        shown = f"'{name}'" if isinstance(name, str) else "nothing"
+        shown = f"'{visible(name[:2_001])}'" if isinstance(name, str) else "nothing"
         reply = store.replies.error("not_this_tool", {"given": shown})
     return render(block_id, reply)
 

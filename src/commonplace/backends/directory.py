@@ -25,7 +25,7 @@ from commonplace.backends.disk import DIRECTORY_MODE, make_directory, os_error
 from commonplace.backends.files import FileTree
 from commonplace.backends.following import changed_since, follow, settle
 from commonplace.backends.hand_edits import HandEdit, Seen, WatchedSnapshot, WatchedTransaction, mark_text
-from commonplace.backends.ledger import Ledger, LiveFile, LockFile, started, sync_file_system
+from commonplace.backends.ledger import Ledger, LiveFile, LockFile, sync_file_system
 from commonplace.backends.scratch import Scratch
 from commonplace.backends.sqlite import SqliteBackend
 from commonplace.backends.sqlite_connection import SqliteConnection
@@ -148,7 +148,7 @@ class DirectoryBackend(SqliteBackend):
         self._plans = _merged(cast("Sequence[WatchedTransaction]", changed))
         self._newest = cast("int", connection.rows("SELECT max(seq) FROM versions")[0][0])
         try:
-            self._lock.write(started(self._ledger))
+            self._lock.write(Ledger(self._ledger.applied, self._ledger.cleared, busy=True))
         except OSError as error:
             raise os_error(error) from None
 

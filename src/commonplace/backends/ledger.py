@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from commonplace.backends.disk import FILE_MODE, os_error
 from commonplace.errors import Unavailable
@@ -99,11 +99,6 @@ class LiveFile:
         """Say that this process is gone."""
         with suppress(OSError):
             os.close(self._descriptor)
-
-
-def started(ledger: Ledger) -> Ledger:
-    """While a commit and its files are under way."""
-    return replace(ledger, busy=True)
 
 
 def sync_file_system(descriptor: int) -> None:

@@ -34,9 +34,11 @@ from commonplace.limits import Limits
 from commonplace.listing import listing
 from commonplace.paths import ROOT, MemoryPath, limit_broken
 from commonplace.replies import EN, Replies, Reply
-from commonplace.text import insert, replace, snippet, view
+from commonplace.text import count_lines, insert, replace, snippet, view
 
 T = TypeVar("T")
+_LARGE_BYTES = 1 << 20
+_MAX_COUNTED = 256
 
 STORAGE_REPLIES = {
     "permission_denied": "permission_denied",
@@ -72,6 +74,7 @@ class MemoryStore:
         self.limits = limits or Limits()
         self.replies = replies
         self.actor = actor
+        self._lines: dict[str, int] = {}  # version of a large memory -> number of its lines
 
     @property
     def id(self) -> str:
@@ -212,27 +215,43 @@ class MemoryStore:
     def _view(self, command: View) -> Reply:
         path = command.path
 
-        def work(snapshot: Snapshot) -> bytes | list[tuple[str, int]]:
+        def work(snapshot: Snapshot) -> Look | list[tuple[str, int]]:
             if path.is_root:
                 return list(snapshot.sizes(ROOT))
             look = snapshot.look(path.text)
-            if look.data is not None:
-                return look.data
+            if look.memory is not None:
+                return look
             if look.below:
                 return list(snapshot.sizes(path.text))
             raise Refused("view_missing")
 
         found = self.read(work)
-        return self._view_text(command, found) if isinstance(found, bytes) else self._view_list(path, found)
+        return self._view_text(command, found) if isinstance(found, Look) else self._view_list(path, found)
 
-    def _view_text(self, command: View, data: bytes) -> Reply:
-        page = view(_decoded(data), command.view_range, max_chars=self.limits.view_chars)
+    def _view_text(self, command: View, look: Look) -> Reply:
+        data = look.data or b""
+        try:
+            count = self._count_lines(look, data)
+            page = view(data, command.view_range, max_chars=self.limits.view_chars, lines=count)
+        except UnicodeDecodeError:
+            raise Damaged("a stored text is not UTF-8") from None
         lines = [self.replies.phrase("file_header", {"path": command.path.written})]
         if page.numbered:
             lines.append(page.numbered)
         if page.notice is not None:
             lines.append(self.replies.phrase(page.notice.key, page.notice.values))
         return Reply("\n".join(lines))
+
+    def _count_lines(self, look: Look, data: bytes) -> int:
+        """The number of lines; of a large text, which is viewed in parts, counted once."""
+        if look.memory is None or len(data) < _LARGE_BYTES:
+            return count_lines(data)
+        lines = self._lines.get(look.memory.version_id)
+        if lines is None:
+            if len(self._lines) >= _MAX_COUNTED:
+                self._lines.clear()
+            lines = self._lines[look.memory.version_id] = count_lines(data)
+        return lines
 
     def _view_list(self, path: MemoryPath, sizes: list[tuple[str, int]]) -> Reply:
         shown = listing(path.text, sizes, max_rows=self.limits.list_rows)

@@ -7,13 +7,16 @@ byte it was not asked to touch.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import AnyStr, cast
 
 from commonplace.errors import Phrase, Refused
 
 MAX_LINES = 999_999  # six digits is what the line-number column of the tool holds
 MAX_LINES_NAMED = 100
 CONTEXT_LINES = 2
+_MAX_CHAR_BYTES = 4  # of a character in UTF-8
 _CHUNK = 1 << 16
+_NEAR = 1_000  # lines from the end that are quicker found from there
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,46 +27,60 @@ class Page:
     notice: Phrase | None = None
 
 
-def count_lines(text: str) -> int:
+def count_lines(text: AnyStr) -> int:
     """The number of lines: 2 for `a\\nb\\n` and for `a\\nb`, 0 for the empty text."""
-    return text.count("\n") + (1 if text and not text.endswith("\n") else 0)
+    newline = _newline(text)
+    return text.count(newline) + (1 if text and not text.endswith(newline) else 0)
 
 
-def view(text: str, view_range: tuple[int, int] | None, *, max_chars: int) -> Page:
-    """The lines of `text` in `view_range` (both included, -1 = to the end), at most `max_chars` of them (0 = all)."""
-    lines = count_lines(text)
+def view(data: bytes, view_range: tuple[int, int] | None, *, max_chars: int, lines: int | None = None) -> Page:
+    """The lines of a text in `view_range` (both included, -1 = to the end), at most `max_chars` of them (0 = all).
+
+    It takes the bytes, since of a large text only what is shown needs to be decoded, and the number of lines if it is
+    known. Raises `UnicodeDecodeError` for bytes that are no text.
+    """
+    lines = count_lines(data) if lines is None else lines
     if lines > MAX_LINES:
         raise Refused("too_many_lines")
-    if not text:
+    if not data:
         return Page("")
     first, last = view_range or (1, -1)
     if not (1 <= first <= lines) or (last < first and last != -1):
         raise Refused("bad_view_range", view_range=f"[{first}, {last}]", lines=lines)
     end = lines if last == -1 else min(last, lines)
-    start = line_start(text, first)
-    stop = line_end(text, end, lines)
-    if max_chars == 0 or stop - start <= max_chars or (view_range is not None and first == last):
-        return Page(numbered(text[start:stop], first))
-    return _cut_page(text, (start, stop), (first, end, last, lines), max_chars)
-
-
-def _cut_page(text: str, span: tuple[int, int], lines: tuple[int, int, int, int], max_chars: int) -> Page:
-    start, stop = span
-    first, end, asked_end, total = lines
-    cut = text.rfind("\n", start, start + max_chars)
-    if cut == -1 and text[start + max_chars] == "\n":
-        cut = start + max_chars  # a first line of exactly max_chars is shown whole: there is nothing of it to cut
+    start, stop = line_start(data, first, lines), line_start(data, end + 1, lines)
+    if max_chars == 0 or (view_range is not None and first == last):
+        return Page(numbered(data[start:stop].decode(), first))
+    head = _first_chars(data, start, stop, max_chars + 1)
+    if len(head) <= max_chars:
+        return Page(numbered(head, first))
+    cut = head.rfind("\n", 0, max_chars)
+    if cut == -1 and head[max_chars] == "\n":
+        cut = max_chars  # a first line of exactly max_chars is shown whole: there is nothing of it to cut
     if cut == -1:
-        newline = text.find("\n", start, stop)
-        length = (stop if newline == -1 else newline) - start
-        rest = Phrase("line_cut_rest", {"next": first + 1, "end": asked_end}) if first < end else ""
-        values = {"line": first, "lines": total, "length": length, "shown": max_chars, "rest": rest}
-        return Page(numbered(text[start : start + max_chars], first), Phrase("line_cut", values))
-    shown_end = first + text.count("\n", start, cut)
+        return _cut_line(data[start:stop], head[:max_chars], (first, end, last, lines))
+    shown_end = first + head.count("\n", 0, cut)
+    page = numbered(head[: cut + 1], first)
     if shown_end == end:
-        return Page(numbered(text[start : cut + 1], first))
-    values = {"first": first, "last": shown_end, "lines": total, "next": shown_end + 1, "end": asked_end}
-    return Page(numbered(text[start : cut + 1], first), Phrase("page_cut", values))
+        return Page(page)
+    values = {"first": first, "last": shown_end, "lines": lines, "next": shown_end + 1, "end": last}
+    return Page(page, Phrase("page_cut", values))
+
+
+def _cut_line(data: bytes, shown: str, lines: tuple[int, int, int, int]) -> Page:
+    first, end, asked_end, total = lines
+    length = len(data.split(b"\n", 1)[0].decode())
+    rest = Phrase("line_cut_rest", {"next": first + 1, "end": asked_end}) if first < end else ""
+    values = {"line": first, "lines": total, "length": length, "shown": len(shown), "rest": rest}
+    return Page(numbered(shown, first), Phrase("line_cut", values))
+
+
+def _first_chars(data: bytes, start: int, stop: int, count: int) -> str:
+    """The first `count` characters of a part of a text, or all if it has fewer."""
+    end = min(stop, start + count * _MAX_CHAR_BYTES)
+    while end < stop and data[end] & 0xC0 == 0x80:  # not in the middle of a character
+        end += 1
+    return data[start:end].decode()[:count]
 
 
 def numbered(text: str, first: int) -> str:
@@ -107,7 +124,7 @@ def snippet(text: str, at: int, length: int, *, max_chars: int) -> str | None:
     first = min(text.count("\n", 0, at) + 1, lines)
     last = first + text.count("\n", at, at + max(length - 1, 0))
     first, last = max(first - CONTEXT_LINES, 1), min(last + CONTEXT_LINES, lines)
-    start, stop = line_start(text, first), line_end(text, last, lines)
+    start, stop = line_start(text, first, lines), line_start(text, last + 1, lines)
     if max_chars and stop - start > max_chars:
         return None
     return numbered(text[start:stop], first)
@@ -119,7 +136,7 @@ def insert(text: str, line: int, inserted: str) -> str:
     if not 0 <= line <= lines:
         raise Refused("bad_insert_line", insert_line=str(line), lines=lines)
     whole = _ended(text) if text else ""
-    at = line_start(whole, line + 1)
+    at = line_start(whole, line + 1, lines)
     return whole[:at] + _ended(inserted) + whole[at:]
 
 
@@ -127,23 +144,24 @@ def _ended(text: str) -> str:
     return text if text.endswith("\n") else text + "\n"
 
 
-def line_start(text: str, line: int) -> int:
-    """Where line `line` (from 1) starts; the end of the text for the line after the last."""
-    skip = line - 1  # newlines before it
-    at = 0
-    while skip:
-        count = text.count("\n", at, at + _CHUNK)
-        if count >= skip:
-            break
+def line_start(text: AnyStr, line: int, lines: int) -> int:
+    """Where line `line` (from 1) of `lines` starts; the end of the text for the line after the last."""
+    newline = _newline(text)
+    if line > lines:
+        return len(text)
+    if lines - line < _NEAR:
+        at = len(text) - text.endswith(newline)
+        for _ in range(lines - line + 1):
+            at = text.rfind(newline, 0, at)
+        return at + 1
+    skip, at = line - 1, 0  # newlines before it
+    while (count := text.count(newline, at, at + _CHUNK)) < skip:
         skip -= count
         at += _CHUNK
-        if at >= len(text):
-            return len(text)
     for _ in range(skip):
-        at = text.find("\n", at) + 1
+        at = text.find(newline, at) + 1
     return at
 
 
-def line_end(text: str, line: int, lines: int) -> int:
-    """Where line `line` ends, its `\\n` included."""
-    return len(text) if line >= lines else line_start(text, line + 1)
+def _newline(text: AnyStr) -> AnyStr:
+    return cast("AnyStr", {bytes: b"\n", str: "\n"}[type(text)])

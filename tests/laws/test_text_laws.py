@@ -111,7 +111,7 @@ def test_a_page_is_that_of_a_naive_reading(text: str, asked: tuple[int, int] | N
 
 def _view_or_refusal(text: str, asked: tuple[int, int] | None, limit: int) -> list[str]:
     try:
-        return _rows(view(text, asked, max_chars=limit))
+        return _rows(view(text.encode(), asked, max_chars=limit))
     except Refused as refusal:
         return [EN.phrase(refusal.key, refusal.values)]
 
@@ -132,11 +132,11 @@ def test_pages_followed_by_their_notices_make_up_the_whole_text(text: str, limit
     told: dict[int, str] = {}
     asked: tuple[int, int] | None = None
     for _ in range(3 * len(text) + 3):
-        rows = _rows(view(text, asked, max_chars=limit))
+        rows = _rows(view(text.encode(), asked, max_chars=limit))
         notice = rows.pop() if rows and rows[-1].startswith("[Truncated: ") else ""
         whole = WHOLE.match(notice)
         if whole:
-            rows = _rows(view(text, (int(whole[1]), int(whole[2])), max_chars=limit))
+            rows = _rows(view(text.encode(), (int(whole[1]), int(whole[2])), max_chars=limit))
         for row in rows:
             number, _, line = row.partition("\t")
             assert int(number) not in told

@@ -10,14 +10,14 @@ from commonplace.text import count_lines, insert, replace, snippet, view
 
 
 def shown(text: str, view_range: tuple[int, int] | None = None, *, max_chars: int = 16_000) -> str:
-    page = view(text, view_range, max_chars=max_chars)
+    page = view(text.encode(), view_range, max_chars=max_chars)
     notice = [] if page.notice is None else [EN.phrase(page.notice.key, page.notice.values)]
     return "\n".join([page.numbered, *notice])
 
 
 def refusal(text: str, view_range: tuple[int, int] | None) -> str:
     with pytest.raises(Refused) as caught:
-        view(text, view_range, max_chars=0)
+        view(text.encode(), view_range, max_chars=0)
     return EN.phrase(caught.value.key, {"path": "/memories/a"} | dict(caught.value.values))
 
 
@@ -81,8 +81,8 @@ def test_ranges_outside_are_refused_with_the_range_of_lines(view_range: tuple[in
 
 @pytest.mark.parametrize("view_range", [None, (1, 1), (0, 0), (5, 2), (-3, -3)])
 def test_the_empty_text_shows_nothing_for_any_range(view_range: tuple[int, int] | None) -> None:
-    assert view("", view_range, max_chars=0).numbered == ""
-    assert view("", view_range, max_chars=0).notice is None
+    assert view(b"", view_range, max_chars=0).numbered == ""
+    assert view(b"", view_range, max_chars=0).notice is None
 
 
 def lines_cut(shown: str, rest: str) -> str:

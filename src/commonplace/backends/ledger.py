@@ -23,7 +23,7 @@ from commonplace.backends.disk import FILE_MODE, os_error
 from commonplace.errors import Unavailable
 
 LOCK_TIMEOUT_S = 30.0
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.0002, 0.005
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.0002, 0.002
 _LAYOUT = struct.Struct("<qqB")
 
 

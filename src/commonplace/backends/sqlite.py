@@ -42,7 +42,7 @@ from commonplace.errors import (
 T = TypeVar("T")
 LOCK_TIMEOUT_S = 30.0
 LOW_SPACE_BYTES = 16 * 1024 * 1024  # four times the log at its longest
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.0002, 0.005
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.0002, 0.002
 _STORAGE_ERRORS = (StoreFull, Unavailable, Damaged, PermissionDenied)
 
 
@@ -381,7 +381,7 @@ class SqliteBackend(Backend):
 
 
 def _wait_for_lock(connection: SqliteConnection) -> None:
-    """Start a write transaction. SQLite's own waiting sleeps up to 100 ms at a time, ours at most 5."""
+    """Start a write transaction. SQLite's own waiting sleeps up to 100 ms at a time, ours at most 2."""
     deadline = time.monotonic() + LOCK_TIMEOUT_S
     pause_s = _FIRST_PAUSE_S
     while not connection.begin():

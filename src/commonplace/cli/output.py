@@ -27,6 +27,10 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 class Command(click.Command):
     """A subcommand; what commonplace raises on purpose ends it with a sentence and a status, and bugs rise."""
 
+    def get_help_option_names(self, ctx: click.Context) -> list[str]:
+        """The same also where it runs by itself, without the group."""
+        return ["-h", "--help"]
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run it."""
         try:

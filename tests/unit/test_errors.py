@@ -23,7 +23,6 @@ def test_every_error_has_a_code_of_its_own() -> None:
     assert {found.code: found.retryable for found in CLASSES} == {
         "invalid_input": False,
         "invalid_path": False,
-        "invalid_path": False,
         "not_found": False,
         "conflict": True,
         "permission_denied": False,

@@ -1,0 +1,130 @@
+"""A memory beside files that are nobody's business: what must never be read, changed or joined by others."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeAlias
+
+from anthropic.lib.tools import ToolError
+from anyio.from_thread import start_blocking_portal
+
+import commonplace
+from backends.places import place_of
+from commonplace import AsyncMemoryTool, MemoryStore, MemoryTool
+
+LONG = os.environ.get("CI") == "true"
+CANARY = "the canary sings outside"
+OWN = {"memories", ".commonplace", "stores"}
+Call: TypeAlias = Callable[[object], str]
+
+
+class Scene:
+    """A place for a memory in `tmp`, with canaries around it; every reply is searched for what it must not show."""
+
+    def __init__(self, tmp: Path, backend: str = "directory") -> None:
+        self.tmp = tmp
+        self.backend = backend
+        self.room = tmp / "room"
+        self.root = self.room / "memory"
+        self.memories = self.root / "memories"
+        self.outside = tmp / "outside"
+        self.place = place_of(backend, self.room)
+        for directory in (self.outside / "d", self.room, tmp / "memoriesfoo", tmp / "memories"):
+            directory.mkdir(parents=True)
+        for name in ("outside/canary.txt", "outside/d/canary.txt", "room/canary.txt", "memoriesfoo/canary.txt"):
+            (tmp / name).write_text(CANARY)
+        self._before = self._surroundings()
+
+    @contextmanager
+    def opened(self) -> Iterator[MemoryStore]:
+        """The default store."""
+        with commonplace.open(self.place) as opened:
+            yield opened.store()
+
+    @contextmanager
+    def calling(self, kind: str = "sync", **options: str) -> Iterator[Call]:
+        """`call` of the SDK tool, as a function that answers with the text of the reply, an error's too."""
+        if kind == "sync":
+            tool = MemoryTool(self.place, **options)  # type: ignore[arg-type]  # options are texts here
+            yield lambda command: self._checked(command, lambda: tool.call(command))
+            tool.close()
+            return
+        waiting = AsyncMemoryTool(self.place, **options)  # type: ignore[arg-type]
+        with start_blocking_portal() as portal:
+            yield lambda command: self._checked(command, lambda: portal.call(waiting.call, command))
+        waiting.close()
+
+    def _checked(self, command: object, run: Callable[[], str]) -> str:
+        """The reply, which shows neither a canary nor a real path; anything but a ToolError rises and fails."""
+        try:
+            said = run()
+        except ToolError as error:
+            said = str(error.content)
+            assert said.startswith(("Error: ", "The path ", "No replacement was performed", "File ")), said[:500]
+        assert isinstance(said, str)
+        self.check_reply(said, command)
+        return said
+
+    def check_reply(self, said: str, command: object) -> None:
+        assert CANARY not in said, f"{command!r:.300} showed the canary"
+        assert "Traceback" not in said
+        hidden = [str(self.tmp), self.tmp.name, ".commonplace", "memory.db"]
+        sent = repr(command)
+        assert [name for name in hidden if name in said and name not in sent] == [], said[:500]
+
+    def check_outside(self) -> None:
+        """Nothing outside the memory is other than it was, and nothing came into being there."""
+        assert self._surroundings() == self._before
+
+    def _surroundings(self) -> dict[str, object]:
+        found = {str(path.relative_to(self.tmp)): self._status(path) for path in _walk(self.tmp, self._is_own)}
+        return dict(sorted(found.items()))
+
+    def _is_own(self, path: Path) -> bool:
+        if path.parent == self.root:
+            return path.name in OWN
+        return path.parent == self.room and (path.name.startswith("memory.db") or path == self.root)
+
+    def _status(self, path: Path) -> object:
+        status = path.lstat()
+        if stat.S_ISDIR(status.st_mode):
+            return "directory", stat.S_IMODE(status.st_mode)
+        return path.read_bytes(), status.st_mode, status.st_ino, status.st_mtime_ns, status.st_nlink
+
+
+def _walk(directory: Path, skip: Callable[[Path], bool]) -> Iterator[Path]:
+    for path in directory.iterdir():
+        if skip(path):
+            continue
+        yield path
+        if path.is_dir() and not path.is_symlink():
+            yield from _walk(path, skip)
+
+
+def every_command(path: str, *, other: str = "/memories/other.txt") -> list[dict[str, object]]:
+    """All six commands with the path at every place where a path can stand."""
+    return [
+        {"command": "view", "path": path},
+        {"command": "view", "path": path, "view_range": [1, 1]},
+        {"command": "create", "path": path, "file_text": "planted"},
+        {"command": "str_replace", "path": path, "old_str": "sings", "new_str": "is silent"},
+        {"command": "insert", "path": path, "insert_line": 0, "insert_text": "planted"},
+        {"command": "rename", "old_path": path, "new_path": other},
+        {"command": "rename", "old_path": "/memories/a.txt", "new_path": path},
+        {"command": "rename", "path": path, "new_path": other},
+        {"command": "delete", "path": path},
+    ]
+
+
+def listing(call: Call) -> list[str]:
+    """The paths in a view of the root."""
+    return [row.split("\t")[1] for row in call({"command": "view", "path": "/memories"}).split("\n")[2:]]
+
+
+def as_json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=True)

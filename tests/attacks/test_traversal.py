@@ -1,0 +1,77 @@
+"""No way of writing a path leads out of `/memories`: on every backend, through both SDK tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .scene import LONG, Call, Scene, every_command
+from .traversals import HARMLESS, INSIDE, OUTSIDE, mixed, scrambled
+
+SEED = 20_250_818
+KINDS = ("sync", "async")
+REFUSED = [*OUTSIDE, *INSIDE, *mixed(), *scrambled(4_000 if LONG else 300, SEED)]
+
+
+@pytest.fixture
+def scene(backend: str, tmp_path: Path) -> Scene:
+    return Scene(tmp_path, backend)
+
+
+def start(call: Call) -> None:
+    for path in ("/memories/a.txt", "/memories/d/a.txt"):
+        assert call({"command": "create", "path": path, "file_text": "text"}).startswith("File created")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_leads_out_is_an_invalid_path(scene: Scene, kind: str) -> None:
+    """Refused by every command, wherever in it the path stands; the memory stays as it was, too."""
+    with scene.calling(kind) as call:
+        start(call)
+        whole = call({"command": "view", "path": "/memories"})
+        commands = [command for path in REFUSED for command in every_command(path)]
+        for command in commands if kind == "sync" else commands[::7]:
+            said = call(command)
+            assert said.startswith("Error: Invalid path "), f"{command!r:.300}: {said[:300]}"
+        assert call({"command": "view", "path": "/memories"}) == whole
+    scene.check_outside()
+
+
+def test_the_reply_says_what_would_be_right(scene: Scene) -> None:
+    """One line, of a bounded length, that ends in the reason."""
+    with scene.calling() as call:
+        for path in REFUSED[: len(OUTSIDE) + len(INSIDE)]:
+            said = call({"command": "view", "path": path})
+            assert "\n" not in said
+            assert len(said) < 2_300
+            reason = said.removeprefix("Error: Invalid path ").rpartition(": ")[2]
+            assert reason.startswith(("must be", "may not", "a name in it", "longer than", "more than")), said
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_only_looks_like_it_stays_inside(scene: Scene, kind: str) -> None:
+    """A strange name is refused, or kept under that very name; either way nothing outside hears of it."""
+    with scene.calling(kind) as call:
+        start(call)
+        for path in HARMLESS:
+            for command in every_command(path):
+                call(command)
+            said = call({"command": "create", "path": path, "file_text": "mine"})
+            if said.startswith("File created"):
+                assert call({"command": "view", "path": path}).endswith("\tmine"), path
+                assert call({"command": "delete", "path": path}) == f"Successfully deleted {path}"
+            else:
+                assert said.startswith("Error: "), said
+    scene.check_outside()
+
+
+@pytest.mark.parametrize(
+    "key", ["../outside", "..", "/etc", "a/../../b", "memstore_x", "%2e%2e", ".commonplace", "x\\y"]
+)
+def test_a_store_key_leads_nowhere(scene: Scene, key: str) -> None:
+    """A key is the application's, but often stems from a user's name."""
+    with scene.calling("sync", store=key) as call:
+        assert call({"command": "create", "path": "/memories/a.txt", "file_text": "text"}).startswith("File created")
+        assert call({"command": "view", "path": "/memories/a.txt"}).endswith("\ttext")
+    scene.check_outside()

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from commonplace.backends.base import Actor, Backend, Clock, NewId, StoreInfo, plain_name, sortable_id
+from commonplace.backends.base import Actor, Backend, Clock, NewId, StoreInfo, as_actor, plain_name, sortable_id
 from commonplace.errors import InvalidInput, NotFound
 from commonplace.limits import DEFAULT_LIST_ROWS, DEFAULT_MAX_MEMORY_BYTES, DEFAULT_VIEW_CHARS, Limits
 from commonplace.replies import LANGUAGES, Replies
-from commonplace.store import MemoryStore, as_actor
+from commonplace.store import MemoryStore
 
 DEFAULT_PLACE = "./memory"
 DEFAULT_KEY = "default"

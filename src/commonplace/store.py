@@ -16,6 +16,7 @@ from commonplace.backends.base import (
     Transaction,
     Usage,
     Version,
+    as_actor,
 )
 from commonplace.commands import (
     Command,
@@ -34,11 +35,9 @@ from commonplace.limits import Limits
 from commonplace.listing import listing
 from commonplace.paths import ROOT, MemoryPath, limit_broken
 from commonplace.replies import EN, Replies, Reply
-from commonplace.text import count_lines, insert, replace, snippet, view
+from commonplace.text import LineCounts, insert, replace, snippet, view
 
 T = TypeVar("T")
-_LARGE_BYTES = 1 << 20
-_MAX_COUNTED = 256
 
 STORAGE_REPLIES = {
     "permission_denied": "permission_denied",
@@ -74,7 +73,7 @@ class MemoryStore:
         self.limits = limits or Limits()
         self.replies = replies
         self.actor = actor
-        self._lines: dict[str, int] = {}  # version of a large memory -> number of its lines
+        self._lines = LineCounts()
 
     @property
     def id(self) -> str:
@@ -229,9 +228,9 @@ class MemoryStore:
         return self._view_text(command, found) if isinstance(found, Look) else self._view_list(path, found)
 
     def _view_text(self, command: View, look: Look) -> Reply:
-        data = look.data or b""
+        data, version = look.data or b"", look.memory.version_id if look.memory else ""
         try:
-            count = self._count_lines(look, data)
+            count = self._lines.count(version, data)
             page = view(data, command.view_range, max_chars=self.limits.view_chars, lines=count)
         except UnicodeDecodeError:
             raise Damaged("a stored text is not UTF-8") from None
@@ -241,17 +240,6 @@ class MemoryStore:
         if page.notice is not None:
             lines.append(self.replies.phrase(page.notice.key, page.notice.values))
         return Reply("\n".join(lines))
-
-    def _count_lines(self, look: Look, data: bytes) -> int:
-        """The number of lines; of a large text, which is viewed in parts, counted once."""
-        if look.memory is None or len(data) < _LARGE_BYTES:
-            return count_lines(data)
-        lines = self._lines.get(look.memory.version_id)
-        if lines is None:
-            if len(self._lines) >= _MAX_COUNTED:
-                self._lines.clear()
-            lines = self._lines[look.memory.version_id] = count_lines(data)
-        return lines
 
     def _view_list(self, path: MemoryPath, sizes: list[tuple[str, int]]) -> Reply:
         shown = listing(path.text, sizes, max_rows=self.limits.list_rows)
@@ -377,11 +365,6 @@ class MemoryStore:
             return MemoryPath.parse(path)
         except Refused as refusal:
             raise InvalidPath(self.replies.phrase(refusal.key, refusal.values)) from None
-
-
-def as_actor(actor: Actor | str | None) -> Actor | None:
-    """The actor meant by a text such as `user:ann`. Raises `InvalidInput`."""
-    return Actor.parse(actor) if isinstance(actor, str) else actor
 
 
 def _paths(command: Command) -> tuple[MemoryPath, ...]:

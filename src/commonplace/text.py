@@ -15,6 +15,8 @@ MAX_LINES = 999_999  # six digits is what the line-number column of the tool hol
 MAX_LINES_NAMED = 100
 CONTEXT_LINES = 2
 _MAX_CHAR_BYTES = 4  # of a character in UTF-8
+_LARGE_BYTES = 1 << 20
+_MAX_COUNTED = 256
 _CHUNK = 1 << 16
 _NEAR = 1_000  # lines from the end that are quicker found from there
 
@@ -31,6 +33,24 @@ def count_lines(text: AnyStr) -> int:
     """The number of lines: 2 for `a\\nb\\n` and for `a\\nb`, 0 for the empty text."""
     newline = _newline(text)
     return text.count(newline) + (1 if text and not text.endswith(newline) else 0)
+
+
+class LineCounts:
+    """Remembers the number of lines of large texts, which are viewed in parts. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, int] = {}
+
+    def count(self, version: str, data: bytes) -> int:
+        """The number of lines of the text of a version."""
+        if len(data) < _LARGE_BYTES:
+            return count_lines(data)
+        lines = self._known.get(version)
+        if lines is None:
+            if len(self._known) >= _MAX_COUNTED:
+                self._known.clear()
+            lines = self._known[version] = count_lines(data)
+        return lines
 
 
 def view(data: bytes, view_range: tuple[int, int] | None, *, max_chars: int, lines: int | None = None) -> Page:

@@ -59,6 +59,11 @@ class Actor:
         return f"{self.kind}:{self.id}"
 
 
+def as_actor(actor: Actor | str | None) -> Actor | None:
+    """The actor meant by a text such as `user:ann`. Raises `InvalidInput`."""
+    return Actor.parse(actor) if isinstance(actor, str) else actor
+
+
 EXTERNAL = Actor("job", "external")
 """Who edited a file of the directory backend by hand."""
 

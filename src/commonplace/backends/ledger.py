@@ -49,13 +49,7 @@ class LockFile:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Hold the lock. Raises `Unavailable` if another process does not let go of it."""
-        deadline = time.monotonic() + LOCK_TIMEOUT_S
-        pause_s = _FIRST_PAUSE_S
-        while not _try_lock(self._descriptor, fcntl.LOCK_EX):
-            if time.monotonic() > deadline:
-                raise Unavailable("another process holds the memory store")
-            time.sleep(random.uniform(pause_s / 2, pause_s))  # noqa: S311 - spreads waiters, hides nothing
-            pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
+        _wait(self._descriptor, fcntl.LOCK_EX)
         try:
             yield
         finally:
@@ -89,11 +83,11 @@ class LiveFile:
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         self.alone = _try_lock(self._descriptor, fcntl.LOCK_EX)
         if not self.alone:
-            fcntl.flock(self._descriptor, fcntl.LOCK_SH)  # waits for one that is alone to finish its recovery
+            _wait(self._descriptor, fcntl.LOCK_SH)  # for one that is alone, until it has finished its recovery
 
     def share(self) -> None:
         """After recovery: let others in."""
-        fcntl.flock(self._descriptor, fcntl.LOCK_SH)
+        _wait(self._descriptor, fcntl.LOCK_SH)
 
     def close(self) -> None:
         """Say that this process is gone."""
@@ -110,6 +104,17 @@ def sync_file_system(descriptor: int) -> None:
     if libc.syncfs(descriptor) != 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
+
+
+def _wait(descriptor: int, operation: int) -> None:
+    """Take a lock. Raises `Unavailable` if another process does not let go of it."""
+    deadline = time.monotonic() + LOCK_TIMEOUT_S
+    pause_s = _FIRST_PAUSE_S
+    while not _try_lock(descriptor, operation):
+        if time.monotonic() > deadline:
+            raise Unavailable("another process holds the memory store")
+        time.sleep(random.uniform(pause_s / 2, pause_s))  # noqa: S311 - spreads waiters, hides nothing
+        pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
 
 
 def _try_lock(descriptor: int, operation: int) -> bool:

@@ -32,10 +32,6 @@ class Job:
         self.chosen = False  # has been handed the lead
         self.turn: threading.Lock | None = None
 
-    def succeed(self, result: object) -> None:
-        """Set what the caller gets."""
-        self.result, self.error = result, None
-
     def outcome(self) -> object:
         """The result; raises the error."""
         if self.error is not None:

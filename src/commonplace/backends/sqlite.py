@@ -68,10 +68,7 @@ class _Ran:
     error: Exception | None = None
 
     def settle(self) -> None:
-        if self.error is not None:
-            self.job.error = self.error
-        else:
-            self.job.succeed(self.result)
+        self.job.result, self.job.error = self.result, self.error
 
 
 class SqliteBackend(Backend):
@@ -226,7 +223,8 @@ class SqliteBackend(Backend):
 
     def _run_batch(self, jobs: Sequence[StoreJob]) -> None:
         """Run all jobs in one transaction, and those of a failed one each in its own."""
-        self._run_admitted(self._admitted(jobs))
+        if admitted := self._admitted(jobs):
+            self._run_admitted(admitted)
 
     def _run_admitted(self, jobs: Sequence[StoreJob]) -> None:
         try:
@@ -351,7 +349,7 @@ class SqliteBackend(Backend):
         """
         try:
             connection.run("COMMIT")
-        except CommonplaceError as error:
+        except Exception as error:
             connection.roll_back()
             self._scrub_due = True
             try:

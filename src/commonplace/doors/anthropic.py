@@ -19,11 +19,11 @@ except ImportError as error:
     raise ImportError("MemoryTool needs the SDK: pip install 'commonplace[anthropic]'") from error
 
 from commonplace import aio, opening
-from commonplace.backends.base import Actor
+from commonplace.backends.base import Actor, as_actor
 from commonplace.errors import InvalidInput
 from commonplace.limits import DEFAULT_LIST_ROWS, DEFAULT_MAX_MEMORY_BYTES, DEFAULT_VIEW_CHARS, Limits
 from commonplace.replies import Replies, Reply
-from commonplace.store import MemoryStore, as_actor
+from commonplace.store import MemoryStore
 
 if TYPE_CHECKING:
     from anthropic.types.beta import (

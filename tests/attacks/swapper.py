@@ -1,0 +1,53 @@
+"""Swaps a directory and a link to elsewhere without rest: `python -m attacks.swapper DIRECTORY OUTSIDE ASIDE SECONDS`.
+
+In turn by one atomic exchange of names, and by two renames with a gap between them. Says `ready` on stdout, and ends
+with the directory in its place and no link anywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import sys
+import time
+from contextlib import suppress
+
+from commonplace.backends.renaming import exchange
+
+
+def main(directory: str, outside: str, aside: str, seconds: float) -> None:
+    """Swap until the time is over."""
+    above, name = os.path.split(directory)
+    there = os.open(aside, os.O_RDONLY)
+    print("ready", flush=True)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with suppress(OSError):  # a command removed the directory above, as it was empty
+            here = os.open(above, os.O_RDONLY | os.O_NOFOLLOW)
+            try:
+                _swap(name, here, outside, there)
+            finally:
+                os.close(here)
+        if os.path.isdir(f"{aside}/real"):  # a command made the directory anew meanwhile
+            shutil.rmtree(f"{aside}/real")
+
+
+def _swap(name: str, here: int, outside: str, there: int) -> None:
+    os.symlink(outside, "link", dir_fd=there)
+    with suppress(OSError):
+        if exchange("link", there, name, here):
+            for _ in range(random.randrange(200)):
+                os.sched_yield()
+            exchange("link", there, name, here)
+    os.unlink("link", dir_fd=there)
+    with suppress(OSError):
+        os.rename(name, "real", src_dir_fd=here, dst_dir_fd=there)
+        os.symlink(outside, name, dir_fd=here)
+        os.unlink(name, dir_fd=here)
+    with suppress(OSError):
+        os.rename("real", name, src_dir_fd=there, dst_dir_fd=here)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], sys.argv[3], float(sys.argv[4]))

@@ -1,0 +1,162 @@
+"""Input of every shape: deep, huge, malformed. Each gets a reply that says what would be right, none an exception."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .scene import Scene
+
+DEPTH = 5_000
+SIX = ("view", "create", "str_replace", "insert", "delete", "rename")
+FIELDS: dict[str, dict[str, object]] = {
+    "view": {"path": "/memories/a.txt", "view_range": [1, 1]},
+    "create": {"path": "/memories/new.txt", "file_text": "text"},
+    "str_replace": {"path": "/memories/a.txt", "old_str": "not there", "new_str": "x"},
+    "insert": {"path": "/memories/a.txt", "insert_line": 99, "insert_text": "x"},
+    "delete": {"path": "/memories/missing"},
+    "rename": {"old_path": "/memories/missing", "new_path": "/memories/b.txt"},
+}
+
+
+def nested(build: Callable[[object], object]) -> object:
+    value: object = "end"
+    for _ in range(DEPTH):
+        value = build(value)
+    return value
+
+
+class Odd:
+    """Nothing a JSON text can hold, and nothing that may be shown."""
+
+    def __repr__(self) -> str:
+        raise AssertionError("shown")
+
+    __str__ = __repr__
+
+
+def values() -> dict[str, object]:
+    return {
+        "none": None,
+        "true": True,
+        "zero": 0,
+        "minus": -1,
+        "huge": 10**5_000,
+        "large": 10**30,
+        "float": 1.5,
+        "nan": float("nan"),
+        "infinity": float("inf"),
+        "empty": "",
+        "text": "text",
+        "nul": "\0",
+        "surrogate": "\ud800",
+        "percent": "%s{}{0}{path}",
+        "long": "x" * 3_000_000,
+        "slashes": "/" * 1_000_000,
+        "root_slashes": "/memories" + "/" * 1_000_000,
+        "segments": "/memories" + "/x" * DEPTH,
+        "accents": "/memories/" + "e" + "\u0301" * 500_000,
+        "escapes": "/memories/" + "%25" * 300_000,
+        "digits": "9" * 5_000,
+        "arabic_digits": "١",
+        "list": [],
+        "list_of_one": [1],
+        "list_of_three": [1, 2, 3],
+        "list_of_huge": [10**5_000, 10**5_000],
+        "list_of_odd": [Odd(), Odd()],
+        "long_list": [0] * 1_000_000,
+        "dict": {},
+        "dict_of_odd": {"path": Odd()},
+        "bytes": b"/memories/a.txt",
+        "set": {1, 2},
+        "tuple": (1, 2),
+        "odd": Odd(),
+        "class": Odd,
+        "path": Path("/memories/a.txt"),
+        "deep_list": nested(lambda value: [value]),
+        "deep_dict": nested(lambda value: {"path": value}),
+        "deep_tuple": nested(lambda value: (value,)),
+        "deep_pair": nested(lambda value: [1, value]),
+        "deep_text": "[" * DEPTH + "1" + "]" * DEPTH,
+        "open_text": "[" * 100_000,
+        "deep_object_text": '{"a":' * DEPTH + "1" + "}" * DEPTH,
+        "pair_of_deep_text": "[1, " + "[" * DEPTH + "]" * DEPTH + "]",
+        "huge_number_text": f"[1, {'9' * 5_000}]",
+        "nan_text": "[NaN, Infinity]",
+        "cut_text": "[1, 2",
+    }
+
+
+VALUES = values()
+
+
+@pytest.fixture
+def scene(backend: str, tmp_path: Path) -> Scene:
+    return Scene(tmp_path, backend)
+
+
+def test_any_value_in_any_field(scene: Scene) -> None:
+    """Also as the name of the command and as the whole input; a reply is never longer than what it echoes at most."""
+    with scene.calling() as call:
+        call({"command": "create", "path": "/memories/a.txt", "file_text": "text"})
+        for value in VALUES.values():
+            assert call(value).startswith("Error: "), str(type(value))
+            assert call({"command": value}).startswith("Error: Invalid `command` parameter")
+            for name in SIX:
+                for field in FIELDS[name]:
+                    said = call({"command": name, **FIELDS[name], field: value})
+                    assert len(said) < 6_500
+                    assert "0x" not in said
+        assert call({"command": "view", "path": "/memories/a.txt"}).startswith("Here's the content")
+    scene.check_outside()
+
+
+def test_a_malformed_field_is_named_with_what_was_expected(scene: Scene) -> None:
+    wrong = ("true", "float", "list", "dict", "bytes", "set", "odd", "deep_list", "deep_dict", "deep_tuple", "nan")
+    with scene.calling() as call:
+        for name in SIX:
+            for field in FIELDS[name]:
+                for kind in wrong:
+                    said = call({"command": name, **FIELDS[name], field: VALUES[kind]})
+                    assert said.startswith(f"Error: Invalid `{field}` parameter: "), (name, field, kind, said)
+                    assert " It should be " in said
+
+
+def test_a_missing_field_is_named(scene: Scene) -> None:
+    with scene.calling() as call:
+        for name in SIX:
+            for field in FIELDS[name].keys() - {"view_range", "new_str"}:
+                given = {key: value for key, value in FIELDS[name].items() if key != field}
+                said = call({"command": name, **given})
+                assert said.startswith(f"Error: Missing `{field}` parameter of the {name} command. It should be ")
+                assert call({"command": name, **given, field: None}) == said
+
+
+@pytest.mark.parametrize("value", [[], "", 0, None, [{}], "view", b"{}", json.dumps({"command": "view"}), object()])
+def test_no_object_at_all(scene: Scene, value: object) -> None:
+    """The reply names the six commands."""
+    with scene.calling("async") as call:
+        said = call(value)
+        assert said.startswith("Error: The input must be an object")
+        assert ", ".join(SIX) in said
+
+
+def test_strange_keys_beside_good_ones_are_ignored(scene: Scene) -> None:
+    strange: dict[Any, object] = {1: 2, None: 3, ("a",): [], "\0": Odd(), "deep": VALUES["deep_dict"], "self": 1}
+    with scene.calling() as call:
+        said = call({"command": "create", "path": "/memories/a.txt", "file_text": "x", **strange})
+        assert said == "File created successfully at: /memories/a.txt"
+
+
+def test_text_of_every_kind_is_kept_as_it_is(scene: Scene) -> None:
+    """A memory holds what looks like markup, templates or control sequences as plain text."""
+    texts = ["", "\n", "\r", "\x1b[2J\x07", "\u202e", "\ufeff", "{path}", "%s", "../..", "e\u0301", "\x85", "</reply>"]
+    with scene.calling() as call, scene.opened() as store:
+        for number, text in enumerate(texts if scene.backend != "memory" else []):
+            path = f"/memories/{number}"
+            call({"command": "create", "path": path, "file_text": text})
+            assert store.text(path) == text

@@ -1,0 +1,340 @@
+"""What is planted in the directory of the memories: never followed, read, waited for or removed."""
+
+from __future__ import annotations
+
+import gc
+import os
+import shutil
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import commonplace
+from commonplace import CommonplaceError
+
+from .scene import CANARY, Scene, every_command, listing
+
+pytestmark = pytest.mark.timeout(40)  # a pipe that is waited for would hang
+
+TAKEN = "Error: The path {path} is taken by something that is not a memory"
+Plant = Callable[[Scene, Path], None]
+
+
+def link_to_file(scene: Scene, at: Path) -> None:
+    at.symlink_to(scene.outside / "canary.txt")
+
+
+def relative_link(scene: Scene, at: Path) -> None:
+    at.symlink_to(os.path.relpath(scene.outside / "canary.txt", at.parent))
+
+
+def link_to_directory(scene: Scene, at: Path) -> None:
+    at.symlink_to(scene.outside)
+
+
+def link_to_nothing(scene: Scene, at: Path) -> None:
+    at.symlink_to(scene.outside / "not-there.txt")
+
+
+def link_to_itself(scene: Scene, at: Path) -> None:
+    at.symlink_to(at)
+
+
+def link_to_memory(scene: Scene, at: Path) -> None:
+    at.symlink_to(scene.memories / "a.txt")
+
+
+def link_to_root(scene: Scene, at: Path) -> None:
+    at.symlink_to("/")
+
+
+def link_to_device(scene: Scene, at: Path) -> None:
+    at.symlink_to("/dev/zero")
+
+
+def pipe(scene: Scene, at: Path) -> None:
+    os.mkfifo(at)
+
+
+def bound_socket(scene: Scene, at: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listening:
+        here = os.open(at.parent, os.O_RDONLY)  # the whole path may be too long for a socket's address
+        try:
+            listening.bind(f"/proc/self/fd/{here}/{at.name}")
+        finally:
+            os.close(here)
+
+
+def hard_link(scene: Scene, at: Path) -> None:
+    at.hardlink_to(scene.outside / "canary.txt")
+
+
+def binary(scene: Scene, at: Path) -> None:
+    at.write_bytes(b"\x89PNG\r\n\xff\xfe\x00\x01")
+
+
+def text_with_nul(scene: Scene, at: Path) -> None:
+    at.write_bytes(b"text\0more")
+
+
+def latin_1(scene: Scene, at: Path) -> None:
+    at.write_bytes("à la carte".encode("latin-1"))
+
+
+def surrogates(scene: Scene, at: Path) -> None:
+    at.write_bytes(b"\xed\xa0\x80")
+
+
+PLANTS: list[Plant] = [
+    link_to_file,
+    relative_link,
+    link_to_directory,
+    link_to_nothing,
+    link_to_itself,
+    link_to_memory,
+    link_to_root,
+    link_to_device,
+    pipe,
+    bound_socket,
+    hard_link,
+    binary,
+    text_with_nul,
+    latin_1,
+    surrogates,
+]
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+def begun(scene: Scene, *paths: str) -> None:
+    with scene.opened() as store:
+        for path in ("/memories/a.txt", *paths):
+            assert not store.execute({"command": "create", "path": path, "file_text": "text"}).is_error
+
+
+def standing(at: Path) -> object:
+    status = at.lstat()
+    return status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+@pytest.mark.parametrize("opened", [False, True], ids=["before_opening", "while_open"])
+def test_in_a_new_place(scene: Scene, plant: Plant, *, opened: bool) -> None:
+    """The path is taken, for every command that would make something there; below it, nothing can be."""
+    begun(scene)
+    at = scene.memories / "x"
+    if not opened:
+        plant(scene, at)
+    with scene.calling() as call:
+        assert listing(call) == ["/memories/a.txt"]
+        if opened:
+            plant(scene, at)
+        scene.look_again()
+        before = standing(at)
+        for command in every_command("/memories/x"):
+            said = call(command)
+            assert said == TAKEN.format(path="/memories/x"), command
+        for command in every_command("/memories/x/canary.txt", other="/memories/x/other.txt"):
+            assert "taken by" in call(command) or "does not exist" in call(command), command
+        assert listing(call) == ["/memories/a.txt"]
+        assert standing(at) == before
+    scene.check_outside()
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+@pytest.mark.parametrize("opened", [False, True], ids=["before_opening", "while_open"])
+def test_in_place_of_a_memory(scene: Scene, plant: Plant, *, opened: bool) -> None:
+    """The memory counts as deleted by hand, its text stays in the versions; with the way free it can be made anew."""
+    begun(scene, "/memories/x")
+    at = scene.memories / "x"
+    if not opened:
+        at.unlink()
+        plant(scene, at)
+    with scene.calling() as call, scene.opened() as store:
+        if opened:
+            call({"command": "view", "path": "/memories/x"})
+            at.unlink()
+            plant(scene, at)
+        scene.look_again()
+        before = standing(at)
+        for command in every_command("/memories/x"):
+            said = call(command)
+            assert said == TAKEN.format(path="/memories/x"), command
+        assert standing(at) == before
+        assert [version.operation for version in store.versions("/memories/x")] == ["deleted", "created"]
+        assert str(next(store.versions("/memories/x")).actor) == "job:external"
+        at.unlink()
+        assert call({"command": "create", "path": "/memories/x", "file_text": "new"}).startswith("File created")
+        assert at.read_text() == "new"
+    refresh_links(scene, plant)
+    scene.check_outside()
+
+
+def refresh_links(scene: Scene, plant: Plant) -> None:
+    if plant is hard_link:
+        assert (scene.outside / "canary.txt").read_text() == CANARY
+        scene.look_again()
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+@pytest.mark.parametrize("deep", ["d", "d/e"])
+def test_in_place_of_a_directory(scene: Scene, plant: Plant, deep: str) -> None:
+    """What lay below counts as deleted by hand. A directory outside that has the same names is not taken for it."""
+    begun(scene, "/memories/d/e/canary.txt", "/memories/d/canary.txt")
+    at = scene.memories / deep
+    with scene.calling() as call, scene.opened() as store:
+        call({"command": "view", "path": "/memories"})
+        aside = scene.tmp / "aside"
+        at.rename(aside)
+        plant(scene, at)
+        scene.look_again()
+        before = standing(at)
+        for command in every_command(f"/memories/{deep}/canary.txt", other=f"/memories/{deep}/other.txt"):
+            call(command)
+        for command in every_command(f"/memories/{deep}"):
+            assert call(command) == TAKEN.format(path=f"/memories/{deep}"), command
+        assert f"/memories/{deep}/canary.txt" not in listing(call)
+        assert standing(at) == before
+        at.unlink()
+        aside.rename(at)
+        assert call({"command": "view", "path": f"/memories/{deep}/canary.txt"}).endswith("\ttext")
+        history = [version.operation for version in store.versions(f"/memories/{deep}/canary.txt")]
+        assert history == ["created", "deleted", "created"]
+    shutil.rmtree(aside, ignore_errors=True)
+    scene._before = {key: value for key, value in scene._before.items() if not key.startswith("aside")}
+    refresh_links(scene, plant)
+    scene.check_outside()
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_below_a_directory_that_is_moved_or_deleted(scene: Scene, plant: Plant) -> None:
+    """The memories go where they were told; what is planted among them stays where it is."""
+    begun(scene, "/memories/d/a.txt", "/memories/d/b.txt")
+    at = scene.memories / "d" / "x"
+    plant(scene, at)
+    scene.look_again()
+    before = standing(at)
+    with scene.calling() as call:
+        assert call({"command": "rename", "old_path": "/memories/d", "new_path": "/memories/f"}).startswith("Success")
+        assert sorted(os.listdir(scene.memories / "f")) == ["a.txt", "b.txt"]
+        assert os.listdir(scene.memories / "d") == ["x"]
+        assert call({"command": "create", "path": "/memories/d/c.txt", "file_text": "c"}).startswith("File created")
+        assert call({"command": "delete", "path": "/memories/d"}) == "Successfully deleted /memories/d"
+        assert os.listdir(scene.memories / "d") == ["x"]
+        assert listing(call) == ["/memories/a.txt", "/memories/f/", "/memories/f/a.txt", "/memories/f/b.txt"]
+        assert standing(at) == before
+    with scene.opened() as store:
+        assert store.clear().text == "All memory cleared"
+    assert standing(at) == before
+    scene.check_outside()
+
+
+MARKS = ["memories", ".commonplace", "stores", ".commonplace/tmp"]
+INNER = [f".commonplace/{name}" for name in ("lock", "live", "memory.db", "memory.db-wal", "memory.db-shm")]
+FOLLOWED = {
+    (".commonplace/lock", link_to_file),  # is written to
+    (".commonplace/lock", link_to_nothing),  # these come into being
+    (".commonplace/live", link_to_nothing),
+    (".commonplace/memory.db", link_to_nothing),
+}
+INNER_CASES = [
+    pytest.param(name, plant, marks=pytest.mark.xfail(strict=False) if (name, plant) in FOLLOWED else ())
+    for name in INNER
+    for plant in (link_to_file, link_to_nothing, link_to_itself, link_to_directory)
+]
+
+
+def try_everything(scene: Scene) -> None:
+    """Open the place and its second store and write to both, whatever comes of it."""
+    said: list[str] = []
+    for key in ("default", "second"):
+        try:
+            with commonplace.open(scene.place) as opened:
+                store = opened.store(key)
+                for command in (
+                    {"command": "create", "path": "/memories/new.txt", "file_text": "new"},
+                    {"command": "create", "path": "/memories/canary.txt", "file_text": "new"},
+                    *every_command("/memories/canary.txt"),
+                    *every_command("/memories/d"),
+                    {"command": "view", "path": "/memories"},
+                ):
+                    scene.check_reply(store.execute(command).text, command)
+                store.clear()
+        except CommonplaceError as error:
+            said.append(str(error))
+        if said:
+            gc.collect()  # an opening that failed may hold its lock as long as its exception is there
+    assert [text for text in said if scene.tmp.name in text] == []
+
+
+@pytest.mark.parametrize("name", MARKS)
+@pytest.mark.parametrize("plant", [link_to_directory, link_to_nothing, link_to_itself, link_to_file, pipe, binary])
+@pytest.mark.parametrize("made", [False, True], ids=["before_the_first_opening", "afterwards"])
+def test_in_place_of_a_directory_of_the_root(scene: Scene, name: str, plant: Plant, *, made: bool) -> None:
+    """Opening refuses, or the replies say that the store is unavailable; nothing goes through it."""
+    if made:
+        begun(scene)
+        with commonplace.open(scene.place) as opened:
+            opened.store("second").execute({"command": "create", "path": "/memories/a", "file_text": "a"})
+        if (scene.root / name).exists():
+            (scene.root / name).rename(scene.tmp / "aside")
+    else:
+        (scene.root / name).parent.mkdir(parents=True)
+    plant(scene, scene.root / name)
+    scene.look_again()
+    before = standing(scene.root / name)
+    try_everything(scene)
+    assert standing(scene.root / name) == before
+    scene.check_outside()
+
+
+@pytest.mark.parametrize("name", [*MARKS[:3], "stores/second", "stores/second/memories"])
+@pytest.mark.parametrize("plant", [link_to_directory, link_to_nothing, link_to_file, pipe])
+def test_in_place_of_a_directory_of_the_root_while_it_is_open(scene: Scene, name: str, plant: Plant) -> None:
+    """No command goes through it, and every reply is one of ours."""
+    begun(scene)
+    with commonplace.open(scene.place) as opened:
+        stores = [opened.store(), opened.store("second")]
+        for store in stores:
+            store.execute({"command": "create", "path": "/memories/canary.txt", "file_text": "mine"})
+        (scene.root / name).rename(scene.tmp / "aside")
+        plant(scene, scene.root / name)
+        scene.look_again()
+        changed = {"aside"}
+        for store in stores:
+            for command in (*every_command("/memories/canary.txt"), *every_command("/memories/d/canary.txt")):
+                scene.check_reply(store.execute(command).text, command)
+            store.execute({"command": "view", "path": "/memories"})
+            store.clear()
+    shutil.rmtree(scene.tmp / "aside")
+    scene._before = {key: value for key, value in scene._before.items() if key.split("/")[0] not in changed}
+    scene.check_outside()
+
+
+@pytest.mark.parametrize(("name", "plant"), INNER_CASES)
+@pytest.mark.parametrize("made", [False, True], ids=["before_the_first_opening", "afterwards"])
+def test_in_place_of_a_file_of_ours(scene: Scene, name: str, plant: Plant, *, made: bool) -> None:
+    """A link where the database, its lock or its reserve should be changes and makes nothing outside."""
+    if made:
+        begun(scene)
+    at = scene.root / name
+    at.parent.mkdir(parents=True, exist_ok=True)
+    at.unlink(missing_ok=True)
+    plant(scene, at)
+    scene.look_again()
+    try_everything(scene)
+    scene.check_outside()
+
+
+def test_the_root_itself_may_be_a_link(scene: Scene) -> None:
+    """Where a person says the memory lies is that person's choice."""
+    real = scene.room / "memory-real"
+    real.mkdir()
+    scene.root.symlink_to(real)
+    begun(scene)
+    assert (real / "memories" / "a.txt").read_text() == "text"

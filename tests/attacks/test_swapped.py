@@ -1,0 +1,74 @@
+"""A directory that turns into a link to elsewhere and back, again and again, while commands run in it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from .scene import LONG, Call, Scene, every_command
+from .second_process import TESTS
+
+SECONDS = 20.0 if LONG else 2.0
+COMPONENTS = {"memories/d": SECONDS, "memories/d/e": SECONDS / 2, "memories": SECONDS / 2}
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_no_command_gets_through_the_link(tmp_path: Path, component: str) -> None:
+    """Nothing outside is read, changed, removed or made; every reply is one of ours; what was written is not lost."""
+    scene = Scene(tmp_path)
+    (scene.outside / "d" / "e").mkdir()
+    for name in ("canary.txt", "e/canary.txt", "d/canary.txt", "d/e/canary.txt"):
+        (scene.outside / name).parent.mkdir(exist_ok=True)
+        (scene.outside / name).write_text((scene.outside / "canary.txt").read_text())
+    aside = scene.room / "aside"
+    aside.mkdir()
+    scene.look_again()
+    with scene.calling() as call:
+        call({"command": "create", "path": "/memories/d/e/canary.txt", "file_text": "mine"})
+        call({"command": "create", "path": "/memories/d/canary.txt", "file_text": "mine"})
+        arguments = [scene.root / component, scene.outside, aside, COMPONENTS[component]]
+        swapper = subprocess.Popen(
+            [sys.executable, "-m", "attacks.swapper", *map(str, arguments)], cwd=TESTS, stdout=subprocess.PIPE
+        )
+        with swapper:
+            assert swapper.stdout is not None
+            assert swapper.stdout.readline() == b"ready\n"
+            said = attack(call, swapper)
+        assert swapper.returncode == 0
+        assert call({"command": "view", "path": "/memories"}).startswith("Here're the files")
+        assert call({"command": "create", "path": "/memories/d/e/end.txt", "file_text": "x"}).startswith("File created")
+    assert list(aside.iterdir()) == []
+    scene.check_outside()
+    written = {int(text.split()[1]) for text in every_text(scene) if text.startswith("number ")}
+    assert written == set(range(len(said["created"])))
+    assert said["created"]
+    assert said["refused"]  # both sides of the race were met
+
+
+def attack(call: Call, swapper: subprocess.Popen[bytes]) -> dict[str, list[str]]:
+    """All commands below the component until the swapping ends; the replies that made something, and the others."""
+    said: dict[str, list[str]] = {"created": [], "refused": []}
+    rounds = 0
+    while swapper.poll() is None:
+        above = ("/memories/d", "/memories/d/e")[rounds % 2]
+        for command in every_command(f"{above}/canary.txt", other=f"{above}/other{rounds}.txt"):
+            call(command)
+        text = f"number {len(said['created'])} "
+        reply = call({"command": "create", "path": f"{above}/new{rounds}.txt", "file_text": text})
+        said["created" if reply.startswith("File created") else "refused"].append(reply)
+        call({"command": "view", "path": "/memories"})
+        call({"command": "delete", "path": f"{above}/new{rounds}.txt"})
+        call({"command": "rename", "old_path": "/memories/d", "new_path": "/memories/f"})
+        call({"command": "rename", "old_path": "/memories/f", "new_path": "/memories/d"})
+        rounds += 1
+    return said
+
+
+def every_text(scene: Scene) -> Counter[str]:
+    """All texts of all versions."""
+    with scene.opened() as store:
+        return Counter(store.version_text(version.id) for version in store.versions())

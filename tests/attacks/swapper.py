@@ -1,4 +1,4 @@
-"""Swaps a directory and a link to elsewhere without rest: `python -m attacks.swapper DIRECTORY OUTSIDE ASIDE SECONDS`.
+"""Swaps a directory or file and a link without rest: `python -m attacks.swapper PATH OUTSIDE ASIDE SECONDS`.
 
 In turn by one atomic exchange of names, and by two renames with a gap between them. Says `ready` on stdout, and ends
 with the directory in its place and no link anywhere.
@@ -29,8 +29,10 @@ def main(directory: str, outside: str, aside: str, seconds: float) -> None:
                 _swap(name, here, outside, there)
             finally:
                 os.close(here)
-        if os.path.isdir(f"{aside}/real"):  # a command made the directory anew meanwhile
+        if os.path.isdir(f"{aside}/real"):  # a command made it anew meanwhile
             shutil.rmtree(f"{aside}/real")
+        elif os.path.exists(f"{aside}/real"):
+            os.unlink(f"{aside}/real")
 
 
 def _swap(name: str, here: int, outside: str, there: int) -> None:

@@ -13,8 +13,9 @@ import pytest
 
 import commonplace
 from commonplace import CommonplaceError
+from commonplace.backends.directory import DirectoryBackend
 
-from .scene import CANARY, Scene, every_command, listing
+from .scene import CANARY, LONG, Scene, every_command, listing
 
 pytestmark = pytest.mark.timeout(40)  # a pipe that is waited for would hang
 
@@ -104,6 +105,7 @@ PLANTS: list[Plant] = [
     latin_1,
     surrogates,
 ]
+WHEN = [True, False] if LONG else [True]  # planted while the memory is open, or before
 
 
 @pytest.fixture
@@ -123,7 +125,7 @@ def standing(at: Path) -> object:
 
 
 @pytest.mark.parametrize("plant", PLANTS)
-@pytest.mark.parametrize("opened", [False, True], ids=["before_opening", "while_open"])
+@pytest.mark.parametrize("opened", WHEN)
 def test_in_a_new_place(scene: Scene, plant: Plant, *, opened: bool) -> None:
     """The path is taken, for every command that would make something there; below it, nothing can be."""
     begun(scene)
@@ -147,7 +149,7 @@ def test_in_a_new_place(scene: Scene, plant: Plant, *, opened: bool) -> None:
 
 
 @pytest.mark.parametrize("plant", PLANTS)
-@pytest.mark.parametrize("opened", [False, True], ids=["before_opening", "while_open"])
+@pytest.mark.parametrize("opened", WHEN)
 def test_in_place_of_a_memory(scene: Scene, plant: Plant, *, opened: bool) -> None:
     """The memory counts as deleted by hand, its text stays in the versions; with the way free it can be made anew."""
     begun(scene, "/memories/x")
@@ -234,6 +236,18 @@ def test_below_a_directory_that_is_moved_or_deleted(scene: Scene, plant: Plant) 
     scene.check_outside()
 
 
+@pytest.mark.parametrize("plant", [*PLANTS[:8], pipe])
+def test_planted_between_the_look_and_the_reading(scene: Scene, plant: Plant) -> None:
+    """Reading does not rely on what a look saw: it opens no link, and waits for nobody."""
+    begun(scene)
+    plant(scene, scene.memories / "x")
+    with scene.opened() as store:
+        assert isinstance(store.backend, DirectoryBackend)
+        tree = store.backend._tree(store.info)
+        assert tree.read("/memories/x") is None
+        assert tree.read("/memories/x/canary.txt") is None
+
+
 MARKS = ["memories", ".commonplace", "stores", ".commonplace/tmp"]
 INNER = [f".commonplace/{name}" for name in ("lock", "live", "memory.db", "memory.db-wal", "memory.db-shm")]
 FOLLOWED = {
@@ -252,6 +266,7 @@ INNER_CASES = [
 def try_everything(scene: Scene) -> None:
     """Open the place and its second store and write to both, whatever comes of it."""
     said: list[str] = []
+    gc.freeze()  # keeps the collections below short
     for key in ("default", "second"):
         try:
             with commonplace.open(scene.place) as opened:
@@ -269,6 +284,7 @@ def try_everything(scene: Scene) -> None:
             said.append(str(error))
         if said:
             gc.collect()  # an opening that failed may hold its lock as long as its exception is there
+    gc.unfreeze()
     assert [text for text in said if scene.tmp.name in text] == []
 
 

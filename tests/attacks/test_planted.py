@@ -250,16 +250,8 @@ def test_planted_between_the_look_and_the_reading(scene: Scene, plant: Plant) ->
 
 MARKS = ["memories", ".commonplace", "stores", ".commonplace/tmp"]
 INNER = [f".commonplace/{name}" for name in ("lock", "live", "memory.db", "memory.db-wal", "memory.db-shm")]
-FOLLOWED = {
-    (".commonplace/lock", link_to_file),  # is written to
-    (".commonplace/lock", link_to_nothing),  # these come into being
-    (".commonplace/live", link_to_nothing),
-    (".commonplace/memory.db", link_to_nothing),
-}
 INNER_CASES = [
-    pytest.param(name, plant, marks=pytest.mark.xfail(strict=False) if (name, plant) in FOLLOWED else ())
-    for name in INNER
-    for plant in (link_to_file, link_to_nothing, link_to_itself, link_to_directory)
+    (name, plant) for name in INNER for plant in (link_to_file, link_to_nothing, link_to_itself, link_to_directory)
 ]
 
 

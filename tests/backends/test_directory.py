@@ -386,7 +386,6 @@ def test_a_listing_of_many_files_made_by_hand(store_in: MemoryStore, root: Path)
     assert len(by_hand(store_in)) == len(names) + 2
 
 
-@pytest.mark.xfail(reason="the lock is held until the exception is gone", strict=False)
 def test_an_opening_that_failed_lets_go(place: Path) -> None:
     """Also while its exception is still looked at: no other opening has to wait for it."""
     private = place / ".commonplace"

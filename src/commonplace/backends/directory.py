@@ -53,14 +53,19 @@ class DirectoryBackend(SqliteBackend):
             self._base = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             for name in (_PRIVATE, "memories"):
                 _own_directory(name, self._base)
+            _refuse_links(private)
             self._scratch = _open_scratch(os.path.join(private, "tmp"))
             self._folds = _folds(private)
             self._lock = LockFile(os.path.join(private, "lock"))
             self._live = LiveFile(os.path.join(private, "live"))
         except OSError as error:
             raise os_error(error) from None
-        super().__init__(os.path.join(private, "memory.db"), clock=clock, new_id=new_id)
-        self._recover()
+        try:
+            super().__init__(os.path.join(private, "memory.db"), clock=clock, new_id=new_id)
+            self._recover()
+        except BaseException:
+            self._let_go()
+            raise
 
     def directory_of(self, store: StoreInfo) -> str:
         return os.path.join(self.root, *_parts(store))
@@ -97,8 +102,12 @@ class DirectoryBackend(SqliteBackend):
 
     def _drop_all(self) -> None:
         super()._drop_all()
-        for descriptor in (self._lock, self._live):
-            descriptor.close()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        self._closed = True
+        self._lock.close()
+        self._live.close()
         self._scratch.close()
         with suppress(OSError):
             os.close(self._base)
@@ -239,6 +248,12 @@ def _own_directory(name: str, base: int) -> None:
         os.close(os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=base))
     except NotADirectoryError:
         raise InvalidInput(f"{name} in the memory directory must be a directory, not a link or a file") from None
+
+
+def _refuse_links(private: str) -> None:
+    with os.scandir(private) as entries:
+        if any(entry.is_symlink() for entry in entries):
+            raise InvalidInput(f"{_PRIVATE} in the memory directory must hold no links")
 
 
 def _open_scratch(path: str) -> Scratch:

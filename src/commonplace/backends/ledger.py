@@ -44,7 +44,7 @@ class LockFile:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -80,7 +80,7 @@ class LiveFile:
     """Says whether any other process has the directory open."""
 
     def __init__(self, path: str) -> None:
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
         self.alone = _try_lock(self._descriptor, fcntl.LOCK_EX)
         if not self.alone:
             _wait(self._descriptor, fcntl.LOCK_SH)  # for one that is alone, until it has finished its recovery

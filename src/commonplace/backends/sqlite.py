@@ -85,9 +85,13 @@ class SqliteBackend(Backend):
         self._scrub_due = False
         self._writer: SqliteConnection | None = None
         self._new_locks()
-        if self._path is not None:
-            self._prepare(self._path)
-        self._migrate()
+        try:
+            if self._path is not None:
+                self._prepare(self._path)
+            self._migrate()
+        except BaseException:
+            self._close_writer()
+            raise
         forking.watch(self)
 
     # -- opening, forking, closing ---------------------------------------------------------------------------
@@ -97,9 +101,10 @@ class SqliteBackend(Backend):
         self._readers = ReaderPool(lambda: connect(self._path))
 
     def _prepare(self, path: str) -> None:
+        directory = os.path.dirname(path)
         try:
-            make_directory(os.path.dirname(path))
-            self._file_system = local_file_system(os.path.dirname(path))
+            make_directory(directory)
+            self._file_system = local_file_system(directory)
             make_file(path)
             self._identity = _identity(path)
         except OSError as error:
@@ -371,8 +376,8 @@ class SqliteBackend(Backend):
     def _commit_trifle(self, connection: SqliteConnection) -> None:
         try:
             _wait_for_lock(connection)
-            number = int(connection.rows("PRAGMA user_version")[0][0] or 0)
-            connection.run(f"PRAGMA user_version = {(number + 1) % 1_000_000}")
+            number = int(connection.rows("PRAGMA user_version")[0][0] or 0) % 1_000_000
+            connection.run(f"PRAGMA user_version = {number + 1}")
             connection.run("COMMIT")
         finally:
             connection.roll_back()
@@ -390,8 +395,7 @@ def _wait_for_lock(connection: SqliteConnection) -> None:
 
 
 def _identity(path: str) -> tuple[int, int] | None:
-    try:
+    with suppress(OSError):
         found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
+        return found.st_dev, found.st_ino
+    return None

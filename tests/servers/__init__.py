@@ -1,0 +1,77 @@
+"""Real servers for tests. `servers.postgresql()` is one that runs, started at its first use in this process.
+
+Each process of a test run has its own, on ports of its own, and ends it when it ends, however it ends. Where a server
+is not installed the test is skipped and says so; with CI=true that is a failure.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Callable
+from typing import TypeVar
+
+import pytest
+
+from .base import Server
+from .mariadb import MariaServer
+from .postgresql import PgBouncer, PostgresServer, postgresql_bin
+from .process import ServerFailed
+
+__all__ = [
+    "MariaServer",
+    "PgBouncer",
+    "PostgresServer",
+    "Server",
+    "ServerFailed",
+    "mariadb",
+    "pgbouncer",
+    "postgresql",
+    "postgresql_bin",
+    "required",
+]
+
+S = TypeVar("S", bound=Server)
+_running: dict[type[Server], Server] = {}
+
+
+def postgresql() -> PostgresServer:
+    """PostgreSQL."""
+    return _started(PostgresServer, PostgresServer)
+
+
+def pgbouncer() -> PgBouncer:
+    """PgBouncer in transaction mode, before the PostgreSQL of `postgresql()`."""
+    return _started(PgBouncer, lambda: PgBouncer(postgresql()))
+
+
+def mariadb() -> MariaServer:
+    """MariaDB, one node."""
+    return _started(MariaServer, MariaServer)
+
+
+def required(kind: type[Server]) -> None:
+    """Skip the test if the server cannot run here; with CI=true, fail."""
+    reason = kind.available()
+    if reason is None:
+        return
+    if os.environ.get("CI") == "true":
+        raise ServerFailed(reason)
+    pytest.skip(reason)
+
+
+def _started(kind: type[S], make: Callable[[], S]) -> S:
+    running = _running.get(kind)
+    if running is None:
+        required(kind)
+        running = make()
+        running.start()
+        _running[kind] = running
+        atexit.register(_stop_at_exit, running, os.getpid())
+    assert isinstance(running, kind)
+    return running
+
+
+def _stop_at_exit(server: Server, owner: int) -> None:
+    if os.getpid() == owner:  # a fork that ends leaves its parent's servers alone
+        server.stop()

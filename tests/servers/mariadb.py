@@ -1,0 +1,85 @@
+"""MariaDB, one node."""
+
+from __future__ import annotations
+
+import subprocess
+
+from .base import HOST, Server, missing, program
+from .process import Process, run
+
+# A commit is in the log before it is answered, but nothing is synced: what is here does not outlive the machine.
+SETTINGS = [
+    f"--bind-address={HOST}",
+    "--skip-name-resolve",
+    "--character-set-server=utf8mb4",
+    "--max-connections=300",
+    "--innodb-flush-log-at-trx-commit=1",
+    "--innodb-flush-method=nosync",
+    "--innodb-log-file-size=16M",
+    "--innodb-buffer-pool-size=64M",
+    "--innodb-data-file-path=ibdata1:4M:autoextend",
+]
+
+
+class MariaServer(Server):
+    """One MariaDB with InnoDB; root needs no password."""
+
+    name = "mariadb"
+    user = "mysql"
+
+    @classmethod
+    def available(cls) -> str | None:
+        return missing("mariadb-server", "mariadbd", "mariadb-install-db", "mariadb", "mariadb-admin")
+
+    def launch(self) -> None:
+        self.port = self.free_port()
+        data = self.directory / "data"
+        install_database(self, str(data))
+        process = Process(
+            [
+                program("mariadbd"),
+                "--no-defaults",
+                f"--datadir={data}",
+                f"--port={self.port}",
+                "--socket=socket",  # in the data directory: a whole path could be too long
+                f"--pid-file={self.directory}/pid",
+                *SETTINGS,
+            ],
+            log=self.directory / "log",
+            directory=self.directory,
+            user=self.user,
+        )
+        self.processes.append(process)
+        process.wait_until(lambda: answers(self.port))
+
+    def url(self, database: str) -> str:
+        """Where a database is, there or not."""
+        return f"mariadb://root@{HOST}:{self.port}/{database}"
+
+    def new_database(self, name: str) -> str:
+        """The address of a database, made if it is not there."""
+        self.ask(f"CREATE DATABASE IF NOT EXISTS `{name.replace('`', '``')}`")
+        return self.url(name)
+
+    def ask(self, statements: str, *, database: str = "mysql") -> str:
+        """What the client prints: rows without headers, columns apart by tabs."""
+        return ask(self.port, statements, database=database)
+
+
+def install_database(server: Server, data: str) -> None:
+    """Make the system tables in a new data directory."""
+    command = [program("mariadb-install-db"), "--no-defaults", f"--datadir={data}", "--skip-test-db"]
+    options = ["--auth-root-authentication-method=normal", "--innodb-flush-method=nosync", *SETTINGS[-3:]]
+    run([*command, *options], user=server.user, cwd=server.directory)
+
+
+def ask(port: int, statements: str, *, database: str = "mysql") -> str:
+    """What the client prints of a node: rows without headers, columns apart by tabs."""
+    client = [program("mariadb"), "--no-defaults", f"--host={HOST}", f"--port={port}", "--user=root", "-N", "-B"]
+    return run([*client, database], text=statements)
+
+
+def answers(port: int) -> bool:
+    """Whether a node takes connections."""
+    ping = [program("mariadb-admin"), "--no-defaults", f"--host={HOST}", f"--port={port}", "--user=root", "ping"]
+    return subprocess.run(ping, capture_output=True, check=False).returncode == 0

@@ -1,0 +1,181 @@
+"""One program of a server: started, watched until it is ready, ended with all it started."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+DEADLINE_S = 60.0
+_POLL_S = 0.02
+_LOG_TAIL_CHARS = 3_000
+
+# Ends the program and removes its files when the test run died without doing so: then its end of the pipe closes.
+# A line on the pipe says that the program was ended in good order.
+_GUARD = 'read -r _ || { kill -"$1" -- "-$2"; sleep 1; kill -KILL -- "-$2"; rm -rf -- "$3"; } 2> /dev/null'
+
+
+class ServerFailed(Exception):
+    """A server did not start, or did not do what was asked. Says the tail of its log."""
+
+
+def poll(ready: Callable[[], bool], what: str, *, log: Path | None = None, deadline_s: float = DEADLINE_S) -> None:
+    """Ask until `ready` says yes. Raises `ServerFailed` with the tail of the log after the deadline."""
+    end = time.monotonic() + deadline_s
+    while not ready():
+        if time.monotonic() > end:
+            raise ServerFailed(f"{what}: not after {deadline_s:.0f} s{tail(log)}")
+        time.sleep(_POLL_S)
+
+
+def tail(log: Path | None) -> str:
+    """The end of a log, to stand behind a message."""
+    if log is None or not log.exists():
+        return ""
+    return f"\n--- {log.name} ---\n" + log.read_text(errors="replace")[-_LOG_TAIL_CHARS:]
+
+
+def user_options(user: str | None) -> dict[str, str | list[str]]:
+    """How subprocess takes a user: servers that refuse to run as root run as theirs; others as who runs the tests."""
+    if user is None or os.geteuid() != 0:
+        return {}
+    return {"user": user, "group": user, "extra_groups": []}
+
+
+def run(
+    command: Sequence[str],
+    *,
+    user: str | None = None,
+    cwd: Path | None = None,
+    text: str = "",
+    env: dict[str, str] | None = None,
+) -> str:
+    """What a program that ends by itself printed. Raises `ServerFailed` with what it said if it failed."""
+    try:
+        done = subprocess.run(  # type: ignore[call-overload]
+            command,
+            cwd=cwd,
+            env=env,
+            input=text,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
+            timeout=DEADLINE_S,
+            check=False,
+            **user_options(user),
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ServerFailed(f"{command[0]}: not after {DEADLINE_S:.0f} s\n{error.output!r}") from None
+    if done.returncode != 0:
+        raise ServerFailed(f"{command[0]} ended with {done.returncode}\n{done.stdout[-_LOG_TAIL_CHARS:]}")
+    return str(done.stdout)
+
+
+class Process:
+    """A program that runs until it is ended. It gets a process group of its own and writes to `log`.
+
+    `stop_signal` ends it with all it started; SIGKILL is enough where nothing is kept.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        log: Path,
+        directory: Path,
+        user: str | None = None,
+        env: dict[str, str] | None = None,
+        stop_signal: signal.Signals = signal.SIGKILL,
+    ) -> None:
+        self.name = Path(command[0]).name
+        self.log = log
+        self._stop_signal = stop_signal
+        with log.open("ab") as output:
+            self._child = subprocess.Popen(  # type: ignore[call-overload]
+                command,
+                cwd=directory,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                **user_options(user),
+            )
+        self.pid: int = self._child.pid
+        self._guard = subprocess.Popen(
+            ["/bin/sh", "-c", _GUARD, "sh", str(int(stop_signal)), str(self.pid), str(directory)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def running(self) -> bool:
+        """Whether the program has not ended."""
+        return self._child.poll() is None
+
+    def wait_until(self, ready: Callable[[], bool]) -> None:
+        """Wait until it serves. Raises `ServerFailed` with the tail of its log if it ends before, or takes too long."""
+
+        def asked() -> bool:
+            if not self.running():
+                raise ServerFailed(f"{self.name} ended with {self._child.returncode}{tail(self.log)}")
+            return ready()
+
+        poll(asked, f"{self.name} is ready", log=self.log)
+
+    def stop(self) -> None:
+        """End it and wait for its end; quietly if it has ended."""
+        if self.running():
+            self._signal_group(self._stop_signal)
+            try:
+                self._child.wait(timeout=DEADLINE_S / 6)
+            except subprocess.TimeoutExpired:
+                self.kill()
+        self._signal_group(signal.SIGKILL)  # what it started and left behind
+        self._child.wait()
+        self._dismiss_guard()
+
+    def kill(self) -> None:
+        """SIGKILL to it and to everything it started, as a machine that loses power ends them."""
+        family = _descendants(self.pid) if self.running() else []
+        self._signal_group(signal.SIGKILL)
+        for pid in family:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._child.wait()
+        poll(lambda: not any(_alive(pid) for pid in family), f"{self.name} is gone")
+        self._dismiss_guard()
+
+    def _signal_group(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError, PermissionError):  # macOS says EPERM of a group of zombies
+            os.killpg(self.pid, number)
+
+    def _dismiss_guard(self) -> None:
+        if self._guard.returncode is None:
+            self._guard.communicate(b"ended\n")
+
+
+def _descendants(pid: int) -> list[int]:
+    """All that a process started, and what they started. PostgreSQL's processes each lead a group of their own."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            parent = int(entry.read_text(errors="replace").rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(entry.parent.name))
+    found = [pid]
+    for each in found:
+        found.extend(children.get(each, []))
+    return found[1:]
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

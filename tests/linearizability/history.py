@@ -1,0 +1,260 @@
+"""What clients in many threads and processes do to one memory store, and the replies they get, as a history.
+
+`python -m linearizability.history URL OUT PROCESSES THREADS COUNT SEED SCENE [KILLED_AFTER]` forks the processes before
+anything is opened; each opens the backend for itself, all wait for each other and begin together. Every process writes
+JSON lines to a file of its own in the directory OUT: a line before each call and one after each return, so that a
+process may be killed. At the end a last process views every memory.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+from faults.targets import Answer, Target, open_target
+
+from .checker import Command, Operation
+
+TESTS = Path(__file__).resolve().parent.parent
+STORE = "default"
+FILE_HEADER = "Here's the content of "
+TIMEOUT_S = 600
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Where the clients meet: memories, and directories, which they list, delete and move as a whole."""
+
+    files: tuple[str, ...]
+    directories: tuple[str, ...] = ()
+    weights: dict[str, int] = field(
+        default_factory=lambda: {"view": 30, "create": 16, "str_replace": 34, "insert": 8, "delete": 6, "rename": 6}
+    )
+
+
+SCENES = {
+    "memories": Scene(("/memories/a.md", "/memories/b.md", "/memories/c.md")),
+    "edits": Scene(("/memories/a.md", "/memories/b.md"), weights={"view": 30, "create": 5, "str_replace": 65}),
+    "tree": Scene(
+        ("/memories/a.md", "/memories/d/x.md", "/memories/d/y.md", "/memories/e/x.md", "/memories/a.md/below.md"),
+        ("/memories", "/memories/d", "/memories/e", "/memories/d/deep"),
+    ),
+}
+
+
+@dataclass
+class Client:
+    """One client: random commands, edits mostly of lines it has seen. Every text it writes is its own and new."""
+
+    name: str
+    scene: Scene
+    rng: random.Random
+    seen: dict[str, list[str]] = field(default_factory=dict)
+    written: int = 0
+
+    def next(self) -> Command:
+        names, weights = zip(*self.scene.weights.items(), strict=True)
+        (name,) = self.rng.choices(names, weights)
+        path = self.rng.choice(self.scene.files)
+        match name:
+            case "create":
+                return {"command": name, "path": path, "file_text": f"{self._new()}\n{self._new()}\n"}
+            case "str_replace" if self.seen.get(path):
+                return self._replace(path)
+            case "insert":
+                line = self.rng.randint(0, 2)
+                return {"command": name, "path": path, "insert_line": line, "insert_text": self._new()}
+            case "delete":
+                return {"command": name, "path": self._any(path)}
+            case "rename":
+                return {"command": name, "old_path": self._any(path), "new_path": self._any(path)}
+        return {"command": "view", "path": self._any(path)}
+
+    def learn(self, command: Command, answer: Answer) -> None:
+        """Remember the lines of a memory that was viewed, and that a path holds none."""
+        path = str(command.get("path"))
+        if answer.text.startswith(FILE_HEADER):
+            self.seen[path] = [row[7:] for row in answer.text.split("\n")[1:] if row[7:]]
+        elif answer.is_error:
+            self.seen.pop(path, None)
+
+    def _replace(self, path: str) -> Command:
+        old = self.rng.choice(self.seen[path])
+        if self.rng.random() < 0.2:
+            return {"command": "str_replace", "path": path, "old_str": old + "\n", "new_str": ""}
+        return {"command": "str_replace", "path": path, "old_str": old, "new_str": self._new()}
+
+    def _any(self, path: str) -> str:
+        """The path or, less often, a directory or another memory."""
+        others = self.scene.directories or self.scene.files
+        return self.rng.choice(others) if self.rng.random() < 0.4 else path
+
+    def _new(self) -> str:
+        self.written += 1
+        return f"w{self.name}:{self.written};"
+
+
+@dataclass
+class Recorder:
+    """Writes what clients of one process did to a file. Threads share it: each line is one write."""
+
+    target: Target
+    fd: int
+
+    def run(self, client: Client, count: int) -> None:
+        for number in range(count):
+            self.execute(client.name, number, command := client.next(), client)
+            del command
+
+    def execute(self, name: str, number: int, command: Command, client: Client | None = None) -> None:
+        self._write({"client": name, "number": number, "called": time.monotonic_ns(), "command": command})
+        called = time.monotonic_ns()
+        answer = self.target.execute(STORE, command)
+        returned = time.monotonic_ns()
+        said = {"text": answer.text, "is_error": answer.is_error}
+        self._write({"client": name, "number": number, "called": called, "returned": returned, "answer": said})
+        if client:
+            client.learn(command, answer)
+
+    def _write(self, row: dict[str, object]) -> None:
+        os.write(self.fd, json.dumps(row).encode() + b"\n")
+
+
+def record(
+    url: str, out: Path, *, processes: int, threads: int, count: int, seed: int, scene: str, killed_after: int = 0
+) -> list[Operation]:
+    """The history of `processes` x `threads` clients, `count` commands each, on a new memory store.
+
+    With `killed_after`, the first process kills itself when its first client has had so many replies.
+    """
+    out.mkdir()
+    module = [sys.executable, "-m", "linearizability.history"]
+    arguments = map(str, [url, out, processes, threads, count, seed, scene, killed_after])
+    done = subprocess.run(
+        [*module, *arguments], cwd=TESTS, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return [operation for path in sorted(out.iterdir()) for operation in read(path)]
+
+
+def read(path: Path) -> Iterator[Operation]:
+    """The operations in one file. A call without a return, and a line cut short, belong to a killed process."""
+    calls: dict[tuple[str, int], dict[str, Any]] = {}
+    for line in path.read_text().split("\n")[:-1]:
+        row = json.loads(line)
+        calls.setdefault((row["client"], row["number"]), {}).update(row)
+    for row in calls.values():
+        answer = Answer(**row["answer"]) if "answer" in row else None
+        yield Operation(row["client"], row["command"], row["called"], row.get("returned", 0), answer)
+
+
+# -- the processes -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """What every process of one run must know."""
+
+    url: str
+    out: Path
+    threads: int
+    count: int
+    seed: int
+    scene: Scene
+    killed_after: int
+
+    def work(self, worker: int, gate: tuple[int, int]) -> None:
+        """Open, wait for the others, run the clients of one process."""
+        with Opened(self.url, self.out / f"{worker}.jsonl") as recorder:
+            clients = [self._thread(recorder, worker, thread) for thread in range(self.threads)]
+            os.write(gate[0], b"r")
+            os.read(gate[1], 1)  # ends when the parent closes its side
+            for each in clients:
+                each.start()
+            for each in clients:
+                each.join()
+
+    def _thread(self, recorder: Recorder, worker: int, thread: int) -> threading.Thread:
+        name = f"{worker}.{thread}"
+        client = Client(name, self.scene, random.Random(f"{self.seed}/{name}"))
+
+        def run() -> None:
+            if (worker, thread) == (0, 0) and self.killed_after:
+                recorder.run(client, self.killed_after)
+                os.kill(os.getpid(), signal.SIGKILL)
+            recorder.run(client, self.count)
+
+        return threading.Thread(target=run)
+
+    def look(self) -> None:
+        """View every memory once all is over."""
+        with Opened(self.url, self.out / "last.jsonl") as recorder:
+            for number, path in enumerate(self.scene.files):
+                recorder.execute("last", number, {"command": "view", "path": path})
+
+
+@dataclass
+class Opened:
+    """A backend and a file to record to, closed at the end."""
+
+    url: str
+    path: Path
+
+    def __enter__(self) -> Recorder:
+        self._target = open_target(self.url)
+        self._target.execute(STORE, {"command": "view", "path": "/memories"})
+        self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        return Recorder(self._target, self._fd)
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
+        self._target.close()
+
+
+def main(crowd: Crowd, processes: int) -> int:
+    """Fork, let all go at once, wait for the end. 0 if every process ended as it should."""
+    ready, tell_ready = os.pipe()
+    go, let_go = os.pipe()
+    pids = []
+    for worker in range(processes):
+        pid = os.fork()
+        if pid == 0:
+            os.close(ready)
+            os.close(let_go)
+            become(lambda worker=worker: crowd.work(worker, (tell_ready, go)))  # type: ignore[misc]
+        pids.append(pid)
+    os.close(tell_ready)
+    for _ in pids:
+        os.read(ready, 1)
+    os.close(let_go)
+    ended = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
+    crowd.look()
+    killed = [-signal.SIGKILL] if crowd.killed_after else [0]
+    return 0 if ended == killed + [0] * (processes - 1) else 1
+
+
+def become(work: Any) -> NoReturn:
+    """Do the work of a forked process and end it; what went wrong goes to stderr."""
+    status = 1
+    try:
+        work()
+        status = 0
+    except BaseException as error:
+        os.write(2, f"{error!r}\n".encode())
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    url, out, processes, threads, count, seed, scene, killed_after = sys.argv[1:]
+    crowd = Crowd(url, Path(out), int(threads), int(count), int(seed), SCENES[scene], int(killed_after))
+    sys.exit(main(crowd, int(processes)))

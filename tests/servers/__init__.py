@@ -13,18 +13,24 @@ from typing import TypeVar
 
 import pytest
 
+from .azurite import AzuriteServer
 from .base import Server
 from .mariadb import MariaServer
+from .moto import MotoServer
 from .postgresql import PgBouncer, PostgresServer, postgresql_bin
 from .process import ServerFailed
 
 __all__ = [
+    "AzuriteServer",
     "MariaServer",
+    "MotoServer",
     "PgBouncer",
     "PostgresServer",
     "Server",
     "ServerFailed",
+    "azurite",
     "mariadb",
+    "moto",
     "pgbouncer",
     "postgresql",
     "postgresql_bin",
@@ -48,6 +54,16 @@ def pgbouncer() -> PgBouncer:
 def mariadb() -> MariaServer:
     """MariaDB, one node."""
     return _started(MariaServer, MariaServer)
+
+
+def moto() -> MotoServer:
+    """S3, by moto."""
+    return _started(MotoServer, MotoServer)
+
+
+def azurite() -> AzuriteServer:
+    """Azure Blob Storage, by Azurite."""
+    return _started(AzuriteServer, AzuriteServer)
 
 
 def required(kind: type[Server]) -> None:

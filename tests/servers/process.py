@@ -16,7 +16,7 @@ _LOG_TAIL_CHARS = 3_000
 
 # Ends the program and removes its files when the test run died without doing so: then its end of the pipe closes.
 # A line on the pipe says that the program was ended in good order.
-_GUARD = 'read -r _ || { kill -"$1" -- "-$2"; sleep 1; kill -KILL -- "-$2"; rm -rf -- "$3"; } 2> /dev/null'
+_GUARD = 'read -r _ || { kill -s "$1" -- "-$2"; sleep 1; kill -s KILL -- "-$2"; rm -rf -- "$3"; } 2> /dev/null'
 
 
 class ServerFailed(Exception):

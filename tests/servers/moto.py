@@ -1,0 +1,51 @@
+"""moto: S3 in memory, which honours conditions."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+from .base import HOST, Server
+from .process import Process
+from .web import Answer, answers, must, request, s3_headers
+
+
+class MotoServer(Server):
+    """An S3 that forgets everything when it stops."""
+
+    name = "moto"
+    access_key = "testing"
+    secret_key = "testing"
+    region = "us-east-1"
+
+    @classmethod
+    def available(cls) -> str | None:
+        there = find_spec("moto") and find_spec("flask")
+        return None if there else "moto[server] is not installed"
+
+    def launch(self) -> None:
+        self.port = self.free_port()
+        process = Process(
+            [sys.executable, "-P", str(Path(__file__).with_name("moto_app.py")), HOST, str(self.port)],
+            log=self.directory / "log",
+            directory=self.directory,
+        )
+        self.processes.append(process)
+        process.wait_until(lambda: answers(self.port))
+
+    @property
+    def endpoint(self) -> str:
+        """Where it answers."""
+        return f"http://{HOST}:{self.port}"
+
+    def new_bucket(self, name: str) -> str:
+        """A bucket, made if it is not there."""
+        must(self.request("PUT", f"/{name}"), 200)
+        return name
+
+    def request(self, method: str, path: str, *, body: bytes = b"", headers: Mapping[str, str] | None = None) -> Answer:
+        """What it answers to a signed request; `path` begins with the bucket."""
+        signed = s3_headers(method, path, headers, access_key=self.access_key, secret_key=self.secret_key)
+        return request(self.port, method, path, body=body, headers=signed)

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -39,6 +38,7 @@ class State:
 
     revision: int = 0
     last_us: int = 0
+    seal: str | None = None  # of a layer that encrypts
     memories: dict[str, Memory] = field(default_factory=dict)  # by path
     versions: tuple[Version, ...] = ()  # oldest first
     texts: dict[str, bytes | None] = field(default_factory=dict)  # by version
@@ -53,6 +53,10 @@ class DictSnapshot(Snapshot):
     @property
     def revision(self) -> int:
         return self.state.revision
+
+    @property
+    def seal(self) -> str | None:
+        return self.state.seal
 
     def look(self, path: str) -> Look:
         memory = self.state.memories.get(path)
@@ -81,10 +85,11 @@ class DictSnapshot(Snapshot):
         ]
         return iter(found[:limit])
 
-    def text(self, version_id: str) -> bytes | None:
-        if version_id not in self.state.texts:
+    def version(self, version_id: str) -> tuple[Version, bytes | None]:
+        found = next((version for version in self.state.versions if version.id == version_id), None)
+        if found is None:
             raise NotFound(f"there is no version {version_id}")
-        return self.state.texts[version_id]
+        return found, self.state.texts[version_id]
 
     def usage(self) -> Usage:
         memories = self.state.memories.values()
@@ -105,22 +110,28 @@ class DictTransaction(DictSnapshot, Transaction):
             self.state = replace(self.state, revision=self._revision_before + 1)
             self._record(change, actor)
 
+    def reseal(self, seal: str | None) -> None:
+        self.state = replace(self.state, seal=seal)
+
     def _record(self, change: Change, actor: Actor | None) -> None:
         before, state = change.before, self.state
         time_us = max(now_us(self._clock), state.last_us + 1)  # times and ids in a store only grow
         at, version_id = to_datetime(time_us), self._new_id("memver_", time_us)
-        data = change.data
+        memory_id = before.id if before is not None else self._new_id("mem_", time_us)
+        kept = change.kept(memory_id, version_id)
+        data, size, sha256 = kept.data, change.size_bytes, kept.sha256
         if before is not None:
             del state.memories[before.path]
-            if data is None and change.path is not None:
-                data = state.texts[before.version_id]
-        memory_id = before.id if before is not None else self._new_id("mem_", time_us)
-        size, sha256 = (None, None) if data is None else (len(data), hashlib.sha256(data).hexdigest())
+            if size is None and change.path is not None:  # the bytes stay
+                data, size, sha256 = state.texts[before.version_id], before.size_bytes, before.sha256
         if change.path is not None and size is not None and sha256 is not None:
             made = before.created_at if before is not None else at
-            state.memories[change.path] = Memory(memory_id, change.path, size, sha256, version_id, made, at)
+            memory = Memory(memory_id, change.path, size, sha256, version_id, made, at, kept.seal)
+            state.memories[change.path] = memory
         path = change.path if change.path is not None else before.path if before is not None else ""
-        version = Version(version_id, memory_id, change.operation, path, size, sha256, actor, at, state.revision)
+        version = Version(
+            version_id, memory_id, change.operation, path, size, sha256, actor, at, state.revision, kept.seal
+        )
         state.texts[version_id] = data
         self.state = replace(state, last_us=time_us, versions=(*state.versions, version))
 
@@ -135,14 +146,14 @@ class DictBackend(Backend):
         self._stores: dict[str, tuple[StoreInfo, State]] = {}
         self._closed = False
 
-    def create_store(self, *, key: str | None, name: str) -> StoreInfo:
+    def create_store(self, *, key: str | None, name: str, seal: str | None = None) -> StoreInfo:
         with self._writing:
             found = None if key is None else self.get_store(key)
             if found is not None and found.key == key:
                 return found
             at = now_us(self._clock)
-            info = StoreInfo(self._new_id("memstore_", at), key, name, to_datetime(at), 0, 0)
-            self._stores[info.id] = info, State()
+            info = StoreInfo(self._new_id("memstore_", at), key, name, to_datetime(at), 0, 0, seal)
+            self._stores[info.id] = info, State(seal=seal)
             return info
 
     def get_store(self, id_or_key: str) -> StoreInfo | None:
@@ -150,9 +161,10 @@ class DictBackend(Backend):
         by_id = next((info for info in stores if info.id == id_or_key), None)
         return by_id or next((info for info in stores if info.key == id_or_key), None)
 
-    def list_stores(self) -> list[StoreInfo]:
+    def list_stores(self, *, after: str | None = None, limit: int | None = None) -> list[StoreInfo]:
         self._check_open()
-        return [_counted(info, state) for info, state in list(self._stores.values())]
+        stores = sorted(tuple(self._stores.values()), key=lambda store: store[0].id)
+        return [_counted(info, state) for info, state in stores if after is None or info.id > after][:limit]
 
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
         return work(DictSnapshot(self._store(store_id)[1]))
@@ -181,4 +193,4 @@ class DictBackend(Backend):
 
 def _counted(info: StoreInfo, state: State) -> StoreInfo:
     usage = DictSnapshot(state).usage()
-    return replace(info, memories=usage.memories, size_bytes=usage.size_bytes)
+    return replace(info, memories=usage.memories, size_bytes=usage.size_bytes, seal=state.seal)

@@ -21,7 +21,7 @@ LAYERS: list[set[str]] = [
     {"paths", "limits"},
     {"commands", "text", "replies", "listing"},
     {"backends.base"},
-    {"backends.disk", "backends.queue", "backends.forking"},
+    {"backends.disk", "backends.queue", "backends.pool", "backends.forking"},
     {"backends"},
     {"store"},
     {"opening", "aio"},

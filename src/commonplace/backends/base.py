@@ -14,6 +14,7 @@ What it promises (held by `commonplace.testing.backend_suite`):
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 import unicodedata
@@ -70,7 +71,7 @@ EXTERNAL = Actor("job", "external")
 
 @dataclass(frozen=True, slots=True)
 class StoreInfo:
-    """A memory store, as the backend knows it."""
+    """A memory store, as the backend knows it. `seal` is what a layer that encrypts wants kept with it."""
 
     id: str
     key: str | None
@@ -78,11 +79,12 @@ class StoreInfo:
     created_at: datetime
     memories: int
     size_bytes: int
+    seal: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The present state of one memory, without its text. `id` survives renames."""
+    """The present state of one memory, without its text. `id` survives renames; `seal` is that of its version."""
 
     id: str
     path: str
@@ -91,11 +93,15 @@ class Memory:
     version_id: str
     created_at: datetime
     updated_at: datetime
+    seal: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One change to one memory. `size_bytes` and `sha256` are None for a deletion."""
+    """One change to one memory. `size_bytes` and `sha256` are None for a deletion.
+
+    `seal` is what a layer that encrypts wants kept with the version, and is nothing to the backend.
+    """
 
     id: str
     memory_id: str
@@ -106,6 +112,7 @@ class Version:
     actor: Actor | None
     created_at: datetime
     revision: int
+    seal: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,16 +139,38 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
+class Kept:
+    """What comes to rest of a change. `data` None: the bytes stay as they are, or there are none."""
+
+    data: bytes | None
+    sha256: str | None
+    seal: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sealing:
+    """What a layer that encrypts gives in place of `Change.data`.
+
+    `keep` makes it from the ids of the memory and the version, to which it is bound. `size_bytes` is the length of the
+    plain text, None where no bytes change.
+    """
+
+    size_bytes: int | None
+    keep: Callable[[str, str], Kept]
+
+
+@dataclass(frozen=True, slots=True)
 class Change:
     """A change to record: `before` becomes a memory at `path` with the bytes `data`.
 
-    `before` None = created; `path` None = deleted; `data` None = the bytes stay and the path changes (a rename).
-    With `data`, the path of an existing memory stays.
+    `before` None = created; `path` None = deleted; neither `data` nor a size in `sealing` = the bytes stay and the path
+    changes (a rename). With bytes, the path of an existing memory stays. A backend keeps what `kept` says.
     """
 
     before: Memory | None
     path: str | None
     data: bytes | None = None
+    sealing: Sealing | None = None
 
     @property
     def operation(self) -> Operation:
@@ -149,6 +178,19 @@ class Change:
         if self.path is None:
             return "deleted"
         return "created" if self.before is None else "modified"
+
+    @property
+    def size_bytes(self) -> int | None:
+        """The length of the new text, None where the bytes stay or go."""
+        if self.sealing is not None:
+            return self.sealing.size_bytes
+        return None if self.data is None else len(self.data)
+
+    def kept(self, memory_id: str, version_id: str) -> Kept:
+        """What is to rest under these ids."""
+        if self.sealing is not None:
+            return self.sealing.keep(memory_id, version_id)
+        return Kept(self.data, None if self.data is None else hashlib.sha256(self.data).hexdigest(), None)
 
 
 class Snapshot(ABC):
@@ -158,6 +200,11 @@ class Snapshot(ABC):
     @abstractmethod
     def revision(self) -> int:
         """How many writes this store has seen: grows by one with every commit that changed something."""
+
+    @property
+    @abstractmethod
+    def seal(self) -> str | None:
+        """`StoreInfo.seal` as it is now."""
 
     @abstractmethod
     def look(self, path: str) -> Look:
@@ -182,8 +229,12 @@ class Snapshot(ABC):
         """Versions, newest first; of one memory across its renames, or of all that changed at one path."""
 
     @abstractmethod
+    def version(self, version_id: str) -> tuple[Version, bytes | None]:
+        """A version and the bytes it left behind, None for a deletion. Raises `NotFound`."""
+
     def text(self, version_id: str) -> bytes | None:
         """The bytes a version left behind. None for a deletion. Raises `NotFound`."""
+        return self.version(version_id)[1]
 
     @abstractmethod
     def usage(self) -> Usage:
@@ -197,21 +248,25 @@ class Transaction(Snapshot):
     def record(self, changes: Sequence[Change], actor: Actor | None) -> None:
         """Write memories, versions and usage together, so that they cannot diverge."""
 
+    @abstractmethod
+    def reseal(self, seal: str | None) -> None:
+        """Replace `StoreInfo.seal`. The revision stays."""
+
 
 class Backend(ABC):
     """An opened place with memory stores in it. Close it when done; a process that ends without is no harm."""
 
     @abstractmethod
-    def create_store(self, *, key: str | None, name: str) -> StoreInfo:
-        """A new memory store. If the key is taken, the store that has it."""
+    def create_store(self, *, key: str | None, name: str, seal: str | None = None) -> StoreInfo:
+        """A new memory store. If the key is taken, the store that has it, as it is."""
 
     @abstractmethod
     def get_store(self, id_or_key: str) -> StoreInfo | None:
         """The store with this id, else the one with this key."""
 
     @abstractmethod
-    def list_stores(self) -> list[StoreInfo]:
-        """All stores, oldest first."""
+    def list_stores(self, *, after: str | None = None, limit: int | None = None) -> list[StoreInfo]:
+        """Stores in the order of their ids, which is that of their age: those after the id `after`, at most `limit`."""
 
     @abstractmethod
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:

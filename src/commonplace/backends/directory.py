@@ -70,8 +70,8 @@ class DirectoryBackend(SqliteBackend):
     def directory_of(self, store: StoreInfo) -> str:
         return os.path.join(self.root, *_parts(store))
 
-    def create_store(self, *, key: str | None, name: str) -> StoreInfo:
-        made = super().create_store(key=key, name=name)
+    def create_store(self, *, key: str | None, name: str, seal: str | None = None) -> StoreInfo:
+        made = super().create_store(key=key, name=name, seal=seal)
         try:
             self._tree(made).make()
         except OSError as error:

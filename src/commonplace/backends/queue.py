@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Generic, TypeVar, cast
 
+from commonplace.backends.base import Transaction
 from commonplace.errors import Unavailable
 
 MAX_BATCH = 256  # bounds how long the first of a batch waits for the last
@@ -37,6 +38,18 @@ class Job:
         if self.error is not None:
             raise self.error
         return self.result
+
+
+class StoreJob(Job):
+    """One piece of work on one memory store."""
+
+    __slots__ = ("frees", "store_id", "work")
+
+    def __init__(self, store_id: str, work: Callable[[Transaction], object], *, frees: bool) -> None:
+        super().__init__()
+        self.store_id = store_id
+        self.work = work
+        self.frees = frees
 
 
 J = TypeVar("J", bound=Job)

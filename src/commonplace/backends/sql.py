@@ -6,8 +6,8 @@ there is none. Rules live in the engine; here changes become rows.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias, cast
 
 from commonplace.backends.base import (
@@ -32,9 +32,9 @@ from commonplace.paths import ancestors
 Value: TypeAlias = str | int | bytes | None
 Row: TypeAlias = tuple[Value, ...]
 
-_MEMORY = "m.id, m.path, m.size_bytes, m.sha256, m.version, m.created_at, m.updated_at"
-_VERSION = "id, memory, operation, path, size_bytes, sha256, actor, created_at, revision"
-_STORE = "id, key, name, created_at, memories, size_bytes"
+_MEMORY = "m.id, m.path, m.size_bytes, m.sha256, m.version, m.created_at, m.updated_at, m.seal"
+_VERSION = "id, memory, operation, path, size_bytes, sha256, actor, created_at, revision, seal"
+_STORE = "id, store_key, name, created_at, memories, size_bytes, seal"
 
 
 class Connection(Protocol):
@@ -44,33 +44,53 @@ class Connection(Protocol):
         """Run a statement and fetch all its rows."""
 
     def run(self, sql: str, values: Sequence[Value] = ()) -> None:
-        """Run a statement."""
+        """Run a statement; it may be sent, and its error raised, only with the next `rows` or the commit."""
 
     def run_many(self, sql: str, values: Sequence[Sequence[Value]]) -> None:
-        """Run a statement once for each of `values`."""
+        """As `run`, once for each of `values`."""
+
+
+@dataclass(slots=True)
+class Head:
+    """The row of a memory store that every write of it changes, and locks where the database has locks of rows."""
+
+    no: int
+    revision: int
+    memories: int
+    size_bytes: int
+    last_at: int
+    seal: str | None
+
+
+def select_head(connection: Connection, store_id: str, *, lock: str = "") -> Head:
+    """The head of a store; `lock` is what the database wants to hear for holding it. Raises `NotFound`."""
+    found = connection.rows(
+        f"SELECT no, revision, memories, size_bytes, last_at, seal FROM stores WHERE id = ?{lock}", (store_id,)
+    )
+    if not found:
+        raise NotFound(f"there is no memory store {store_id}")
+    return Head(*cast("tuple[int, int, int, int, int, str | None]", found[0]))
 
 
 class SqlSnapshot(Snapshot):
     """A store as one transaction of the database sees it."""
 
-    def __init__(self, connection: Connection, store_id: str) -> None:
+    def __init__(self, connection: Connection, store_id: str, head: Head | None = None) -> None:
         self.connection = connection
         self.store_id = store_id
-        head = connection.rows(
-            "SELECT no, revision, memories, size_bytes, last_at FROM stores WHERE id = ?", (store_id,)
-        )
-        if not head:
-            raise NotFound(f"there is no memory store {store_id}")
-        self.store, self._revision, self._memories, self._size_bytes, self._last_at = cast(
-            "tuple[int, int, int, int, int]", head[0]
-        )
+        self.head = head or select_head(connection, store_id)
+        self.store = self.head.no
 
     @property
     def revision(self) -> int:
-        return self._revision
+        return self.head.revision
+
+    @property
+    def seal(self) -> str | None:
+        return self.head.seal
 
     def usage(self) -> Usage:
-        return Usage(self._memories, self._size_bytes)
+        return Usage(self.head.memories, self.head.size_bytes)
 
     def look(self, path: str) -> Look:
         return self.look_marked(path)[0]
@@ -93,7 +113,7 @@ class SqlSnapshot(Snapshot):
         places = ", ".join("?" * len(above))
         above_values: tuple[Value, ...] = (self.store, *above) if above else ()
         found = self.connection.rows(
-            "SELECT * FROM (SELECT path FROM memories WHERE store = ? AND path > ? AND path < ? LIMIT 1)"
+            "SELECT * FROM (SELECT path FROM memories WHERE store = ? AND path > ? AND path < ? LIMIT 1) AS lower_one"
             + (f" UNION ALL SELECT path FROM memories WHERE store = ? AND path IN ({places})" if above else ""),
             (self.store, *below(path), *above_values),
         )
@@ -145,24 +165,32 @@ class SqlSnapshot(Snapshot):
         )
         return map(_version, found)
 
-    def text(self, version_id: str) -> bytes | None:
+    def version(self, version_id: str) -> tuple[Version, bytes | None]:
+        columns = ", ".join(f"v.{column}" for column in _VERSION.split(", "))
         found = version_id.isascii() and self.connection.rows(
-            "SELECT t.text FROM versions v LEFT JOIN versions t ON t.store = v.store AND t.id = v.text_of"
-            " WHERE v.store = ? AND v.id = ?",
+            f"SELECT t.text, {columns} FROM versions v"
+            " LEFT JOIN versions t ON t.store = v.store AND t.id = v.text_of WHERE v.store = ? AND v.id = ?",
             (self.store, version_id),
         )
         if not found:
             raise NotFound(f"there is no version {version_id}")
-        return cast("bytes | None", found[0][0])
+        data, *fields = found[0]
+        return _version(tuple(fields)), cast("bytes | None", data)
 
 
 class SqlTransaction(SqlSnapshot, Transaction):
-    """A store while it is being changed; the caller holds the lock and commits."""
+    """A store while it is being changed; the caller holds the lock, calls `finish`, and commits.
 
-    def __init__(self, connection: Connection, store_id: str, *, clock: Clock, new_id: NewId) -> None:
-        super().__init__(connection, store_id)
+    Those of one commit may share a `head`, each going on where the one before ended.
+    """
+
+    def __init__(
+        self, connection: Connection, store_id: str, head: Head | None = None, *, clock: Clock, new_id: NewId
+    ) -> None:
+        super().__init__(connection, store_id, head)
         self._clock = clock
         self._new_id = new_id
+        self._revision_before = self.head.revision
         self.changed = False
 
     @property
@@ -173,108 +201,133 @@ class SqlTransaction(SqlSnapshot, Transaction):
     def record(self, changes: Sequence[Change], actor: Actor | None) -> None:
         if not changes:
             return
-        if not self.changed:
-            self.changed = True
-            self._revision += 1
+        self.changed = True
+        self.head.revision = self._revision_before + 1
         who = None if actor is None else str(actor)
         moves: list[Sequence[Value]] = []
         for change in changes:
-            before, size = change.before, 0 if change.data is None else len(change.data)
+            before, size = change.before, change.size_bytes
+            self.head.memories += (before is None) - (change.path is None)
             if change.path is None and before is not None:
-                self._delete(before, who)
-                size = -before.size_bytes
-            elif change.data is None and before is not None and change.path is not None:
-                moves.append(self._move(before, change.path, who))
-            elif change.path is not None and change.data is not None:
-                self._put(before, change.path, change.data, who)
-                size -= before.size_bytes if before is not None else 0
-            self._size_bytes += size
-            self._memories += (before is None) - (change.path is None)
+                self._delete(before, change, who)
+                self.head.size_bytes -= before.size_bytes
+            elif size is not None and change.path is not None:
+                self._put(change, change.path, size, who)
+                self.head.size_bytes += size - (before.size_bytes if before is not None else 0)
+            elif before is not None and change.path is not None:
+                moves.append(self._move(before, change, change.path, who))
         if moves:
             self.connection.run_many(
-                "UPDATE memories SET path = ?, version = ?, updated_at = ?, mark = NULL WHERE store = ? AND path = ?",
+                "UPDATE memories SET path = ?, version = ?, updated_at = ?, seal = ?, mark = NULL"
+                " WHERE store = ? AND path = ?",
                 moves,
             )
-        self.connection.run(
-            "UPDATE stores SET revision = ?, memories = ?, size_bytes = ?, last_at = ? WHERE no = ?",
-            (self._revision, self._memories, self._size_bytes, self._last_at, self.store),
-        )
 
-    def _put(self, before: Memory | None, path: str, data: bytes, who: str | None) -> None:
-        at = self._tick()
+    def reseal(self, seal: str | None) -> None:
+        self.changed = True
+        self.head.seal = seal
+
+    def finish(self) -> None:
+        """Write the head, if something changed."""
+        head = self.head
+        if self.changed:
+            self.connection.run(
+                "UPDATE stores SET revision = ?, memories = ?, size_bytes = ?, last_at = ?, seal = ? WHERE no = ?",
+                (head.revision, head.memories, head.size_bytes, head.last_at, head.seal, head.no),
+            )
+
+    def _put(self, change: Change, path: str, size: int, who: str | None) -> None:
+        before, at = change.before, self._tick()
         memory = self._new_id("mem_", at) if before is None else before.id
         version = self._new_id("memver_", at)
-        sha256 = hashlib.sha256(data).hexdigest()
-        operation: Operation = "created" if before is None else "modified"
-        size = len(data)
-        values = (self.store, version, memory, operation, path, size, sha256, who, at, self._revision)
-        self.connection.run(_NEW_VERSION, (*values, version, data))
+        kept = change.kept(memory, version)
+        values = (version, memory, change.operation, path, size, kept.sha256, who, at, self.head.revision, kept.seal)
+        self.connection.run(_NEW_VERSION, (self.store, *values, version, kept.data))
         if before is not None:
             self.connection.run(
-                "UPDATE memories SET version = ?, text_of = ?, size_bytes = ?, sha256 = ?, updated_at = ?,"
+                "UPDATE memories SET version = ?, text_of = ?, size_bytes = ?, sha256 = ?, updated_at = ?, seal = ?,"
                 " mark = NULL WHERE store = ? AND path = ?",
-                (version, version, size, sha256, at, self.store, path),
+                (version, version, size, kept.sha256, at, kept.seal, self.store, path),
             )
             return
         self.connection.run(
-            "INSERT INTO memories (store, path, id, version, text_of, size_bytes, sha256, created_at, updated_at)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (self.store, path, memory, version, version, size, sha256, at, at),
+            "INSERT INTO memories (store, path, id, version, text_of, size_bytes, sha256, created_at, updated_at, seal)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (self.store, path, memory, version, version, size, kept.sha256, at, at, kept.seal),
         )
 
-    def _move(self, before: Memory, path: str, who: str | None) -> Sequence[Value]:
+    def _move(self, before: Memory, change: Change, path: str, who: str | None) -> Sequence[Value]:
         at = self._tick()
         version = self._new_id("memver_", at)
+        seal = change.kept(before.id, version).seal
         self.connection.run(
             f"INSERT INTO versions (store, {_VERSION}, text_of, text)"
-            " SELECT store, ?, id, 'modified', ?, size_bytes, sha256, ?, ?, ?, text_of, NULL"
+            " SELECT store, ?, id, 'modified', ?, size_bytes, sha256, ?, ?, ?, ?, text_of, NULL"
             " FROM memories WHERE store = ? AND path = ?",
-            (version, path, who, at, self._revision, self.store, before.path),
+            (version, path, who, at, self.head.revision, seal, self.store, before.path),
         )
-        return (path, version, at, self.store, before.path)
+        return (path, version, at, seal, self.store, before.path)
 
-    def _delete(self, before: Memory, who: str | None) -> None:
+    def _delete(self, before: Memory, change: Change, who: str | None) -> None:
         at = self._tick()
         version = self._new_id("memver_", at)
-        values = (self.store, version, before.id, "deleted", before.path, None, None, who, at, self._revision)
-        self.connection.run(_NEW_VERSION, (*values, None, None))
+        seal = change.kept(before.id, version).seal
+        values = (version, before.id, "deleted", before.path, None, None, who, at, self.head.revision, seal)
+        self.connection.run(_NEW_VERSION, (self.store, *values, None, None))
         self.connection.run("DELETE FROM memories WHERE store = ? AND path = ?", (self.store, before.path))
 
     def _tick(self) -> int:
         """The time of the next version: now, but later than the one before, whatever the clock says."""
-        self._last_at = max(now_us(self._clock), self._last_at + 1)
-        return self._last_at
+        self.head.last_at = max(now_us(self._clock), self.head.last_at + 1)
+        return self.head.last_at
 
 
-_NEW_VERSION = f"INSERT INTO versions (store, {_VERSION}, text_of, text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_NEW_VERSION = f"INSERT INTO versions (store, {_VERSION}, text_of, text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
-def insert_store(connection: Connection, *, store_id: str, key: str | None, name: str, at: int) -> None:
+def insert_store(
+    connection: Connection, *, store_id: str, key: str | None, name: str, at: int, seal: str | None
+) -> None:
     """Add a memory store."""
     connection.run(
-        "INSERT INTO stores (id, key, name, created_at, revision, memories, size_bytes, last_at)"
-        " VALUES (?, ?, ?, ?, 0, 0, 0, 0)",
-        (store_id, key, name, at),
+        "INSERT INTO stores (id, store_key, name, created_at, revision, memories, size_bytes, last_at, seal)"
+        " VALUES (?, ?, ?, ?, 0, 0, 0, 0, ?)",
+        (store_id, key, name, at, seal),
     )
 
 
-def select_store(connection: Connection, column: str, value: str) -> StoreInfo | None:
-    """The store whose `id` or `key` is `value`."""
-    found = connection.rows(f"SELECT {_STORE} FROM stores WHERE {column} = ?", (value,))
+def select_store(connection: Connection, id_or_key: str) -> StoreInfo | None:
+    """The store with this id, else the one with this key."""
+    for column in ("id", "store_key"):
+        found = connection.rows(f"SELECT {_STORE} FROM stores WHERE {column} = ?", (id_or_key,))
+        if found:
+            return _store(found[0])
+    return None
+
+
+def select_store_by_key(connection: Connection, key: str) -> StoreInfo | None:
+    """The store with this key."""
+    found = connection.rows(f"SELECT {_STORE} FROM stores WHERE store_key = ?", (key,))
     return _store(found[0]) if found else None
 
 
 def find_store(connection: Connection, store_id: str) -> StoreInfo:
     """The store with this id. Raises `NotFound`."""
-    found = select_store(connection, "id", store_id)
-    if found is None:
+    found = connection.rows(f"SELECT {_STORE} FROM stores WHERE id = ?", (store_id,))
+    if not found:
         raise NotFound(f"there is no memory store {store_id}")
-    return found
+    return _store(found[0])
 
 
-def select_stores(connection: Connection) -> list[StoreInfo]:
-    """All stores, oldest first."""
-    return [_store(row) for row in connection.rows(f"SELECT {_STORE} FROM stores ORDER BY no")]
+def select_stores(connection: Connection, after: str | None, limit: int | None) -> list[StoreInfo]:
+    """Stores in the order of their ids."""
+    sql, values = f"SELECT {_STORE} FROM stores", list[Value]()
+    if after is not None:
+        sql, values = sql + " WHERE id > ?", [after]
+    sql += " ORDER BY id"
+    if limit is not None:
+        sql, values = sql + " LIMIT ?", [*values, limit]
+    return [_store(row) for row in connection.rows(sql, values)]
 
 
 def below(path: str) -> tuple[str, str]:
@@ -283,18 +336,20 @@ def below(path: str) -> tuple[str, str]:
 
 
 def _memory(row: Row) -> Memory:
-    id_, path, size, sha256, version, created, updated = cast("tuple[str, str, int, str, str, int, int]", row)
-    return Memory(id_, path, size, sha256, version, to_datetime(created), to_datetime(updated))
+    id_, path, size, sha256, version, created, updated, seal = cast(
+        "tuple[str, str, int, str, str, int, int, bytes | None]", row
+    )
+    return Memory(id_, path, size, sha256, version, to_datetime(created), to_datetime(updated), seal)
 
 
 def _version(row: Row) -> Version:
-    id_, memory, operation, path, size, sha256, actor, created, revision = cast(
-        "tuple[str, str, Operation, str, int | None, str | None, str | None, int, int]", row
+    id_, memory, operation, path, size, sha256, actor, created, revision, seal = cast(
+        "tuple[str, str, Operation, str, int | None, str | None, str | None, int, int, bytes | None]", row
     )
     who = None if actor is None else Actor.parse(actor)
-    return Version(id_, memory, operation, path, size, sha256, who, to_datetime(created), revision)
+    return Version(id_, memory, operation, path, size, sha256, who, to_datetime(created), revision, seal)
 
 
 def _store(row: Row) -> StoreInfo:
-    id_, key, name, created, memories, size = cast("tuple[str, str | None, str, int, int, int]", row)
-    return StoreInfo(id_, key, name, to_datetime(created), memories, size)
+    id_, key, name, created, memories, size, seal = cast("tuple[str, str | None, str, int, int, int, str | None]", row)
+    return StoreInfo(id_, key, name, to_datetime(created), memories, size, seal)

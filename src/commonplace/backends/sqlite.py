@@ -27,8 +27,9 @@ from commonplace.backends.base import (
     sortable_id,
 )
 from commonplace.backends.disk import Reserve, free_bytes, local_file_system, make_directory, make_file, os_error
-from commonplace.backends.queue import Job, WriteQueue
-from commonplace.backends.sqlite_connection import ReaderPool, SqliteConnection, connect
+from commonplace.backends.pool import Pool
+from commonplace.backends.queue import StoreJob, WriteQueue
+from commonplace.backends.sqlite_connection import SqliteConnection, connect
 from commonplace.errors import (
     CommonplaceError,
     Damaged,
@@ -44,18 +45,6 @@ LOCK_TIMEOUT_S = 30.0
 LOW_SPACE_BYTES = 16 * 1024 * 1024  # four times the log at its longest
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.0002, 0.002
 _STORAGE_ERRORS = (StoreFull, Unavailable, Damaged, PermissionDenied)
-
-
-class StoreJob(Job):
-    """One piece of work on one memory store."""
-
-    __slots__ = ("frees", "store_id", "work")
-
-    def __init__(self, store_id: str, work: Callable[[Transaction], object], *, frees: bool) -> None:
-        super().__init__()
-        self.store_id = store_id
-        self.work = work
-        self.frees = frees
 
 
 @dataclass(slots=True)
@@ -98,7 +87,7 @@ class SqliteBackend(Backend):
 
     def _new_locks(self) -> None:
         self._queue: WriteQueue[StoreJob] = WriteQueue(self._run_batch)
-        self._readers = ReaderPool(lambda: connect(self._path))
+        self._readers = Pool(lambda: connect(self._path))
 
     def _prepare(self, path: str) -> None:
         directory = os.path.dirname(path)
@@ -114,11 +103,11 @@ class SqliteBackend(Backend):
 
     def _migrate(self) -> None:
         connection = self._open_writer()
-        if migrations.check(connection):
+        if migrations.check(connection, "sqlite"):
             return
         self._begin(connection)
         try:
-            migrations.apply(connection, now_us(self.clock))
+            migrations.apply(connection, "sqlite", now_us(self.clock))
             self._commit(connection)
         finally:
             connection.roll_back()
@@ -172,30 +161,29 @@ class SqliteBackend(Backend):
 
     # -- memory stores ---------------------------------------------------------------------------------------
 
-    def create_store(self, *, key: str | None, name: str) -> StoreInfo:
+    def create_store(self, *, key: str | None, name: str, seal: str | None = None) -> StoreInfo:
         with self._queue.paused(), self._exclusive() as connection:
             self._begin(connection)
             try:
-                found = None if key is None else sql.select_store(connection, "key", key)
+                found = None if key is None else sql.select_store_by_key(connection, key)
                 if found is not None:
                     return found
                 at = now_us(self.clock)
                 store_id = self.new_id("memstore_", at)
-                sql.insert_store(connection, store_id=store_id, key=key, name=name, at=at)
-                made = sql.select_store(connection, "id", store_id)
+                sql.insert_store(connection, store_id=store_id, key=key, name=name, at=at, seal=seal)
+                made = sql.find_store(connection, store_id)
                 self._commit(connection)
-                return cast("StoreInfo", made)
+                return made
             finally:
                 connection.roll_back()
 
     def get_store(self, id_or_key: str) -> StoreInfo | None:
         with self._reading() as connection:
-            by_id = sql.select_store(connection, "id", id_or_key)
-            return by_id or sql.select_store(connection, "key", id_or_key)
+            return sql.select_store(connection, id_or_key)
 
-    def list_stores(self) -> list[StoreInfo]:
+    def list_stores(self, *, after: str | None = None, limit: int | None = None) -> list[StoreInfo]:
         with self._reading() as connection:
-            return sql.select_stores(connection)
+            return sql.select_stores(connection, after, limit)
 
     # -- reading ---------------------------------------------------------------------------------------------
 
@@ -309,12 +297,15 @@ class SqliteBackend(Backend):
         try:
             ran.transaction = self._transaction(connection, job.store_id)
             ran.result = job.work(ran.transaction)
+            ran.transaction.finish()
             self._job_done(ran.transaction)
         except _STORAGE_ERRORS:
             raise
         except Exception as error:
             ran.error = error
-            if not isinstance(error, Refused) or ran.transaction is None or not ran.transaction.outlasts_refusal:
+            if isinstance(error, Refused) and ran.transaction is not None and ran.transaction.outlasts_refusal:
+                ran.transaction.finish()
+            else:
                 connection.run("ROLLBACK TO job" if not alone else "ROLLBACK")
                 ran.transaction = None
         if not alone:

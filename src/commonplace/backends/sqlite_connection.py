@@ -1,18 +1,16 @@
-"""One connection to a SQLite file, a pool of those that read, and what SQLite's errors mean here."""
+"""One connection to a SQLite file, and what SQLite's errors mean here."""
 
 from __future__ import annotations
 
 import sqlite3
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from commonplace.backends.sql import Row, Value
 from commonplace.errors import CommonplaceError, Damaged, PermissionDenied, Refused, StoreFull, Unavailable
 
 READ_TIMEOUT_S = 30.0
-MAX_IDLE_READERS = 8
 _PRAGMAS = (
     "PRAGMA synchronous = FULL",  # a reply is durable: the log is synced at every commit
     "PRAGMA secure_delete = ON",  # what is deleted is overwritten
@@ -106,67 +104,6 @@ def _use_log(connection: SqliteConnection) -> None:
         if time.monotonic() > deadline:
             raise Unavailable("another process holds the database")
         time.sleep(0.005)
-
-
-class ReaderPool:
-    """Connections for reading, one per reader at a time."""
-
-    def __init__(self, open_one: Callable[[], SqliteConnection]) -> None:
-        self._open_one = open_one
-        self._idle: list[SqliteConnection] = []
-        self._busy = 0
-        self._held = False
-        self._change = threading.Condition(threading.Lock())
-
-    @contextmanager
-    def connection(self) -> Iterator[SqliteConnection]:
-        """A connection for one read. One that failed is not used again."""
-        with self._change:
-            while self._held:
-                self._change.wait()
-            self._busy += 1
-            connection = self._idle.pop() if self._idle else None
-        try:
-            connection = connection or self._open_one()
-            yield connection
-        except (Unavailable, Damaged):
-            if connection is not None:
-                connection.close()
-                connection = None
-            raise
-        finally:
-            self._give_back(connection)
-
-    def _give_back(self, connection: SqliteConnection | None) -> None:
-        with self._change:
-            self._busy -= 1
-            if connection is not None and len(self._idle) < MAX_IDLE_READERS:
-                self._idle.append(connection)
-                connection = None
-            if self._held:
-                self._change.notify_all()
-        if connection is not None:
-            connection.close()
-
-    def drop(self) -> None:
-        """Close what is idle."""
-        while self._idle:
-            self._idle.pop().close()
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """While inside nobody reads, and no connection is open."""
-        with self._change:
-            self._held = True
-            while self._busy:
-                self._change.wait()
-            self.drop()
-        try:
-            yield
-        finally:
-            with self._change:
-                self._held = False
-                self._change.notify_all()
 
 
 @contextmanager

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import pytest
 
-_PARTS = ("opening", "stores", "snapshots", "records", "promises", "sharing")
+_PARTS = ("opening", "stores", "snapshots", "records", "promises", "seals", "sharing")
 pytest.register_assert_rewrite(*(f"commonplace.testing.backend_suite_{part}" for part in _PARTS))
 
 from commonplace.testing.backend_suite_promises import PromisesSuite  # noqa: E402 - after asking for readable asserts
 from commonplace.testing.backend_suite_records import RecordsSuite  # noqa: E402
+from commonplace.testing.backend_suite_seals import SealsSuite  # noqa: E402
 from commonplace.testing.backend_suite_sharing import SharingSuite  # noqa: E402
 from commonplace.testing.backend_suite_snapshots import SnapshotsSuite  # noqa: E402
 from commonplace.testing.backend_suite_stores import StoresSuite  # noqa: E402
@@ -26,5 +27,5 @@ from commonplace.testing.backend_suite_stores import StoresSuite  # noqa: E402
 __all__ = ["BackendSuite"]
 
 
-class BackendSuite(StoresSuite, SnapshotsSuite, RecordsSuite, PromisesSuite, SharingSuite):
+class BackendSuite(StoresSuite, SnapshotsSuite, RecordsSuite, PromisesSuite, SealsSuite, SharingSuite):
     """Every promise of `commonplace.backends.base`."""

@@ -95,7 +95,11 @@ class Opened:
 
     def state(self) -> tuple[object, ...]:
         """All there is to see of the store."""
-        return self.tree(), self.versions(), self.usage(), self.revision()
+        return self.tree(), self.versions(), self.usage(), self.revision(), self.seal()
+
+    def seal(self) -> str | None:
+        """What a layer that encrypts keeps with the store."""
+        return self.backend.read(self.id, lambda snapshot: snapshot.seal)
 
 
 class SuiteOpening:

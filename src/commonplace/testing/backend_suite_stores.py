@@ -55,6 +55,14 @@ class StoresSuite(SuiteOpening):
             assert found is not None
             assert (found.id, found.key, store.tree()) == (store.id, key, {A: key.encode()})
 
+    def test_stores_are_listed_a_page_at_a_time(self, backend: Backend) -> None:
+        """In the order of their ids; `after` the last of the page before."""
+        ids = sorted(backend.create_store(key=None, name=str(number)).id for number in range(7))
+        assert [store.id for store in backend.list_stores(limit=3)] == ids[:3]
+        assert [store.id for store in backend.list_stores(after=ids[2], limit=3)] == ids[3:6]
+        assert [store.id for store in backend.list_stores(after=ids[4])] == ids[5:]
+        assert backend.list_stores(after=ids[6]) == backend.list_stores(limit=0) == []
+
     def test_stores_are_listed_oldest_first_with_their_sizes(self, backend: Backend) -> None:
         """As they are now."""
         first, second = Opened(backend, "z"), Opened(backend, "a")

@@ -1,4 +1,4 @@
-"""The schema, as numbered files of SQL; each is applied once, in one transaction with the record that it was."""
+"""The schema, as numbered files of SQL for each engine; each is applied once, with the record that it was."""
 
 from __future__ import annotations
 
@@ -8,44 +8,63 @@ from importlib import resources
 from commonplace.backends.sql import Connection
 from commonplace.errors import InvalidInput, UnknownSchema
 
+_RECORD = "commonplace_schema"
+_OURS = {"stores", "memories", "versions"}
+_TABLES = {
+    "sqlite": "SELECT name FROM sqlite_master WHERE type = 'table'",
+    "postgresql": "SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = current_schema()",
+    "mariadb": "SELECT CAST(table_name AS BINARY) FROM information_schema.tables WHERE table_schema = DATABASE()",
+}
+_BY_STORE = {
+    "sqlite": "",
+    "postgresql": "PARTITION BY HASH (store)",
+    "mariadb": "PARTITION BY HASH (store) PARTITIONS {}",
+}
+
 
 @cache
-def migrations() -> list[tuple[int, str]]:
+def migrations(engine: str) -> list[tuple[int, str]]:
     """Number and SQL of every migration, in order."""
-    files = [file for file in resources.files(__name__).iterdir() if file.name.endswith(".sql")]
+    files = [file for file in (resources.files(__name__) / engine).iterdir() if file.name.endswith(".sql")]
     return sorted((int(file.name.split("_", 1)[0]), file.read_text("utf-8")) for file in files)
 
 
-def current(connection: Connection) -> int:
+def current(connection: Connection, engine: str) -> int:
     """The number of the newest migration applied, 0 for an empty database. Raises if the tables are of others."""
-    tables = {row[0] for row in connection.rows("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if not tables:
+    tables = {str(row[0]) for row in connection.rows(_TABLES[engine])}
+    if _RECORD not in tables:
+        if tables & _OURS or (tables and engine == "sqlite"):
+            raise InvalidInput("the database belongs to something else than commonplace")
         return 0
-    if "migrations" not in tables:
-        raise InvalidInput("the file is a database of something else than commonplace")
-    return int(connection.rows("SELECT coalesce(max(number), 0) FROM migrations")[0][0] or 0)
+    return int(connection.rows(f"SELECT coalesce(max(number), 0) FROM {_RECORD}")[0][0] or 0)
 
 
-def apply(connection: Connection, at: int) -> None:
-    """Bring the schema up to date. The caller holds the write lock and commits."""
-    done = current(connection)
+def apply(connection: Connection, engine: str, at: int, *, partitions: int = 0) -> list[int]:
+    """Bring the schema up to date; the numbers applied. The caller holds a lock for it, and commits.
+
+    `partitions` splits memories and versions by the hash of their store, when the tables are made.
+    """
+    done = current(connection, engine)
     if not done:
-        connection.run("CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY KEY, applied_at INTEGER)")
-    for number, script in migrations():
+        connection.run(f"CREATE TABLE IF NOT EXISTS {_RECORD} (number INTEGER PRIMARY KEY, applied_at BIGINT)")
+    applied: list[int] = []
+    for number, script in migrations(engine):
         if number > done:
-            for statement in _statements(script):
+            for statement in _statements(script, engine, partitions):
                 connection.run(statement)
-            connection.run("INSERT INTO migrations (number, applied_at) VALUES (?, ?)", (number, at))
+            connection.run(f"INSERT INTO {_RECORD} (number, applied_at) VALUES (?, ?)", (number, at))
+            applied.append(number)
+    return applied
 
 
-def newest() -> int:
+def newest(engine: str) -> int:
     """The number this version of commonplace knows."""
-    return migrations()[-1][0]
+    return migrations(engine)[-1][0]
 
 
-def check(connection: Connection) -> bool:
+def check(connection: Connection, engine: str) -> bool:
     """Whether the schema is up to date. Raises `UnknownSchema` if it is of a newer commonplace."""
-    done, known = current(connection), newest()
+    done, known = current(connection, engine), newest(engine)
     if done > known:
         raise UnknownSchema(
             f"the store has schema {done}, this commonplace knows {known}: upgrade it to open the store"
@@ -53,6 +72,16 @@ def check(connection: Connection) -> bool:
     return done == known
 
 
-def _statements(script: str) -> list[str]:
-    lines = [line.split("--", 1)[0] for line in script.splitlines()]
-    return [statement.strip() for statement in "\n".join(lines).split(";") if statement.strip()]
+def _statements(script: str, engine: str, partitions: int) -> list[str]:
+    text = "\n".join(line.split("--", 1)[0] for line in script.splitlines())
+    by_store = _BY_STORE[engine].format(partitions) if partitions else ""
+    text = text.replace("{by_store}", by_store)
+    statements = [statement.strip() for statement in text.split(";") if statement.strip()]
+    if not (partitions and engine == "postgresql"):
+        return statements
+    return statements + [
+        f"CREATE TABLE {table}_{number} PARTITION OF {table} FOR VALUES WITH (MODULUS {partitions}, REMAINDER {number})"
+        for table in ("memories", "versions")
+        if f"CREATE TABLE {table} " in text
+        for number in range(partitions)
+    ]

@@ -4,13 +4,14 @@
 CREATE TABLE stores (
     no          INTEGER PRIMARY KEY,
     id          TEXT    NOT NULL UNIQUE,
-    key         TEXT    UNIQUE,
+    store_key   TEXT    UNIQUE,
     name        TEXT    NOT NULL,
     created_at  INTEGER NOT NULL,
     revision    INTEGER NOT NULL,     -- grows by one with every commit that changed the store
     memories    INTEGER NOT NULL,     -- usage, kept with every change
     size_bytes  INTEGER NOT NULL,
-    last_at     INTEGER NOT NULL      -- time of the newest version: times in one store only grow
+    last_at     INTEGER NOT NULL,     -- time of the newest version: times in one store only grow
+    seal        TEXT                  -- what a layer that encrypts keeps with the store
 );
 
 CREATE TABLE memories (
@@ -23,6 +24,7 @@ CREATE TABLE memories (
     sha256      TEXT    NOT NULL,
     created_at  INTEGER NOT NULL,
     updated_at  INTEGER NOT NULL,
+    seal        BLOB,
     mark        TEXT,                 -- what a backend with copies elsewhere last saw of this memory's copy
     PRIMARY KEY (store, path)
 ) WITHOUT ROWID;
@@ -39,6 +41,7 @@ CREATE TABLE versions (
     actor       TEXT,
     created_at  INTEGER NOT NULL,
     revision    INTEGER NOT NULL,
+    seal        BLOB,                 -- what a layer that encrypts keeps with the version
     text_of     TEXT,                 -- the version whose row holds the text; null for a deletion
     text        BLOB                  -- last in the row: reading history does not read texts
 );

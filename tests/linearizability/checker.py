@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias
 
 from faults.targets import Answer
@@ -46,7 +47,7 @@ class Operation:
     returned: int = 0
     answer: Answer | None = None
 
-    @property
+    @cached_property
     def known(self) -> bool:
         """Whether its outcome is. If not, it took effect at any time after its call, or never will."""
         return self.answer is not None and not self.answer.unknown
@@ -59,13 +60,19 @@ class Operation:
     @property
     def harmless(self) -> bool:
         """Whether it cannot have changed anything, so that a history without it is explained all the more easily."""
-        return self.command.get("command") == "view" or (self.known and self.answer is not None and self.answer.is_error)
+        return self.command.get("command") == "view" or (
+            self.known and self.answer is not None and self.answer.is_error
+        )
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Where the search ended: from `state`, which was certain then, `operations` lead to no reply such as `last` got."""
+    """Where the search ended: `before` led to `state` and no other, and from there `operations` have no order.
 
+    `last` is the one whose reply does not fit, when all others that returned before it do.
+    """
+
+    before: Sequence[Operation]
     state: State
     operations: Sequence[Operation]
     last: Operation
@@ -132,7 +139,9 @@ class Search:
     def run(self) -> Failure | None:
         """None if some order explains all replies."""
         # An unknown view and a command that storage turned away say nothing and do nothing.
-        self.operations = [each for each in self.history if not (each.did_nothing or (each.harmless and not each.known))]
+        self.operations = [
+            each for each in self.history if not (each.did_nothing or (each.harmless and not each.known))
+        ]
         possible: set[Configuration] = {(self.start, 0)}
         certain, under_way = (self.start, 0), list[int]()
         since: list[int] = []  # what was under way when the configuration was last certain, or came later
@@ -205,6 +214,8 @@ class Search:
 
     def _failure(self, certain: Configuration, since: list[int], number: int) -> Failure:
         state, done = certain
+        last = self.operations[number]
         operations = [self.operations[each] for each in since if not done >> each & 1]
+        before = [each for each in self.operations if each.called <= last.returned and each not in operations]
         reached = sorted({state for state, done in self._reached if not done >> number & 1})
-        return Failure(state, operations, self.operations[number], reached)
+        return Failure(before, state, operations, last, reached)

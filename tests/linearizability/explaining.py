@@ -10,14 +10,15 @@ from laws.model import Model
 from .checker import Alike, Failure, Operation, Search, State, exactly, find_failure, touched
 
 BAR = 40  # characters for the time from the first call to the last return
+REPLY_INDENT = 12
 SHOWN_REPLIES = 3
-EARLIER = 4  # changes shown that came before
+EARLIER = 4  # commands shown that came before
 
 
 def why_not(history: Sequence[Operation], *, alike: Alike = exactly) -> str:
     """Nothing if the history is linearizable; else the commands that no order explains, one below the other in time."""
     failure = find_failure(history, alike=alike)
-    return explain(shortest(failure, alike=alike), history) if failure else ""
+    return explain(shortest(failure, alike=alike)) if failure else ""
 
 
 def shortest(failure: Failure, *, alike: Alike = exactly) -> Failure:
@@ -27,38 +28,47 @@ def shortest(failure: Failure, *, alike: Alike = exactly) -> Failure:
         if not operation.harmless or operation not in kept.operations:
             continue
         fewer = [each for each in kept.operations if each is not operation]
-        kept = Search(fewer, start=kept.state, alike=alike).run() or kept
-    # What was called only after the last reply has no part in it.
-    ends = kept.last.returned
-    return replace(kept, operations=[each for each in kept.operations if each.called <= ends])
+        again = Search(fewer, start=kept.state, alike=alike).run()
+        kept = replace(again, before=[*kept.before, *again.before]) if again else kept
+    return kept
 
 
-def explain(failure: Failure, history: Sequence[Operation]) -> str:
+def explain(failure: Failure) -> str:
     """The failure as a page: what was there, what was done when, and what should have been answered."""
-    operations = sorted(failure.operations, key=lambda each: each.called)
-    names = frozenset[str]().union(*(touched(each.command) for each in operations))
-    start = min(each.called for each in operations)
-    earlier = [each for each in changes(history) if each.returned < start and touched(each.command) & names]
-    lines = ["Not linearizable: no order of these commands explains the reply of the one marked >."]
-    lines += ["The memories they touch can only have been, before:", *_memories(failure.state, names)]
-    if earlier:
-        lines += ["after, among others:", *table(earlier[-EARLIER:], None)]
-    lines += ["Then (times in microseconds):", *table(operations, failure.last)]
-    return "\n".join([*lines, "It should have been answered:", *_expected(failure)])
+    names = frozenset[str]().union(*(touched(each.command) for each in failure.operations))
+    before = [each for each in failure.before if _tells(each, names)]
+    before = sorted(before, key=lambda each: each.returned)[-EARLIER:]
+    return "\n".join(
+        [
+            "Not linearizable: no order of these commands explains the reply of the one marked >.",
+            *(["Those marked = took effect before (the last ones; times in microseconds)."] if before else []),
+            "Of the memories they touch, there can only have been then:",
+            *_memories(failure.state, names),
+            *_table(before, failure),
+            "It should have been answered:",
+            *_expected(failure),
+        ]
+    )
 
 
-def changes(history: Sequence[Operation]) -> list[Operation]:
-    """What changed something, as it was answered, in the order of the replies."""
-    known = [each for each in history if each.known and not each.harmless]
-    return sorted(known, key=lambda each: each.returned)
+def _tells(operation: Operation, names: frozenset[str]) -> bool:
+    """Whether it changed, or saw, what lies below these names."""
+    refused = operation.known and operation.answer is not None and operation.answer.is_error
+    near = touched(operation.command)
+    return bool(near & names or "" in near | names) and (operation.command.get("command") == "view" or not refused)
 
 
-def table(operations: Sequence[Operation], last: Operation | None) -> list[str]:
-    """A row for each operation: client, time, a bar, command and reply."""
-    start = min(each.called for each in operations)
-    ends = [each.returned for each in operations if each.known]
-    end = last.returned if last else max(ends, default=start + 1)
-    return [row for each in operations for row in _rows(each, start, end, mark=">" if each is last else " ")]
+def _table(before: Sequence[Operation], failure: Failure) -> list[str]:
+    """Two rows for each operation: client, called, returned, a bar and the command; the reply."""
+    operations = [*sorted(before, key=_called), *sorted(failure.operations, key=_called)]
+    start = min(map(_called, operations))
+    marks = [">" if each is failure.last else "=" if each in before else " " for each in operations]
+    rows = [_rows(each, start, failure.last.returned, mark=mark) for each, mark in zip(operations, marks, strict=True)]
+    return [row for pair in rows for row in pair]
+
+
+def _called(operation: Operation) -> int:
+    return operation.called
 
 
 def _rows(operation: Operation, start: int, end: int, *, mark: str) -> list[str]:
@@ -66,7 +76,7 @@ def _rows(operation: Operation, start: int, end: int, *, mark: str) -> list[str]
     until = f"{(operation.returned - start) // 1_000:>8}" if known else "       ?"
     head = f"{mark} {operation.client:<6}{(operation.called - start) // 1_000:>8}{until}  {_bar(operation, start, end)}"
     reply = repr(operation.answer.text) if operation.answer else "no reply"
-    return [f"{head}  {_words(operation)}", f"{' ' * len(head)}    -> {reply}"]
+    return [f"{head}  {_words(operation)}", f"{' ' * REPLY_INDENT}-> {reply}"]
 
 
 def _bar(operation: Operation, start: int, end: int) -> str:

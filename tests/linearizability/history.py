@@ -16,8 +16,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -38,18 +39,23 @@ class Scene:
     files: tuple[str, ...]
     directories: tuple[str, ...] = ()
     weights: dict[str, int] = field(
-        default_factory=lambda: {"view": 30, "create": 16, "str_replace": 34, "insert": 8, "delete": 6, "rename": 6}
+        default_factory=lambda: {"view": 32, "create": 14, "str_replace": 28, "insert": 8, "delete": 8, "rename": 10}
     )
 
 
 SCENES = {
-    "memories": Scene(("/memories/a.md", "/memories/b.md", "/memories/c.md")),
+    "memories": Scene(("/memories/a.md", "/memories/b.md", "/memories/c.md", "/memories/d.md")),
     "edits": Scene(("/memories/a.md", "/memories/b.md"), weights={"view": 30, "create": 5, "str_replace": 65}),
     "tree": Scene(
         ("/memories/a.md", "/memories/d/x.md", "/memories/d/y.md", "/memories/e/x.md", "/memories/a.md/below.md"),
         ("/memories", "/memories/d", "/memories/e", "/memories/d/deep"),
     ),
 }
+
+
+def lines_seen(text: str) -> list[str] | None:
+    """The lines of a memory, as a view shows them, empty ones left out; None if the reply is no view of a memory."""
+    return [row[7:] for row in text.split("\n")[1:] if row[7:]] if text.startswith(FILE_HEADER) else None
 
 
 @dataclass
@@ -83,8 +89,9 @@ class Client:
     def learn(self, command: Command, answer: Answer) -> None:
         """Remember the lines of a memory that was viewed, and that a path holds none."""
         path = str(command.get("path"))
-        if answer.text.startswith(FILE_HEADER):
-            self.seen[path] = [row[7:] for row in answer.text.split("\n")[1:] if row[7:]]
+        lines = lines_seen(answer.text)
+        if lines is not None:
+            self.seen[path] = lines
         elif answer.is_error:
             self.seen.pop(path, None)
 
@@ -113,18 +120,17 @@ class Recorder:
 
     def run(self, client: Client, count: int) -> None:
         for number in range(count):
-            self.execute(client.name, number, command := client.next(), client)
-            del command
+            command = client.next()
+            client.learn(command, self.execute(client.name, number, command))
 
-    def execute(self, name: str, number: int, command: Command, client: Client | None = None) -> None:
+    def execute(self, name: str, number: int, command: Command) -> Answer:
         self._write({"client": name, "number": number, "called": time.monotonic_ns(), "command": command})
         called = time.monotonic_ns()
         answer = self.target.execute(STORE, command)
         returned = time.monotonic_ns()
         said = {"text": answer.text, "is_error": answer.is_error}
         self._write({"client": name, "number": number, "called": called, "returned": returned, "answer": said})
-        if client:
-            client.learn(command, answer)
+        return answer
 
     def _write(self, row: dict[str, object]) -> None:
         os.write(self.fd, json.dumps(row).encode() + b"\n")
@@ -223,6 +229,8 @@ class Opened:
 
 def main(crowd: Crowd, processes: int) -> int:
     """Fork, let all go at once, wait for the end. 0 if every process ended as it should."""
+    if crowd.url.startswith("sdk:"):
+        import anthropic.tools  # noqa: F401 - takes a second, which the forks then share
     ready, tell_ready = os.pipe()
     go, let_go = os.pipe()
     pids = []
@@ -231,7 +239,7 @@ def main(crowd: Crowd, processes: int) -> int:
         if pid == 0:
             os.close(ready)
             os.close(let_go)
-            become(lambda worker=worker: crowd.work(worker, (tell_ready, go)))  # type: ignore[misc]
+            become(partial(crowd.work, worker, (tell_ready, go)))
         pids.append(pid)
     os.close(tell_ready)
     for _ in pids:
@@ -243,7 +251,7 @@ def main(crowd: Crowd, processes: int) -> int:
     return 0 if ended == killed + [0] * (processes - 1) else 1
 
 
-def become(work: Any) -> NoReturn:
+def become(work: Callable[[], None]) -> NoReturn:
     """Do the work of a forked process and end it; what went wrong goes to stderr."""
     status = 1
     try:

@@ -1,0 +1,93 @@
+"""What clients in many threads and processes are answered can be put in one order, on every backend that lasts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from backends.places import LASTING, place_of
+from faults.targets import Answer
+from laws.shape import Expected
+
+from .checker import Command, Operation
+from .explaining import why_not
+from .history import lines_seen, record
+
+LONG = os.environ.get("CI") == "true"
+HISTORIES = 10 if LONG else 2
+PROCESSES = 8 if LONG else 4
+THREADS = 2
+COMMANDS = (1_000 if LONG else 200) // (PROCESSES * THREADS)  # of each client in one history
+SCENES = ("memories", "tree")
+KILLED_AFTER = 12  # commands of one client
+
+on_every_backend = pytest.mark.parametrize("backend", LASTING)
+
+
+@on_every_backend
+@pytest.mark.parametrize("seed", range(HISTORIES))
+def test_what_threads_and_processes_are_answered_is_linearizable(backend: str, seed: int, tmp_path: Path) -> None:
+    """They view, edit, delete and rename a few memories; in every other history, directories too."""
+    history = record(
+        place_of(backend, tmp_path),
+        tmp_path / "out",
+        processes=PROCESSES,
+        threads=THREADS,
+        count=COMMANDS,
+        seed=seed,
+        scene=SCENES[seed % 2],
+    )
+    assert answered(history) > 0.9
+    assert why_not(history) == ""
+
+
+@on_every_backend
+@pytest.mark.parametrize("seed", range(HISTORIES))
+def test_a_history_is_linearizable_though_one_process_was_killed(backend: str, seed: int, tmp_path: Path) -> None:
+    """What it was doing took effect whole, once, or never."""
+    history = record(
+        place_of(backend, tmp_path),
+        tmp_path / "out",
+        processes=PROCESSES,
+        threads=THREADS,
+        count=COMMANDS,
+        seed=seed,
+        scene=SCENES[seed % 2],
+        killed_after=KILLED_AFTER,
+    )
+    of_the_killed = [each for each in history if each.client.startswith("0.")]
+    assert KILLED_AFTER <= len(of_the_killed) < THREADS * COMMANDS
+    assert why_not(history) == ""
+
+
+# -- the control: the SDK's own local tool -----------------------------------------------------------------------
+
+
+def test_one_client_of_the_sdk_tool_is_answered_as_expected(tmp_path: Path) -> None:
+    """Its sentences are others: only whether it refused and the lines seen are compared. In these it is right, alone."""
+    history = record(
+        f"sdk:{tmp_path}/memory", tmp_path / "out", processes=1, threads=1, count=200, seed=1, scene="memories"
+    )
+    assert why_not(history, alike=loosely) == ""
+
+
+def test_many_clients_of_the_sdk_tool_are_found_out(tmp_path: Path) -> None:
+    """It reads, changes and writes without a lock: the same recorder and checker must see that changes are lost."""
+    history = record(
+        f"sdk:{tmp_path}/memory", tmp_path / "out", processes=4, threads=2, count=50, seed=1, scene="edits"
+    )
+    assert why_not(history, alike=loosely) != ""
+
+
+def loosely(_command: Command, expected: Expected, answer: Answer) -> bool:
+    """Both refuse, both show the same lines of a memory, or both did what was asked."""
+    same_lines = lines_seen(expected.text or "") == lines_seen(answer.text)
+    return expected.is_error == answer.is_error and same_lines
+
+
+def answered(history: Sequence[Operation]) -> float:
+    """The share of commands that got a reply that says something."""
+    return sum(each.known and not each.did_nothing for each in history) / len(history)

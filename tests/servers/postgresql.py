@@ -41,8 +41,23 @@ def postgresql_bin() -> Path | None:
 
 
 def clean_environment() -> dict[str, str]:
-    """The environment without what would lead PostgreSQL's programs to another server."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("PG")} | {"LC_ALL": "C"}
+    """The environment without what would lead PostgreSQL to another server, or Patroni to other settings."""
+    theirs = ("PG", "PATRONI", "PYTHON", "VIRTUAL_ENV")
+    return {name: value for name, value in os.environ.items() if not name.startswith(theirs)} | {"LC_ALL": "C"}
+
+
+def psql(url: str, statements: str, **variables: str) -> str:
+    """What psql prints: rows without headers, columns apart by `|`."""
+    programs = postgresql_bin()
+    assert programs is not None
+    command = [str(programs / "psql"), "-X", "-w", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"]
+    given = [word for name, value in variables.items() for word in ("-v", f"{name}={value}")]
+    return run([*command, *given, url], text=statements, env=clean_environment())
+
+
+def create_database(url: str, name: str) -> None:
+    """Make a database if it is not there, over a connection to another."""
+    psql(url, _CREATE, name=name)
 
 
 class PostgresServer(Server):
@@ -81,14 +96,12 @@ class PostgresServer(Server):
 
     def new_database(self, name: str) -> str:
         """The address of a database, made if it is not there."""
-        self.ask(_CREATE, name=name)
+        create_database(self.url("postgres"), name)
         return self.url(name)
 
-    def ask(self, statements: str, *, database: str = "postgres", **variables: str) -> str:
+    def ask(self, statements: str, *, database: str = "postgres") -> str:
         """What psql prints: rows without headers, columns apart by `|`."""
-        psql = [str(self.programs / "psql"), "-X", "-w", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", self.url(database)]
-        given = [word for name, value in variables.items() for word in ("-v", f"{name}={value}")]
-        return run([*psql, *given], text=statements, env=clean_environment())
+        return psql(self.url(database), statements)
 
     def _answers(self) -> bool:
         ready = [str(self.programs / "pg_isready"), "-q", "-h", HOST, "-p", str(self.port)]

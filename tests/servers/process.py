@@ -16,7 +16,13 @@ _LOG_TAIL_CHARS = 3_000
 
 # Ends the program and removes its files when the test run died without doing so: then its end of the pipe closes.
 # A line on the pipe says that the program was ended in good order.
-_GUARD = 'read -r _ || { kill -s "$1" -- "-$2"; sleep 1; kill -s KILL -- "-$2"; rm -rf -- "$3"; } 2> /dev/null'
+_GUARD = """
+read -r _ && exit
+kill -s "$1" -- "-$2"
+for _ in 1 2 3 4 5 6 7 8 9 10; do kill -s 0 -- "-$2" || break; sleep 1; done
+kill -s KILL -- "-$2"
+rm -rf -- "$3"
+"""
 
 
 class ServerFailed(Exception):
@@ -143,13 +149,10 @@ class Process:
 
     def kill(self) -> None:
         """SIGKILL to it and to everything it started, as a machine that loses power ends them."""
-        family = _descendants(self.pid) if self.running() else []
+        family = descendants(self.pid) if self.running() else []
         self._signal_group(signal.SIGKILL)
-        for pid in family:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
         self._child.wait()
-        poll(lambda: not any(_alive(pid) for pid in family), f"{self.name} is gone")
+        end_all(family)
         self._dismiss_guard()
 
     def _signal_group(self, number: signal.Signals) -> None:
@@ -161,7 +164,7 @@ class Process:
             self._guard.communicate(b"ended\n")
 
 
-def _descendants(pid: int) -> list[int]:
+def descendants(pid: int) -> list[int]:
     """All that a process started, and what they started. PostgreSQL's processes each lead a group of their own."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
@@ -174,7 +177,16 @@ def _descendants(pid: int) -> list[int]:
     return found[1:]
 
 
-def _alive(pid: int) -> bool:
+def end_all(pids: Sequence[int], number: signal.Signals = signal.SIGKILL) -> None:
+    """End processes that are not our children, and wait until they are gone."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+    poll(lambda: not any(alive(pid) for pid in pids), "processes are gone")
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that ended and was not waited for does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] != "Z"
     except OSError:

@@ -1,0 +1,118 @@
+"""Galera: three MariaDB nodes that all take writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .base import HOST, Server, missing, program
+from .mariadb import SETTINGS, MariaServer, answers, ask, install_database
+from .process import Process, ServerFailed, run
+
+NODES = 3
+_STATUS = "SELECT variable_value FROM information_schema.global_status WHERE variable_name = '{}'"
+
+
+def galera_provider() -> Path | None:
+    """The library that makes MariaDB a node of a cluster."""
+    found = [*Path("/usr/lib/galera").glob("libgalera_smm.so"), *Path("/usr").glob("lib*/galera-4/libgalera_smm.so")]
+    return found[0] if found else None
+
+
+class GaleraCluster(Server):
+    """Three nodes on loopback; root needs no password. A node that was killed is brought up to date by another."""
+
+    name = "galera"
+    user = "mysql"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._nodes: dict[int, Process] = {}
+
+    @classmethod
+    def available(cls) -> str | None:
+        provider = None if galera_provider() else "galera-4 is not installed"
+        return MariaServer.available() or provider or missing("rsync", "rsync")
+
+    def launch(self) -> None:
+        self.ports = [self.free_port() for _ in range(NODES)]
+        self._group_ports = [self.free_port() for _ in range(NODES)]
+        self._transfer_ports = [(self.free_port(), self.free_port()) for _ in range(NODES)]
+        self._nodes.clear()
+        for node in range(NODES):
+            install_database(self, str(self.directory / f"data{node}"))
+        for node in range(NODES):
+            self._run_node(node, first=node == 0)
+
+    def kill(self, node: int) -> None:
+        """SIGKILL to a node. The others notice after some 5 seconds; writes wait until then."""
+        process = self._nodes.pop(node)
+        self.processes.remove(process)
+        process.kill()
+
+    def restart(self, node: int) -> None:
+        """Start a node that was killed; return when it has caught up. Another must run."""
+        if not self._nodes:
+            raise ServerFailed("no node of the cluster runs")
+        self._run_node(node)
+
+    def urls(self, database: str) -> list[str]:
+        """Where a database is, on each node."""
+        return [f"mariadb://root@{HOST}:{port}/{database}" for port in self.ports]
+
+    def new_database(self, name: str) -> list[str]:
+        """The addresses of a database on each node, made if it is not there."""
+        self.ask(next(iter(self._nodes)), f"CREATE DATABASE IF NOT EXISTS `{name.replace('`', '``')}`")
+        return self.urls(name)
+
+    def ask(self, node: int, statements: str, *, database: str = "mysql") -> str:
+        """What the client prints of a node, which first waits for what the others have committed."""
+        return ask(self.ports[node], f"SET SESSION wsrep_sync_wait = 15; {statements}", database=database)
+
+    def _run_node(self, node: int, *, first: bool = False) -> None:
+        command = self._command(node)
+        command.append("--wsrep-new-cluster" if first else f"--wsrep-start-position={self._position(node)}")
+        process = Process(
+            command, log=self.directory / f"log{node}", directory=self.directory, user=self.user, env=None
+        )
+        self._nodes[node] = process
+        self.processes.append(process)
+        process.wait_until(lambda: self._synced(node))
+
+    def _synced(self, node: int) -> bool:
+        """Whether a node is up to date, and all that run see each other."""
+        if not answers(self.ports[node]):
+            return False
+        state = ask(self.ports[node], _STATUS.format("wsrep_local_state_comment")).strip()
+        size = ask(self.ports[node], _STATUS.format("wsrep_cluster_size")).strip()
+        return state == "Synced" and int(size) >= len(self._nodes)
+
+    def _position(self, node: int) -> str:
+        """What a node last committed, so that it is sent the rest and not everything."""
+        said = run([*self._command(node), "--wsrep-recover"], user=self.user, cwd=self.directory)
+        lines = [line for line in said.splitlines() if "Recovered position:" in line]
+        if not lines:
+            raise ServerFailed(f"node {node} does not know its position\n{said[-2_000:]}")
+        return lines[-1].rpartition("Recovered position:")[2].strip()
+
+    def _command(self, node: int) -> list[str]:
+        group, (incremental, whole) = self._group_ports[node], self._transfer_ports[node]
+        options = f"base_port={group};gmcast.listen_addr=tcp://{HOST}:{group};"
+        return [
+            program("mariadbd"),
+            "--no-defaults",
+            f"--datadir={self.directory}/data{node}",
+            f"--port={self.ports[node]}",
+            "--socket=socket",
+            f"--pid-file={self.directory}/pid{node}",
+            *SETTINGS,
+            "--binlog-format=ROW",
+            "--innodb-autoinc-lock-mode=2",
+            "--wsrep-on=ON",
+            f"--wsrep-provider={galera_provider()}",
+            "--wsrep-sst-method=rsync",
+            f"--wsrep-sst-receive-address={HOST}:{whole}",
+            f"--wsrep-node-name=node{node}",
+            f"--wsrep-node-address={HOST}:{group}",
+            f"--wsrep-provider-options={options}ist.recv_addr={HOST}:{incremental};gcache.size=32M",
+            "--wsrep-cluster-address=gcomm://" + ",".join(f"{HOST}:{port}" for port in self._group_ports),
+        ]

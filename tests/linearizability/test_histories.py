@@ -67,7 +67,7 @@ def test_a_history_is_linearizable_though_one_process_was_killed(backend: str, s
 
 
 def test_one_client_of_the_sdk_tool_is_answered_as_expected(tmp_path: Path) -> None:
-    """Its sentences are others: only whether it refused and the lines seen are compared. In these it is right, alone."""
+    """Its sentences are others: only whether it refused and the lines seen are compared. Alone, it is right."""
     history = record(
         f"sdk:{tmp_path}/memory", tmp_path / "out", processes=1, threads=1, count=200, seed=1, scene="memories"
     )

@@ -1,0 +1,98 @@
+"""The place of the simulation: memory stores made in bulk, and clients set to work on them."""
+
+from __future__ import annotations
+
+import gc
+import os
+import statistics
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from random import Random
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Self
+
+import commonplace
+from candidates import memory_text
+from commonplace.backends.base import Change
+from simulation_clients import Client, Popularity, Slice, path, store_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CHUNK = 100  # stores made by a thread at a time
+FILLING_THREADS = 8
+PAGE = 100
+PAGES_TIMED = 50
+
+
+class Place:
+    """An opened place with so many stores in it, each of so many memories of 1 KB."""
+
+    def __init__(self, at: str, *, clients: int, memories: int) -> None:
+        self.opened = commonplace.open(at, create_overwrites=True)
+        self.stores = 0
+        self._clients = [Client(number, clients=clients, memories=memories) for number in range(clients)]
+        self._changes = [Change(None, path(number), memory_text(number).encode()) for number in range(memories)]
+        if self.opened.backend.list_stores(limit=1):
+            self.opened.close()
+            raise SystemExit("there are memory stores at this place already; the simulation needs an empty one")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.opened.close()
+
+    def grow(self, stores: int, step: Callable[[str], None]) -> float:
+        """Add stores until there are so many; how many that were in a second."""
+        start, before = perf_counter_ns(), self.stores
+        chunks = [range(at, min(at + CHUNK, stores)) for at in range(before, stores, CHUNK)]
+        with ThreadPoolExecutor(FILLING_THREADS) as pool:
+            for _ in pool.map(self._fill, chunks):
+                step(f"fill to {stores:,}")
+        self.stores = stores
+        return (stores - before) * 1e9 / (perf_counter_ns() - start)
+
+    def _fill(self, numbers: range) -> None:
+        backend = self.opened.backend
+        for number in numbers:
+            made = backend.create_store(key=store_key(number), name=f"Agent {number}")
+            backend.write(made.id, lambda tx: tx.record(self._changes, None))
+
+    def run(self, popular: Popularity, seconds: float) -> Slice:
+        """All clients at work for so long, side by side. What was unwritten before is flushed first."""
+        os.sync()
+        gc.collect()
+        gc.freeze()  # what the clients know of 100,000 stores is not to be looked through while they are timed
+        gate = threading.Barrier(len(self._clients))
+
+        def work(client: Client) -> Slice:
+            gate.wait()
+            return client.work(self.opened, popular, seconds)
+
+        together = Slice()
+        with ThreadPoolExecutor(len(self._clients)) as pool:
+            for one in pool.map(work, self._clients):
+                together.add(one)
+        return together
+
+    def listing_ms(self) -> tuple[float, float]:
+        """The median time to list all stores, and to get a page of 100 of them from anywhere."""
+        every = [_timed_ms(self.opened.stores) for _ in range(5)]
+        ids = [store.id for store in self.opened.stores()]
+        starts = Random(self.stores).choices(ids, k=PAGES_TIMED)
+        pages = [_timed_ms(partial(self.opened.backend.list_stores, after=after, limit=PAGE)) for after in starts]
+        return statistics.median(every), statistics.median(pages)
+
+    def check(self) -> None:
+        """Fail the run unless what was answered is there."""
+        wrong = [each for client in self._clients for each in client.wrong(self.opened)]
+        if wrong:
+            raise SystemExit(f"{len(wrong)} memories are not as they were left, the first: {wrong[0]}")
+
+
+def _timed_ms(work: Callable[[], object]) -> float:
+    start = perf_counter_ns()
+    work()
+    return (perf_counter_ns() - start) / 1e6

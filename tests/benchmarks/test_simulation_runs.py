@@ -1,0 +1,88 @@
+"""The simulation of many stores runs to its end in its tiniest size; nothing here is timed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import commonplace
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+KINDS = ["all", "view", "list", "str_replace", "insert", "create", "delete", "rename", "open"]
+ROUNDS = ["3", "6", "3 of 6"]
+
+
+def simulation(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(BENCHMARKS / "simulation.py"), "--tiny", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def sheets(*arguments: str | Path, folder: Path) -> tuple[str, list[list[dict[str, Any]]]]:
+    """The printed text and the records of a run that ended well."""
+    ended = simulation("--dir", folder, "--json", folder / "run.json", *arguments)
+    assert ended.returncode == 0, ended.stderr
+    found = json.loads((folder / "run.json").read_text(encoding="utf-8"))["sheets"]
+    assert all(len(sheet["rows"]) == len(sheet["records"]) for sheet in found)
+    return ended.stdout, [sheet["records"] for sheet in found]
+
+
+def test_each_kind_has_figures_at_each_number_of_stores(tmp_path: Path) -> None:
+    """Percentiles by kind, throughput, and the ratio to the control; no command fails, and no file stays."""
+    printed, (latencies, throughput, growth) = sheets("--seconds", "0.6", folder=tmp_path)
+    assert [each.name for each in tmp_path.iterdir()] == ["run.json"]
+    frequent = {"all", "view", "list", "str_replace", "insert", "create"}
+    for each in ROUNDS:
+        assert frequent <= {record["kind"] for record in latencies if record["stores"] == each} <= set(KINDS)
+    assert all(one["p50_ms"] <= one["p90_ms"] <= one["p99_ms"] <= one["max_ms"] for one in latencies)
+    assert [(one["stores"], one["errors"]) for one in throughput] == [(each, 0) for each in ROUNDS]
+    assert {one["stores"] for one in growth} == set(ROUNDS)
+    assert {one["stores"] for one in growth if one["bar"]} == {"6"}
+    assert "p50 over that with 3 stores" in printed
+
+
+def test_the_mix_is_kept(tmp_path: Path) -> None:
+    """60 % views, 25 % edits, 10 % creations, 5 % deletions and renames, give or take what chance does."""
+    _, (latencies, _, _) = sheets("--seconds", "2", "--stores", "20", folder=tmp_path)
+    counts = {one["kind"]: one["count"] for one in latencies if one["stores"] == "20"}
+    share = {kind: count / counts["all"] for kind, count in counts.items()}
+    assert share["view"] + share["list"] == pytest.approx(0.60, abs=0.12)
+    assert share["str_replace"] + share["insert"] == pytest.approx(0.25, abs=0.12)
+    assert share["create"] == pytest.approx(0.10, abs=0.08)
+    assert share.get("delete", 0) + share.get("rename", 0) == pytest.approx(0.05, abs=0.05)
+
+
+def test_a_given_place_grows_and_keeps_what_was_answered(tmp_path: Path) -> None:
+    """All stores are there afterwards, with their memories and the changes; without a control the first round is it."""
+    place = f"sqlite:///{tmp_path}/mine.db"
+    _, (_, _, growth) = sheets("--at", place, "--memories", "4", folder=tmp_path)
+    assert {one["stores"] for one in growth} == {"6", "3 of 6"}
+    with commonplace.open(place) as opened:
+        assert sorted(store.key or "" for store in opened.stores()) == [f"agent-{number:07d}" for number in range(6)]
+        operations = {each.operation for number in range(6) for each in opened.store(f"agent-{number:07d}").versions()}
+    assert {"created", "modified"} <= operations
+
+
+def test_a_place_in_use_is_left_alone(tmp_path: Path) -> None:
+    """What is there already would change the figures, and the run would change what is there."""
+    place = f"sqlite:///{tmp_path}/mine.db"
+    with commonplace.open(place) as opened:
+        opened.store("somebody").execute({"command": "create", "path": "/memories/a.md", "file_text": "kept\n"})
+    ended = simulation("--dir", tmp_path, "--at", place)
+    assert ended.returncode != 0
+    assert "needs an empty one" in ended.stderr
+    with commonplace.open(place) as opened:
+        assert [store.key for store in opened.stores()] == ["somebody"]
+
+
+@pytest.mark.parametrize("stores", ["6,3", "0,5", "many"])
+def test_wrong_numbers_are_refused(stores: str, tmp_path: Path) -> None:
+    """Before anything is made."""
+    ended = simulation("--dir", tmp_path, "--stores", stores)
+    assert ended.returncode == 2
+    assert "--stores" in ended.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -15,25 +15,37 @@ import pytest
 
 from .azurite import AzuriteServer
 from .base import Server
+from .ceph import CephCluster, CephServer
+from .galera import GaleraCluster
 from .mariadb import MariaServer
 from .moto import MotoServer
-from .postgresql import PgBouncer, PostgresServer, postgresql_bin
+from .patroni import PatroniCluster
+from .postgresql import PgBouncer, PostgresServer, postgresql_bin, psql
 from .process import ServerFailed
 
 __all__ = [
     "AzuriteServer",
+    "CephCluster",
+    "CephServer",
+    "GaleraCluster",
     "MariaServer",
     "MotoServer",
+    "PatroniCluster",
     "PgBouncer",
     "PostgresServer",
     "Server",
     "ServerFailed",
     "azurite",
+    "ceph",
+    "ceph_cluster",
+    "galera",
     "mariadb",
     "moto",
+    "patroni",
     "pgbouncer",
     "postgresql",
     "postgresql_bin",
+    "psql",
     "required",
 ]
 
@@ -64,6 +76,26 @@ def moto() -> MotoServer:
 def azurite() -> AzuriteServer:
     """Azure Blob Storage, by Azurite."""
     return _started(AzuriteServer, AzuriteServer)
+
+
+def galera() -> GaleraCluster:
+    """MariaDB, three nodes that all take writes."""
+    return _started(GaleraCluster, GaleraCluster)
+
+
+def patroni() -> PatroniCluster:
+    """PostgreSQL, three nodes of which one takes writes."""
+    return _started(PatroniCluster, PatroniCluster)
+
+
+def ceph() -> CephServer:
+    """S3, by Ceph."""
+    return _started(CephServer, CephServer)
+
+
+def ceph_cluster() -> CephCluster:
+    """S3, by Ceph with three storages and two gateways."""
+    return _started(CephCluster, CephCluster)
 
 
 def required(kind: type[Server]) -> None:

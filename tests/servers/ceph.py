@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -187,7 +188,7 @@ class CephServer(Server):
         self._parts[f"gateway{gateway}"].wait_until(serves)
 
     def _wait_for_copies(self) -> None:
-        """Wait until every object is there `osds` times. Asks each group of objects: a manager, who knows, is not here."""
+        """Wait until every object is there `osds` times. Asks each group of objects: no manager is here, who knows."""
         poll(lambda: not self._map()["pg_temp"], "no storage stands in for another")
         for pool in self._map()["pools"]:
             for number in range(pool["pg_num"]):

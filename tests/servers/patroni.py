@@ -11,7 +11,7 @@ from typing import Any
 
 from .base import HOST, Server, missing, program
 from .postgresql import PostgresServer, clean_environment, create_database, postgresql_bin, psql
-from .process import Process, alive, descendants, end_all, poll
+from .process import Process, ServerFailed, alive, descendants, end_all, poll
 from .web import request
 
 NODES = 3
@@ -102,9 +102,12 @@ class PatroniCluster(Server):
         return psql(self.urls("postgres")[node], count, name=name).strip() == "1"
 
     def _leads(self, node: int) -> bool:
+        """Whether a node takes writes: it has the lock, and has done with becoming the leader."""
         try:
-            return request(self._rest_ports[node], "GET", "/primary").status == 200
-        except (OSError, HTTPException):
+            if request(self._rest_ports[node], "GET", "/primary").status != 200:
+                return False
+            return psql(self.urls("postgres")[node], "SELECT pg_is_in_recovery()").strip() == "f"
+        except (OSError, HTTPException, ServerFailed):
             return False
 
     def _complete(self) -> bool:

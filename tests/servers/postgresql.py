@@ -11,15 +11,6 @@ from typing import ClassVar
 from .base import HOST, Server, accepts, missing, program
 from .process import Process, run
 
-# Nothing here survives the test run, so nothing is synced; a commit is still what a commit is to its clients.
-_SETTINGS = {
-    "listen_addresses": HOST,
-    "unix_socket_directories": "",
-    "max_connections": "200",
-    "fsync": "off",
-    "full_page_writes": "off",
-    "synchronous_commit": "on",
-}
 _CREATE = (
     "SELECT format('CREATE DATABASE %I', :'name')"
     " WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = :'name') \\gexec\n"
@@ -65,6 +56,15 @@ class PostgresServer(Server):
 
     name = "postgresql"
     user = "postgres"
+    # Nothing here outlives the test run, so nothing is synced; to its clients a commit is what it always is.
+    settings: ClassVar[dict[str, str]] = {
+        "listen_addresses": HOST,
+        "unix_socket_directories": "",
+        "max_connections": "200",
+        "fsync": "off",
+        "full_page_writes": "off",
+        "synchronous_commit": "on",
+    }
 
     @classmethod
     def available(cls) -> str | None:
@@ -78,7 +78,7 @@ class PostgresServer(Server):
         data = self.directory / "data"
         initdb = [str(programs / "initdb"), "-D", str(data), "-U", "postgres", "-A", "trust", "-E", "UTF8"]
         run([*initdb, "--no-locale", "--no-sync"], user=self.user, cwd=self.directory, env=clean_environment())
-        options = [word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}")]
+        options = [word for name, value in self.settings.items() for word in ("-c", f"{name}={value}")]
         process = Process(
             [str(programs / "postgres"), "-D", str(data), "-p", str(self.port), *options],
             log=self.directory / "log",

@@ -4,13 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test lint types format bench clean
+.PHONY: run test test-clusters lint types format bench clean
 
 run: $(STAMP)
 	$(BIN)/commonplace demo
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# Needs Galera, Patroni, etcd and Ceph: tests/servers/install-clusters.sh installs them on Debian.
+test-clusters: $(STAMP)
+	$(BIN)/python -m pytest -m clusters
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

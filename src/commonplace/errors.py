@@ -75,6 +75,12 @@ class Damaged(CommonplaceError):
     code = "damaged"
 
 
+class Locked(CommonplaceError):
+    """The memory store is sealed and its key is not here, or is another, or was destroyed."""
+
+    code = "locked"
+
+
 class UnknownSchema(CommonplaceError):
     """The storage was written by a newer commonplace than this one."""
 

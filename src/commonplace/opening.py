@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 from commonplace.backends.base import Actor, Backend, Clock, NewId, StoreInfo, as_actor, plain_name, sortable_id
 from commonplace.errors import InvalidInput, NotFound
@@ -15,6 +15,11 @@ from commonplace.limits import DEFAULT_LIST_ROWS, DEFAULT_MAX_MEMORY_BYTES, DEFA
 from commonplace.replies import LANGUAGES, Replies
 from commonplace.store import MemoryStore
 
+if TYPE_CHECKING:
+    from commonplace.backends.keys import KeyWrapper
+
+Keys: TypeAlias = "str | os.PathLike[str] | KeyWrapper"
+"""A key file by its path, or keys that are opened already."""
 DEFAULT_PLACE = "./memory"
 DEFAULT_KEY = "default"
 _DIRECTORY_MARKS = ("memories", ".commonplace")  # one of them is in every directory that is somebody's memory
@@ -34,7 +39,8 @@ class Commonplace:
         """The memory store with this id, else the one with this key, made if there is none.
 
         A key has 1 to 255 characters, none of them a control character; None means the store with the key `default`.
-        `name` is shown to people and used only when the store is made. Raises `NotFound` for an id that is not there.
+        `name` is shown to people and used only when the store is made. Raises `NotFound` for an id that is not there,
+        `Locked` for a store that is sealed with a key that is not here.
         """
         key = DEFAULT_KEY if id_or_key is None else plain_name("a store key", id_or_key)
         info = self.backend.get_store(key)
@@ -42,6 +48,7 @@ class Commonplace:
             if _ID.fullmatch(key):
                 raise NotFound(f"there is no memory store {key}")
             info = self.backend.create_store(key=key, name=plain_name("a store name", name or key))
+        self.backend.unlock(info)
         return MemoryStore(self.backend, info, limits=self._limits, replies=self._replies, actor=self._actor)
 
     def stores(self) -> list[StoreInfo]:
@@ -75,6 +82,8 @@ def open(  # noqa: A001 - `commonplace.open` is the name a reader expects
     actor: Actor | str | None = None,
     clock: Clock = time.time,
     new_id: NewId = sortable_id,
+    keys: Keys | None = None,
+    seal_paths: bool = False,
 ) -> Commonplace:
     """The memory at a place, made if it is not there.
 
@@ -82,9 +91,21 @@ def open(  # noqa: A001 - `commonplace.open` is the name a reader expects
     in memory. The limits count characters, rows and bytes, 0 = none. `replies` is a language (`en`, `fr`) or a
     catalogue of one's own. `actor` is recorded with changes that name no other. Raises `InvalidInput` for what cannot
     be opened, and the errors of storage.
+
+    With `keys` (a key file, a `KeyRing`, or what wraps keys otherwise) memory stores are sealed, those made with
+    `seal_paths` their paths too; docs/encryption.md.
     """
     limits = Limits(view_chars, list_rows, max_memory_bytes, create_overwrites)
-    return open_with(at, limits=limits, replies=replies, actor=actor, clock=clock, new_id=new_id)
+    return open_with(
+        at,
+        limits=limits,
+        replies=replies,
+        actor=actor,
+        clock=clock,
+        new_id=new_id,
+        keys=keys,
+        seal_paths=seal_paths,
+    )
 
 
 def open_with(
@@ -95,10 +116,13 @@ def open_with(
     actor: Actor | str | None = None,
     clock: Clock = time.time,
     new_id: NewId = sortable_id,
+    keys: Keys | None = None,
+    seal_paths: bool = False,
 ) -> Commonplace:
     """As `open`, with the limits in one value."""
     catalogue, who = _catalogue(replies), as_actor(actor)  # refuse these before anything is made on disk
-    backend = open_backend(at, clock=clock, new_id=new_id)
+    seal = _sealing(keys, clock, seal_paths=seal_paths)
+    backend = seal(open_backend(at, clock=clock, new_id=new_id))
     return Commonplace(backend, limits=limits, replies=catalogue, actor=who)
 
 
@@ -113,6 +137,21 @@ def open_backend(at: str | os.PathLike[str], *, clock: Clock = time.time, new_id
     if scheme not in _SCHEMES:
         raise InvalidInput(f"unknown kind of place {scheme!r}; known are a directory, and {', '.join(_SCHEMES)}")
     return _SCHEMES[scheme](rest, clock, new_id)
+
+
+def _sealing(keys: Keys | None, clock: Clock, *, seal_paths: bool) -> Callable[[Backend], Backend]:
+    """What puts encryption over a backend, or leaves it as it is."""
+    if keys is None:
+        if seal_paths:
+            raise InvalidInput("paths can be sealed only with keys")
+        return lambda backend: backend
+    try:
+        from commonplace.backends.keys import as_wrapper  # noqa: PLC0415 - cryptography is imported late
+        from commonplace.backends.sealed import SealedBackend  # noqa: PLC0415
+    except ImportError:
+        raise InvalidInput("encryption needs its library: pip install 'commonplace[crypto]'") from None
+    wrapper = as_wrapper(keys)
+    return lambda backend: SealedBackend(backend, wrapper, seal_paths=seal_paths, clock=clock)
 
 
 def _open_directory(place: str, clock: Clock, new_id: NewId) -> Backend:

@@ -121,6 +121,7 @@ class Replies:
     unavailable: str = "Error: The memory store is unavailable; try again later"
     outcome_unknown: str = "Error: The outcome of this command is unknown; view {path} before trying again"
     damaged: str = "Error: What is stored at {path} is damaged and cannot be read"
+    locked: str = "Error: The memory store is sealed and its key is not available"
 
     def __post_init__(self) -> None:
         """Raise `InvalidInput` for a template that asks for a value it will not get."""
@@ -193,6 +194,7 @@ ERROR_CODES: Mapping[str, str] = {
     "unavailable": "unavailable",
     "outcome_unknown": "outcome_unknown",
     "damaged": "damaged",
+    "locked": "locked",
 }
 """The stable code of every error reply; doors map these to exit codes and HTTP statuses."""
 

@@ -45,6 +45,7 @@ STORAGE_REPLIES = {
     "unavailable": "unavailable",
     "outcome_unknown": "outcome_unknown",
     "damaged": "damaged",
+    "locked": "locked",
     "conflict": "unavailable",
     "not_found": "unavailable",  # the whole memory store is gone
     "unknown_schema": "unavailable",

@@ -30,6 +30,7 @@ def test_every_error_has_a_code_of_its_own() -> None:
         "unavailable": True,
         "outcome_unknown": False,
         "damaged": False,
+        "locked": False,
         "unknown_schema": False,
         "refused": False,
     }

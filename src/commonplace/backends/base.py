@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal, TypeAlias, TypeVar
 
-from commonplace.errors import InvalidInput
+from commonplace.errors import InvalidInput, Locked
 
 T = TypeVar("T")
 
@@ -282,6 +282,18 @@ class Backend(ABC):
     def directory_of(self, store: StoreInfo) -> str | None:
         """The directory in which a store's memories lie as plain files, if they do."""
         return None
+
+    def unlock(self, store: StoreInfo) -> None:
+        """Make sure that a store can be read with the keys at hand. Raises `Locked` if it is sealed with another."""
+        if store.seal is not None:
+            raise Locked("the memory store is sealed, and was opened without keys")
+
+    def purge(self) -> None:  # noqa: B027 - most keep nothing of the kind
+        """Leave nothing of what was overwritten or deleted in logs and free pages. Does nothing where none is kept."""
+
+    def damaged(self) -> int:
+        """How many files of sealed memory stores were found altered, and are kept aside."""
+        return 0
 
     @abstractmethod
     def close(self) -> None:

@@ -185,6 +185,11 @@ class SqliteBackend(Backend):
         with self._reading() as connection:
             return sql.select_stores(connection, after, limit)
 
+    def purge(self) -> None:
+        if self._path is not None:
+            with self._queue.paused(), self._exclusive() as connection:
+                connection.clear_log()
+
     # -- reading ---------------------------------------------------------------------------------------------
 
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:

@@ -73,6 +73,14 @@ class SqliteConnection:
 
     def roll_back(self) -> None:
         """End the transaction, if there is one, as if it had never been."""
+    def clear_log(self) -> None:
+        """Move the write-ahead log into the database and empty it, waiting for those who still read from it."""
+        deadline = time.monotonic() + READ_TIMEOUT_S
+        while self.rows("PRAGMA wal_checkpoint(TRUNCATE)")[0][0]:
+            if time.monotonic() > deadline:
+                raise Unavailable("another process reads the database all the time")
+            time.sleep(0.005)
+
         if self._raw.in_transaction:
             with suppress(sqlite3.Error):  # SQLite rolls back by itself what it cannot roll back when told
                 self._raw.execute("ROLLBACK")

@@ -45,6 +45,7 @@ EXITS: tuple[Exit, ...] = (
     Exit(12, "The storage failed while saving: look before trying again.", ("outcome_unknown",)),
     Exit(13, "What is stored is damaged.", ("damaged",)),
     Exit(14, "The storage was written by a newer commonplace.", ("unknown_schema",)),
+    Exit(15, "The memory store is sealed and its key is not here, or was destroyed.", ("locked",)),
     Exit(INTERRUPTED, "Interrupted (Ctrl-C)."),
     Exit(BROKEN_PIPE, "The reader of the output went away."),
 )

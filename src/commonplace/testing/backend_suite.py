@@ -7,7 +7,8 @@
             return MyBackend(place / "memory.mine", clock=clock, new_id=new_id)
 
 `place` is a directory that belongs to one test; opening it twice must give the same memories. A backend that keeps
-nothing once it is closed says `lasting = False`, and is spared the tests of that. Needs pytest.
+nothing once it is closed says `lasting = False`, and is spared the tests of that; a layer that encrypts, and keeps no
+seals for others, says `seals = False`. Needs pytest.
 """
 
 from __future__ import annotations

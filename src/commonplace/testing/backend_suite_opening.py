@@ -108,6 +108,9 @@ class SuiteOpening:
     lasting = True
     """Whether memories are there again when the same place is opened once more."""
 
+    seals = True
+    """Whether it keeps seals for a layer that encrypts; False for such a layer itself."""
+
     def open_backend(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
         """Your backend, opened in the directory `place`."""
         raise NotImplementedError("say how your backend is opened")

@@ -1,0 +1,162 @@
+"""What rests of a sealed memory store, byte for byte: texts, seals and names under the keys of one store.
+
+AES-256-GCM with random 96-bit nonces. Whatever a row says of itself in clear (store, memory, version, path) is bound
+to its seal as associated data, and the seal names the text: rows that were moved, swapped, renamed or cut do not open.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import os
+import struct
+from dataclasses import dataclass
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from commonplace.backends.base import Kept
+from commonplace.backends.keys import KEY_BYTES, NONCE_BYTES
+from commonplace.errors import Damaged
+from commonplace.paths import ROOT
+
+TEXT_HEADER = b"\xffCPT\x01"  # never UTF-8, so that no reader takes it for a text; the last byte is the format
+SEAL_HEADER = b"\xffCPS\x01"
+_TEXT_START = len(TEXT_HEADER) + NONCE_BYTES
+_SEAL_START = len(SEAL_HEADER) + NONCE_BYTES
+_RECORD = struct.Struct(">B32sQH")  # whether there is a text, its sha256, its size, length of the version's id
+_NAME_BYTES = 16
+_MAX_KNOWN = 20_000  # seals that need not be opened again: some 600 bytes each
+
+
+@dataclass(frozen=True, slots=True)
+class Unsealed:
+    """What a seal says: of the text (None for a deletion), and the real path if paths are sealed.
+
+    `text_of` is the version whose row holds the text: a rename writes none.
+    """
+
+    sha256: str | None = None
+    size_bytes: int | None = None
+    text_of: str | None = None
+    path: str | None = None
+
+
+class StoreKeys:
+    """The keys of one memory store. Threads may share them."""
+
+    def __init__(self, data_key: bytes, store_id: str, *, seal_paths: bool) -> None:
+        self.seal_paths = seal_paths
+        self._store_id = store_id
+        self._text = AESGCM(_derived(data_key, b"text"))
+        self._seal = AESGCM(_derived(data_key, b"seal"))
+        self._naming = _derived(data_key, b"names")
+        self._known: dict[bytes, tuple[bytes, Unsealed]] = {}
+        self._names: dict[str, str] = {}
+
+    # -- texts -----------------------------------------------------------------------------------------------
+
+    def seal_text(self, data: bytes, version_id: str) -> bytes:
+        """The text as it rests with the version that wrote it."""
+        nonce = os.urandom(NONCE_BYTES)
+        return TEXT_HEADER + nonce + self._text.encrypt(nonce, data, self._bound_text(version_id))
+
+    def open_text(self, sealed: bytes | None, said: Unsealed) -> bytes | None:
+        """The text a seal speaks of, None for a deletion. Raises `Damaged` for any other."""
+        if said.text_of is None:
+            if sealed is not None:
+                raise Damaged("a deletion in a sealed memory store has a text")
+            return None
+        if not isinstance(sealed, bytes) or not sealed.startswith(TEXT_HEADER):
+            raise Damaged("a text in a sealed memory store is missing or not sealed")
+        view = memoryview(sealed)
+        nonce, rest = view[len(TEXT_HEADER) : _TEXT_START], view[_TEXT_START:]
+        try:
+            data = self._text.decrypt(nonce, rest, self._bound_text(said.text_of))
+        except (InvalidTag, ValueError):
+            raise Damaged("a sealed text was altered, or is another's") from None
+        if len(data) != said.size_bytes:
+            raise Damaged("a sealed text is not the one its seal speaks of")
+        return data
+
+    def _bound_text(self, version_id: str) -> bytes:
+        return f"text 1\0{self._store_id}\0{version_id}".encode("utf-8", "surrogatepass")
+
+    # -- seals -----------------------------------------------------------------------------------------------
+
+    def keep_text(self, data: bytes, memory_id: str, version_id: str, path: str) -> Kept:
+        """What rests of a new text at a real path."""
+        said = Unsealed(hashlib.sha256(data).hexdigest(), len(data), version_id, path)
+        return Kept(self.seal_text(data, version_id), "", self.seal(said, memory_id, version_id, self.hidden(path)))
+
+    def seal(self, said: Unsealed, memory_id: str, version_id: str, hidden_path: str) -> bytes:
+        """The seal of a version at a path as the inner backend knows it."""
+        text_of = (said.text_of or "").encode()
+        digest = bytes.fromhex(said.sha256 or "")
+        record = _RECORD.pack(said.text_of is not None, digest, said.size_bytes or 0, len(text_of)) + text_of
+        if self.seal_paths:
+            record += (said.path or "").encode("utf-8", "surrogatepass")
+        nonce = os.urandom(NONCE_BYTES)
+        return SEAL_HEADER + nonce + self._seal.encrypt(nonce, record, self._bound(memory_id, version_id, hidden_path))
+
+    def open_seal(self, seal: bytes | None, memory_id: str, version_id: str, hidden_path: str) -> Unsealed:
+        """What the seal of this version says. Raises `Damaged` if it is missing, altered or another's."""
+        if not isinstance(seal, bytes) or not seal.startswith(SEAL_HEADER):
+            raise Damaged("a record in a sealed memory store has no seal")
+        bound = self._bound(memory_id, version_id, hidden_path)
+        known = self._known.get(seal)
+        if known is not None and known[0] == bound:
+            return known[1]
+        try:
+            record = self._seal.decrypt(seal[len(SEAL_HEADER) : _SEAL_START], seal[_SEAL_START:], bound)
+        except (InvalidTag, ValueError):
+            raise Damaged("a sealed record was altered, or is another's") from None
+        said = self._unpacked(record)
+        if len(self._known) >= _MAX_KNOWN:
+            self._known.clear()
+        self._known[seal] = bound, said
+        return said
+
+    def _unpacked(self, record: bytes) -> Unsealed:
+        has_text, digest, size, length = _RECORD.unpack_from(record)
+        end = _RECORD.size + length
+        path = record[end:].decode("utf-8", "surrogatepass") if self.seal_paths else None
+        if not has_text:
+            return Unsealed(path=path)
+        return Unsealed(digest.hex(), size, record[_RECORD.size : end].decode(), path)
+
+    def _bound(self, memory_id: str, version_id: str, hidden_path: str) -> bytes:
+        # No part of ours holds NUL, so no two different rows come to the same bytes.
+        text = f"seal 1\0{self._store_id}\0{memory_id}\0{version_id}\0{hidden_path}"
+        return text.encode("utf-8", "surrogatepass")
+
+    # -- names -----------------------------------------------------------------------------------------------
+
+    def hidden(self, path: str) -> str:
+        """The path under which the inner backend keeps what lies at a real path."""
+        if not self.seal_paths:
+            return path
+        parts = [ROOT]
+        end = len(ROOT)
+        while end < len(path):
+            end = path.find("/", end + 1)
+            end = len(path) if end < 0 else end
+            parts.append(self._name(path[:end]))
+        return "/".join(parts)
+
+    def _name(self, path: str) -> str:
+        """The name of the last segment of a real path: the same only for the same whole path in this store."""
+        name = self._names.get(path)
+        if name is None:
+            if len(self._names) >= _MAX_KNOWN:
+                self._names.clear()
+            digest = hmac.digest(self._naming, path.encode("utf-8", "surrogatepass"), "sha256")[:_NAME_BYTES]
+            name = self._names[path] = base64.b32encode(digest).decode().rstrip("=").lower()
+        return name
+
+
+def _derived(data_key: bytes, use: bytes) -> bytes:
+    return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=b"commonplace 1 " + use).derive(data_key)

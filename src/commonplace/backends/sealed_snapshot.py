@@ -1,0 +1,169 @@
+"""What a caller sees of a sealed memory store: plain records, each verified before it is given out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from commonplace.backends.base import (
+    Actor,
+    Change,
+    Kept,
+    Look,
+    Memory,
+    Sealing,
+    Snapshot,
+    Transaction,
+    Usage,
+    Version,
+)
+from commonplace.backends.sealed_codec import StoreKeys, Unsealed
+from commonplace.errors import Damaged, InvalidInput, Refused
+
+T = TypeVar("T")
+
+
+class SealedSnapshot(Snapshot):
+    """A snapshot of the inner backend, seen through the keys of its store."""
+
+    def __init__(self, inner: Snapshot, keys: StoreKeys) -> None:
+        self._inner = inner
+        self._keys = keys
+
+    @property
+    def revision(self) -> int:
+        return self._inner.revision
+
+    @property
+    def seal(self) -> str | None:
+        return self._inner.seal
+
+    def usage(self) -> Usage:
+        return self._inner.usage()
+
+    def look(self, path: str) -> Look:
+        hidden = self._keys.hidden(path)
+        look = _with_real_paths(lambda: self._inner.look(hidden), {hidden: path})
+        if look.memory is None:
+            return look if look.above is None else replace(look, above=_cut(path, look.above))
+        if look.memory.path != hidden:
+            raise Damaged("the storage gave another memory than was asked for")
+        said = self._said(look.memory)
+        return Look(_plain(look.memory, said), self._keys.open_text(look.data, said))
+
+    def walk(self, under: str) -> Iterator[Memory]:
+        found = (_plain(memory, self._said(memory)) for memory in self._inner.walk(self._keys.hidden(under)))
+        return iter(sorted(found, key=lambda memory: memory.path)) if self._keys.seal_paths else found
+
+    def sizes(self, under: str) -> Iterator[tuple[str, int]]:
+        # By way of the records: a path nobody vouches for must not reach a model.
+        return ((memory.path, memory.size_bytes) for memory in self.walk(under))
+
+    def find(self, memory_id: str) -> Memory | None:
+        memory = self._inner.find(memory_id)
+        return None if memory is None else _plain(memory, self._said(memory))
+
+    def versions(
+        self, *, memory_id: str | None = None, path: str | None = None, limit: int | None = None
+    ) -> Iterator[Version]:
+        hidden = None if path is None else self._keys.hidden(path)
+        found = self._inner.versions(memory_id=memory_id, path=hidden, limit=limit)
+        return (_plain_version(version, self._said_of(version)) for version in found)
+
+    def version(self, version_id: str) -> tuple[Version, bytes | None]:
+        version, data = self._inner.version(version_id)
+        if version.id != version_id:
+            raise Damaged("the storage gave another version than was asked for")
+        said = self._said_of(version)
+        return _plain_version(version, said), self._keys.open_text(data, said)
+
+    def _said(self, memory: Memory) -> Unsealed:
+        said = self._keys.open_seal(memory.seal, memory.id, memory.version_id, memory.path)
+        if said.text_of is None or said.size_bytes != memory.size_bytes:
+            raise Damaged("a memory in a sealed memory store is not what its seal says")
+        return said
+
+    def _said_of(self, version: Version) -> Unsealed:
+        said = self._keys.open_seal(version.seal, version.memory_id, version.id, version.path)
+        if said.size_bytes != version.size_bytes or (said.text_of is None) != (version.operation == "deleted"):
+            raise Damaged("a version in a sealed memory store is not what its seal says")
+        return said
+
+
+class SealedTransaction(SealedSnapshot, Transaction):
+    """A transaction of the inner backend, in which only sealed texts come to rest."""
+
+    def __init__(self, inner: Transaction, keys: StoreKeys) -> None:
+        super().__init__(inner, keys)
+        self._writing = inner
+
+    def record(self, changes: Sequence[Change], actor: Actor | None) -> None:
+        sealed = [self._sealed(change) for change in changes]
+        if not self._keys.seal_paths:
+            self._writing.record(sealed, actor)
+            return
+        paths = {str(inner.path): str(plain.path) for inner, plain in zip(sealed, changes, strict=True)}
+        _with_real_paths(lambda: self._writing.record(sealed, actor), paths)
+
+    def reseal(self, seal: str | None) -> None:
+        raise InvalidInput("the memory store is sealed already; its seal is not for others to change")
+
+    def _sealed(self, change: Change) -> Change:
+        if change.sealing is not None:
+            raise InvalidInput("the memory store is sealed already")
+        before, path, data, keys = change.before, change.path, change.data, self._keys
+        hidden = None if path is None else keys.hidden(path)
+        inner = before
+        if before is not None and keys.seal_paths:
+            inner = replace(before, path=keys.hidden(before.path))
+        if data is not None and path is not None:
+            return Change(inner, hidden, None, Sealing(len(data), _text_keeper(keys, data, path)))
+        if inner is None or before is None:
+            raise InvalidInput("a new memory needs a text")
+        said = Unsealed(path=before.path)
+        if path is not None:  # a rename: the text stays where it is
+            said = replace(keys.open_seal(inner.seal, inner.id, inner.version_id, inner.path), path=path)
+        return Change(inner, hidden, None, Sealing(None, _keeper(keys, said, hidden or inner.path)))
+
+
+def _text_keeper(keys: StoreKeys, data: bytes, path: str) -> Callable[[str, str], Kept]:
+    return lambda memory, version: keys.keep_text(data, memory, version, path)
+
+
+def _keeper(keys: StoreKeys, said: Unsealed, hidden: str) -> Callable[[str, str], Kept]:
+    """Seals a version that writes no text."""
+    return lambda memory, version: Kept(None, None, keys.seal(said, memory, version, hidden))
+
+
+def _plain(memory: Memory, said: Unsealed) -> Memory:
+    return Memory(
+        memory.id,
+        memory.path if said.path is None else said.path,
+        memory.size_bytes,
+        said.sha256 or "",
+        memory.version_id,
+        memory.created_at,
+        memory.updated_at,
+        memory.seal,
+    )
+
+
+def _plain_version(version: Version, said: Unsealed) -> Version:
+    return replace(version, sha256=said.sha256, path=version.path if said.path is None else said.path)
+
+
+def _cut(path: str, hidden_above: str) -> str:
+    """The real path of an ancestor: that with as many names."""
+    return "/".join(path.split("/")[: hidden_above.count("/") + 1])
+
+
+def _with_real_paths(call: Callable[[], T], real: dict[str, str]) -> T:
+    """What the call gives; a refusal that names a hidden path names the real one."""
+    try:
+        return call()
+    except Refused as refusal:
+        path = str(refusal.values.get("path"))
+        if path not in real:
+            raise
+        raise Refused(refusal.key, **{**refusal.values, "path": real[path]}) from None

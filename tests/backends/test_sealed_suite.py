@@ -1,0 +1,55 @@
+"""Sealed backends pass the shipped suite, with their paths sealed or not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from commonplace.backends.base import Backend, Clock, NewId
+from commonplace.backends.directory import DirectoryBackend
+from commonplace.backends.keys import KeyRing
+from commonplace.backends.sealed import SealedBackend
+from commonplace.backends.sqlite import SqliteBackend
+from commonplace.testing.backend_suite import BackendSuite
+
+KEYS = KeyRing.new()
+
+
+class SealedSuite(BackendSuite):
+    seals = False
+    seal_paths = False
+
+    def inner(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
+        raise NotImplementedError
+
+    def open_backend(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
+        inner = self.inner(place, clock=clock, new_id=new_id)
+        return SealedBackend(inner, KEYS, seal_paths=self.seal_paths, clock=clock)
+
+
+class TestSealedSqlite(SealedSuite):
+    def inner(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
+        return SqliteBackend(str(place / "memory.db"), clock=clock, new_id=new_id)
+
+
+class TestSealedSqlitePaths(TestSealedSqlite):
+    seal_paths = True
+
+
+class TestSealedMemory(SealedSuite):
+    lasting = False
+
+    def inner(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
+        return SqliteBackend(None, clock=clock, new_id=new_id)
+
+
+class TestSealedMemoryPaths(TestSealedMemory):
+    seal_paths = True
+
+
+class TestSealedDirectory(SealedSuite):
+    def inner(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
+        return DirectoryBackend(str(place / "memory"), clock=clock, new_id=new_id)
+
+
+class TestSealedDirectoryPaths(TestSealedDirectory):
+    seal_paths = True

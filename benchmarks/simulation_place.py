@@ -20,7 +20,7 @@ from simulation_clients import Client, Popularity, Slice, path, store_key
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-CHUNK = 100  # stores made by a thread at a time
+CHUNK = 500  # stores made, and then filled, at a time
 FILLING_THREADS = 8
 PAGE = 100
 PAGES_TIMED = 50
@@ -47,18 +47,19 @@ class Place:
     def grow(self, stores: int, step: Callable[[str], None]) -> float:
         """Add stores until there are so many; how many that were in a second."""
         start, before = perf_counter_ns(), self.stores
-        chunks = [range(at, min(at + CHUNK, stores)) for at in range(before, stores, CHUNK)]
         with ThreadPoolExecutor(FILLING_THREADS) as pool:
-            for _ in pool.map(self._fill, chunks):
+            for at in range(before, stores, CHUNK):
+                made = list(pool.map(self._make, range(at, min(at + CHUNK, stores))))
+                list(pool.map(self._fill, made))  # apart from the making, so that writes can share commits
                 step(f"fill to {stores:,}")
         self.stores = stores
         return (stores - before) * 1e9 / (perf_counter_ns() - start)
 
-    def _fill(self, numbers: range) -> None:
-        backend = self.opened.backend
-        for number in numbers:
-            made = backend.create_store(key=store_key(number), name=f"Agent {number}")
-            backend.write(made.id, lambda tx: tx.record(self._changes, None))
+    def _make(self, number: int) -> str:
+        return self.opened.backend.create_store(key=store_key(number), name=f"Agent {number}").id
+
+    def _fill(self, store_id: str) -> None:
+        self.opened.backend.write(store_id, lambda tx: tx.record(self._changes, None))
 
     def run(self, popular: Popularity, seconds: float) -> Slice:
         """All clients at work for so long, side by side. What was unwritten before is flushed first."""

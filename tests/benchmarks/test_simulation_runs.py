@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
@@ -77,6 +78,32 @@ def test_a_place_in_use_is_left_alone(tmp_path: Path) -> None:
     assert "needs an empty one" in ended.stderr
     with commonplace.open(place) as opened:
         assert [store.key for store in opened.stores()] == ["somebody"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        {"command": "delete", "path": "/memories/note-0000.md"},
+        {"command": "rename", "old_path": "/memories/note-0000.md", "new_path": "/memories/moved-0000.md"},
+        {"command": "str_replace", "path": "/memories/note-0000.md", "old_str": "state: 00000000", "new_str": ""},
+        {"command": "create", "path": "/memories/moved-0000.md", "file_text": "state: 00000000\n"},
+    ],
+    ids=lambda command: str(command["command"]),
+)
+def test_what_is_not_as_it_was_left_fails_the_run(
+    command: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A memory that is gone, elsewhere, without its edit, or there although nobody made it."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    clients = importlib.import_module("simulation_clients")
+    with commonplace.open(f"sqlite:///{tmp_path}/memory.db") as opened:
+        store = opened.store(clients.store_key(0))
+        store.execute({"command": "create", "path": "/memories/note-0000.md", "file_text": "state: 00000000\n"})
+        client = clients.Client(0, clients=1, memories=1)
+        client._known(0)  # as after its first command
+        assert client.wrong(opened) == []
+        assert not store.execute(command).is_error
+        assert client.wrong(opened)
 
 
 @pytest.mark.parametrize("stores", ["6,3", "0,5", "many"])

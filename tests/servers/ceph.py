@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,6 +15,7 @@ from .web import Answer, answers, must, request, s3_headers
 
 _PROGRAMS = ["ceph-mon", "ceph-osd", "radosgw", "radosgw-admin", "ceph", "ceph-authtool", "monmaptool"]
 _CAPABILITIES = [word for part in ("mon", "osd", "mgr") for word in ("--cap", part, "allow *")]
+_QUIET_S = 5.0
 _GLOBAL = """
 [global]
 fsid = {fsid}
@@ -188,18 +189,23 @@ class CephServer(Server):
         self._parts[f"gateway{gateway}"].wait_until(serves)
 
     def _wait_for_copies(self) -> None:
-        """Wait until every object is there `osds` times. Asks each group of objects: no manager is here, who knows."""
-        poll(lambda: not self._map()["pg_temp"], "no storage stands in for another")
-        for pool in self._map()["pools"]:
-            for number in range(pool["pg_num"]):
-                group = f"{pool['pool']}.{number:x}"
-                poll(partial(self._is_clean, group), f"group {group} is complete")
+        """Wait until every object is there `osds` times.
+
+        A manager would know, but none is here. While a storage is being filled the others stand in for it ("pg_temp"),
+        from some moments after it is up; so nobody may stand in for anybody for a while.
+        """
+        quiet_since = time.monotonic()
+
+        def filled() -> bool:
+            nonlocal quiet_since
+            if self._map()["pg_temp"]:
+                quiet_since = time.monotonic()
+            return time.monotonic() - quiet_since > _QUIET_S
+
+        poll(filled, "no storage stands in for another")
 
     def _map(self) -> dict[str, Any]:
         return dict(json.loads(self._tool("ceph", "osd", "dump", "-f", "json")))
-
-    def _is_clean(self, group: str) -> bool:
-        return bool(json.loads(self._tool("ceph", "tell", group, "query"))["state"] == "active+clean")
 
     def _kill(self, part: str) -> None:
         process = self._parts.pop(part)

@@ -21,8 +21,8 @@ from typing import TypeVar, cast
 
 from commonplace.backends import sql
 from commonplace.backends.base import Clock, NewId, Snapshot, StoreInfo, sortable_id
+from commonplace.backends.damage import MendedTree, count_damaged
 from commonplace.backends.disk import DIRECTORY_MODE, make_directory, os_error
-from commonplace.backends.files import FileTree
 from commonplace.backends.following import changed_since, follow, settle
 from commonplace.backends.hand_edits import HandEdit, Seen, WatchedSnapshot, WatchedTransaction, mark_text
 from commonplace.backends.ledger import Ledger, LiveFile, LockFile, sync_file_system
@@ -70,6 +70,10 @@ class DirectoryBackend(SqliteBackend):
     def directory_of(self, store: StoreInfo) -> str:
         return os.path.join(self.root, *_parts(store))
 
+    def damaged(self) -> int:
+        self._check_open()
+        return count_damaged(self._base)
+
     def create_store(self, *, key: str | None, name: str, seal: str | None = None) -> StoreInfo:
         made = super().create_store(key=key, name=name, seal=seal)
         try:
@@ -114,8 +118,8 @@ class DirectoryBackend(SqliteBackend):
 
     # -- one store's files -----------------------------------------------------------------------------------
 
-    def _tree(self, store: StoreInfo) -> FileTree:
-        return FileTree(self._base, _parts(store), self._scratch)
+    def _tree(self, store: StoreInfo) -> MendedTree:
+        return MendedTree(self._base, _parts(store), self._scratch)
 
     def _seen(self, connection: SqliteConnection, store_id: str) -> Seen:
         seen = self._stores.get(store_id)
@@ -155,7 +159,8 @@ class DirectoryBackend(SqliteBackend):
 
     def _before_commit(self, connection: SqliteConnection, changed: Sequence[sql.SqlTransaction]) -> None:
         self._plans = _merged(cast("Sequence[WatchedTransaction]", changed))
-        self._newest = cast("int", connection.rows("SELECT max(seq) FROM versions")[0][0])
+        newest = cast("int | None", connection.rows("SELECT max(seq) FROM versions")[0][0])
+        self._newest = newest or 0  # a new store may be given its seal before it has a version
         try:
             self._lock.write(Ledger(self._ledger.applied, self._ledger.cleared, busy=True))
         except OSError as error:

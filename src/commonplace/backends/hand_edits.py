@@ -2,7 +2,7 @@
 
 A file is as it was recorded if its mark (inode, size, times) is the one last seen, and that was not within a clock
 tick of the last change (Git's rule for racy timestamps); otherwise its text is compared. What differs is a person's,
-and is recorded as a version by the actor `external`.
+and is recorded as a version by the actor `external`; in a sealed memory store it is damage, and mended (`damage.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias, cast
 
 from commonplace.backends.base import EXTERNAL, Actor, Change, Clock, Look, Memory, NewId
-from commonplace.backends.files import MISSING, FileTree, Found, Kind, Mark, found_of, mark_of
+from commonplace.backends.damage import MendedTree
+from commonplace.backends.files import MISSING, Found, Kind, Mark, found_of, mark_of
 from commonplace.backends.sql import Connection, SqlSnapshot, SqlTransaction, below
 from commonplace.errors import Refused
 from commonplace.paths import ROOT, ancestors
@@ -33,7 +34,7 @@ class Seen:
     at, above and below them the database wins.
     """
 
-    def __init__(self, tree: FileTree, *, folds: bool) -> None:
+    def __init__(self, tree: MendedTree, *, folds: bool) -> None:
         self.tree = tree
         self.folds = folds
         self.marks: dict[str, tuple[str, Mark]] = {}  # path -> the version its file holds, and the file's mark
@@ -148,8 +149,12 @@ class WatchedSnapshot(SqlSnapshot):
     def _taken(self, path: str, found: Found) -> bool:
         if found.kind is Kind.BELOW_FILE:
             states = [(above, self.seen.tree.state(above)) for above in ancestors(path)]
-            return any(state.kind is Kind.FILE and self.seen.text(above, state) is None for above, state in states)
-        return found.kind is Kind.OTHER or (found.kind is Kind.FILE and self.seen.text(path, found) is None)
+            return any(state.kind is Kind.FILE and self._text(above, state) is None for above, state in states)
+        return found.kind is Kind.OTHER or (found.kind is Kind.FILE and self._text(path, found) is None)
+
+    def _text(self, path: str, found: Found) -> bytes | None:
+        """The text of a file that could be a memory's. A file that somebody puts into a sealed store never is."""
+        return None if self.seal is not None else self.seen.text(path, found)
 
     def _holds(self, path: str, version: str, mark: str | None, found: Found, data: bytes | None) -> bool:
         if not self.seen.trusts(path, version, mark, found):
@@ -190,14 +195,14 @@ class WatchedSnapshot(SqlSnapshot):
             if known.get(path) == (version, mark_of(status)):
                 continue
             found = found_of(status)
-            if found.size_bytes != size:
+            if found.size_bytes != size and self.seal is None:  # a sealed file is longer than its text
                 return False
             look, mark = self.look_marked(path)
             if not self._holds(path, version, mark, found, look.data):
                 return False
         if len(files) > len(rows):
             strange = files.keys() - {row[0] for row in rows}
-            if any(self.seen.text(path, found_of(files[path])) is not None for path in strange):
+            if any(self._text(path, found_of(files[path])) is not None for path in strange):
                 return False
         self._clean_below.add(under)
         self._verified_below(files)
@@ -266,7 +271,10 @@ class WatchedTransaction(WatchedSnapshot, SqlTransaction):
         self.expected.setdefault(path, ())
 
     def _differs(self, path: str) -> None:
-        """Record what a person did at, above and below a path."""
+        """Record what a person did at, above and below a path; mend it where nobody has anything to do."""
+        if self.seal is not None:
+            self._mend(path)
+            return
         changes: list[Change] = []
         for one in (*ancestors(path), path)[path == ROOT :]:
             changes += self._difference(one, self.seen.tree.state(one))
@@ -278,6 +286,15 @@ class WatchedTransaction(WatchedSnapshot, SqlTransaction):
         changes.sort(key=lambda change: change.path is not None)  # deletions first: a file may have become a directory
         SqlTransaction.record(self, changes, EXTERNAL)
         self._by_hand = self._by_hand or bool(changes)
+
+    def _mend(self, path: str) -> None:
+        """Make the files at, above and below a path what was recorded."""
+        for one in (*ancestors(path), path, *(row[0] for row in self._rows_below(path))):
+            look, mark = self.look_marked(one)
+            if look.memory is None or look.data is None:
+                continue
+            if not self._holds(one, look.memory.version_id, mark, self.seen.tree.state(one), look.data):
+                self.seen.tree.mend(one, look.data)
 
     def _difference(self, path: str, found: Found) -> list[Change]:
         look, mark = self.look_marked(path)

@@ -12,7 +12,7 @@ from .checker import Alike, Failure, Operation, Search, State, exactly, find_fai
 BAR = 40  # characters for the time from the first call to the last return
 REPLY_INDENT = 12
 SHOWN_REPLIES = 3
-EARLIER = 4  # commands shown that came before
+EARLIER = 3  # changes shown that came before, and as many views
 
 
 def why_not(history: Sequence[Operation], *, alike: Alike = exactly) -> str:
@@ -37,7 +37,7 @@ def explain(failure: Failure) -> str:
     """The failure as a page: what was there, what was done when, and what should have been answered."""
     names = frozenset[str]().union(*(touched(each.command) for each in failure.operations))
     before = [each for each in failure.before if _tells(each, names)]
-    before = sorted(before, key=lambda each: each.returned)[-EARLIER:]
+    before = _last_changes(before) + _last_views(before)
     return "\n".join(
         [
             "Not linearizable: no order of these commands explains the reply of the one marked >.",
@@ -49,6 +49,14 @@ def explain(failure: Failure) -> str:
             *_expected(failure),
         ]
     )
+
+
+def _last_changes(before: Sequence[Operation]) -> list[Operation]:
+    return sorted((each for each in before if not each.harmless), key=lambda each: each.returned)[-EARLIER:]
+
+
+def _last_views(before: Sequence[Operation]) -> list[Operation]:
+    return sorted((each for each in before if each.harmless), key=lambda each: each.returned)[-EARLIER:]
 
 
 def _tells(operation: Operation, names: frozenset[str]) -> bool:

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,7 +30,7 @@ from .checker import Command, Operation
 TESTS = Path(__file__).resolve().parent.parent
 STORE = "default"
 FILE_HEADER = "Here's the content of "
-TIMEOUT_S = 600
+TIMEOUT_S = 300
 
 
 @dataclass(frozen=True)
@@ -239,7 +240,7 @@ def main(crowd: Crowd, processes: int) -> int:
         if pid == 0:
             os.close(ready)
             os.close(let_go)
-            become(partial(crowd.work, worker, (tell_ready, go)))
+            become(partial(crowd.work, worker, (tell_ready, go)), tell_ready)
         pids.append(pid)
     os.close(tell_ready)
     for _ in pids:
@@ -251,14 +252,15 @@ def main(crowd: Crowd, processes: int) -> int:
     return 0 if ended == killed + [0] * (processes - 1) else 1
 
 
-def become(work: Callable[[], None]) -> NoReturn:
-    """Do the work of a forked process and end it; what went wrong goes to stderr."""
+def become(work: Callable[[], None], tell_ready: int) -> NoReturn:
+    """Do the work of a forked process and end it; what went wrong goes to stderr, and nobody waits for it."""
     status = 1
     try:
         work()
         status = 0
-    except BaseException as error:
-        os.write(2, f"{error!r}\n".encode())
+    except BaseException:
+        os.write(2, traceback.format_exc().encode())
+        os.write(tell_ready, b"r")
     os._exit(status)
 
 

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+import commonplace
 from backends.places import LASTING, place_of
+from commonplace import Version
+from commonplace.backends.base import EXTERNAL
 from faults.targets import Answer
 from laws.shape import Expected
 
@@ -31,8 +34,9 @@ on_every_backend = pytest.mark.parametrize("backend", LASTING)
 @pytest.mark.parametrize("seed", range(HISTORIES))
 def test_what_threads_and_processes_are_answered_is_linearizable(backend: str, seed: int, tmp_path: Path) -> None:
     """They view, edit, delete and rename a few memories; in every other history, directories too."""
+    place = place_of(backend, tmp_path)
     history = record(
-        place_of(backend, tmp_path),
+        place,
         tmp_path / "out",
         processes=PROCESSES,
         threads=THREADS,
@@ -42,14 +46,16 @@ def test_what_threads_and_processes_are_answered_is_linearizable(backend: str, s
     )
     assert answered(history) > 0.9
     assert why_not(history) == ""
+    assert by_hand(place) == []
 
 
 @on_every_backend
 @pytest.mark.parametrize("seed", range(HISTORIES))
 def test_a_history_is_linearizable_though_one_process_was_killed(backend: str, seed: int, tmp_path: Path) -> None:
     """What it was doing took effect whole, once, or never."""
+    place = place_of(backend, tmp_path)
     history = record(
-        place_of(backend, tmp_path),
+        place,
         tmp_path / "out",
         processes=PROCESSES,
         threads=THREADS,
@@ -61,6 +67,7 @@ def test_a_history_is_linearizable_though_one_process_was_killed(backend: str, s
     of_the_killed = [each for each in history if each.client.startswith("0.")]
     assert KILLED_AFTER <= len(of_the_killed) < THREADS * COMMANDS
     assert why_not(history) == ""
+    assert by_hand(place) == []
 
 
 # -- the control: the SDK's own local tool -----------------------------------------------------------------------
@@ -86,6 +93,12 @@ def loosely(_command: Command, expected: Expected, answer: Answer) -> bool:
     """Both refuse, both show the same lines of a memory, or both did what was asked."""
     same_lines = lines_seen(expected.text or "") == lines_seen(answer.text)
     return expected.is_error == answer.is_error and same_lines
+
+
+def by_hand(place: str) -> list[Version]:
+    """The versions taken for edits of a person, of whom there is none here."""
+    with commonplace.open(place) as opened:
+        return [version for version in opened.store().versions() if version.actor == EXTERNAL]
 
 
 def answered(history: Sequence[Operation]) -> float:

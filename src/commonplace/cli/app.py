@@ -24,6 +24,7 @@ COMMANDS: Mapping[str, str] = {
     "rm": "commonplace.cli.writing:rm",
     "mv": "commonplace.cli.writing:mv",
     "stores": "commonplace.cli.reading:stores",
+    "keys": "commonplace.cli.keys:keys",
     "exec": "commonplace.cli.executing:execute",
     "demo": "commonplace.cli.demo:demo",
 }
@@ -72,6 +73,12 @@ class LateGroup(click.Group):
     help="Who is recorded with a change, as in session:s1.  [default: user:LOGIN, the login name]",
 )
 @click.option(
+    "--keys",
+    metavar="FILE",
+    help="The key file: memory stores are sealed.  [env var: COMMONPLACE_KEYS_FILE, or COMMONPLACE_KEYS, its contents]",
+)
+@click.option("--seal-paths", is_flag=True, help="Memory stores that are made hide their paths too. Needs keys.")
+@click.option(
     "--lang",
     type=click.Choice(list(LANGUAGES)),
     default="en",
@@ -80,12 +87,14 @@ class LateGroup(click.Group):
 )
 @click.version_option(__version__, prog_name="commonplace", message="%(prog)s %(version)s")
 @click.pass_context
-def app(ctx: click.Context, at: str, store: str, actor: str | None, lang: str) -> None:
+def app(
+    ctx: click.Context, *, at: str, store: str, actor: str | None, keys: str | None, seal_paths: bool, lang: str
+) -> None:
     """Durable, versioned, shared memory for Claude's memory tool.
 
     Reads and changes memories as the tool does: same paths (/memories/...), same commands, same replies.
     """
-    ctx.obj = Place(at=at, key=store, actor=actor, language=lang)
+    ctx.obj = Place(at=at, key=store, actor=actor, language=lang, keys=keys, seal_paths=seal_paths)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import click
 
 import commonplace
-from commonplace.errors import NotFound
-from commonplace.opening import DEFAULT_KEY, Commonplace, is_there
+from commonplace.errors import InvalidInput, NotFound
+from commonplace.opening import DEFAULT_KEY, Commonplace, Keys, is_there
 from commonplace.store import MemoryStore
+
+KEYS_VARIABLE, FILE_VARIABLE = "COMMONPLACE_KEYS", "COMMONPLACE_KEYS_FILE"  # as in backends/keys.py, not imported here
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place, a memory store in it, who works there, and the language of the replies."""
+    """A place, a memory store in it, who works there, the language of the replies, and the keys."""
 
     at: str
     key: str
     actor: str | None
     language: str
+    keys: str | None = None
+    seal_paths: bool = False
 
     @contextmanager
     def existing(self) -> Iterator[MemoryStore]:
@@ -50,7 +54,29 @@ class Place:
             yield found
 
     def _open(self) -> Commonplace:
-        return commonplace.open(self.at, replies=self.language, actor=self.actor or _login())
+        return commonplace.open(
+            self.at,
+            replies=self.language,
+            actor=self.actor or _login(),
+            keys=self._keys(),
+            seal_paths=self.seal_paths,
+        )
+
+    def _keys(self) -> Keys | None:
+        if self.keys is not None:
+            return self.keys
+        if not any(os.environ.get(name) for name in (KEYS_VARIABLE, FILE_VARIABLE)):
+            return None
+        try:
+            from commonplace.backends.keys import KeyRing  # noqa: PLC0415 - imports cryptography
+        except ImportError:
+            raise InvalidInput("encryption needs its library: pip install 'commonplace[crypto]'") from None
+        return KeyRing.from_environment(os.environ)
+
+
+def key_file(option: str | None, environ: Mapping[str, str]) -> str | None:
+    """The key file that is named by the option or the environment."""
+    return option if option is not None else environ.get(FILE_VARIABLE) or None
 
 
 def _login() -> str:

@@ -56,10 +56,19 @@ def page() -> str:
             assert command is not None
             with click.Context(command, info_name=name, parent=ctx) as inner:
                 parts += _section(inner, "### ")
+                parts += _below(inner, command)
             if name == "exec":
                 parts.append(EXECUTING)
         parts += _exits()
     return "\n".join(parts)
+
+
+def _below(ctx: click.Context, command: click.Command) -> Iterator[str]:
+    """The sections of the commands of a group."""
+    if isinstance(command, click.Group):
+        for name, one in command.commands.items():
+            with click.Context(one, info_name=name, parent=ctx) as inner:
+                yield from _section(inner, "#### ")
 
 
 def _section(ctx: click.Context, level: str) -> Iterator[str]:

@@ -30,6 +30,14 @@ def stores(found: Sequence[StoreInfo]) -> str:
     return _drawn(table)
 
 
+def plain(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Any rows of text."""
+    table = _table(*columns)
+    for row in rows:
+        _add(table, *row)
+    return _drawn(table)
+
+
 _STYLES = {"size": "green", "memories": "green", "changed": "blue", "created": "blue"}
 """Only colours, so that nothing is left of them under NO_COLOR."""
 

@@ -1,0 +1,261 @@
+"""Commits of one memory store: the root replaced by compare-and-swap, tried again until it is clear what came of it."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+from commonplace.backends.base import Clock, NewId
+from commonplace.backends.objects_cache import Cache
+from commonplace.backends.objects_folding import Fold, Sizes, due, fold
+from commonplace.backends.objects_requests import Missing, Requests, Tag, Taken, Unsure, together, within
+from commonplace.backends.objects_root import Root, decode_root, encode_root
+from commonplace.backends.objects_snapshot import Immutables, NewTexts, ObjectsSnapshot, ObjectsTransaction
+from commonplace.backends.queue import StoreJob
+from commonplace.errors import CommonplaceError, NotFound, OutcomeUnknown, Unavailable
+
+TEXT_GOOD_FOR_S = 3_600.0  # how long a text may wait for its commit; those of crashed writers are collected after a day
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.004, 0.25
+
+
+class Held(NamedTuple):
+    """A root, and which state of the object it is."""
+
+    tag: Tag
+    root: Root
+
+
+@dataclass(slots=True)
+class _Ran:
+    """What came of a job, until its commit makes it so."""
+
+    job: StoreJob
+    result: object = None
+    error: Exception | None = None
+    changed: bool = False
+
+
+class Roots:
+    """The roots of memory stores, as they are now. The last seen of each is kept, and asked for only if it changed."""
+
+    def __init__(self, requests: Requests, cache: Cache) -> None:
+        self._requests = requests
+        self._cache = cache
+
+    @staticmethod
+    def key(store_id: str) -> str:
+        """Where a root lies."""
+        return f"roots/{store_id}"
+
+    def cached(self, store_id: str) -> Held | None:
+        """The root as it was seen last."""
+        found = self._cache.get(self.key(store_id))
+        assert found is None or isinstance(found, Held)
+        return found
+
+    def now(self, store_id: str) -> Held:
+        """The root as it is; one round trip. Raises `NotFound`."""
+        held = self.cached(store_id)
+        try:
+            found = self._requests.get_unless(self.key(store_id), None if held is None else held.tag)
+        except Missing:
+            self._cache.drop(self.key(store_id))
+            raise NotFound(f"there is no memory store {store_id}") from None
+        if found is None:
+            assert held is not None
+            return held
+        data, tag = found
+        return self.keep(Held(tag, decode_root(data, store_id)), len(data))
+
+    def keep(self, held: Held, size_bytes: int) -> Held:
+        """Remember a root."""
+        self._cache.put(self.key(held.root.id), held, size_bytes * 10)
+        return held
+
+
+class Committer:
+    """Runs the batches of writers. Threads may share it; those of one memory store come one at a time."""
+
+    def __init__(
+        self,
+        requests: Requests,
+        roots: Roots,
+        objects: Callable[[str], Immutables],
+        *,
+        clock: Clock,
+        new_id: NewId,
+        sizes: Sizes,
+    ) -> None:
+        self._requests = requests
+        self._roots = roots
+        self._objects = objects
+        self._clock = clock
+        self._new_id = new_id
+        self._sizes = sizes
+        self._crowded: set[str] = set()
+
+    def run(self, store_id: str, jobs: Sequence[StoreJob]) -> None:
+        """Run all jobs and commit them together; each has its outcome then."""
+        try:
+            self._run(store_id, jobs)
+        except CommonplaceError as error:
+            for job in jobs:
+                job.error = error
+
+    def _run(self, store_id: str, jobs: Sequence[StoreJob]) -> None:
+        started, began = time.monotonic(), time.time()
+        texts, written = NewTexts(), set[str]()
+        cached = None if store_id in self._crowded else self._roots.cached(store_id)
+        held, fresh = (self._roots.now(store_id), True) if cached is None else (cached, False)
+        for tries in range(1_000_000):
+            texts.again()
+            root, ran = self._work(held.root, jobs, texts)
+            if not fresh and not all(one.changed for one in ran):
+                fresh, known = True, held  # a refusal must not come from a state that has passed
+                held = self._roots.now(store_id)
+                if held.tag != known.tag:
+                    continue
+            if not any(one.changed for one in ran):
+                break
+            self._write_texts(store_id, held.root, root, texts, written)
+            if time.time() - began > TEXT_GOOD_FOR_S:
+                raise Unavailable("the command was held up for too long")
+            _in_doubt(ran)
+            before = held.root
+            held, landed = self.replace(held, root, deadline=started + self._requests.timeout_s)
+            if landed:
+                self._settle(ran)
+                self._after(before, root, held)
+                return
+            self._crowded.add(store_id)
+            if not within(started + self._requests.timeout_s):
+                raise Unavailable("too many others write to the memory store")
+            fresh = True
+            _pause(tries)
+        else:
+            raise AssertionError("unreachable")
+        self._settle(ran)
+
+    def _work(self, root: Root, jobs: Sequence[StoreJob], texts: NewTexts) -> tuple[Root, list[_Ran]]:
+        """Run all jobs, each on what those before it left; what one raised leaves nothing."""
+        every: list[_Ran] = []
+        objects = self._objects(root.id)
+        for job in jobs:
+            transaction = ObjectsTransaction(root, objects, clock=self._clock, new_id=self._new_id, texts=texts)
+            ran = _Ran(job)
+            every.append(ran)
+            try:
+                ran.result = job.work(transaction)
+            except Exception as error:
+                ran.error = error
+                continue
+            ran.changed = transaction.has_changed
+            if ran.changed:
+                root = transaction.after()
+        return root, every
+
+    def _write_texts(self, store_id: str, before: Root, after: Root, texts: NewTexts, written: set[str]) -> None:
+        objects = self._objects(store_id)
+        new = after.log[len(before.log) :]
+        used = {record.text for record in new if record.text is not None}
+        names = [name for name in used if name in texts.named and name not in written]
+        self.write_all(store_id, "texts", {name: texts.named[name] for name in names})
+        for name in names:
+            objects.keep_text(name, texts.named[name])
+        written.update(names)
+
+    def write_all(self, store_id: str, kind: str, named: dict[str, bytes]) -> None:
+        """Write immutable objects, several at a time."""
+        objects = self._objects(store_id)
+        together([partial(self._requests.put, objects.key(kind, name), data) for name, data in named.items()])
+
+    def replace(self, held: Held, root: Root, *, deadline: float) -> tuple[Held, bool]:
+        """Replace the root that is held; what is there now, and whether that was done.
+
+        A request that failed in doubt may still be carried out. It is sent again with the same bytes over the same
+        state: one of the two finds the state gone. So it is done once, or it never will be. Raises `OutcomeUnknown`.
+        """
+        commit = os.urandom(8).hex()
+        root = root.committed_as(commit)
+        data, doubtful = encode_root(root), False
+        for tries in range(1_000_000):
+            try:
+                tag = self._requests.replace(Roots.key(root.id), data, held.tag)
+                return self._roots.keep(Held(tag, root), len(data)), True
+            except Taken:
+                pass
+            except Unsure:
+                doubtful = True
+            try:
+                now = self._roots.now(root.id)
+                if self._landed(now, held.root, root, commit, doubtful=doubtful):
+                    return now, True
+                if now.tag != held.tag or not doubtful:
+                    return now, False
+            except NotFound:
+                raise
+            except CommonplaceError:
+                if not doubtful:
+                    raise
+            if not within(deadline):
+                raise OutcomeUnknown("the storage did not say whether the change was made")
+            _pause(tries + 3)
+        raise AssertionError("unreachable")
+
+    def _landed(self, now: Held, before: Root, root: Root, commit: str, *, doubtful: bool) -> bool:
+        if commit in now.root.commits:
+            return True
+        if not doubtful or len(root.log) == len(before.log):
+            return False
+        first = root.log[len(before.log)].id
+        return ObjectsSnapshot(now.root, self._objects(root.id)).record_of(first) is not None
+
+    @staticmethod
+    def _settle(ran: Sequence[_Ran]) -> None:
+        for one in ran:
+            one.job.result, one.job.error = one.result, one.error
+
+    # -- folding ---------------------------------------------------------------------------------------------
+
+    def _after(self, before: Root, after: Root, held: Held) -> None:
+        if due(before, after, self._sizes):
+            try:
+                self.fold(held)
+            except CommonplaceError:
+                return  # the change is made; a later writer folds
+
+    def fold(self, held: Held) -> None:
+        """Turn the log into pages and history, unless somebody else does."""
+        began = time.time()
+        made = fold(held.root, self._sizes, self._objects(held.root.id).pages)
+        pages = {name: data for name, data in made.objects.items() if any(ref.name == name for ref in made.pages)}
+        rest = {name: data for name, data in made.objects.items() if name not in pages}
+        self.write_all(held.root.id, "pages", pages)
+        self.write_all(held.root.id, "history", rest)
+        self._use(held, made, began)
+
+    def _use(self, held: Held, made: Fold, began: float) -> None:
+        deadline = time.monotonic() + self._requests.timeout_s
+        for tries in range(1_000_000):
+            if not made.fits(held.root) or not within(deadline) or time.time() - began > TEXT_GOOD_FOR_S:
+                return
+            held, landed = self.replace(held, made.applied(held.root), deadline=deadline)
+            if landed:
+                return
+            _pause(tries)
+
+
+def _in_doubt(ran: Sequence[_Ran]) -> None:
+    """Should this thread be interrupted now, what its jobs did is not known."""
+    for one in ran:
+        one.job.error = OutcomeUnknown("the commit was interrupted")
+
+
+def _pause(tries: int) -> None:
+    longest = min(_FIRST_PAUSE_S * 2 ** min(tries, 20), _LONGEST_PAUSE_S)
+    time.sleep(random.uniform(0, longest))  # noqa: S311 - spreads those who wait, hides nothing

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import cast
 
-from commonplace.backends.base import Clock, now_us, to_datetime
+from commonplace.backends.base import Clock, now_us, plain_name, to_datetime
 from commonplace.backends.keys import KEY_BYTES, NOT_HERE, KeyWrapper, asked
 from commonplace.backends.sealed_codec import StoreKeys
-from commonplace.errors import Damaged, Locked, UnknownSchema
+from commonplace.errors import Damaged, InvalidInput, Locked, UnknownSchema
 
 FORMAT = 1
 _TIMES = ("created_at", "rotated_at", "destroyed_at")
@@ -37,10 +37,11 @@ class StoreSeal:
             version = given["format"]
             if isinstance(version, int) and version > FORMAT:
                 raise UnknownSchema("the memory store was sealed by a newer commonplace")
-            key, kek_id = given.get("key"), given.get("kek")
+            key = given.get("key")
+            kek_id = None if given.get("kek") is None else plain_name("a key id", given["kek"])
             wrapped = None if key is None else base64.b64decode(key, validate=True)
             created, rotated, destroyed = (_time(given.get(name)) for name in _TIMES)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, InvalidInput):
             raise Damaged(_UNREADABLE) from None
         if version != FORMAT or (kek_id is None) != (key is None) or created is None or (key and destroyed):
             raise Damaged(_UNREADABLE)

@@ -1,0 +1,188 @@
+"""What rests of a sealed store opens only as what it was sealed as."""
+
+from __future__ import annotations
+
+import hashlib
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from commonplace.backends.keys import Kek, KeyRing
+from commonplace.backends.sealed_codec import SEAL_HEADER, TEXT_HEADER, StoreKeys, Unsealed
+from commonplace.backends.sealed_store import StoreSeal
+from commonplace.errors import CommonplaceError, Damaged, InvalidInput, Locked, UnknownSchema
+from commonplace.paths import ROOT
+
+STORE, OTHER = "memstore_1", "memstore_2"
+KEYS = StoreKeys(b"k" * 32, STORE, seal_paths=False)
+HIDING = StoreKeys(b"k" * 32, STORE, seal_paths=True)
+OTHER_KEYS = (
+    StoreKeys(b"o" * 32, STORE, seal_paths=False),
+    StoreKeys(b"k" * 32, OTHER, seal_paths=False),
+    StoreKeys(b"o" * 32, OTHER, seal_paths=True),
+)
+IDS = st.from_regex(r"mem(ver)?_[0-9a-f]{1,32}", fullmatch=True)
+NAMES = st.text(st.characters(codec="utf-8", exclude_characters="/\0"), min_size=1, max_size=60)
+PATHS = st.lists(NAMES, min_size=1, max_size=20).map(lambda names: "/".join([ROOT, *names]))
+TEXTS = st.one_of(st.binary(max_size=300), st.integers(0, 100_000).map(lambda size: b"x" * size))
+
+
+def said_of(data: bytes, version: str, path: str | None = None) -> Unsealed:
+    return Unsealed(hashlib.sha256(data).hexdigest(), len(data), version, path)
+
+
+@given(TEXTS, IDS, IDS, PATHS, st.sampled_from([KEYS, HIDING]))
+def test_what_was_sealed_is_opened(data: bytes, memory: str, version: str, path: str, keys: StoreKeys) -> None:
+    kept = keys.keep_text(data, memory, version, path)
+    assert (kept.sha256, kept.data is not None and kept.data.startswith(TEXT_HEADER)) == ("", True)
+    assert kept.seal is not None
+    assert kept.seal.startswith(SEAL_HEADER)
+    said = keys.open_seal(kept.seal, memory, version, keys.hidden(path))
+    assert said == said_of(data, version, path if keys.seal_paths else None)
+    assert keys.open_text(kept.data, said) == data
+
+
+@given(IDS, IDS, PATHS, st.sampled_from([KEYS, HIDING]))
+def test_a_deletion_has_a_seal_and_no_text(memory: str, version: str, path: str, keys: StoreKeys) -> None:
+    seal = keys.seal(Unsealed(path=path), memory, version, keys.hidden(path))
+    said = keys.open_seal(seal, memory, version, keys.hidden(path))
+    assert said == Unsealed(path=path if keys.seal_paths else None)
+    assert keys.open_text(None, said) is None
+    with pytest.raises(Damaged):
+        keys.open_text(keys.seal_text(b"", version), said)
+
+
+@given(TEXTS, st.data())
+def test_a_text_with_any_byte_changed_or_cut_is_damaged(data: bytes, draw: st.DataObject) -> None:
+    sealed = KEYS.seal_text(data, "memver_1")
+    for wrong in mutations(sealed, draw):
+        with pytest.raises(Damaged):
+            KEYS.open_text(wrong, said_of(data, "memver_1"))
+
+
+@given(TEXTS, st.data())
+def test_a_seal_with_any_byte_changed_or_cut_is_damaged(data: bytes, draw: st.DataObject) -> None:
+    seal = KEYS.seal(said_of(data, "memver_1"), "mem_1", "memver_1", "/memories/a")
+    KEYS.open_seal(seal, "mem_1", "memver_1", "/memories/a")  # what was opened once is remembered
+    for wrong in mutations(seal, draw):
+        with pytest.raises(Damaged):
+            KEYS.open_seal(wrong, "mem_1", "memver_1", "/memories/a")
+
+
+@given(st.tuples(IDS, IDS, PATHS), st.tuples(IDS, IDS, PATHS))
+def test_a_seal_opens_for_its_own_row_only(row: tuple[str, str, str], other_row: tuple[str, str, str]) -> None:
+    """Whatever of the row is swapped, and under no other key or store."""
+    memory, version, path = row
+    version2 = other_row[1]
+    seal = KEYS.seal(said_of(b"one", version), memory, version, path)
+    said = KEYS.open_seal(seal, memory, version, path)
+    for swapped in set(product(*zip(row, other_row, strict=True))) - {row}:
+        with pytest.raises(Damaged):
+            KEYS.open_seal(seal, *swapped)
+    for other in OTHER_KEYS:
+        with pytest.raises(Damaged):
+            other.open_seal(seal, memory, version, path)
+        with pytest.raises(Damaged):
+            other.open_text(KEYS.seal_text(b"one", version), said)
+    if version != version2:
+        with pytest.raises(Damaged):
+            KEYS.open_text(KEYS.seal_text(b"one", version2), said)
+
+
+def test_parts_of_a_row_cannot_run_into_each_other() -> None:
+    """A NUL in an id makes no other row look like this one."""
+    seal = KEYS.seal(said_of(b"one", "v"), "m", "v", "/memories/a")
+    for row in (("m\0v", "/memories/a", ""), ("", "m\0v", "/memories/a"), ("m", "v\0/memories/a", "")):
+        with pytest.raises(Damaged):
+            KEYS.open_seal(seal, *row)
+
+
+@pytest.mark.parametrize("wrong", [None, b"", b"plain text", "text", 7, TEXT_HEADER, SEAL_HEADER, SEAL_HEADER + b"x"])
+def test_what_is_no_seal_and_no_text_is_damaged(wrong: object) -> None:
+    """Also of a type that only a changed database can give."""
+    with pytest.raises(Damaged):
+        KEYS.open_seal(wrong, "mem_1", "memver_1", "/memories/a")  # type: ignore[arg-type]
+    with pytest.raises(Damaged):
+        KEYS.open_text(wrong, said_of(b"", "memver_1"))  # type: ignore[arg-type]
+
+
+@given(PATHS)
+def test_hidden_paths_are_plain_names_of_one_length(path: str) -> None:
+    hidden = HIDING.hidden(path)
+    names = hidden.split("/")[2:]
+    assert hidden.startswith(ROOT + "/")
+    assert [len(name) for name in names] == [26] * (path.count("/") - 1)
+    assert all(set(name) <= set("abcdefghijklmnopqrstuvwxyz234567") for name in names)
+    assert HIDING.hidden(path) == hidden
+    assert OTHER_KEYS[2].hidden(path) != hidden
+    above = path.rpartition("/")[0]
+    assert HIDING.hidden(above) == hidden.rpartition("/")[0]
+
+
+def test_equal_names_in_different_directories_differ() -> None:
+    names = {HIDING.hidden(path).rpartition("/")[2] for path in ("/memories/a", "/memories/b/a", "/memories/a/a")}
+    assert len(names) == 3
+    assert HIDING.hidden(ROOT) == ROOT
+
+
+@given(st.binary(min_size=32, max_size=32), st.booleans(), st.data())
+def test_a_store_seal_opens_with_its_keys_only(data_key: bytes, paths: bool, draw: st.DataObject) -> None:
+    ring = KeyRing("a", {"a": Kek(b"a" * 32, "2026-01-01T00:00:00Z")})
+    made = StoreSeal(paths, "2026-01-01T00:00:00Z").holding(data_key, STORE, ring)
+    again = StoreSeal.parse(made.to_text())
+    assert again == made
+    assert again.data_key(STORE, ring) == data_key
+    with pytest.raises(Locked):
+        again.data_key(OTHER, ring)
+    for key_id, key in (("a", b"b" * 32), ("b", b"a" * 32)):
+        with pytest.raises(Locked):
+            again.data_key(STORE, KeyRing(key_id, {key_id: Kek(key, "")}))
+    with pytest.raises(Locked):
+        StoreSeal(not paths, made.created_at, made.kek_id, made.wrapped).data_key(STORE, ring)
+    assert made.wrapped is not None
+    for wrong in mutations(made.wrapped, draw):
+        with pytest.raises(Locked):
+            StoreSeal(paths, made.created_at, made.kek_id, wrong).data_key(STORE, ring)
+
+
+@given(st.text(max_size=200))
+def test_a_store_seal_that_is_none_is_damaged(text: str) -> None:
+    with pytest.raises(CommonplaceError):
+        StoreSeal.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ('{"format": 2, "created_at": "2026-01-01T00:00:00Z"}', UnknownSchema),
+        ('{"format": 1}', Damaged),
+        ('{"format": "1", "created_at": "2026-01-01T00:00:00Z"}', Damaged),
+        ('{"format": 1, "created_at": "\\u001b[31m"}', Damaged),
+        ('{"format": 1, "created_at": "2026-01-01T00:00:00Z", "key": "AAAA"}', Damaged),
+        ('{"format": 1, "created_at": "2026-01-01T00:00:00Z", "kek": "a"}', Damaged),
+        ('{"format": 1, "created_at": "2026-01-01T00:00:00Z", "kek": "a", "key": "*"}', Damaged),
+        ('{"format": 1, "created_at": "2026-01-01T00:00:00Z", "kek": 7, "key": "AAAA"}', Damaged),
+        ("[" * 100_000, Damaged),
+    ],
+)
+def test_store_seals_of_other_forms_are_refused(text: str, error: type[CommonplaceError]) -> None:
+    with pytest.raises(error):
+        StoreSeal.parse(text)
+
+
+def test_keys_are_in_no_representation() -> None:
+    """Of what could be logged."""
+    secret = b"s3cret-s3cret-s3cret-s3cret-s3cr"
+    shown = repr(Kek(secret, "now")) + repr(KeyRing("a", {"a": Kek(secret, "now")}))
+    assert "s3cret" not in shown
+    with pytest.raises(InvalidInput):
+        KeyRing("b", {"a": Kek(secret, "now")})
+
+
+def mutations(data: bytes, draw: st.DataObject) -> list[bytes]:
+    """One byte changed, the end cut, something added, nothing left."""
+    at = draw.draw(st.integers(0, len(data) - 1), label="at")
+    flip = draw.draw(st.integers(1, 255), label="flip")
+    return [data[:at] + bytes([data[at] ^ flip]) + data[at + 1 :], data[:at], data + bytes([flip]), b""]

@@ -1,7 +1,7 @@
 """Many memory stores, as a service for many agents has them: does a command stay as fast when there are more?
 
     python benchmarks/simulation.py [--at URL] [--stores 100,1000,10000,100000] [--memories 10] [--seconds 20]
-                                    [--clients 4] [--control URL] [--quick] [--json FILE]
+                                    [--clients 4] [--control URL] [--keys FILE] [--quick] [--json FILE]
 
 The place grows from the first number of stores to the last. At each number the clients, threads of one process,
 send commands through `MemoryStore.execute`: 50 % views of a memory, 10 % of the root, 25 % edits, 10 % creations, 5 %
@@ -17,10 +17,12 @@ files; with `--at` and no `--control`, the slices at the first number of stores 
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import Counter
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from figures import Sheet, announce, duration, judged, parser, rate, steps, surroundings, workplace, write_json
@@ -77,11 +79,11 @@ class Round:
 
     def latency(self, kind: str) -> Latency | None:
         """The times of all slices together, if there was such a command."""
-        ordered = sorted(took for one in self.slices for took in times(one, kind))
-        if not ordered:
+        count = sum(len(times(one, kind)) for one in self.slices)
+        if not count:
             return None
-        p50, p90, p99 = (ordered[min(len(ordered) - 1, int(share * len(ordered)))] / 1e6 for share in (0.5, 0.9, 0.99))
-        return Latency(count=len(ordered), p50_ms=p50, p90_ms=p90, p99_ms=p99, max_ms=ordered[-1] / 1e6)
+        p50, p90, p99, most = percentiles(self.slices, kind)
+        return Latency(count=count, p50_ms=p50, p90_ms=p90, p99_ms=p99, max_ms=most)
 
     def ratios(self, kind: str) -> tuple[float, float, float] | None:
         """A quarter, half and three quarters of the slices have at most this p50, over that of the control."""
@@ -100,6 +102,13 @@ class Round:
 def times(one: Slice, kind: str) -> list[int]:
     """The times of one kind in a slice."""
     return one.commands() if kind == ALL else one.times_ns[kind]
+
+
+def percentiles(slices: Sequence[Slice], kind: str) -> tuple[float, float, float, float]:
+    """p50, p90, p99 and the maximum in milliseconds of what the slices have of a kind; there must be some."""
+    ordered = sorted(took for one in slices for took in times(one, kind))
+    p50, p90, p99 = (ordered[math.ceil(share * len(ordered)) - 1] / 1e6 for share in (0.5, 0.9, 0.99))
+    return p50, p90, p99, ordered[-1] / 1e6
 
 
 def measure(found: Round, place: Place, control: Place | None, *, stores: int, seconds: float) -> Round:
@@ -183,16 +192,20 @@ def growth(rounds: Sequence[Round]) -> Sheet:
             if found is None:
                 continue
             low, ratio, high = found
+            own, least = (percentiles(each, kind)[0] for each in (one.slices, one.control))
             bar = AT_MOST if one is rounds[-2] else None
             verdict = judged(ratio, bar, at_most=True)
             ends = f"{low:.2f} .. {high:.2f}"
-            rows.append((one.name, kind, f"{ratio:.2f}", ends, f"{bar:g}" if bar else "", verdict))
+            shown = (duration(own), duration(least), f"{ratio:.2f}", ends)
+            rows.append((one.name, kind, *shown, f"{bar:g}" if bar else "", verdict))
             records.append(
-                {"stores": one.name, "kind": kind, "ratio": ratio, "from": low, "to": high}
-                | {"bar": bar, "verdict": verdict}
+                {"stores": one.name, "kind": kind, "p50_ms": own, "control_p50_ms": least, "ratio": ratio}
+                | {"from": low, "to": high, "bar": bar, "verdict": verdict}
             )
     title = f"p50 over that with {rounds[0].name} stores"
-    return Sheet(title, ("stores", "command", "ratio", "from .. to", "at most", ""), rows, records)
+    return Sheet(
+        title, ("stores", "command", "p50", "of the control", "ratio", "from .. to", "at most", ""), rows, records
+    )
 
 
 def options() -> tuple[argparse.Namespace, list[int]]:
@@ -200,6 +213,7 @@ def options() -> tuple[argparse.Namespace, list[int]]:
     known = parser(__doc__)
     known.add_argument("--at", metavar="URL", help="an empty place, as commonplace.open takes it (default: a new file)")
     known.add_argument("--control", metavar="URL", help="an empty place that keeps the first number of stores")
+    known.add_argument("--keys", type=Path, metavar="FILE", help="seal the stores with this key file")
     known.add_argument("--stores", metavar="N,N,...", help="numbers of stores, growing")
     known.add_argument("--memories", type=int, default=10, metavar="N", help="memories in each (default: 10)")
     known.add_argument("--seconds", type=float, metavar="S", help="time at each number of stores")
@@ -220,12 +234,14 @@ def main() -> None:
     """Run what the arguments ask for and print it."""
     chosen, counts = options()
     around = surroundings(chosen.dir)
+    kind, separator, _ = (chosen.at or "sqlite://").partition("://")
+    around |= {"place": kind if separator else "directory", "sealed": "yes" if chosen.keys else "no"}
     around |= {"clients": chosen.clients, "memories": chosen.memories}
     announce(around)
     with workplace(chosen.dir) as folder, ExitStack() as stack:
 
         def opened(at: str) -> Place:
-            return stack.enter_context(Place(at, clients=chosen.clients, memories=chosen.memories))
+            return stack.enter_context(Place(at, keys=chosen.keys, clients=chosen.clients, memories=chosen.memories))
 
         place = opened(chosen.at or f"sqlite:///{folder.resolve()}/memory.db")
         apart = chosen.control or (None if chosen.at else f"sqlite:///{folder.resolve()}/control.db")

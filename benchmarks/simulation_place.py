@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Self
 import commonplace
 from candidates import memory_text
 from commonplace.backends.base import Change
+from commonplace.errors import CommonplaceError
 from simulation_clients import Client, Popularity, Slice, path, store_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 CHUNK = 500  # stores made, and then filled, at a time
 FILLING_THREADS = 8
@@ -27,10 +29,13 @@ PAGES_TIMED = 50
 
 
 class Place:
-    """An opened place with so many stores in it, each of so many memories of 1 KB."""
+    """An opened place with so many stores in it, each of so many memories of 1 KB; sealed, with `keys`."""
 
-    def __init__(self, at: str, *, clients: int, memories: int) -> None:
-        self.opened = commonplace.open(at, create_overwrites=True)
+    def __init__(self, at: str, *, keys: Path | None, clients: int, memories: int) -> None:
+        try:
+            self.opened = commonplace.open(at, create_overwrites=True, keys=keys)
+        except CommonplaceError as error:
+            raise SystemExit(f"the place cannot be opened: {error}") from None
         self.stores = 0
         self._clients = [Client(number, clients=clients, memories=memories) for number in range(clients)]
         self._changes = [Change(None, path(number), memory_text(number).encode()) for number in range(memories)]

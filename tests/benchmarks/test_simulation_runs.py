@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import commonplace
+from commonplace.backends.keys import add_key
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 KINDS = ["all", "view", "list", "str_replace", "insert", "create", "delete", "rename", "open"]
@@ -66,6 +67,16 @@ def test_a_given_place_grows_and_keeps_what_was_answered(tmp_path: Path) -> None
         assert sorted(store.key or "" for store in opened.stores()) == [f"agent-{number:07d}" for number in range(6)]
         operations = {each.operation for number in range(6) for each in opened.store(f"agent-{number:07d}").versions()}
     assert {"created", "modified"} <= operations
+
+
+def test_stores_can_be_sealed(tmp_path: Path) -> None:
+    """With a key file, nothing of a memory rests in clear, and everything succeeds as without."""
+    add_key(tmp_path / "keys.json")
+    _, (_, throughput, _) = sheets(
+        "--at", f"sqlite:///{tmp_path}/mine.db", "--keys", tmp_path / "keys.json", folder=tmp_path
+    )
+    assert [one["errors"] for one in throughput] == [0, 0, 0]
+    assert not [file.name for file in tmp_path.glob("mine.db*") if b"customer" in file.read_bytes()]
 
 
 def test_a_place_in_use_is_left_alone(tmp_path: Path) -> None:

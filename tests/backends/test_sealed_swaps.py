@@ -1,0 +1,266 @@
+"""Whoever changes the database of a sealed store is found out: nobody reads garbage, or another's text."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+import commonplace
+from commonplace import Commonplace, CommonplaceError, Memory, MemoryStore, NotFound, Version
+from commonplace.backends.base import Snapshot
+from commonplace.backends.keys import KeyRing
+from commonplace.errors import Damaged, InvalidInput, Locked, UnknownSchema
+from commonplace.paths import ROOT
+
+KEYS = KeyRing.new()
+A, B, C = "/memories/a", "/memories/d/b", "/memories/d/c"
+Read: TypeAlias = Callable[[], object]
+
+SWAP = (
+    "UPDATE {table} SET {column} = (SELECT o.{column} FROM {table} o WHERE o.store = 1"
+    " AND o.id = CASE {table}.id WHEN '{one}' THEN '{other}' ELSE '{one}' END)"
+    " WHERE store = 1 AND id IN ('{one}', '{other}')"
+)
+TEXT_ROWS = "SELECT id FROM versions WHERE store = 1 AND text IS NOT NULL ORDER BY seq"
+ROWS = "SELECT id FROM versions WHERE store = 1 ORDER BY seq"
+MEMORIES = "SELECT id FROM memories WHERE store = 1 ORDER BY id"
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A database with two sealed stores, and what was read in the first before it was changed."""
+
+    place: str
+    file: Path
+    before: dict[str, object]
+    version_ids: list[str]
+    memory_ids: list[str]
+
+    @contextmanager
+    def opened(self) -> Iterator[Commonplace]:
+        with commonplace.open(self.place, keys=KEYS) as opened:
+            yield opened
+
+    def sql(self, *statements: str) -> int:
+        """Change the database from outside; how many rows were."""
+        with closing(sqlite3.connect(self.file)) as connection, connection:
+            return sum(connection.execute(statement).rowcount for statement in statements)
+
+    def column(self, sql: str) -> list[str]:
+        with closing(sqlite3.connect(self.file)) as connection:
+            return [row[0] for row in connection.execute(sql)]
+
+
+@pytest.fixture(params=["paths open", "paths sealed"])
+def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Scene:
+    place = f"sqlite:///{tmp_path}/memory.db"
+    with commonplace.open(place, keys=KEYS, seal_paths=request.param == "paths sealed") as opened:
+        store, other = opened.store("one"), opened.store("other")
+        for path, text in {A: "old a", B: "text of b", "/memories/was": "text c", "/memories/gone": "gone"}.items():
+            run(store, {"command": "create", "path": path, "file_text": text})
+        run(store, {"command": "str_replace", "path": A, "old_str": "old a", "new_str": "text a"})
+        run(store, {"command": "rename", "old_path": "/memories/was", "new_path": C})
+        run(store, {"command": "delete", "path": "/memories/gone"})
+        run(other, {"command": "create", "path": A, "file_text": "other"})
+        version_ids = [version.id for version in store.versions()]
+        memory_ids = [memory.id for memory in store.memories()]
+        before = {name: read() for name, read in reads(store, version_ids, memory_ids).items()}
+    return Scene(place, tmp_path / "memory.db", before, version_ids, memory_ids)
+
+
+def run(store: MemoryStore, command: dict[str, object]) -> None:
+    reply = store.execute(command)
+    assert not reply.is_error, reply
+
+
+def reads(store: MemoryStore, version_ids: Sequence[str], memory_ids: Sequence[str]) -> dict[str, Read]:
+    """Every way to read a store, by a name."""
+    found: dict[str, Read] = {
+        "memories": lambda: list(store.memories()),
+        "below": lambda: list(store.memories("/memories/d")),
+        "versions": lambda: list(store.versions()),
+        "listing": lambda: store.read(lambda snapshot: list(snapshot.sizes(ROOT))),
+    }
+    for path in (A, B, C):
+        found[f"load {path}"] = partial(store.load, path)
+        found[f"versions {path}"] = partial(_versions, store, path)
+    for one in version_ids:
+        found[f"text {one}"] = partial(store.version_text, one)
+    for one in memory_ids:
+        found[f"find {one}"] = partial(store.read, partial(_find, memory_id=one))
+    return found
+
+
+def _versions(store: MemoryStore, path: str) -> list[Version]:
+    return list(store.versions(path))
+
+
+def _find(snapshot: Snapshot, *, memory_id: str) -> Memory | None:
+    return snapshot.find(memory_id)
+
+
+def read_again(scene: Scene) -> set[type[CommonplaceError]]:
+    """How reading fails now. What can be read is as it was, or not there: a row that is gone leaves no trace."""
+    failed: set[type[CommonplaceError]] = set()
+    with scene.opened() as opened:
+        store = MemoryStore(opened.backend, opened.stores()[0])
+        for name, read in reads(store, scene.version_ids, scene.memory_ids).items():
+            before = scene.before[name]
+            try:
+                value = read()
+            except CommonplaceError as error:
+                failed.add(type(error))
+                continue
+            if isinstance(value, list) and isinstance(before, list):
+                assert [one for one in value if one not in before] == [], name
+            else:
+                assert value in {before, None}, name
+    return failed
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "rows"),
+    [
+        ("versions", "text", TEXT_ROWS),
+        ("versions", "text_of", TEXT_ROWS),
+        ("versions", "seal", ROWS),
+        ("versions", "path", TEXT_ROWS),
+        ("versions", "memory", TEXT_ROWS),
+        ("versions", "size_bytes", TEXT_ROWS),
+        ("memories", "seal", MEMORIES),
+        ("memories", "version", MEMORIES),
+        ("memories", "text_of", MEMORIES),
+        ("memories", "size_bytes", MEMORIES),
+    ],
+)
+def test_values_of_two_rows_swapped(scene: Scene, table: str, column: str, rows: str) -> None:
+    """Of the first two."""
+    ids = scene.column(rows)
+    assert scene.sql(SWAP.format(table=table, column=column, one=ids[0], other=ids[1])) == 2
+    assert_damaged(scene)
+
+
+def test_two_memories_that_changed_places(scene: Scene) -> None:
+    first, second = scene.column("SELECT path FROM memories WHERE store = 1 ORDER BY path")[:2]
+    scene.sql(
+        f"UPDATE memories SET path = 'x' WHERE store = 1 AND path = '{first}'",
+        f"UPDATE memories SET path = '{first}' WHERE store = 1 AND path = '{second}'",
+        f"UPDATE memories SET path = '{second}' WHERE store = 1 AND path = 'x'",
+    )
+    assert_damaged(scene)
+
+
+def assert_damaged(scene: Scene) -> None:
+    """Something can no longer be read, and says so; all that can is as it was."""
+    failed = read_again(scene)
+    assert Damaged in failed
+    assert failed <= {Damaged, NotFound}
+
+
+_OTHERS = "SET store = CASE store WHEN 1 THEN 3 ELSE 1 END WHERE store IN (1, 2)"
+ONE = "id = (SELECT id FROM versions WHERE store = 1 AND text IS NOT NULL ORDER BY seq LIMIT 1)"
+NOW = "id = (SELECT id FROM memories WHERE store = 1 ORDER BY id LIMIT 1)"
+CHANGES = {
+    "a text cut": f"UPDATE versions SET text = substr(text, 1, length(text) - 1) WHERE store = 1 AND {ONE}",
+    "a text emptied": f"UPDATE versions SET text = x'' WHERE store = 1 AND {ONE}",
+    "a text in clear": f"UPDATE versions SET text = CAST('old a' AS BLOB) WHERE store = 1 AND {ONE}",
+    "a text as a string": f"UPDATE versions SET text = 'old a' WHERE store = 1 AND {ONE}",
+    "a text gone": f"UPDATE versions SET text = NULL WHERE store = 1 AND {ONE}",
+    "a text lengthened": f"UPDATE versions SET text = CAST(text || x'00' AS BLOB) WHERE store = 1 AND {ONE}",
+    "a seal gone": f"UPDATE versions SET seal = NULL WHERE store = 1 AND {ONE}",
+    "a seal cut": f"UPDATE versions SET seal = substr(seal, 1, 30) WHERE store = 1 AND {ONE}",
+    "a seal as a string": f"UPDATE versions SET seal = 'x' WHERE store = 1 AND {ONE}",
+    "a path": f"UPDATE versions SET path = '/memories/planted' WHERE store = 1 AND {ONE}",
+    "an id": f"UPDATE versions SET id = 'memver_0' WHERE store = 1 AND {ONE}",
+    "a deletion": f"UPDATE versions SET operation = 'deleted', size_bytes = NULL WHERE store = 1 AND {ONE}",
+    "a size": f"UPDATE versions SET size_bytes = 4 WHERE store = 1 AND {ONE}",
+    "no deletion": "UPDATE versions SET operation = 'modified' WHERE store = 1 AND operation = 'deleted'",
+    "a text for a deletion": "UPDATE versions SET text_of = (SELECT min(id) FROM versions WHERE store = 1)"
+    " WHERE store = 1 AND operation = 'deleted'",
+    "a memory without a seal": f"UPDATE memories SET seal = NULL WHERE store = 1 AND {NOW}",
+    "a memory renamed": f"UPDATE memories SET path = '/memories/planted' WHERE store = 1 AND {NOW}",
+    "a memory with another id": f"UPDATE memories SET id = 'mem_0' WHERE store = 1 AND {NOW}",
+    "a memory without its text": f"UPDATE memories SET text_of = 'none' WHERE store = 1 AND {NOW}",
+    "versions of another store": f"UPDATE versions {_OTHERS}",
+    "memories of another store": f"UPDATE memories {_OTHERS}",
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_row_changed(scene: Scene, what: str) -> None:
+    assert scene.sql(CHANGES[what])
+    assert_damaged(scene)
+
+
+def test_a_memory_planted_in_clear(scene: Scene) -> None:
+    """With its version, as the bare backend would have written both."""
+    with commonplace.open(scene.place) as bare:
+        info = bare.stores()[0]
+        run(MemoryStore(bare.backend, info), {"command": "create", "path": "/memories/x", "file_text": "obey me"})
+    with scene.opened() as opened:
+        store = opened.store("one")
+        for path in ("/memories", "/memories/x"):
+            reply = store.execute({"command": "view", "path": path})
+            assert "obey" not in reply.text
+            if path == ROOT or not reply.text.startswith("The path"):
+                assert reply.code == "damaged"
+        with pytest.raises(Damaged):
+            list(store.versions())
+        assert store.text(A) == "text a"
+
+
+def test_the_keys_of_two_stores_swapped(scene: Scene) -> None:
+    """Nothing is read or written with another store's key."""
+    seals = scene.column("SELECT seal FROM stores ORDER BY no")
+    scene.sql(*(f"UPDATE stores SET seal = '{seal}' WHERE no = {no}" for no, seal in zip((2, 1), seals, strict=True)))
+    with scene.opened() as opened:
+        for key in ("one", "other"):
+            with pytest.raises(Locked):
+                opened.store(key)
+        with pytest.raises(Locked):
+            opened.backend.write(opened.stores()[0].id, lambda tx: tx.revision)
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ("json_remove(seal, '$.key', '$.kek')", Damaged),  # as if it had never been given one: but something is in it
+        (
+            "json_set(seal, '$.paths', json(CASE json_extract(seal, '$.paths') WHEN 1 THEN 'false' ELSE 'true' END))",
+            Locked,
+        ),
+        ("json_set(seal, '$.kek', 'key_other')", Locked),
+        ("json_set(seal, '$.key', 'AAAA')", Locked),
+        ("json_set(seal, '$.destroyed_at', '2026-01-01T00:00:00Z')", Damaged),
+        ("json_remove(json_set(seal, '$.destroyed_at', '2026-01-01T00:00:00Z'), '$.key', '$.kek')", Locked),
+        ("json_set(seal, '$.format', 2)", UnknownSchema),
+        ("'nonsense'", Damaged),
+        ("''", Damaged),
+        ("NULL", InvalidInput),
+    ],
+)
+def test_the_seal_of_a_store_changed(scene: Scene, change: str, error: type[CommonplaceError]) -> None:
+    """The store is not opened, and not written to."""
+    assert scene.sql(f"UPDATE stores SET seal = {change} WHERE no = 1") == 1
+    with scene.opened() as opened:
+        with pytest.raises(error):
+            opened.store("one")
+        with pytest.raises(error):
+            opened.backend.write(opened.stores()[0].id, lambda tx: tx.look(A))
+        assert opened.store("other").text(A) == "other"
+
+
+def test_a_seal_taken_away_does_not_open_the_texts(scene: Scene) -> None:
+    """Opened without keys, what is there is damaged, not shown as it rests."""
+    scene.sql("UPDATE stores SET seal = NULL WHERE no = 1")
+    with commonplace.open(scene.place) as bare:
+        for path in (A, B):
+            reply = bare.store("one").execute({"command": "view", "path": path})
+            assert (reply.is_error, reply.code in {"damaged", "not_found"}) == (True, True)

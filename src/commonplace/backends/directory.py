@@ -227,13 +227,12 @@ class DirectoryBackend(SqliteBackend):
 
 
 def _merged(changed: Sequence[WatchedTransaction]) -> list[WatchedTransaction]:
-    """What the transactions of a batch come to, one for each store: the last change of a path, the first look at it."""
+    """What the transactions of a batch come to, one for each store."""
     stores: dict[str, WatchedTransaction] = {}
     for transaction in changed:
         first = stores.setdefault(transaction.store_id, transaction)
         if first is not transaction:
-            first.plan |= transaction.plan
-            first.expected = transaction.expected | first.expected
+            first.absorb(transaction)
     return list(stores.values())
 
 

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from commonplace.backends.base import Change
 from commonplace.backends.files import FileTree, Found, Kind, Mark
 from commonplace.backends.hand_edits import Seen, WatchedTransaction
 from commonplace.backends.sql import Connection, SqlSnapshot
@@ -25,7 +24,7 @@ def follow(connection: Connection, done: WatchedTransaction) -> bool:
     seen, plan, expected = done.seen, done.plan, done.expected
     tree = seen.tree
     failed: set[str] = set()
-    moves = _clean_moves(plan, expected)
+    moves = _clean_moves(done)
     sources = set(moves.values())
     drops = [path for path, change in plan.items() if change.path != path and path not in sources]
     puts = [path for path, change in plan.items() if change.path == path and path not in moves]
@@ -88,13 +87,14 @@ def _attempt(failed: set[str], path: str, step: Callable[[], object]) -> None:
         failed.add(path)
 
 
-def _clean_moves(plan: dict[str, Change], expected: dict[str, Mark]) -> dict[str, str]:
-    """New path -> old path of the files that nothing but a rename touched."""
+def _clean_moves(done: WatchedTransaction) -> dict[str, str]:
+    """New path -> old path of the files that nothing but one rename touched, by which alone they can be moved."""
     moves: dict[str, str] = {}
-    for path, change in plan.items():
+    known = done.expected.keys() - done.touched_twice
+    for path, change in done.plan.items():
         old = None if change.before is None else change.before.path
-        moved = change.path == path and old not in {None, path} and plan.get(str(old)) is change
-        if moved and old is not None and old in expected and path in expected:
+        moved = change.path == path and old not in {None, path} and done.plan.get(str(old)) is change
+        if moved and old is not None and old in known and path in known:
             moves[path] = old
     return moves
 

@@ -220,7 +220,8 @@ class WatchedTransaction(WatchedSnapshot, SqlTransaction):
         self.seen = seen
         self._clean_below = set()
         self.plan: dict[str, Change] = {}  # path -> the last change that touched it
-        self.expected: dict[str, Mark] = {}  # path -> mark of its file before that
+        self.expected: dict[str, Mark] = {}  # path -> mark of its file before the first
+        self.touched_twice: set[str] = set()  # paths with several changes
         self._free: set[str] = set()  # paths where nothing stands on disk
         self._by_hand = False
 
@@ -249,10 +250,19 @@ class WatchedTransaction(WatchedSnapshot, SqlTransaction):
                 self._check_free(change.path)
         SqlTransaction.record(self, changes, actor)
         for change in changes:
-            if change.before is not None:
-                self.plan[change.before.path] = change
-            if change.path is not None:
-                self.plan[change.path] = change
+            for path in {change.before.path if change.before is not None else change.path, change.path} - {None}:
+                self._will(str(path), change)
+
+    def _will(self, path: str, change: Change) -> None:
+        if path in self.plan:
+            self.touched_twice.add(path)
+        self.plan[path] = change
+
+    def absorb(self, later: WatchedTransaction) -> None:
+        """Take on what a later transaction of the same commit did: the last change of a path, the first look at it."""
+        self.touched_twice |= later.touched_twice | (self.plan.keys() & later.plan.keys())
+        self.plan |= later.plan
+        self.expected = later.expected | self.expected
 
     def _check_free(self, path: str) -> None:
         """Refuse a new path at which something stands on disk that is no memory, and that we do not remove."""

@@ -163,7 +163,7 @@ class DictBackend(Backend):
 
     def list_stores(self, *, after: str | None = None, limit: int | None = None) -> list[StoreInfo]:
         self._check_open()
-        stores = sorted(tuple(self._stores.values()), key=lambda store: store[0].id)
+        stores = sorted(self._stores.values(), key=lambda store: store[0].id)
         return [_counted(info, state) for info, state in stores if after is None or info.id > after][:limit]
 
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:

@@ -170,6 +170,22 @@ def _open_sqlite(rest: str, clock: Clock, new_id: NewId) -> Backend:
     return SqliteBackend(_sqlite_path(rest), clock=clock, new_id=new_id)
 
 
+def _open_postgresql(rest: str, clock: Clock, new_id: NewId) -> Backend:
+    try:
+        from commonplace.backends.postgresql import open_postgresql  # noqa: PLC0415 - drivers are imported late
+    except ImportError:
+        raise InvalidInput("PostgreSQL needs its driver: pip install 'commonplace[postgres]'") from None
+    return open_postgresql(rest, clock=clock, new_id=new_id)
+
+
+def _open_mariadb(rest: str, clock: Clock, new_id: NewId) -> Backend:
+    try:
+        from commonplace.backends.mariadb import open_mariadb  # noqa: PLC0415 - drivers are imported late
+    except ImportError:
+        raise InvalidInput("MariaDB needs its driver: pip install 'commonplace[mariadb]'") from None
+    return open_mariadb(rest, clock=clock, new_id=new_id)
+
+
 def _sqlite_path(rest: str) -> str | None:
     """The file that `sqlite://` and `rest` name, None for a database in memory."""
     if rest in {"", "/", ":memory:", "/:memory:"}:
@@ -189,7 +205,11 @@ def is_there(at: str | os.PathLike[str]) -> bool:
     return os.path.isfile(place) or any(os.path.lexists(os.path.join(place, mark)) for mark in _DIRECTORY_MARKS)
 
 
-_SCHEMES: dict[str, Callable[[str, Clock, NewId], Backend]] = {"sqlite": _open_sqlite}
+_SCHEMES: dict[str, Callable[[str, Clock, NewId], Backend]] = {
+    "sqlite": _open_sqlite,
+    "postgresql": _open_postgresql,
+    "mariadb": _open_mariadb,
+}
 
 
 def _catalogue(replies: Replies | str) -> Replies:

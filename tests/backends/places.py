@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
+
+import servers
+
+
+def name_of(directory: Path) -> str:
+    """A name for what belongs to one test on a server, the same for the same directory."""
+    return "t" + hashlib.sha256(str(directory).encode()).hexdigest()[:16]
+
 
 PLACES: dict[str, Callable[[Path], str]] = {
     "sqlite": lambda directory: f"sqlite:///{directory}/memory.db",
     "directory": lambda directory: f"{directory}/memory",
     "memory": lambda _: "sqlite://",
+    "postgresql": lambda directory: servers.postgresql().new_database(name_of(directory)),
+    "mariadb": lambda directory: servers.mariadb().new_database(name_of(directory)),
 }
 LASTING = [name for name in PLACES if name != "memory"]
 """Those whose memories are there again after closing and opening."""

@@ -13,7 +13,10 @@ import pytest
 import commonplace
 
 ROOT = Path(commonplace.__file__).parent
-HEAVY = ("anthropic", "click", "rich", "starlette", "uvicorn", "httpx", "httpx2", "pydantic", "pytest", "hypothesis")
+HEAVY = (
+    "anthropic", "click", "rich", "starlette", "uvicorn", "httpx", "httpx2", "pydantic", "pytest", "hypothesis",
+    "psycopg", "pymysql", "obstore", "cryptography",
+)  # fmt: skip
 
 # Lower may not import higher; those of one line may not import each other unless they are one package.
 LAYERS: list[set[str]] = [
@@ -21,7 +24,7 @@ LAYERS: list[set[str]] = [
     {"paths", "limits"},
     {"commands", "text", "replies", "listing"},
     {"backends.base"},
-    {"backends.disk", "backends.queue", "backends.pool", "backends.forking"},
+    {"backends.disk", "backends.queue", "backends.pool", "backends.forking", "backends.places"},
     {"backends"},
     {"store"},
     {"opening", "aio"},
@@ -31,6 +34,9 @@ LAYERS: list[set[str]] = [
 ]
 DRIVERS = {
     "sqlite3": {"backends/sqlite_connection.py"},
+    "psycopg": {"backends/postgresql.py"},
+    "pymysql": {"backends/mariadb.py"},
+    "obstore": {"backends/objects"},
     "anthropic": {"doors/anthropic.py", "cli/demo.py"},
     "anyio": {"aio.py", "doors/anthropic.py"},
     "click": {"cli"},

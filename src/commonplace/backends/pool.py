@@ -16,6 +16,10 @@ MAX_IDLE = 8
 class Closable(Protocol):
     """What can be pooled."""
 
+    @property
+    def usable(self) -> bool:
+        """Whether it can be used again."""
+
     def close(self) -> None:
         """Give it back to the system."""
 
@@ -67,7 +71,7 @@ class Pool(Generic[C]):
     def _give_back(self, connection: C | None) -> None:
         with self._change:
             self._busy -= 1
-            if connection is not None and len(self._idle) < MAX_IDLE:
+            if connection is not None and connection.usable and len(self._idle) < MAX_IDLE:
                 self._idle.append(connection)
                 connection = None
             if self._held or self._limit is not None:

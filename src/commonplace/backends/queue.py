@@ -63,6 +63,7 @@ class WriteQueue(Generic[J]):
         self._mutex = threading.Lock()
         self._waiting: deque[Job] = deque()
         self._busy = False
+        self.users = 0  # for those who keep a queue only while it is used
 
     def submit(self, job: J) -> object:
         """Wait for `job` to be run, by this thread or another; returns its result or raises its error."""

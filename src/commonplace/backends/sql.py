@@ -138,7 +138,7 @@ class SqlSnapshot(Snapshot):
         return iter(cast("list[tuple[str, int]]", found))
 
     def find(self, memory_id: str) -> Memory | None:
-        if not memory_id.isascii():  # no id of ours, and a lone surrogate could not even be asked for
+        if not _could_be_id(memory_id):
             return None
         found = self.connection.rows(
             f"SELECT {_MEMORY} FROM memories m WHERE m.store = ? AND m.id = ? AND m.path ="
@@ -150,7 +150,7 @@ class SqlSnapshot(Snapshot):
     def versions(
         self, *, memory_id: str | None = None, path: str | None = None, limit: int | None = None
     ) -> Iterator[Version]:
-        if memory_id is not None and not memory_id.isascii():
+        if memory_id is not None and not _could_be_id(memory_id):
             return iter(())
         filters = [("memory = ?", memory_id), ("path = ?", path)]
         chosen = [(clause, value) for clause, value in filters if value is not None]
@@ -167,7 +167,7 @@ class SqlSnapshot(Snapshot):
 
     def version(self, version_id: str) -> tuple[Version, bytes | None]:
         columns = ", ".join(f"v.{column}" for column in _VERSION.split(", "))
-        found = version_id.isascii() and self.connection.rows(
+        found = _could_be_id(version_id) and self.connection.rows(
             f"SELECT t.text, {columns} FROM versions v"
             " LEFT JOIN versions t ON t.store = v.store AND t.id = v.text_of WHERE v.store = ? AND v.id = ?",
             (self.store, version_id),
@@ -192,6 +192,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
         self._new_id = new_id
         self._revision_before = self.head.revision
         self.changed = False
+        self.newest: str | None = None  # id of the version recorded last
 
     @property
     def outlasts_refusal(self) -> bool:
@@ -237,9 +238,9 @@ class SqlTransaction(SqlSnapshot, Transaction):
             )
 
     def _put(self, change: Change, path: str, size: int, who: str | None) -> None:
-        before, at = change.before, self._tick()
+        before = change.before
+        at, version = self._tick()
         memory = self._new_id("mem_", at) if before is None else before.id
-        version = self._new_id("memver_", at)
         kept = change.kept(memory, version)
         values = (version, memory, change.operation, path, size, kept.sha256, who, at, self.head.revision, kept.seal)
         self.connection.run(_NEW_VERSION, (self.store, *values, version, kept.data))
@@ -257,8 +258,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
         )
 
     def _move(self, before: Memory, change: Change, path: str, who: str | None) -> Sequence[Value]:
-        at = self._tick()
-        version = self._new_id("memver_", at)
+        at, version = self._tick()
         seal = change.kept(before.id, version).seal
         self.connection.run(
             f"INSERT INTO versions (store, {_VERSION}, text_of, text)"
@@ -269,17 +269,17 @@ class SqlTransaction(SqlSnapshot, Transaction):
         return (path, version, at, seal, self.store, before.path)
 
     def _delete(self, before: Memory, change: Change, who: str | None) -> None:
-        at = self._tick()
-        version = self._new_id("memver_", at)
+        at, version = self._tick()
         seal = change.kept(before.id, version).seal
         values = (version, before.id, "deleted", before.path, None, None, who, at, self.head.revision, seal)
         self.connection.run(_NEW_VERSION, (self.store, *values, None, None))
         self.connection.run("DELETE FROM memories WHERE store = ? AND path = ?", (self.store, before.path))
 
-    def _tick(self) -> int:
-        """The time of the next version: now, but later than the one before, whatever the clock says."""
+    def _tick(self) -> tuple[int, str]:
+        """Time and id of the next version: now, but later than the one before, whatever the clock says."""
         self.head.last_at = max(now_us(self._clock), self.head.last_at + 1)
-        return self.head.last_at
+        self.newest = self._new_id("memver_", self.head.last_at)
+        return self.head.last_at, self.newest
 
 
 _NEW_VERSION = f"INSERT INTO versions (store, {_VERSION}, text_of, text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -296,9 +296,14 @@ def insert_store(
     )
 
 
+def has_version(connection: Connection, head: Head, version_id: str) -> bool:
+    """Whether this version is there."""
+    return bool(connection.rows("SELECT 1 FROM versions WHERE store = ? AND id = ?", (head.no, version_id)))
+
+
 def select_store(connection: Connection, id_or_key: str) -> StoreInfo | None:
     """The store with this id, else the one with this key."""
-    for column in ("id", "store_key"):
+    for column in ("id", "store_key") if id_or_key.startswith("memstore_") else ("store_key",):
         found = connection.rows(f"SELECT {_STORE} FROM stores WHERE {column} = ?", (id_or_key,))
         if found:
             return _store(found[0])
@@ -328,6 +333,11 @@ def select_stores(connection: Connection, after: str | None, limit: int | None) 
     if limit is not None:
         sql, values = sql + " LIMIT ?", [*values, limit]
     return [_store(row) for row in connection.rows(sql, values)]
+
+
+def _could_be_id(text: str) -> bool:
+    """Whether a database can be asked for it: not all take NUL or a lone surrogate."""
+    return text.isascii() and text.isprintable()
 
 
 def below(path: str) -> tuple[str, str]:

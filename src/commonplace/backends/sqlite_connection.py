@@ -22,6 +22,8 @@ _PRAGMAS = (
 class SqliteConnection:
     """Runs statements; its errors are those of `commonplace.errors`."""
 
+    usable = True
+
     def __init__(self, path: str | None, *, timeout_s: float) -> None:
         with _translated():
             self._raw = sqlite3.connect(
@@ -71,8 +73,6 @@ class SqliteConnection:
             raise Unavailable("the database cannot keep a write-ahead log here")
         return True
 
-    def roll_back(self) -> None:
-        """End the transaction, if there is one, as if it had never been."""
     def clear_log(self) -> None:
         """Move the write-ahead log into the database and empty it, waiting for those who still read from it."""
         deadline = time.monotonic() + READ_TIMEOUT_S
@@ -81,6 +81,8 @@ class SqliteConnection:
                 raise Unavailable("another process reads the database all the time")
             time.sleep(0.005)
 
+    def roll_back(self) -> None:
+        """End the transaction, if there is one, as if it had never been."""
         if self._raw.in_transaction:
             with suppress(sqlite3.Error):  # SQLite rolls back by itself what it cannot roll back when told
                 self._raw.execute("ROLLBACK")

@@ -1,0 +1,332 @@
+"""Memory stores in a database server: what PostgreSQL and MariaDB have in common.
+
+A write locks the row of its store first and reads only then: with the lock taken later, 847 of 1,000 concurrent edits
+were lost on PostgreSQL and 702 on Galera. Within a process the writers of one store stand in one queue and share
+commits, so that they neither fight for the row nor hold a connection each. What a transaction in the way or a lost
+connection undid is done again; a commit of which nobody knows whether it happened is looked for, never repeated.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import ClassVar, Protocol, TypeVar, cast
+
+from commonplace.backends import forking, migrations, sql
+from commonplace.backends.base import (
+    Backend,
+    Clock,
+    NewId,
+    Snapshot,
+    StoreInfo,
+    Transaction,
+    now_us,
+    sortable_id,
+)
+from commonplace.backends.pool import Pool
+from commonplace.backends.queue import StoreJob, WriteQueue
+from commonplace.errors import (
+    CommonplaceError,
+    Damaged,
+    InvalidInput,
+    OutcomeUnknown,
+    PermissionDenied,
+    StoreFull,
+    Unavailable,
+    UnknownSchema,
+)
+
+T = TypeVar("T")
+TIMEOUT_S = 30.0  # for one command, all its tries together
+MAX_CONNECTIONS = 16
+MAX_PARTITIONS = 1_024
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.005, 1.0
+_STORAGE_ERRORS = (StoreFull, Unavailable, Damaged, PermissionDenied)
+
+
+class Lost(Unavailable):
+    """The connection is gone, or answers no more. What was not committed never was."""
+
+
+class Clash(Exception):
+    """Another transaction was in the way, and this one was taken back. The same again will do."""
+
+
+class ServerConnection(sql.Connection, Protocol):
+    """A connection to a server. It is in no transaction, or in one begun by `begin_*`."""
+
+    def begin_write(self) -> None:
+        """Start a transaction whose statements see what was committed before each of them, or before its first read."""
+
+    def begin_read(self) -> None:
+        """Start a transaction that sees one state."""
+
+    def commit(self) -> None:
+        """Commit. `Lost`: nobody knows whether it did; any other error: it did not."""
+
+    def roll_back(self) -> None:
+        """End the transaction, if there is one, as if it had never been. Never raises."""
+
+    def close(self) -> None:
+        """Close it."""
+
+    @property
+    def usable(self) -> bool:
+        """Whether it can be used again."""
+
+
+class Engine(ABC):
+    """What differs between servers. `timeout_s` is that of one command."""
+
+    name: ClassVar[str]
+    lock = " FOR UPDATE"
+    timeout_s = TIMEOUT_S
+    connections = MAX_CONNECTIONS
+
+    @abstractmethod
+    def connect(self) -> ServerConnection:
+        """A new connection. Raises `Unavailable`, `PermissionDenied`, `InvalidInput`."""
+
+    @abstractmethod
+    def schema_locked(self, connection: ServerConnection) -> AbstractContextManager[None]:
+        """While inside, be the only one to change the schema. It ends after the commit."""
+
+
+class ServerBackend(Backend):
+    """Memory stores in the database that `engine` connects to."""
+
+    def __init__(self, engine: Engine, *, clock: Clock = time.time, new_id: NewId = sortable_id) -> None:
+        self.engine = engine
+        self.clock = clock
+        self.new_id = new_id
+        self._closed = False
+        self.forget_threads()
+        forking.watch(self)
+
+    # -- opening, forking, closing ---------------------------------------------------------------------------
+
+    def forget_threads(self) -> None:
+        """In a forked child: other threads, and the locks they held, are not there."""
+        engine = self.engine
+        self._pool = Pool(engine.connect, limit=engine.connections, timeout_s=engine.timeout_s)
+        self._queues: dict[str, WriteQueue[StoreJob]] = {}
+        self._queues_mutex = threading.Lock()
+
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """While inside (over a fork), no connection is open."""
+        with self._pool.held():
+            yield
+
+    def close(self) -> None:
+        with self._pool.held():
+            self._closed = True
+
+    def check_schema(self) -> None:
+        """Make the tables in an empty database. Raises `UnknownSchema` if they are older or newer than these."""
+        if self._persevere(self._knows_schema):
+            return
+        self.migrate(only_new=True)
+
+    def migrate(self, *, partitions: int = 0, only_new: bool = False) -> list[int]:
+        """Bring the schema up to date; the numbers of the migrations applied.
+
+        `partitions` splits memories and versions by the hash of their store; it counts when the tables are made.
+        `only_new` refuses to change tables that hold something. May be run beside processes that have it open.
+        """
+        if not 0 <= partitions <= MAX_PARTITIONS:
+            raise InvalidInput(f"partitions must be 0 to {MAX_PARTITIONS}, not {partitions}")
+
+        def attempt(connection: ServerConnection) -> list[int]:
+            connection.begin_write()
+            with self.engine.schema_locked(connection):
+                done = migrations.current(connection, self.engine.name)
+                if self._knows_schema(connection):
+                    return []
+                if done and only_new:
+                    raise UnknownSchema("the store has an older schema: run `commonplace migrate-schema`")
+                at = now_us(self.clock)
+                applied = migrations.apply(connection, self.engine.name, at, partitions=partitions)
+                connection.commit()
+                return applied
+
+        return self._persevere(attempt)
+
+    def _knows_schema(self, connection: ServerConnection) -> bool:
+        return migrations.check(connection, self.engine.name)
+
+    # -- memory stores ---------------------------------------------------------------------------------------
+
+    def create_store(self, *, key: str | None, name: str, seal: str | None = None) -> StoreInfo:
+        at = now_us(self.clock)
+        store_id = self.new_id("memstore_", at)
+
+        def attempt(connection: ServerConnection) -> StoreInfo:
+            connection.begin_write()
+            by_key = key is not None and sql.select_store_by_key(connection, key)
+            found = by_key or sql.select_store(connection, store_id)
+            if found is not None:
+                return found
+            sql.insert_store(connection, store_id=store_id, key=key, name=name, at=at, seal=seal)
+            made = sql.find_store(connection, store_id)
+            connection.commit()  # if it is lost, the next try finds it
+            return made
+
+        return self._persevere(attempt)
+
+    def get_store(self, id_or_key: str) -> StoreInfo | None:
+        if "\0" in id_or_key or not _encodes(id_or_key):
+            return None
+        return self._persevere(lambda connection: sql.select_store(connection, id_or_key))
+
+    def list_stores(self, *, after: str | None = None, limit: int | None = None) -> list[StoreInfo]:
+        return self._persevere(lambda connection: sql.select_stores(connection, after, limit))
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
+        def attempt(connection: ServerConnection) -> T:
+            connection.begin_read()
+            return work(sql.SqlSnapshot(connection, store_id))
+
+        return self._persevere(attempt)
+
+    # -- writing ---------------------------------------------------------------------------------------------
+
+    def write(self, store_id: str, work: Callable[[Transaction], T], *, frees: bool = False) -> T:
+        with self._queues_mutex:
+            queue = self._queues.get(store_id)
+            if queue is None:
+                queue = self._queues[store_id] = WriteQueue(self._run_batch)
+            queue.users += 1
+        try:
+            return cast("T", queue.submit(StoreJob(store_id, work, frees=frees)))
+        finally:
+            with self._queues_mutex:
+                queue.users -= 1
+                if not queue.users and self._queues.get(store_id) is queue:
+                    del self._queues[store_id]
+
+    def _run_batch(self, jobs: Sequence[StoreJob]) -> None:
+        """Run all jobs in one transaction, and those of a failed one each in its own."""
+        try:
+            self._persevere(lambda connection: self._attempt(connection, jobs))
+        except Exception as error:
+            if len(jobs) > 1 and not isinstance(error, (OutcomeUnknown, Lost)):
+                for job in jobs:
+                    self._run_batch([job])
+                return
+            for job in jobs:
+                job.error = error
+
+    def _attempt(self, connection: ServerConnection, jobs: Sequence[StoreJob]) -> None:
+        """Run and commit. Raises what undid all of it; what a job raised that had changed nothing is its own."""
+        connection.begin_write()
+        store_id = jobs[0].store_id
+        head = sql.select_head(connection, store_id, lock=self.engine.lock)
+        outcomes: list[tuple[object, Exception | None]] = []
+        changed: sql.SqlTransaction | None = None
+        for job in jobs:
+            transaction = sql.SqlTransaction(connection, store_id, head, clock=self.clock, new_id=self.new_id)
+            try:
+                outcomes.append((job.work(transaction), None))
+            except Exception as error:
+                if transaction.changed or isinstance(error, _STORAGE_ERRORS):
+                    raise
+                outcomes.append((None, error))
+            if transaction.changed:
+                changed = transaction
+        if changed is not None:
+            for job in jobs:
+                job.error = OutcomeUnknown("the commit was interrupted")  # until we know better
+            changed.finish()
+            self._commit(connection, changed)
+        for job, (result, failure) in zip(jobs, outcomes, strict=True):
+            job.result, job.error = result, failure
+
+    def _commit(self, connection: ServerConnection, changed: sql.SqlTransaction) -> None:
+        try:
+            connection.commit()
+        except Lost:
+            if not self._landed(changed):
+                raise Clash("the connection was lost before the commit") from None
+
+    def _landed(self, changed: sql.SqlTransaction) -> bool:
+        """Whether a commit without an answer took place. Raises `OutcomeUnknown` if that cannot be told.
+
+        The lock on the store's row makes this wait until the server has ended the transaction, one way or the other;
+        and the trivial write makes it wait until a cluster keeps what it saw.
+        """
+        deadline = time.monotonic() + self.engine.timeout_s
+        for pause_s in _pauses():
+            try:
+                connection = self.engine.connect()
+                try:
+                    return self._look_for(connection, changed)
+                finally:
+                    connection.close()
+            except (CommonplaceError, Clash) as error:
+                if time.monotonic() + pause_s > deadline or not isinstance(error, (Unavailable, Clash)):
+                    raise OutcomeUnknown("the connection was lost at the commit, and the server is gone") from None
+            time.sleep(pause_s)
+        raise AssertionError("pauses never end")
+
+    def _look_for(self, connection: ServerConnection, changed: sql.SqlTransaction) -> bool:
+        connection.begin_write()
+        head = sql.select_head(connection, changed.store_id, lock=self.engine.lock)
+        if changed.newest is not None:
+            landed = sql.has_version(connection, head, changed.newest)
+        else:
+            landed = head.seal == changed.head.seal
+        connection.run("UPDATE stores SET last_at = last_at + 1 WHERE no = ?", (head.no,))
+        connection.commit()
+        return landed
+
+    # -- trying again ----------------------------------------------------------------------------------------
+
+    def _persevere(self, attempt: Callable[[ServerConnection], T]) -> T:
+        """Run `attempt` in a transaction of its own, again and again while only the way to the server fails it."""
+        deadline = time.monotonic() + self.engine.timeout_s
+        for pause_s in _pauses():
+            try:
+                return self._once(attempt)
+            except Lost:
+                if time.monotonic() + pause_s > deadline:
+                    raise
+            except Clash:
+                if time.monotonic() + pause_s > deadline:
+                    raise Unavailable("others were in the way for too long") from None
+            time.sleep(pause_s)
+        raise AssertionError("pauses never end")
+
+    def _once(self, attempt: Callable[[ServerConnection], T]) -> T:
+        with self._pool.connection() as connection:
+            if self._closed:
+                raise Unavailable("the backend is closed")
+            try:
+                return attempt(connection)
+            except Lost:
+                self._pool.drop()  # the others are likely to be gone too
+                raise
+            finally:
+                connection.roll_back()
+
+
+def _pauses() -> Iterator[float]:
+    """How long to wait before each next try: longer and longer, and never all at once."""
+    pause_s = _FIRST_PAUSE_S
+    while True:
+        yield random.uniform(pause_s / 2, pause_s)  # noqa: S311 - spreads those who wait, hides nothing
+        pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+
+def _encodes(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

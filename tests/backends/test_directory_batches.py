@@ -1,0 +1,92 @@
+"""Commands that share a commit: the files follow what all of them came to, whatever each did to the same paths."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import commonplace
+from commonplace import MemoryStore
+from commonplace.backends.base import Transaction
+from commonplace.backends.directory import DirectoryBackend
+
+PATIENCE_S = 60.0
+NAMES = st.sampled_from(["a", "b", "c", "d/e", "d/f"])
+COMMANDS = st.one_of(
+    st.builds(lambda name: {"command": "delete", "path": f"/memories/{name}"}, NAMES),
+    st.builds(lambda name: {"command": "create", "path": f"/memories/{name}", "file_text": "new\n"}, NAMES),
+    st.builds(
+        lambda name: {"command": "insert", "path": f"/memories/{name}", "insert_line": 0, "insert_text": "more"}, NAMES
+    ),
+    st.builds(
+        lambda old, new: {"command": "rename", "old_path": f"/memories/{old}", "new_path": f"/memories/{new}"},
+        NAMES | st.just("d"),
+        NAMES | st.just("g"),
+    ),
+)
+DELETE_B = {"command": "delete", "path": "/memories/b"}
+C_TO_B = {"command": "rename", "old_path": "/memories/c", "new_path": "/memories/b"}
+EDIT_C = {"command": "insert", "path": "/memories/c", "insert_line": 0, "insert_text": "more"}
+CREATE_X = {"command": "create", "path": "/memories/x", "file_text": "x"}
+X_TO_Y = {"command": "rename", "old_path": "/memories/x", "new_path": "/memories/y"}
+
+
+def run_together(store: MemoryStore, commands: list[Any]) -> None:
+    """In this order, in one commit: all wait behind one that holds the lead."""
+    backend = store.backend
+    assert isinstance(backend, DirectoryBackend)
+    begun, go = threading.Event(), threading.Event()
+
+    def hold(_: Transaction) -> None:
+        begun.set()
+        assert go.wait(PATIENCE_S)
+
+    threads = [threading.Thread(target=lambda: backend.write(store.id, hold))]
+    threads[0].start()
+    assert begun.wait(PATIENCE_S)
+    for number, command in enumerate(commands, start=1):
+        threads.append(threading.Thread(target=store.execute, args=(command,)))
+        threads[-1].start()
+        deadline = time.monotonic() + PATIENCE_S
+        while len(backend._queue._waiting) < number:
+            assert time.monotonic() < deadline
+            time.sleep(0.0002)
+    go.set()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive()
+
+
+def check(commands: list[Any], directory: Path) -> None:
+    with commonplace.open(directory / "memory") as opened:
+        store = opened.store()
+        for name in ("a", "b", "c", "d/e"):
+            store.execute({"command": "create", "path": f"/memories/{name}", "file_text": f"{name}\n"})
+        run_together(store, commands)
+        root = directory / "memory" / "memories"
+        files = {f"/memories/{path.relative_to(root)}": path.read_text() for path in root.rglob("*") if path.is_file()}
+        assert files == {memory.path: store.text(memory.path) for memory in store.memories()}
+        assert [version for version in store.versions() if str(version.actor) == "job:external"] == []
+
+
+@pytest.mark.parametrize(
+    "commands",
+    [[DELETE_B, C_TO_B], [EDIT_C, DELETE_B, C_TO_B], [DELETE_B, C_TO_B, DELETE_B], [CREATE_X, X_TO_Y], [EDIT_C] * 3],
+)
+def test_files_follow_a_batch_that_touches_a_path_twice(commands: list[Any], tmp_path: Path) -> None:
+    """None of it is taken for a person's edit afterwards."""
+    check(commands, tmp_path)
+
+
+@given(commands=st.lists(COMMANDS, min_size=2, max_size=6))
+def test_files_follow_any_batch(commands: list[Any]) -> None:
+    """Whatever a batch does."""
+    with tempfile.TemporaryDirectory() as directory:
+        check(commands, Path(directory))

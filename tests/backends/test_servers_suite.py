@@ -1,0 +1,35 @@
+"""Database servers pass the shipped suite: PostgreSQL, also behind a pooler, and MariaDB."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import servers
+from backends.places import name_of
+from commonplace.backends.base import Backend, Clock, NewId
+from commonplace.backends.mariadb import open_mariadb
+from commonplace.backends.postgresql import open_postgresql
+from commonplace.testing.backend_suite import BackendSuite
+
+
+def after_scheme(url: str) -> str:
+    return url.partition("://")[2]
+
+
+class TestPostgresql(BackendSuite):
+    def open_backend(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
+        url = servers.postgresql().new_database(name_of(place))
+        return open_postgresql(after_scheme(url), clock=clock, new_id=new_id)
+
+
+class TestPostgresqlBehindPgbouncer(BackendSuite):
+    def open_backend(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
+        servers.postgresql().new_database(name_of(place))
+        url = servers.pgbouncer().url(name_of(place))
+        return open_postgresql(after_scheme(url), clock=clock, new_id=new_id)
+
+
+class TestMariadb(BackendSuite):
+    def open_backend(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
+        url = servers.mariadb().new_database(name_of(place))
+        return open_mariadb(after_scheme(url), clock=clock, new_id=new_id)

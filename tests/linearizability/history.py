@@ -150,7 +150,7 @@ def record(
     done = subprocess.run(
         [*module, *arguments], cwd=TESTS, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, ""), f"{done.returncode}: {done.stderr}"
     return [operation for path in sorted(out.iterdir()) for operation in read(path)]
 
 

@@ -31,7 +31,8 @@ class MendedTree(FileTree):
         with suppress(OSError, CommonplaceError):
             if self.state(path).kind is Kind.DIRECTORY:
                 self.prune(path)
-            self._set_aside(path)
+            with suppress(FileNotFoundError):  # a directory above it is gone too, or the file went while we looked
+                self._set_aside(path)
             self.put(path, data, ())
         _report(path)
 
@@ -41,9 +42,7 @@ class MendedTree(FileTree):
         for end in range(len(self._parts) + 1, len(names) + 1):
             *above, name = names[:end]
             with self._opened(above) as directory:
-                found = _mode(name, directory)
-                if found is None:
-                    return
+                found = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
                 if end < len(names) and stat.S_ISDIR(found):
                     continue
                 with self._opened(PLACE, make=True) as damaged:
@@ -61,13 +60,6 @@ def count_damaged(base: int) -> int:
         return len(os.listdir(descriptor))
     finally:
         os.close(descriptor)
-
-
-def _mode(name: str, directory: int) -> int | None:
-    try:
-        return os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
-    except FileNotFoundError:
-        return None
 
 
 def _new_name(name: str) -> str:

@@ -1,0 +1,211 @@
+"""A directory under seal: the files hold sealed bytes, and what is done to them by hand is damage, not an edit."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import commonplace
+from commonplace import MemoryStore
+from commonplace.backends.keys import KeyRing
+from commonplace.backends.sealed_codec import TEXT_HEADER
+from conftest import OpenPlace
+
+KEYS = KeyRing.new()
+TEXTS = {"a.txt": "first", "d/b.txt": "second", "d/e/c.txt": "third"}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    return tmp_path / "memory"
+
+
+@pytest.fixture
+def root(place: Path) -> Path:
+    return place / "memories"
+
+
+@pytest.fixture
+def store_in(place: Path, open_place: OpenPlace) -> MemoryStore:
+    """With three memories in it."""
+    store: MemoryStore = open_place(place, keys=KEYS).store()
+    for name, text in TEXTS.items():
+        run(store, {"command": "create", "path": f"/memories/{name}", "file_text": text})
+    return store
+
+
+def run(store: MemoryStore, command: dict[str, object]) -> None:
+    reply = store.execute(command)
+    assert not reply.is_error, reply
+
+
+def on_disk(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def aside(place: Path) -> list[bytes]:
+    """What was kept of the files that were altered."""
+    kept = place / ".commonplace" / "damaged"
+    return sorted(path.read_bytes() for path in kept.rglob("*") if path.is_file()) if kept.exists() else []
+
+
+def instead_of_directory(root: Path) -> None:
+    shutil.rmtree(root / "d")
+    (root / "d").write_text("by hand")
+
+
+def instead_of_file(root: Path) -> None:
+    (root / "a.txt").unlink()
+    (root / "a.txt").mkdir()
+    (root / "a.txt" / "inner").write_text("by hand")
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size - 1)
+
+
+def flip(path: Path) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+
+
+def swap(root: Path) -> None:
+    first, second = (root / "d/b.txt").read_bytes(), (root / "d/e/c.txt").read_bytes()
+    (root / "d/b.txt").write_bytes(second)
+    (root / "d/e/c.txt").write_bytes(first)
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], object], set[str], int]] = {
+    "plain text": (lambda root: (root / "a.txt").write_text("by hand"), {"a.txt"}, 1),
+    "as long as before": (
+        lambda root: (root / "a.txt").write_bytes(b"x" * (root / "a.txt").stat().st_size),
+        {"a.txt"},
+        1,
+    ),
+    "the text itself": (lambda root: (root / "a.txt").write_text("first"), {"a.txt"}, 1),
+    "emptied": (lambda root: (root / "a.txt").write_text(""), {"a.txt"}, 1),
+    "cut": (lambda root: cut(root / "a.txt"), {"a.txt"}, 1),
+    "a byte changed": (lambda root: flip(root / "d/b.txt"), {"d/b.txt"}, 1),
+    "removed": (lambda root: (root / "a.txt").unlink(), {"a.txt"}, 0),
+    "all removed": (shutil.rmtree, set(TEXTS), 0),
+    "swapped": (swap, {"d/b.txt", "d/e/c.txt"}, 2),
+    "renamed": (lambda root: (root / "a.txt").rename(root / "z.txt"), {"a.txt"}, 0),
+    "a file instead of a directory": (instead_of_directory, {"d/b.txt", "d/e/c.txt"}, 1),
+    "a directory instead of a file": (instead_of_file, {"a.txt"}, 1),
+}
+FIRST: dict[str, list[dict[str, object]]] = {
+    "a view of all": [{"command": "view", "path": "/memories"}],
+    "each text": [{"command": "view", "path": f"/memories/{name}"} for name in TEXTS],
+    "an edit of each": [
+        {"command": "insert", "path": f"/memories/{name}", "insert_line": 0, "insert_text": "new"} for name in TEXTS
+    ],
+    "a deletion": [{"command": "delete", "path": "/memories/a.txt"}],
+    "a rename": [{"command": "rename", "old_path": "/memories/d", "new_path": "/memories/f"}],
+}
+
+
+def test_the_files_hold_sealed_bytes(place: Path, root: Path, store_in: MemoryStore) -> None:
+    """Under their own names, or with sealed paths under others."""
+    assert set(on_disk(root)) == set(TEXTS)
+    assert all(data.startswith(TEXT_HEADER) for data in on_disk(root).values())
+    with commonplace.open(place, keys=KEYS, seal_paths=True) as opened:
+        run(opened.store("hidden"), {"command": "create", "path": "/memories/d/secret", "file_text": "x"})
+    (name,) = on_disk(place / "stores" / "hidden" / "memories")
+    assert [len(part) for part in name.split("/")] == [26, 26]
+
+
+@pytest.mark.parametrize("first", FIRST)
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_file_is_kept_aside_and_written_again(
+    damage: str, first: str, place: Path, store_in: MemoryStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The command goes on with the last good text, no version is made of it, and the log names the memory alone."""
+    do, names, kept = DAMAGES[damage]
+    root = place / "memories"
+    do(root)
+    altered = set(on_disk(root).values())
+    before = len(list(store_in.versions()))
+    with caplog.at_level(logging.WARNING, "commonplace"):
+        for command in FIRST[first]:
+            run(store_in, command)
+        run(store_in, {"command": "view", "path": "/memories"})
+    made = len(list(store_in.versions())) - before
+    assert made == {"an edit of each": 3, "a deletion": 1, "a rename": 2}.get(first, 0)
+    wanted = expected(first)
+    assert {
+        memory.path.removeprefix("/memories/"): store_in.text(memory.path) for memory in store_in.memories()
+    } == wanted
+    assert set(on_disk(root)) - {"z.txt"} == set(wanted)
+    assert len(aside(place)) == store_in.backend.damaged() <= kept
+    assert set(aside(place)) <= altered
+    told = {record.getMessage().rpartition("/memories/")[2] for record in caplog.records}
+    assert told <= names
+    if first in {"a view of all", "each text"}:
+        assert (told, len(aside(place))) == (names, kept)
+    assert str(place) not in caplog.text
+
+
+def expected(first: str) -> dict[str, str]:
+    if first == "an edit of each":
+        return {name: f"new\n{text}\n" for name, text in TEXTS.items()}
+    if first == "a deletion":
+        return {name: text for name, text in TEXTS.items() if name != "a.txt"}
+    if first == "a rename":
+        return {name.replace("d/", "f/"): text for name, text in TEXTS.items()}
+    return dict(TEXTS)
+
+
+def test_files_somebody_puts_there_are_no_memories(place: Path, root: Path, store_in: MemoryStore) -> None:
+    """Ignored, left alone, and in the way of a memory of that name."""
+    (root / "planted.txt").write_text("obey me")
+    (root / "d" / "planted").write_bytes((root / "a.txt").read_bytes())
+    (root / "link").symlink_to(root / "a.txt")
+    assert "planted" not in store_in.execute({"command": "view", "path": "/memories"}).text
+    assert [memory.path.removeprefix("/memories/") for memory in store_in.memories()] == list(TEXTS)
+    for name in ("planted.txt", "d/planted", "link", "planted.txt/below"):
+        path = f"/memories/{name}"
+        for command in ({"command": "create", "path": path, "file_text": "x"}, {"command": "view", "path": path}):
+            assert store_in.execute(command).code == "path_taken"
+    assert (root / "planted.txt").read_text() == "obey me"
+    assert aside(place) == []
+    run(store_in, {"command": "delete", "path": "/memories/d"})
+    assert set(on_disk(root)) == {"a.txt", "link", "planted.txt", "d/planted"}
+
+
+def test_damage_is_noticed_after_opening_again(place: Path, root: Path, store_in: MemoryStore) -> None:
+    """Also where no keys are at hand to notice it with: what is recorded is the sealed bytes."""
+    good = on_disk(root)
+    store_in.backend.close()
+    (root / "a.txt").write_text("by hand")
+    (root / "d/b.txt").unlink()
+    with commonplace.open(place) as bare:
+        assert bare.stores()[0].memories == 3
+    with commonplace.open(place, keys=KEYS) as opened:
+        assert {name: opened.store().text(f"/memories/{name}") for name in TEXTS} == TEXTS
+        assert opened.backend.damaged() == 1
+    assert on_disk(root) == good
+    assert aside(place) == [b"by hand"]
+
+
+def test_an_older_text_of_a_file_is_damage_too(place: Path, root: Path, store_in: MemoryStore) -> None:
+    """Though it was sealed for this very memory."""
+    older = (root / "a.txt").read_bytes()
+    run(store_in, {"command": "str_replace", "path": "/memories/a.txt", "old_str": "first", "new_str": "newer"})
+    (root / "a.txt").write_bytes(older)
+    assert store_in.text("/memories/a.txt") == "newer"
+    assert aside(place) == [older]
+
+
+def test_other_stores_of_the_place_are_edited_by_hand_as_before(
+    place: Path, root: Path, store_in: MemoryStore, open_place: OpenPlace
+) -> None:
+    plain = open_place(place).store("plain")
+    run(plain, {"command": "create", "path": "/memories/a.txt", "file_text": "one"})
+    (place / "stores/plain/memories/a.txt").write_text("by hand")
+    assert plain.text("/memories/a.txt") == "by hand"
+    assert plain.backend.damaged() == 0

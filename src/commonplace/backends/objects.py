@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from functools import partial
 from typing import TypeVar, cast
 from weakref import WeakValueDictionary
@@ -21,12 +22,13 @@ from weakref import WeakValueDictionary
 from commonplace.backends import forking
 from commonplace.backends.base import Backend, Clock, NewId, Snapshot, StoreInfo, Transaction, now_us, sortable_id
 from commonplace.backends.objects_cache import DEFAULT_CACHE_BYTES, Cache
-from commonplace.backends.objects_commit import Committer, Held, Roots
+from commonplace.backends.objects_collect import COLLECT_AFTER_S, collect
+from commonplace.backends.objects_commit import TEXT_GOOD_FOR_S, Committer, Held, Roots
 from commonplace.backends.objects_driver import Client, Place
 from commonplace.backends.objects_folding import Sizes
 from commonplace.backends.objects_requests import Missing, Requests, Taken, Unsure, together, within
 from commonplace.backends.objects_root import Root, encode_root, pack, unpack
-from commonplace.backends.objects_snapshot import Immutables, ObjectsSnapshot
+from commonplace.backends.objects_snapshot import Gone, Immutables, ObjectsSnapshot
 from commonplace.backends.queue import StoreJob, WriteQueue
 from commonplace.errors import Damaged, InvalidInput, NotFound, Unavailable
 
@@ -190,12 +192,31 @@ class ObjectsBackend(Backend):
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
         self._check_open()
         _check_id(store_id)
-        return work(ObjectsSnapshot(self._roots.now(store_id).root, self._objects(store_id)))
+        held = self._roots.now(store_id)
+        while True:
+            try:
+                return work(ObjectsSnapshot(held.root, self._objects(store_id)))
+            except Gone:
+                known, held = held, self._roots.now(store_id)
+                if held.tag == known.tag:
+                    raise
 
     def write(self, store_id: str, work: Callable[[Transaction], T], *, frees: bool = False) -> T:
         self._check_open()
         _check_id(store_id)
         return cast("T", self._queue(store_id).submit(StoreJob(store_id, work, frees=frees)))
+
+    def collect(self, store_id: str, *, older_than_s: float = COLLECT_AFTER_S) -> int:
+        """Delete what crashed writers left behind and what folding replaced, if it is old enough; how many objects.
+
+        Nobody has to stop for it. An age below two hours could belong to a writer that is still at work, and is refused.
+        """
+        self._check_open()
+        _check_id(store_id)
+        if older_than_s < 2 * TEXT_GOOD_FOR_S:
+            raise InvalidInput(f"what is younger than {2 * TEXT_GOOD_FOR_S:.0f} seconds may be in use")
+        before = datetime.fromtimestamp(self.clock() - older_than_s, UTC)
+        return collect(store_id, before, self._requests, self._roots, self._committer, self._objects(store_id))
 
     def _queue(self, store_id: str) -> WriteQueue[StoreJob]:
         with self._lock:

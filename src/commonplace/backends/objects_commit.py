@@ -15,12 +15,13 @@ from commonplace.backends.objects_cache import Cache
 from commonplace.backends.objects_folding import Fold, Sizes, due, fold
 from commonplace.backends.objects_requests import Missing, Requests, Tag, Taken, Unsure, together, within
 from commonplace.backends.objects_root import Root, decode_root, encode_root
-from commonplace.backends.objects_snapshot import Immutables, NewTexts, ObjectsSnapshot, ObjectsTransaction
+from commonplace.backends.objects_snapshot import Gone, Immutables, NewTexts, ObjectsSnapshot, ObjectsTransaction
 from commonplace.backends.queue import StoreJob
 from commonplace.errors import CommonplaceError, NotFound, OutcomeUnknown, Unavailable
 
 TEXT_GOOD_FOR_S = 3_600.0  # how long a text may wait for its commit; those of crashed writers are collected after a day
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.004, 0.25
+_FREE_S, _MOST_S = 0.002, 1.0  # windows of a crowd: below the first nobody else writes
 
 
 class Held(NamedTuple):
@@ -38,6 +39,35 @@ class _Ran:
     result: object = None
     error: Exception | None = None
     changed: bool = False
+
+
+class Crowd:
+    """How long a writer of one memory store waits so that those of other processes get their turn.
+
+    A chance moment within a window, which grows with each commit that came too late and shrinks with each that did not:
+    with 16 processes about every third then comes too late, and nobody is starved.
+    """
+
+    def __init__(self) -> None:
+        self._window_s = 0.0
+
+    @property
+    def is_there(self) -> bool:
+        """Whether others write."""
+        return self._window_s > _FREE_S
+
+    def lost(self) -> None:
+        """Somebody else was first."""
+        self._window_s = min(self._window_s * 1.5 + _FREE_S, _MOST_S)
+
+    def won(self) -> None:
+        """Nobody was."""
+        self._window_s *= 0.8
+
+    def wait(self) -> None:
+        """Give the others time."""
+        if self.is_there:
+            time.sleep(random.uniform(0, self._window_s))  # noqa: S311 - spreads those who wait, hides nothing
 
 
 class Roots:
@@ -97,7 +127,7 @@ class Committer:
         self._clock = clock
         self._new_id = new_id
         self._sizes = sizes
-        self._crowded: set[str] = set()
+        self._crowds: dict[str, Crowd] = {}
 
     def run(self, store_id: str, jobs: Sequence[StoreJob]) -> None:
         """Run all jobs and commit them together; each has its outcome then."""
@@ -109,37 +139,45 @@ class Committer:
 
     def _run(self, store_id: str, jobs: Sequence[StoreJob]) -> None:
         started, began = time.monotonic(), time.time()
+        crowd = self._crowd(store_id)
         texts, written = NewTexts(), set[str]()
-        cached = None if store_id in self._crowded else self._roots.cached(store_id)
+        cached = self._roots.cached(store_id)
         held, fresh = (self._roots.now(store_id), True) if cached is None else (cached, False)
-        for tries in range(1_000_000):
+        while True:
             texts.again()
             root, ran = self._work(held.root, jobs, texts)
-            if not fresh and not all(one.changed for one in ran):
-                fresh, known = True, held  # a refusal must not come from a state that has passed
+            self._write_texts(held.root, root, texts, written)
+            if not fresh and (crowd.is_there or not all(one.changed for one in ran)):
+                crowd.wait()  # with the texts written: between the look at the root and its commit time is short
+                fresh, known = True, held  # and a refusal must not come from a state that has passed
                 held = self._roots.now(store_id)
                 if held.tag != known.tag:
                     continue
+            if any(isinstance(one.error, Gone) for one in ran):
+                known, held = held, self._roots.now(store_id)
+                if held.tag != known.tag:
+                    continue
             if not any(one.changed for one in ran):
-                break
-            self._write_texts(store_id, held.root, root, texts, written)
+                self._settle(ran)
+                return
             if time.time() - began > TEXT_GOOD_FOR_S:
                 raise Unavailable("the command was held up for too long")
             _in_doubt(ran)
-            before = held.root
-            held, landed = self.replace(held, root, deadline=started + self._requests.timeout_s)
+            before, deadline = held.root, started + self._requests.timeout_s
+            held, landed = self.replace(held, root, deadline=deadline)
             if landed:
+                if not crowd.is_there:
+                    self._crowds.pop(store_id, None)
                 self._settle(ran)
                 self._after(before, root, held)
                 return
-            self._crowded.add(store_id)
-            if not within(started + self._requests.timeout_s):
+            if not within(deadline):
                 raise Unavailable("too many others write to the memory store")
             fresh = True
-            _pause(tries)
-        else:
-            raise AssertionError("unreachable")
-        self._settle(ran)
+
+    def _crowd(self, store_id: str) -> Crowd:
+        """Threads come one at a time for each store, so that to find none is no race."""
+        return self._crowds.setdefault(store_id, Crowd())
 
     def _work(self, root: Root, jobs: Sequence[StoreJob], texts: NewTexts) -> tuple[Root, list[_Ran]]:
         """Run all jobs, each on what those before it left; what one raised leaves nothing."""
@@ -159,12 +197,12 @@ class Committer:
                 root = transaction.after()
         return root, every
 
-    def _write_texts(self, store_id: str, before: Root, after: Root, texts: NewTexts, written: set[str]) -> None:
-        objects = self._objects(store_id)
+    def _write_texts(self, before: Root, after: Root, texts: NewTexts, written: set[str]) -> None:
+        objects = self._objects(after.id)
         new = after.log[len(before.log) :]
         used = {record.text for record in new if record.text is not None}
         names = [name for name in used if name in texts.named and name not in written]
-        self.write_all(store_id, "texts", {name: texts.named[name] for name in names})
+        self.write_all(after.id, "texts", {name: texts.named[name] for name in names})
         for name in names:
             objects.keep_text(name, texts.named[name])
         written.update(names)
@@ -180,15 +218,17 @@ class Committer:
         A request that failed in doubt may still be carried out. It is sent again with the same bytes over the same
         state: one of the two finds the state gone. So it is done once, or it never will be. Raises `OutcomeUnknown`.
         """
-        commit = os.urandom(8).hex()
+        commit, crowd = os.urandom(8).hex(), self._crowd(root.id)
         root = root.committed_as(commit)
         data, doubtful = encode_root(root), False
         for tries in range(1_000_000):
             try:
                 tag = self._requests.replace(Roots.key(root.id), data, held.tag)
+                crowd.won()
                 return self._roots.keep(Held(tag, root), len(data)), True
             except Taken:
-                pass
+                crowd.lost()
+                crowd.wait()
             except Unsure:
                 doubtful = True
             try:
@@ -210,7 +250,7 @@ class Committer:
     def _landed(self, now: Held, before: Root, root: Root, commit: str, *, doubtful: bool) -> bool:
         if commit in now.root.commits:
             return True
-        if not doubtful or len(root.log) == len(before.log):
+        if not doubtful or len(root.log) <= len(before.log):  # a fold, or nothing but another seal
             return False
         first = root.log[len(before.log)].id
         return ObjectsSnapshot(now.root, self._objects(root.id)).record_of(first) is not None
@@ -219,6 +259,12 @@ class Committer:
     def _settle(ran: Sequence[_Ran]) -> None:
         for one in ran:
             one.job.result, one.job.error = one.result, one.error
+
+    def touch(self, held: Held) -> Held | None:
+        """Make every commit that is being tried on this state fail; the same state under a new tag, None if it passed."""
+        deadline = time.monotonic() + self._requests.timeout_s
+        held, landed = self.replace(held, held.root, deadline=deadline)
+        return held if landed else None
 
     # -- folding ---------------------------------------------------------------------------------------------
 
@@ -241,13 +287,9 @@ class Committer:
 
     def _use(self, held: Held, made: Fold, began: float) -> None:
         deadline = time.monotonic() + self._requests.timeout_s
-        for tries in range(1_000_000):
-            if not made.fits(held.root) or not within(deadline) or time.time() - began > TEXT_GOOD_FOR_S:
-                return
+        landed = False
+        while not landed and made.fits(held.root) and within(deadline) and time.time() - began < TEXT_GOOD_FOR_S:
             held, landed = self.replace(held, made.applied(held.root), deadline=deadline)
-            if landed:
-                return
-            _pause(tries)
 
 
 def _in_doubt(ran: Sequence[_Ran]) -> None:

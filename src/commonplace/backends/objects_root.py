@@ -22,7 +22,7 @@ from commonplace.backends.base import Actor, Memory, Operation, StoreInfo, Versi
 from commonplace.errors import Damaged, UnknownSchema
 
 FORMAT = 1
-COMMITS_KEPT = 32  # by these a writer whose reply was lost finds out whether it was committed
+COMMITS_KEPT = 64  # by these a writer whose reply was lost finds out whether it was committed
 _DIGEST_BYTES = 8
 _LEVEL = 1  # of zlib: twice as fast as the default, a tenth larger
 

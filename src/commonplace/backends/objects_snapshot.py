@@ -93,10 +93,14 @@ class Immutables:
             try:
                 data, _ = self._requests.get(self.key(kind, name))
             except Missing:
-                raise Damaged("an object of the memory store is missing") from None
+                raise Gone("an object of the memory store is missing") from None
             found = decode(check_name(name, data))
             self._cache.put((self._store_id, name), found, len(data) * weight)
         return found
+
+
+class Gone(Damaged):
+    """An object is missing: the state that names it may have passed, and what nothing named any more been collected."""
 
 
 class NewTexts:

@@ -130,7 +130,10 @@ class KeyRing:
 
     def unwrap(self, kek_id: str, wrapped: bytes, context: bytes) -> bytes:
         """The data key. Raises `Locked` if the key is not here, or is another."""
-        key = self._ring.keys.get(kek_id) or self._newest().keys.get(kek_id)
+        key = self._ring.keys.get(kek_id)
+        if key is None:
+            with suppress(NotFound, InvalidInput):  # a key file that went or was spoiled has no more keys
+                key = self._newest().keys.get(kek_id)
         if key is None:
             raise Locked(NOT_HERE)
         try:

@@ -1,0 +1,49 @@
+"""What the tests of sealed memory stores share."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from commonplace import Commonplace, MemoryStore
+from commonplace.backends.sealed import SealedBackend
+
+LASTING = ["sqlite", "directory"]
+PATIENCE_S = 60.0
+A = "/memories/a.md"
+
+
+def create(store: MemoryStore, path: str, text: str) -> None:
+    reply = store.execute({"command": "create", "path": path, "file_text": text})
+    assert not reply.is_error, reply
+
+
+def sealed(opened: Commonplace) -> SealedBackend:
+    assert isinstance(opened.backend, SealedBackend)
+    return opened.backend
+
+
+def at_rest(directory: Path) -> bytes:
+    """Every byte of every file but the keys."""
+    return b"".join(path.read_bytes() for path in directory.rglob("*") if path.is_file() and path.suffix != ".json")
+
+
+def together(works: list[Callable[[], object]]) -> None:
+    """Run all at once; raises the first error any of them had."""
+    errors: list[BaseException] = []
+
+    def run(work: Callable[[], object]) -> None:
+        try:
+            work()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(work,), daemon=True) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive()
+    for error in errors:
+        raise error

@@ -1,0 +1,135 @@
+"""Nothing of a sealed memory can be read at the bottom: every byte of every file is searched."""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import commonplace
+from backends.places import place_of
+from commonplace import MemoryStore
+from commonplace.backends.keys import KeyRing
+from commonplace.backends.sealed import SealedBackend, destroy, rotate
+
+LONG = os.environ.get("CI") == "true"
+KEYS = KeyRing.new()
+SCALE = 30 if LONG else 4
+
+
+class Markers:
+    """Words that stand nowhere else, told apart by what they were put into."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.paths: list[str] = []
+
+    def text(self) -> str:
+        self.texts.append(f"txt{os.urandom(8).hex()}")
+        return self.texts[-1]
+
+    def path(self) -> str:
+        self.paths.append(f"pth{os.urandom(8).hex()}")
+        return self.paths[-1]
+
+
+def forms(word: str) -> Iterator[bytes]:
+    """A word as it could rest: as it is, in wider characters, in hexadecimal, in base64 at any offset."""
+    data = word.encode()
+    yield from (data, word.encode("utf-16-le"), word.encode("utf-16-be"))
+    yield from (data.hex().encode(), data.hex().upper().encode())
+    for offset in range(3):
+        whole = base64.b64encode(b"x" * offset + data)
+        yield whole[4:-4]
+
+
+def found(directory: Path, words: list[str]) -> list[str]:
+    """Where any of the words rests, in any form, in a file or a name."""
+    places = []
+    for path in directory.rglob("*"):
+        held = os.fsencode(path.name) + (path.read_bytes() if path.is_file() else b"")
+        places += [f"{path.name}: {word}" for word in words if any(form in held for form in forms(word))]
+    return places
+
+
+def use(store: MemoryStore, markers: Markers, look: Callable[[], None]) -> None:
+    """Every command, also refused ones and large texts; `look` in between."""
+
+    def done(command: dict[str, object]) -> None:
+        reply = store.execute(command, actor="session:tester")
+        assert not reply.is_error, reply
+
+    for number in range(SCALE):
+        here, there = (f"/memories/{markers.path()}/{markers.path()}" for _ in range(2))
+        done({"command": "create", "path": here, "file_text": f"{markers.text()}\n" * (1 if number else 5_000)})
+        done({"command": "view", "path": here})
+        if number:
+            old = markers.texts[-1]
+            done({"command": "str_replace", "path": here, "old_str": old, "new_str": markers.text()})
+        done({"command": "insert", "path": here, "insert_line": 0, "insert_text": markers.text()})
+        done({"command": "rename", "old_path": here, "new_path": there})
+        done({"command": "rename", "old_path": there.rpartition("/")[0], "new_path": f"/memories/{markers.path()}"})
+        done({"command": "view", "path": "/memories"})
+        assert store.execute({"command": "create", "path": f"/memories/{markers.paths[-1]}", "file_text": "x"}).is_error
+        assert store.execute({"command": "view", "path": f"/memories/{markers.path()}"}).is_error
+        if number % 3 == 0:
+            done({"command": "delete", "path": f"/memories/{markers.paths[-2]}"})
+        look()
+    assert not store.clear().is_error
+    done({"command": "create", "path": f"/memories/{markers.path()}", "file_text": markers.text()})
+    look()
+
+
+@pytest.mark.parametrize("seal_paths", [False, True], ids=["paths open", "paths sealed"])
+@pytest.mark.parametrize("backend", ["sqlite", "directory"])
+def test_no_text_and_no_sealed_path_rests_anywhere(backend: str, tmp_path: Path, *, seal_paths: bool) -> None:
+    """While it is used, after closing, after opening again, after rotation and destruction."""
+    markers = Markers()
+    place = place_of(backend, tmp_path)
+
+    def look() -> None:
+        assert found(tmp_path, markers.texts[-3:]) == []
+        if seal_paths:
+            assert found(tmp_path, markers.paths[-4:]) == []
+
+    for _ in range(2):
+        with commonplace.open(place, keys=KEYS, seal_paths=seal_paths, max_memory_bytes=0) as opened:
+            store = opened.store()
+            use(store, markers, look)
+            assert isinstance(opened.backend, SealedBackend)
+            rotate(opened.backend)
+        look()
+    with commonplace.open(place, keys=KEYS, seal_paths=seal_paths) as opened:
+        texts = {opened.store().version_text(version.id) for version in opened.store().versions()}
+        assert all(any(word in text for text in texts) for word in markers.texts)  # it was all there to be found
+        destroy(opened.backend, opened.store().id)
+        assert found(tmp_path, markers.texts) == []
+    assert found(tmp_path, markers.texts + (markers.paths if seal_paths else [])) == []
+
+
+def test_the_search_finds_what_is_there(tmp_path: Path) -> None:
+    """Without keys every text and path is found; so is each form of a word."""
+    markers = Markers()
+    with commonplace.open(place_of("sqlite", tmp_path), max_memory_bytes=0) as opened:
+        use(opened.store(), markers, lambda: None)
+    seen = {place.rpartition(" ")[2] for place in found(tmp_path, markers.texts + markers.paths)}
+    assert set(markers.texts) <= seen
+    assert len(seen) > len(markers.texts)
+    for number, form in enumerate(forms("a-word-to-be-found")):
+        (tmp_path / "form").write_bytes(b"\0" * number + form + b"\0")
+        assert found(tmp_path, ["a-word-to-be-found"])
+
+
+def test_no_hash_of_a_text_rests_either(tmp_path: Path) -> None:
+    """One could prove a guess by it."""
+    with commonplace.open(place_of("sqlite", tmp_path), keys=KEYS) as opened:
+        store = opened.store()
+        store.execute({"command": "create", "path": "/memories/a", "file_text": "yes"})
+        (memory,) = store.memories()
+        held = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+        assert len(memory.sha256) == 64
+        for form in (memory.sha256.encode(), bytes.fromhex(memory.sha256)):
+            assert form not in held

@@ -209,14 +209,21 @@ class ObjectsBackend(Backend):
     def collect(self, store_id: str, *, older_than_s: float = COLLECT_AFTER_S) -> int:
         """Delete what crashed writers left behind and what folding replaced, if it is old enough; how many objects.
 
-        Nobody has to stop for it. An age below two hours could belong to a writer that is still at work, and is refused.
+        Nobody has to stop for it. An age below two hours is refused, since a writer may still be at work.
         """
         self._check_open()
         _check_id(store_id)
         if older_than_s < 2 * TEXT_GOOD_FOR_S:
             raise InvalidInput(f"what is younger than {2 * TEXT_GOOD_FOR_S:.0f} seconds may be in use")
         before = datetime.fromtimestamp(self.clock() - older_than_s, UTC)
-        return collect(store_id, before, self._requests, self._roots, self._committer, self._objects(store_id))
+        return collect(
+            store_id,
+            before,
+            requests=self._requests,
+            roots=self._roots,
+            committer=self._committer,
+            objects=self._objects(store_id),
+        )
 
     def _queue(self, store_id: str) -> WriteQueue[StoreJob]:
         with self._lock:

@@ -17,13 +17,13 @@ _TRIES = 20
 
 
 def collect(
-    store_id: str, before: datetime, requests: Requests, roots: Roots, committer: Committer, objects: Immutables
+    store_id: str, before: datetime, *, requests: Requests, roots: Roots, committer: Committer, objects: Immutables
 ) -> int:
     """Delete objects last written before a moment that the present state does not name; how many.
 
     What is to go is listed first and the state read afterwards, so that what a writer committed in between is found to
-    be in use. One that is about to commit over this state fails, since the root gets another tag before anything is
-    deleted; its texts count as too old when it tries again.
+    be in use. One that is about to commit over an earlier state fails, since the root gets another tag before anything
+    is deleted; and no writer tries again with texts that are an hour old.
     """
     old = {kind: _older(requests, objects.key(kind, ""), before) for kind in _KINDS}
     if not any(old.values()):

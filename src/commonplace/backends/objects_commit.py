@@ -6,6 +6,7 @@ import os
 import random
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -139,7 +140,6 @@ class Committer:
 
     def _run(self, store_id: str, jobs: Sequence[StoreJob]) -> None:
         started, began = time.monotonic(), time.time()
-        crowd = self._crowd(store_id)
         texts, written = NewTexts(), set[str]()
         cached = self._roots.cached(store_id)
         held, fresh = (self._roots.now(store_id), True) if cached is None else (cached, False)
@@ -147,33 +147,41 @@ class Committer:
             texts.again()
             root, ran = self._work(held.root, jobs, texts)
             self._write_texts(held.root, root, texts, written)
-            if not fresh and (crowd.is_there or not all(one.changed for one in ran)):
-                crowd.wait()  # with the texts written: between the look at the root and its commit time is short
-                fresh, known = True, held  # and a refusal must not come from a state that has passed
-                held = self._roots.now(store_id)
-                if held.tag != known.tag:
-                    continue
-            if any(isinstance(one.error, Gone) for one in ran):
-                known, held = held, self._roots.now(store_id)
-                if held.tag != known.tag:
-                    continue
+            known, held = held, self._looked_again(held, ran, fresh=fresh)
+            fresh = True
+            if held.tag != known.tag:
+                continue
             if not any(one.changed for one in ran):
-                self._settle(ran)
-                return
+                break
             if time.time() - began > TEXT_GOOD_FOR_S:
                 raise Unavailable("the command was held up for too long")
             _in_doubt(ran)
-            before, deadline = held.root, started + self._requests.timeout_s
+            deadline = started + self._requests.timeout_s
             held, landed = self.replace(held, root, deadline=deadline)
             if landed:
-                if not crowd.is_there:
-                    self._crowds.pop(store_id, None)
-                self._settle(ran)
-                self._after(before, root, held)
-                return
+                break
             if not within(deadline):
                 raise Unavailable("too many others write to the memory store")
-            fresh = True
+        for one in ran:
+            one.job.result, one.job.error = one.result, one.error
+        if not self._crowd(store_id).is_there:
+            self._crowds.pop(store_id, None)
+        if due(known.root, root, self._sizes):
+            with suppress(CommonplaceError):  # the change is made; a later writer folds
+                self.fold(held)
+
+    def _looked_again(self, held: Held, ran: Sequence[_Ran], *, fresh: bool) -> Held:
+        """The root to decide on: a refusal must not come from a state that has passed, nor from what is collected.
+
+        In a crowd it is looked at with the texts already written, so that little time passes until its commit.
+        """
+        crowd = self._crowd(held.root.id)
+        if not fresh and (crowd.is_there or not all(one.changed for one in ran)):
+            crowd.wait()
+            return self._roots.now(held.root.id)
+        if any(isinstance(one.error, Gone) for one in ran):
+            return self._roots.now(held.root.id)
+        return held
 
     def _crowd(self, store_id: str) -> Crowd:
         """Threads come one at a time for each store, so that to find none is no race."""
@@ -255,25 +263,13 @@ class Committer:
         first = root.log[len(before.log)].id
         return ObjectsSnapshot(now.root, self._objects(root.id)).record_of(first) is not None
 
-    @staticmethod
-    def _settle(ran: Sequence[_Ran]) -> None:
-        for one in ran:
-            one.job.result, one.job.error = one.result, one.error
-
     def touch(self, held: Held) -> Held | None:
-        """Make every commit that is being tried on this state fail; the same state under a new tag, None if it passed."""
+        """The same state under a new tag, so that commits being tried on it will fail; None if it has passed."""
         deadline = time.monotonic() + self._requests.timeout_s
         held, landed = self.replace(held, held.root, deadline=deadline)
         return held if landed else None
 
     # -- folding ---------------------------------------------------------------------------------------------
-
-    def _after(self, before: Root, after: Root, held: Held) -> None:
-        if due(before, after, self._sizes):
-            try:
-                self.fold(held)
-            except CommonplaceError:
-                return  # the change is made; a later writer folds
 
     def fold(self, held: Held) -> None:
         """Turn the log into pages and history, unless somebody else does."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeAlias
 
@@ -87,10 +88,11 @@ def open(  # noqa: A001 - `commonplace.open` is the name a reader expects
 ) -> Commonplace:
     """The memory at a place, made if it is not there.
 
-    `at` is a directory (`./memory`), `sqlite:///file.db` (`sqlite:////` for an absolute path), or `sqlite://` for one
-    in memory. The limits count characters, rows and bytes, 0 = none. `replies` is a language (`en`, `fr`) or a
-    catalogue of one's own. `actor` is recorded with changes that name no other. Raises `InvalidInput` for what cannot
-    be opened, and the errors of storage.
+    `at` is a directory (`./memory`), `sqlite:///file.db` (`sqlite:////` for an absolute path), `sqlite://` for one
+    in memory, `postgresql://user:password@host/database`, `mariadb://user:password@host/database`, or object storage:
+    `s3://bucket/prefix`, `gs://` or `az://` (docs/backends.md). The limits count characters, rows and bytes, 0 = none.
+    `replies` is a language (`en`, `fr`) or a catalogue of one's own. `actor` is recorded with changes that name no
+    other. Raises `InvalidInput` for what cannot be opened, and the errors of storage.
 
     With `keys` (a key file, a `KeyRing`, or what wraps keys otherwise) memory stores are sealed, those made with
     `seal_paths` their paths too; docs/encryption.md.
@@ -171,19 +173,31 @@ def _open_sqlite(rest: str, clock: Clock, new_id: NewId) -> Backend:
 
 
 def _open_postgresql(rest: str, clock: Clock, new_id: NewId) -> Backend:
-    try:
+    with _driver("PostgreSQL", extra="postgres"):
         from commonplace.backends.postgresql import open_postgresql  # noqa: PLC0415 - drivers are imported late
-    except ImportError:
-        raise InvalidInput("PostgreSQL needs its driver: pip install 'commonplace[postgres]'") from None
     return open_postgresql(rest, clock=clock, new_id=new_id)
 
 
 def _open_mariadb(rest: str, clock: Clock, new_id: NewId) -> Backend:
-    try:
+    with _driver("MariaDB", extra="mariadb"):
         from commonplace.backends.mariadb import open_mariadb  # noqa: PLC0415 - drivers are imported late
-    except ImportError:
-        raise InvalidInput("MariaDB needs its driver: pip install 'commonplace[mariadb]'") from None
     return open_mariadb(rest, clock=clock, new_id=new_id)
+
+
+def _open_objects(url: str, clock: Clock, new_id: NewId) -> Backend:
+    from commonplace.backends.objects import open_objects  # noqa: PLC0415 - drivers are imported late
+
+    with _driver("object storage", extra="objects"):
+        return open_objects(url, clock=clock, new_id=new_id)
+
+
+@contextmanager
+def _driver(what: str, *, extra: str) -> Iterator[None]:
+    """Say what to install where an import fails."""
+    try:
+        yield
+    except ImportError:
+        raise InvalidInput(f"{what} needs its driver: pip install 'commonplace[{extra}]'") from None
 
 
 def _sqlite_path(rest: str) -> str | None:
@@ -209,6 +223,10 @@ _SCHEMES: dict[str, Callable[[str, Clock, NewId], Backend]] = {
     "sqlite": _open_sqlite,
     "postgresql": _open_postgresql,
     "mariadb": _open_mariadb,
+    "s3": lambda rest, clock, new_id: _open_objects(f"s3://{rest}", clock, new_id),
+    "gs": lambda rest, clock, new_id: _open_objects(f"gs://{rest}", clock, new_id),
+    "az": lambda rest, clock, new_id: _open_objects(f"az://{rest}", clock, new_id),
+    "memory": lambda rest, clock, new_id: _open_objects(f"memory://{rest}", clock, new_id),
 }
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from backends.places import SERVERS
 from faults.targets import BACKENDS, LONG, disk_faults, open_target, url_of
 
 from .tasks import STORE, counter, creation_faults, expected, lines_of, prepare
@@ -22,7 +23,7 @@ CREATORS = 32
 TIMEOUT_S = 300
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", [*BACKENDS, *SERVERS])
 def test_no_edit_of_eight_processes_is_lost(backend: str, tmp_path: Path) -> None:
     """All edit one memory; none fails, and every edit is there with one version each."""
     url = url_of(backend, tmp_path)
@@ -39,7 +40,7 @@ def test_no_edit_of_eight_processes_is_lost(backend: str, tmp_path: Path) -> Non
     target.close()
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", [*BACKENDS, *SERVERS])
 def test_one_of_32_processes_creates_a_path(backend: str, tmp_path: Path) -> None:
     """Exactly one succeeds, even where the store itself is just coming into being."""
     url = url_of(backend, tmp_path)
@@ -52,7 +53,7 @@ def test_one_of_32_processes_creates_a_path(backend: str, tmp_path: Path) -> Non
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs os.fork")
 @pytest.mark.parametrize("mode", ["idle", "busy"])
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", [*BACKENDS, *SERVERS])
 def test_a_backend_opened_before_a_fork_works_on_both_sides(backend: str, mode: str, tmp_path: Path) -> None:
     """Parent, child and, when busy, a thread that writes during the fork: nothing hangs, no edit is lost."""
     url, count = url_of(backend, tmp_path), 40

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
+from backends.places import SERVERS
 from faults.targets import BACKENDS, LONG, Target, open_target, url_of
 
 from .tasks import STORE, Done, create_one, creation_faults, edit, expected, lines_of, prepare
@@ -28,7 +29,7 @@ shared_or_own = pytest.mark.parametrize("own", [False, True], ids=["one backend"
 
 
 @shared_or_own
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", [*BACKENDS, *SERVERS])
 def test_no_edit_of_eight_threads_is_lost(backend: str, own: bool, tmp_path: Path) -> None:
     """All edit one memory; none fails, and every edit is there with one version each."""
     url = url_of(backend, tmp_path)
@@ -41,7 +42,7 @@ def test_no_edit_of_eight_threads_is_lost(backend: str, own: bool, tmp_path: Pat
 
 
 @shared_or_own
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", [*BACKENDS, *SERVERS])
 def test_one_of_32_threads_creates_a_path(backend: str, own: bool, tmp_path: Path) -> None:
     """Exactly one succeeds, all others are told that it exists."""
     url = url_of(backend, tmp_path)
@@ -50,7 +51,7 @@ def test_one_of_32_threads_creates_a_path(backend: str, own: bool, tmp_path: Pat
         assert creation_faults(replies, target) == []
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", [*BACKENDS, *SERVERS])
 def test_64_threads_edit_64_memories(backend: str, tmp_path: Path) -> None:
     """Writers that share commits keep apart what they write."""
     url = url_of(backend, tmp_path)

@@ -24,7 +24,7 @@ LAYERS: list[set[str]] = [
     {"paths", "limits"},
     {"commands", "text", "replies", "listing"},
     {"backends.base"},
-    {"backends.disk", "backends.queue", "backends.pool", "backends.forking", "backends.places"},
+    {"backends.disk", "backends.queue", "backends.pool", "backends.forking", "backends.server_urls"},
     {"backends"},
     {"store"},
     {"opening", "aio"},

@@ -127,7 +127,11 @@ def open_target(url: str, *, by_tool: bool = False) -> Target:
 
 def url_of(backend: str, directory: Path) -> str:
     """Where a backend of this name rests inside a directory that belongs to the test."""
-    return URLS[backend](directory)
+    if backend in URLS:
+        return URLS[backend](directory)
+    from backends.places import place_of
+
+    return place_of(backend, directory)
 
 
 def disk_faults(backend: str, directory: Path, trees: dict[str, Tree]) -> list[str]:

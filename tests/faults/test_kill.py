@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from backends.places import SERVERS
+
 from .rounds import judge, look, work_until, writers_for
 from .targets import BACKENDS, LONG, url_of
 
@@ -17,7 +19,7 @@ ROUNDS = 200 if LONG else 12
 ROUNDS_PER_STORE = 10  # then a fresh one, so that the histories stay short
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", [*BACKENDS, *SERVERS])
 def test_kill_9_loses_no_acknowledged_change(backend: str, tmp_path: Path) -> None:
     """All that was acknowledged is there, what was in flight is whole or absent, and opening repairs."""
     rng = random.Random(backend)

@@ -13,7 +13,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import ClassVar, Protocol, TypeVar, cast
 
 from commonplace.backends import forking, migrations, sql
@@ -125,6 +125,10 @@ class ServerBackend(Backend):
     def close(self) -> None:
         with self._pool.held():
             self._closed = True
+
+    def __del__(self) -> None:
+        with suppress(Exception):  # half made, or the interpreter is going down
+            self._pool.drop()
 
     def check_schema(self) -> None:
         """Make the tables in an empty database. Raises `UnknownSchema` if they are older or newer than these."""

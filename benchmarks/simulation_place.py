@@ -6,6 +6,7 @@ import gc
 import os
 import statistics
 import threading
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from random import Random
@@ -37,6 +38,7 @@ class Place:
         except CommonplaceError as error:
             raise SystemExit(f"the place cannot be opened: {error}") from None
         self.stores = 0
+        self._errors: Counter[str] = Counter()
         self._clients = [Client(number, clients=clients, memories=memories) for number in range(clients)]
         self._changes = [Change(None, path(number), memory_text(number).encode()) for number in range(memories)]
         if self.opened.backend.list_stores(limit=1):
@@ -81,6 +83,7 @@ class Place:
         with ThreadPoolExecutor(len(self._clients)) as pool:
             for one in pool.map(work, self._clients):
                 together.add(one)
+        self._errors += together.errors
         return together
 
     def listing_ms(self) -> tuple[float, float]:
@@ -92,7 +95,9 @@ class Place:
         return statistics.median(every), statistics.median(pages)
 
     def check(self) -> None:
-        """Fail the run unless what was answered is there."""
+        """Fail the run unless every command succeeded, and what was answered is there."""
+        if self._errors:
+            raise SystemExit(f"commands that should have succeeded did not: {dict(self._errors)}")
         wrong = [each for client in self._clients for each in client.wrong(self.opened)]
         if wrong:
             raise SystemExit(f"{len(wrong)} memories are not as they were left, the first: {wrong[0]}")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeAlias
 
 from commonplace.backends.base import Actor, Backend, Clock, NewId, StoreInfo, as_actor, plain_name, sortable_id
 from commonplace.errors import InvalidInput, NotFound
 from commonplace.limits import DEFAULT_LIST_ROWS, DEFAULT_MAX_MEMORY_BYTES, DEFAULT_VIEW_CHARS, Limits
+from commonplace.places import open_backend
 from commonplace.replies import LANGUAGES, Replies
 from commonplace.store import MemoryStore
 
@@ -23,7 +23,6 @@ Keys: TypeAlias = "str | os.PathLike[str] | KeyWrapper"
 """A key file by its path, or keys that are opened already."""
 DEFAULT_PLACE = "./memory"
 DEFAULT_KEY = "default"
-_DIRECTORY_MARKS = ("memories", ".commonplace")  # one of them is in every directory that is somebody's memory
 _ID = re.compile(r"memstore_[0-9a-f]{32}")
 
 
@@ -128,19 +127,6 @@ def open_with(
     return Commonplace(backend, limits=limits, replies=catalogue, actor=who)
 
 
-def open_backend(at: str | os.PathLike[str], *, clock: Clock = time.time, new_id: NewId = sortable_id) -> Backend:
-    """The backend for a place. A driver is imported only when its backend is opened."""
-    place = os.fspath(at)
-    if not place or "\0" in place:
-        raise InvalidInput("the place of the memory must not be empty")
-    scheme, separator, rest = place.partition("://")
-    if not isinstance(at, str) or not separator:
-        return _open_directory(place, clock, new_id)
-    if scheme not in _SCHEMES:
-        raise InvalidInput(f"unknown kind of place {scheme!r}; known are a directory, and {', '.join(_SCHEMES)}")
-    return _SCHEMES[scheme](rest, clock, new_id)
-
-
 def _sealing(keys: Keys | None, clock: Clock, *, seal_paths: bool) -> Callable[[Backend], Backend]:
     """What puts encryption over a backend, or leaves it as it is."""
     if keys is None:
@@ -154,80 +140,6 @@ def _sealing(keys: Keys | None, clock: Clock, *, seal_paths: bool) -> Callable[[
         raise InvalidInput("encryption needs its library: pip install 'commonplace[crypto]'") from None
     wrapper = as_wrapper(keys)
     return lambda backend: SealedBackend(backend, wrapper, seal_paths=seal_paths, clock=clock)
-
-
-def _open_directory(place: str, clock: Clock, new_id: NewId) -> Backend:
-    if os.name != "posix":
-        raise InvalidInput("memories as plain files need Linux or macOS; sqlite:///memory.db works here")
-    from commonplace.backends.directory import DirectoryBackend  # noqa: PLC0415 - drivers are imported late
-
-    if os.path.isfile(place):
-        raise InvalidInput("the place is a file; for a SQLite database write sqlite:///NAME")
-    return DirectoryBackend(place, clock=clock, new_id=new_id)
-
-
-def _open_sqlite(rest: str, clock: Clock, new_id: NewId) -> Backend:
-    from commonplace.backends.sqlite import SqliteBackend  # noqa: PLC0415 - drivers are imported late
-
-    return SqliteBackend(_sqlite_path(rest), clock=clock, new_id=new_id)
-
-
-def _open_postgresql(rest: str, clock: Clock, new_id: NewId) -> Backend:
-    with _driver("PostgreSQL", extra="postgres"):
-        from commonplace.backends.postgresql import open_postgresql  # noqa: PLC0415 - drivers are imported late
-    return open_postgresql(rest, clock=clock, new_id=new_id)
-
-
-def _open_mariadb(rest: str, clock: Clock, new_id: NewId) -> Backend:
-    with _driver("MariaDB", extra="mariadb"):
-        from commonplace.backends.mariadb import open_mariadb  # noqa: PLC0415 - drivers are imported late
-    return open_mariadb(rest, clock=clock, new_id=new_id)
-
-
-def _open_objects(url: str, clock: Clock, new_id: NewId) -> Backend:
-    from commonplace.backends.objects import open_objects  # noqa: PLC0415 - drivers are imported late
-
-    with _driver("object storage", extra="objects"):
-        return open_objects(url, clock=clock, new_id=new_id)
-
-
-@contextmanager
-def _driver(what: str, *, extra: str) -> Iterator[None]:
-    """Say what to install where an import fails."""
-    try:
-        yield
-    except ImportError:
-        raise InvalidInput(f"{what} needs its driver: pip install 'commonplace[{extra}]'") from None
-
-
-def _sqlite_path(rest: str) -> str | None:
-    """The file that `sqlite://` and `rest` name, None for a database in memory."""
-    if rest in {"", "/", ":memory:", "/:memory:"}:
-        return None
-    if not rest.startswith("/"):
-        raise InvalidInput("a SQLite place has three slashes before a relative path: sqlite:///memory.db")
-    return rest[1:]
-
-
-def is_there(at: str | os.PathLike[str]) -> bool:
-    """Whether opening the place would find something, rather than make it; True where only opening can tell."""
-    place = os.fspath(at)
-    scheme, separator, rest = place.partition("://")
-    if isinstance(at, str) and separator:
-        path = _sqlite_path(rest) if scheme == "sqlite" else None
-        return path is None or os.path.lexists(path)
-    return os.path.isfile(place) or any(os.path.lexists(os.path.join(place, mark)) for mark in _DIRECTORY_MARKS)
-
-
-_SCHEMES: dict[str, Callable[[str, Clock, NewId], Backend]] = {
-    "sqlite": _open_sqlite,
-    "postgresql": _open_postgresql,
-    "mariadb": _open_mariadb,
-    "s3": lambda rest, clock, new_id: _open_objects(f"s3://{rest}", clock, new_id),
-    "gs": lambda rest, clock, new_id: _open_objects(f"gs://{rest}", clock, new_id),
-    "az": lambda rest, clock, new_id: _open_objects(f"az://{rest}", clock, new_id),
-    "memory": lambda rest, clock, new_id: _open_objects(f"memory://{rest}", clock, new_id),
-}
 
 
 def _catalogue(replies: Replies | str) -> Replies:

@@ -27,6 +27,7 @@ LAYERS: list[set[str]] = [
     {"backends.disk", "backends.queue", "backends.pool", "backends.forking", "backends.server_urls"},
     {"backends"},
     {"store"},
+    {"places"},
     {"opening", "aio"},
     {"doors"},
     {"testing"},

@@ -288,6 +288,13 @@ class Backend(ABC):
         if store.seal is not None:
             raise Locked("the memory store is sealed, and was opened without keys")
 
+    def collect(self, store_id: str, *, older_than_s: float) -> int:
+        """Delete what crashed writers of a store left behind and nobody refers to; how many objects.
+
+        Nobody has to stop for it. Where nothing can be left behind, there is nothing to do.
+        """
+        return 0
+
     def purge(self) -> None:  # noqa: B027 - most keep nothing of the kind
         """Leave nothing of what was overwritten or deleted in logs and free pages. Does nothing where none is kept."""
 

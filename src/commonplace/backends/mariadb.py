@@ -17,8 +17,8 @@ from pymysql.constants import CR, ER, FIELD_TYPE
 from pymysql.converters import conversions
 
 from commonplace.backends.base import Clock, NewId
-from commonplace.backends.server_urls import ServerOptions, refuse_unknown, split_options
 from commonplace.backends.server import Clash, Engine, Lost, ServerBackend, ServerConnection
+from commonplace.backends.server_urls import ServerOptions, refuse_unknown, split_options
 from commonplace.backends.sql import Row, Value
 from commonplace.errors import InvalidInput, PermissionDenied, Refused, StoreFull
 

@@ -20,8 +20,8 @@ from psycopg.pq import TransactionStatus
 from psycopg.types.numeric import Int8Dumper
 
 from commonplace.backends.base import Clock, NewId
-from commonplace.backends.server_urls import ServerOptions, split_options
 from commonplace.backends.server import Clash, Engine, Lost, ServerBackend, ServerConnection
+from commonplace.backends.server_urls import ServerOptions, split_options
 from commonplace.backends.sql import Row, Value
 from commonplace.errors import InvalidInput, PermissionDenied, Refused, StoreFull, Unavailable
 

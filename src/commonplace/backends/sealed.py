@@ -92,6 +92,9 @@ class SealedBackend(Backend):
     def directory_of(self, store: StoreInfo) -> str | None:
         return self.inner.directory_of(store)
 
+    def collect(self, store_id: str, *, older_than_s: float) -> int:
+        return self.inner.collect(store_id, older_than_s=older_than_s)
+
     def purge(self) -> None:
         self.inner.purge()
 

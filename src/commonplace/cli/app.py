@@ -25,6 +25,8 @@ COMMANDS: Mapping[str, str] = {
     "mv": "commonplace.cli.writing:mv",
     "stores": "commonplace.cli.reading:stores",
     "keys": "commonplace.cli.keys:keys",
+    "migrate-schema": "commonplace.cli.maintaining:migrate",
+    "collect": "commonplace.cli.maintaining:collect",
     "exec": "commonplace.cli.executing:execute",
     "demo": "commonplace.cli.demo:demo",
 }
@@ -56,7 +58,8 @@ class LateGroup(click.Group):
     envvar="COMMONPLACE_AT",
     show_default=True,
     show_envvar=True,
-    help="Where the memory rests: a directory, or sqlite:///FILE (four slashes before an absolute path).",
+    help="Where the memory rests: a directory, sqlite:///FILE (four slashes before an absolute path), postgresql://,"
+    " mariadb://, s3://, gs:// or az://.",
 )
 @click.option(
     "--store",

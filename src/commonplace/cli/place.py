@@ -11,7 +11,8 @@ import click
 
 import commonplace
 from commonplace.errors import InvalidInput, NotFound
-from commonplace.opening import DEFAULT_KEY, Commonplace, Keys, is_there
+from commonplace.opening import DEFAULT_KEY, Commonplace, Keys
+from commonplace.places import is_there
 from commonplace.store import MemoryStore
 
 KEYS_VARIABLE, FILE_VARIABLE = "COMMONPLACE_KEYS", "COMMONPLACE_KEYS_FILE"  # as in backends/keys.py, not imported here

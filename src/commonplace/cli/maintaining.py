@@ -1,0 +1,64 @@
+"""`migrate-schema` and `collect`: what an operator runs now and then."""
+
+from __future__ import annotations
+
+import click
+
+from commonplace.cli import output
+from commonplace.cli.place import Place, pass_place
+from commonplace.places import migrate_schema
+
+DEFAULT_COLLECT_HOURS = 24.0
+
+
+@click.command("migrate-schema", cls=output.Command)
+@click.option(
+    "--partitions",
+    metavar="N",
+    type=int,
+    default=0,
+    help="When the tables are made: split memories and versions into N by the hash of their store.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object with the numbers of the steps taken.")
+@pass_place
+def migrate(place: Place, *, partitions: int, as_json: bool) -> None:
+    """Bring the tables of a database server up to date, or make them.
+
+    Opening a database server makes the tables in an empty database, and refuses older ones until this was run. Run it
+    before the new version of an application starts; those that run need not stop. Other places are brought up to date
+    when they are opened.
+    """
+    applied = migrate_schema(place.at, partitions=partitions)
+    if as_json:
+        output.write_line(output.to_json({"applied": applied}))
+    elif applied:
+        output.write_line(f"Applied: {', '.join(map(str, applied))}.")
+    else:
+        output.write_line("The schema is up to date.")
+
+
+@click.command(cls=output.Command)
+@click.option(
+    "--older-than",
+    metavar="HOURS",
+    type=float,
+    default=DEFAULT_COLLECT_HOURS,
+    show_default=True,
+    help="Leave what is younger; at least 2 hours, since a writer may still be at work.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object of counts.")
+@pass_place
+def collect(place: Place, *, older_than: float, as_json: bool) -> None:
+    """Delete what crashed writers left in object storage.
+
+    Nobody has to stop for it. At other places nothing is left behind, and nothing is deleted.
+    """
+    stores = deleted = 0
+    with place.opened() as found:
+        for info in found.stores():
+            deleted += found.backend.collect(info.id, older_than_s=older_than * 3_600)
+            stores += 1
+    if as_json:
+        output.write_line(output.to_json({"stores": stores, "deleted": deleted}))
+    else:
+        output.write_line(f"Deleted {deleted} objects of {stores} memory stores.")

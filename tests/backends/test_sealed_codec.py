@@ -35,7 +35,7 @@ def said_of(data: bytes, version: str, path: str | None = None) -> Unsealed:
 
 @given(TEXTS, IDS, IDS, PATHS, st.sampled_from([KEYS, HIDING]))
 def test_what_was_sealed_is_opened(data: bytes, memory: str, version: str, path: str, keys: StoreKeys) -> None:
-    kept = keys.keep_text(data, memory, version, path)
+    kept = keys.keep_text(data, memory, version, path, keys.hidden(path))
     assert (kept.sha256, kept.data is not None and kept.data.startswith(TEXT_HEADER)) == ("", True)
     assert kept.seal is not None
     assert kept.seal.startswith(SEAL_HEADER)
@@ -46,7 +46,7 @@ def test_what_was_sealed_is_opened(data: bytes, memory: str, version: str, path:
 
 @given(IDS, IDS, PATHS, st.sampled_from([KEYS, HIDING]))
 def test_a_deletion_has_a_seal_and_no_text(memory: str, version: str, path: str, keys: StoreKeys) -> None:
-    seal = keys.seal(Unsealed(path=path), memory, version, keys.hidden(path))
+    seal = keys.seal(Unsealed(path=path if keys.seal_paths else None), memory, version, keys.hidden(path))
     said = keys.open_seal(seal, memory, version, keys.hidden(path))
     assert said == Unsealed(path=path if keys.seal_paths else None)
     assert keys.open_text(None, said) is None

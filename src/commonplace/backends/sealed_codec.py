@@ -11,7 +11,7 @@ import hashlib
 import hmac
 import os
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -28,12 +28,12 @@ SEAL_HEADER = b"\xffCPS\x01"
 _TEXT_START = len(TEXT_HEADER) + NONCE_BYTES
 _SEAL_START = len(SEAL_HEADER) + NONCE_BYTES
 _RECORD = struct.Struct(">B32sQH")  # whether there is a text, its sha256, its size, length of the version's id
+_NO_TEXT = _RECORD.pack(False, b"", 0, 0)
 _NAME_BYTES = 16
 _MAX_KNOWN = 20_000  # seals that need not be opened again: some 600 bytes each
 
 
-@dataclass(frozen=True, slots=True)
-class Unsealed:
+class Unsealed(NamedTuple):
     """What a seal says: of the text (None for a deletion), and the real path if paths are sealed.
 
     `text_of` is the version whose row holds the text: a rename writes none.
@@ -55,7 +55,7 @@ class StoreKeys:
         self._seal = AESGCM(_derived(data_key, b"seal"))
         self._naming = _derived(data_key, b"names")
         self._known: dict[bytes, tuple[bytes, Unsealed]] = {}
-        self._names: dict[str, str] = {}
+        self._paths: dict[str, str] = {}
 
     # -- texts -----------------------------------------------------------------------------------------------
 
@@ -87,20 +87,27 @@ class StoreKeys:
 
     # -- seals -----------------------------------------------------------------------------------------------
 
-    def keep_text(self, data: bytes, memory_id: str, version_id: str, path: str) -> Kept:
-        """What rests of a new text at a real path."""
-        said = Unsealed(hashlib.sha256(data).hexdigest(), len(data), version_id, path)
-        return Kept(self.seal_text(data, version_id), "", self.seal(said, memory_id, version_id, self.hidden(path)))
+    def keep_text(self, data: bytes, memory_id: str, version_id: str, path: str, hidden_path: str) -> Kept:
+        """What rests of a new text at a real path, which the inner backend knows as `hidden_path`."""
+        digest = hashlib.sha256(data).hexdigest()
+        said = Unsealed(digest, len(data), version_id, path if self.seal_paths else None)
+        return Kept(self.seal_text(data, version_id), "", self.seal(said, memory_id, version_id, hidden_path))
 
     def seal(self, said: Unsealed, memory_id: str, version_id: str, hidden_path: str) -> bytes:
         """The seal of a version at a path as the inner backend knows it."""
-        text_of = (said.text_of or "").encode()
-        digest = bytes.fromhex(said.sha256 or "")
-        record = _RECORD.pack(said.text_of is not None, digest, said.size_bytes or 0, len(text_of)) + text_of
-        if self.seal_paths:
-            record += (said.path or "").encode("utf-8", "surrogatepass")
+        digest, size, text_of, path = said
+        if text_of is None:
+            record = _NO_TEXT
+        else:
+            text_id = text_of.encode()
+            record = _RECORD.pack(True, bytes.fromhex(digest or ""), size or 0, len(text_id)) + text_id
+        if path is not None:
+            record += path.encode("utf-8", "surrogatepass")
         nonce = os.urandom(NONCE_BYTES)
-        return SEAL_HEADER + nonce + self._seal.encrypt(nonce, record, self._bound(memory_id, version_id, hidden_path))
+        bound = self._bound(memory_id, version_id, hidden_path)
+        seal = SEAL_HEADER + nonce + self._seal.encrypt(nonce, record, bound)
+        self._remember(seal, bound, said)  # the next command most likely looks at what this one wrote
+        return seal
 
     def open_seal(self, seal: bytes | None, memory_id: str, version_id: str, hidden_path: str) -> Unsealed:
         """What the seal of this version says. Raises `Damaged` if it is missing, altered or another's."""
@@ -115,10 +122,13 @@ class StoreKeys:
         except (InvalidTag, ValueError):
             raise Damaged("a sealed record was altered, or is another's") from None
         said = self._unpacked(record)
+        self._remember(seal, bound, said)
+        return said
+
+    def _remember(self, seal: bytes, bound: bytes, said: Unsealed) -> None:
         if len(self._known) >= _MAX_KNOWN:
             self._known.clear()
         self._known[seal] = bound, said
-        return said
 
     def _unpacked(self, record: bytes) -> Unsealed:
         has_text, digest, size, length = _RECORD.unpack_from(record)
@@ -139,6 +149,14 @@ class StoreKeys:
         """The path under which the inner backend keeps what lies at a real path."""
         if not self.seal_paths:
             return path
+        hidden = self._paths.get(path)
+        if hidden is None:
+            if len(self._paths) >= _MAX_KNOWN:
+                self._paths.clear()
+            hidden = self._paths[path] = self._hidden(path)
+        return hidden
+
+    def _hidden(self, path: str) -> str:
         parts = [ROOT]
         end = len(ROOT)
         while end < len(path):
@@ -149,13 +167,8 @@ class StoreKeys:
 
     def _name(self, path: str) -> str:
         """The name of the last segment of a real path: the same only for the same whole path in this store."""
-        name = self._names.get(path)
-        if name is None:
-            if len(self._names) >= _MAX_KNOWN:
-                self._names.clear()
-            digest = hmac.digest(self._naming, path.encode("utf-8", "surrogatepass"), "sha256")[:_NAME_BYTES]
-            name = self._names[path] = base64.b32encode(digest).decode().rstrip("=").lower()
-        return name
+        digest = hmac.digest(self._naming, path.encode("utf-8", "surrogatepass"), "sha256")[:_NAME_BYTES]
+        return base64.b32encode(digest).decode().rstrip("=").lower()
 
 
 def _derived(data_key: bytes, use: bytes) -> bytes:

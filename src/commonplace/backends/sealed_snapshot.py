@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 from commonplace.backends.base import (
     Actor,
@@ -20,8 +19,6 @@ from commonplace.backends.base import (
 )
 from commonplace.backends.sealed_codec import StoreKeys, Unsealed
 from commonplace.errors import Damaged, InvalidInput, Refused
-
-T = TypeVar("T")
 
 
 class SealedSnapshot(Snapshot):
@@ -44,13 +41,17 @@ class SealedSnapshot(Snapshot):
 
     def look(self, path: str) -> Look:
         hidden = self._keys.hidden(path)
-        look = _with_real_paths(lambda: self._inner.look(hidden), {hidden: path})
-        if look.memory is None:
-            return look if look.above is None else replace(look, above=_cut(path, look.above))
-        if look.memory.path != hidden:
+        try:
+            look = self._inner.look(hidden)
+        except Refused as refusal:
+            raise _refused(refusal, {hidden: path}) from None
+        memory = look.memory
+        if memory is None:
+            return look if look.above is None else Look(above=_cut(path, look.above), below=look.below)
+        if memory.path != hidden:
             raise Damaged("the storage gave another memory than was asked for")
-        said = self._said(look.memory)
-        return Look(_plain(look.memory, said), self._keys.open_text(look.data, said))
+        said = self._said(memory)
+        return Look(_plain(memory, said), self._keys.open_text(look.data, said))
 
     def walk(self, under: str) -> Iterator[Memory]:
         found = (_plain(memory, self._said(memory)) for memory in self._inner.walk(self._keys.hidden(under)))
@@ -100,11 +101,11 @@ class SealedTransaction(SealedSnapshot, Transaction):
 
     def record(self, changes: Sequence[Change], actor: Actor | None) -> None:
         sealed = [self._sealed(change) for change in changes]
-        if not self._keys.seal_paths:
+        try:
             self._writing.record(sealed, actor)
-            return
-        paths = {str(inner.path): str(plain.path) for inner, plain in zip(sealed, changes, strict=True)}
-        _with_real_paths(lambda: self._writing.record(sealed, actor), paths)
+        except Refused as refusal:
+            paths = {str(inner.path): str(plain.path) for inner, plain in zip(sealed, changes, strict=True)}
+            raise _refused(refusal, paths) from None
 
     def reseal(self, seal: str | None) -> None:
         raise InvalidInput("the memory store is sealed already; its seal is not for others to change")
@@ -113,27 +114,32 @@ class SealedTransaction(SealedSnapshot, Transaction):
         if change.sealing is not None:
             raise InvalidInput("the memory store is sealed already")
         before, path, data, keys = change.before, change.path, change.data, self._keys
+        inner = _hidden_memory(before, keys) if before is not None and keys.seal_paths else before
         hidden = None if path is None else keys.hidden(path)
-        inner = before
-        if before is not None and keys.seal_paths:
-            inner = replace(before, path=keys.hidden(before.path))
-        if data is not None and path is not None:
-            return Change(inner, hidden, None, Sealing(len(data), _text_keeper(keys, data, path)))
+        if data is not None and path is not None and hidden is not None:
+            return Change(inner, hidden, None, Sealing(len(data), _text_keeper(keys, data, path, hidden)))
         if inner is None or before is None:
             raise InvalidInput("a new memory needs a text")
-        said = Unsealed(path=before.path)
+        said = Unsealed(path=before.path if keys.seal_paths else None)
         if path is not None:  # a rename: the text stays where it is
-            said = replace(keys.open_seal(inner.seal, inner.id, inner.version_id, inner.path), path=path)
+            said = keys.open_seal(inner.seal, inner.id, inner.version_id, inner.path)
+            said = said._replace(path=path if keys.seal_paths else None)
         return Change(inner, hidden, None, Sealing(None, _keeper(keys, said, hidden or inner.path)))
 
 
-def _text_keeper(keys: StoreKeys, data: bytes, path: str) -> Callable[[str, str], Kept]:
-    return lambda memory, version: keys.keep_text(data, memory, version, path)
+def _text_keeper(keys: StoreKeys, data: bytes, path: str, hidden: str) -> Callable[[str, str], Kept]:
+    """Seals a text and its version."""
+    return lambda memory, version: keys.keep_text(data, memory, version, path, hidden)
 
 
 def _keeper(keys: StoreKeys, said: Unsealed, hidden: str) -> Callable[[str, str], Kept]:
     """Seals a version that writes no text."""
     return lambda memory, version: Kept(None, None, keys.seal(said, memory, version, hidden))
+
+
+def _hidden_memory(memory: Memory, keys: StoreKeys) -> Memory:
+    """A plain record as the inner backend knows it."""
+    return replace(memory, path=keys.hidden(memory.path))
 
 
 def _plain(memory: Memory, said: Unsealed) -> Memory:
@@ -158,12 +164,9 @@ def _cut(path: str, hidden_above: str) -> str:
     return "/".join(path.split("/")[: hidden_above.count("/") + 1])
 
 
-def _with_real_paths(call: Callable[[], T], real: dict[str, str]) -> T:
-    """What the call gives; a refusal that names a hidden path names the real one."""
-    try:
-        return call()
-    except Refused as refusal:
-        path = str(refusal.values.get("path"))
-        if path not in real:
-            raise
-        raise Refused(refusal.key, **{**refusal.values, "path": real[path]}) from None
+def _refused(refusal: Refused, real: Mapping[str, str]) -> Refused:
+    """The refusal with the real path in place of a hidden one."""
+    path = str(refusal.values.get("path"))
+    if real.get(path, path) == path:
+        return refusal
+    return Refused(refusal.key, **{**refusal.values, "path": real[path]})

@@ -1,0 +1,119 @@
+"""What a client sends, taken apart into messages, and which of them commit: PostgreSQL, MariaDB, S3."""
+
+from __future__ import annotations
+
+import re
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_UNTYPED = {80877102, 80877103, 80877104}  # cancel, TLS and GSS requests: another start follows the last two
+_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message of a client, whole. `commits`: its answer says that something came to rest."""
+
+    data: bytes
+    commits: bool = False
+
+
+class Protocol(ABC):
+    """Takes apart what goes over one connection."""
+
+    def __init__(self) -> None:
+        self._sent = b""
+        self._answered = b""
+
+    def messages(self, data: bytes) -> Iterator[Message]:
+        """The messages that are whole, now that the client sent these bytes too."""
+        self._sent += data
+        while (length := self.next_length(self._sent)) and len(self._sent) >= length:
+            message, self._sent = self._sent[:length], self._sent[length:]
+            yield Message(message, self.commits(message))
+
+    def forget_answers(self) -> None:
+        """From now on wait for the answer to a commit."""
+        self._answered = b""
+
+    def answered(self, data: bytes) -> bool:
+        """Whether the answer to the commit has come, now that the server sent these bytes too."""
+        self._answered += data
+        return self.holds_answer(self._answered)
+
+    @abstractmethod
+    def next_length(self, data: bytes) -> int:
+        """How many bytes the first message has, 0 if that cannot be told yet."""
+
+    @abstractmethod
+    def commits(self, message: bytes) -> bool:
+        """Whether a message commits."""
+
+    def holds_answer(self, data: bytes) -> bool:
+        """Whether what the server sent since a commit holds its answer."""
+        return bool(data)
+
+
+class Postgresql(Protocol):
+    """The protocol's version 3. A commit is the Execute of a statement `COMMIT`, or a plain Query."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._started = False
+        self._statements: dict[bytes, bool] = {}
+        self._portals: dict[bytes, bool] = {}
+
+    def next_length(self, data: bytes) -> int:
+        head = 1 if self._started else 0
+        return head + int(struct.unpack_from("!I", data, head)[0]) if len(data) >= head + 4 else 0
+
+    def commits(self, message: bytes) -> bool:
+        if not self._started:
+            self._started = struct.unpack_from("!I", message, 4)[0] not in _UNTYPED
+            return False
+        kind, body = message[:1], message[5:]
+        first, _, rest = body.partition(b"\0")
+        match kind:
+            case b"P":  # Parse: statement, text
+                self._statements[first] = _is_commit(rest.partition(b"\0")[0])
+            case b"B":  # Bind: portal, statement
+                self._portals[first] = self._statements.get(rest.partition(b"\0")[0], False)
+            case b"E":  # Execute: portal
+                return self._portals.get(first, False)
+            case b"Q":  # Query: text
+                return _is_commit(first)
+        return False
+
+    def holds_answer(self, data: bytes) -> bool:
+        return any(tag in data for tag in (b"COMMIT\0", b"ROLLBACK\0", b"SERROR\0", b"SFATAL\0"))
+
+
+class Mariadb(Protocol):
+    """Packets of MySQL's protocol. A command begins with number 0; 3 is COM_QUERY."""
+
+    def next_length(self, data: bytes) -> int:
+        return 4 + int.from_bytes(data[:3], "little") if len(data) >= 4 else 0
+
+    def commits(self, message: bytes) -> bool:
+        return message[3:5] == b"\0\3" and _is_commit(message[5:])
+
+
+class S3(Protocol):
+    """Requests of HTTP/1.1. What commits is the writing of a root, over another or as the first."""
+
+    def next_length(self, data: bytes) -> int:
+        end = data.find(b"\r\n\r\n")
+        if end < 0:
+            return 0
+        given = _LENGTH.search(data, 0, end)
+        return end + 4 + (int(given[1]) if given else 0)
+
+    def commits(self, message: bytes) -> bool:
+        line = message.partition(b"\r\n")[0]
+        return line.startswith(b"PUT ") and b"/roots/" in line
+
+
+def _is_commit(statement: bytes) -> bool:
+    return statement.strip(b" \t\r\n;\0").upper() == b"COMMIT"

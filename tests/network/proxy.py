@@ -1,0 +1,316 @@
+"""A TCP proxy between a client and a server that does to their connections what networks do.
+
+Each connection meets at most one fault, which depends only on the proxy's plan and the connection's number: the same
+seed gives the same faults to the same connections. Afterwards `proxy.done` says what was really done, and how often.
+"""
+
+from __future__ import annotations
+
+import random
+import selectors
+import socket
+import struct
+import threading
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Literal, Self, TypeAlias
+
+from .protocols import Protocol
+
+HOST = "127.0.0.1"
+MAX_SILENT = 40  # half-open connections that are kept; a server has places for some 100
+Action: TypeAlias = Literal["reset", "close", "silent", "late"]
+Moment: TypeAlias = Literal["before", "answer"]
+ACTIONS: tuple[Action, ...] = ("reset", "close", "silent", "late")
+MOMENTS: tuple[Moment, ...] = ("before", "answer")
+_SEND_S = 10.0
+_AT_ONCE = struct.pack("ii", 1, 0)  # SO_LINGER: close by RST
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What happens to a connection, at its client's n-th message or n-th commit.
+
+    `before`: the server never gets it. `answer`: the server did it, and the client does not hear so.
+    `reset` is a RST to both sides, `close` a FIN; `silent`: from then on nothing gets through, and nobody is told;
+    `late`: it gets there after `seconds`, whether or not the client still waits.
+    """
+
+    at: Literal["message", "commit"]
+    number: int
+    moment: Moment
+    action: Action
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.action}, {self.moment} {self.at}"
+
+
+Plan: TypeAlias = Callable[[int], Fault | None]
+
+
+def no_faults(_number: int) -> Fault | None:
+    """A plan in which all goes well."""
+    return None
+
+
+def every(fault: Fault, *, first: int = 0, last: int = 1_000_000) -> Plan:
+    """A plan: this fault for the connections with these numbers."""
+    return lambda number: fault if first <= number <= last else None
+
+
+def random_faults(seed: int, *, messages: int, commits: int, late_s: float, share: float = 0.9) -> Plan:
+    """A plan: some fault for this share of the connections, within so many messages or commits."""
+
+    def plan(number: int) -> Fault | None:
+        rng = random.Random(f"{seed}/{number}")
+        if rng.random() > share:
+            return None
+        action = rng.choice(ACTIONS)
+        moment = rng.choice(MOMENTS) if action != "late" else "before"
+        seconds = rng.choice((late_s, rng.uniform(0, late_s / 4))) if action == "late" else 0.0
+        if rng.random() < 0.6:
+            return Fault("commit", rng.randint(1, commits), moment, action, seconds)
+        return Fault("message", rng.randint(1, messages), moment, action, seconds)
+
+    return plan
+
+
+class Link(threading.Thread):
+    """One connection of a client, and the one made for it to the server; carried by a thread of its own."""
+
+    def __init__(
+        self,
+        client: socket.socket,
+        server: socket.socket,
+        protocol: Protocol,
+        fault: Fault | None,
+        *,
+        tell: Callable[[Fault], None],
+    ) -> None:
+        super().__init__(daemon=True)
+        self.silent = False
+        self._tell = tell
+        self._sides = {client: server, server: client}
+        self._client = client
+        self._protocol = protocol
+        self._fault = fault
+        self._left = fault.number if fault else 0
+        self._armed = False
+        self._ordered: Literal["reset", "silent"] | None = None
+        self._bell, self._ring = socket.socketpair()
+        self._selector = selectors.DefaultSelector()
+        for side in (client, server, self._bell):
+            self._selector.register(side, selectors.EVENT_READ)
+            side.settimeout(_SEND_S)
+
+    def order(self, action: Literal["reset", "silent"]) -> None:
+        """Do this to the connection now, from outside."""
+        self._ordered = action
+        with suppress(OSError):
+            self._ring.send(b"!")
+
+    def run(self) -> None:
+        try:
+            while self._sides:
+                for key, _ in self._selector.select():
+                    self._hear(key.fileobj)
+        finally:
+            self._end()
+            self._selector.close()
+            self._bell.close()
+            self._ring.close()
+
+    def _hear(self, side: object) -> None:
+        if side is self._bell:
+            self._bell.recv(64)
+            self._obey()
+        elif isinstance(side, socket.socket) and side in self._sides:
+            self._carry(side)
+
+    def _obey(self) -> None:
+        if self._ordered == "silent":
+            self.silent = True
+        elif self._ordered == "reset":
+            self._end(at_once=True)
+
+    def _carry(self, side: socket.socket) -> None:
+        try:
+            data = side.recv(65_536)
+        except OSError:
+            data = b""
+        if not data:
+            self._over(side)
+        elif self.silent:
+            return
+        elif side is self._client:
+            self._from_client(data)
+        else:
+            self._from_server(data)
+
+    def _over(self, side: socket.socket) -> None:
+        """One side is gone; on a silent connection the other is not told."""
+        if not self.silent:
+            self._end()
+            return
+        self._selector.unregister(side)
+        del self._sides[side]
+        side.close()
+
+    def _from_client(self, data: bytes) -> None:
+        server = self._sides[self._client]
+        for message in self._protocol.messages(data):
+            if not self._sides or self.silent:
+                return
+            fault = self._met(commits=message.commits)
+            if fault is not None and fault.moment == "before":
+                self._act(fault)
+            elif fault is not None:
+                self._protocol.forget_answers()
+                self._armed = True
+            if self._sides and not self.silent:
+                self._send(server, message.data)
+
+    def _met(self, *, commits: bool) -> Fault | None:
+        """The fault, if this message is the one it waits for."""
+        if self._fault is None or (self._fault.at == "commit" and not commits):
+            return None
+        self._left -= 1
+        return self._fault if self._left == 0 else None
+
+    def _from_server(self, data: bytes) -> None:
+        fault = self._fault
+        if self._armed and fault is not None and (fault.at == "message" or self._protocol.answered(data)):
+            self._armed = False
+            self._act(fault)
+        if self._sides and not self.silent:
+            self._send(self._client, data)
+
+    def _act(self, fault: Fault) -> None:
+        self._tell(fault)
+        match fault.action:
+            case "reset":
+                self._end(at_once=True)
+            case "close":
+                self._end()
+            case "silent":
+                self.silent = True
+            case "late":
+                self._bell.settimeout(max(fault.seconds, 0.001))
+                with suppress(TimeoutError):
+                    self._bell.recv(64)
+                    self._obey()
+
+    def _send(self, side: socket.socket, data: bytes) -> None:
+        try:
+            side.sendall(data)
+        except OSError:
+            if side is not self._client:  # a client that is gone is noticed when it is listened to
+                self._end()
+
+    def _end(self, *, at_once: bool = False) -> None:
+        for side in list(self._sides):
+            if at_once:
+                with suppress(OSError):
+                    side.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+            self._selector.unregister(side)
+            side.close()
+        self._sides.clear()
+
+
+class Proxy:
+    """Listens on a port of loopback and passes connections on to `server_port`, as its `plan` says. Use in `with`."""
+
+    def __init__(self, server_port: int, protocol: type[Protocol], plan: Plan = no_faults) -> None:
+        self.server_port = server_port
+        self.plan = plan
+        self.down = False
+        """While true, connections are refused."""
+        self.done: Counter[str] = Counter()
+        self.connections = self.refused = 0
+        self.protocol = protocol
+        self._links: list[Link] = []
+        self._lock, self._counting = threading.Lock(), threading.Lock()
+        self._listener = socket.create_server((HOST, 0), backlog=128)
+        self.port: int = self._listener.getsockname()[1]
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+
+    def through(self, url: str) -> str:
+        """The URL of a server, by way of this proxy."""
+        return url.replace(f":{self.server_port}", f":{self.port}")
+
+    def cut_all(self) -> None:
+        """Reset all connections there are."""
+        self._order_all("reset")
+        for link in list(self._links):
+            link.join(_SEND_S)
+        self._tidy()
+
+    def silence_all(self) -> None:
+        """Let nothing more through on the connections there are, and tell nobody."""
+        self._order_all("silent")
+
+    def heal(self) -> None:
+        """From now on all goes well for new connections. Those there are may still meet their fault."""
+        self.plan = no_faults
+        self.down = False
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._thread.join(_SEND_S)
+        self._listener.close()
+        self.cut_all()
+
+    def _count(self, fault: Fault) -> None:
+        with self._counting:
+            self.done[str(fault)] += 1
+
+    def _order_all(self, action: Literal["reset", "silent"]) -> None:
+        with self._lock:
+            for link in self._links:
+                link.order(action)
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            self._tidy()
+            self._connect(client)
+
+    def _connect(self, client: socket.socket) -> None:
+        number, self.connections = self.connections, self.connections + 1
+        try:
+            if self.down:
+                raise ConnectionRefusedError
+            server = socket.create_connection((HOST, self.server_port), timeout=_SEND_S)
+        except OSError:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+            client.close()
+            self.refused += 1
+            return
+        for side in (client, server):
+            side.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        link = Link(client, server, self.protocol(), self.plan(number), tell=self._count)
+        with self._lock:
+            self._links.append(link)
+        link.start()
+
+    def _tidy(self) -> None:
+        """Forget what ended, and let go of the oldest of too many silent ones."""
+        with self._lock:
+            self._links = [link for link in self._links if link.is_alive() or link.ident is None]
+            silent = [link for link in self._links if link.silent]
+            for link in silent[:-MAX_SILENT]:
+                link.order("reset")

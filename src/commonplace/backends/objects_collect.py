@@ -25,6 +25,7 @@ def collect(
     be in use. One that is about to commit over an earlier state fails, since the root gets another tag before anything
     is deleted; and no writer tries again with texts that are an hour old.
     """
+    roots.now(store_id)
     old = {kind: _older(requests, objects.key(kind, ""), before) for kind in _KINDS}
     if not any(old.values()):
         return 0

@@ -105,7 +105,7 @@ class Requests:
         try:
             store.put(key, data, use_multipart=False)
         except _driver_errors() as error:
-            _raise_for(error)
+            raise _meaning_of_write(error) from None
 
     def delete(self, keys: Sequence[str]) -> None:
         """Remove objects, if they are there."""
@@ -152,7 +152,7 @@ class Requests:
                 raise Taken from None
             if "409 Conflict" in str(error):  # S3, when two conditional writes meet: neither this one was done
                 raise Taken from None
-            found = _meaning(error)
+            found = _meaning_of_write(error)
             if isinstance(found, Unavailable) and not _NEVER_SENT.search(str(error)):
                 raise Unsure from None
             raise found from None
@@ -221,6 +221,12 @@ def _meaning(error: Exception) -> Exception:
     if isinstance(error, FileNotFoundError):
         return Missing()
     return Unavailable("the object storage cannot be reached, or failed")
+
+
+def _meaning_of_write(error: Exception) -> Exception:
+    """As `_meaning`; nothing to be found means that there is no place to write to."""
+    found = _meaning(error)
+    return Unavailable("the bucket is not there") if isinstance(found, Missing) else found
 
 
 # -- several at once -----------------------------------------------------------------------------------------

@@ -1,0 +1,479 @@
+"""How memory stores rest in object storage: folding, history, caches, what is cut or altered, and what is collected."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from commonplace.backends.base import Actor, Backend, Change, Snapshot, StoreInfo, Transaction, Usage, Version
+from commonplace.backends.objects import ObjectsBackend, open_objects
+from commonplace.backends.objects_driver import Client, Place
+from commonplace.backends.objects_folding import Sizes
+from commonplace.backends.objects_root import decode_root
+from commonplace.errors import Damaged, InvalidInput, NotFound, UnknownSchema
+from commonplace.paths import ROOT
+from commonplace.testing.backend_suite_opening import A, B, Opened
+from commonplace.testing.backend_suite_sharing import count_up, together
+
+SMALL = Sizes(log=4, page=6, chunk=3, fan_out=3)
+DAY_S = 86_400.0
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """A place of this test's own."""
+    return f"memory://{tmp_path.name}{tmp_path.parent.name}"
+
+
+def small(url: str, **options: Any) -> ObjectsBackend:
+    """A backend that folds after a few writes."""
+    return ObjectsBackend(Client(Place.parse(url)), sizes=SMALL, **options)
+
+
+class Bottom:
+    """The objects themselves, below any backend."""
+
+    def __init__(self, url: str) -> None:
+        self.store: Any = Client(Place.parse(url)).once
+
+    def listed(self, under: str | None = None) -> list[str]:
+        return [found["path"] for found in self.store.list(under).collect()]
+
+    def get(self, key: str) -> bytes:
+        return bytes(self.store.get(key).bytes())
+
+    def put(self, key: str, data: bytes) -> None:
+        self.store.put(key, data)
+
+    def delete(self, key: str) -> None:
+        self.store.delete(key)
+
+
+# -- folding and history -------------------------------------------------------------------------------------
+
+
+class Model:
+    """What a store must look like, kept by a dictionary."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.texts: list[bytes | None] = []
+        self.paths: list[str] = []
+
+    def add(self, path: str, data: bytes | None) -> None:
+        self.texts.insert(0, data)
+        self.paths.insert(0, path)
+
+
+def one_step(chance: random.Random, model: Model, stores: list[Opened]) -> None:
+    """One write of some kind, by any of the openings."""
+    store = chance.choice(stores)
+    path = f"/memories/{chance.choice('abc')}/{chance.randrange(12):02d}"
+    data = str(chance.random()).encode()
+    if path not in model.files:
+        store.create({path: data})
+        model.files[path] = data
+        model.add(path, data)
+        return
+    kind = chance.choice(["put", "put", "move", "delete"])
+    if kind == "put":
+        store.put(path, data)
+        model.files[path] = data
+        model.add(path, data)
+    elif kind == "delete":
+        store.delete(path)
+        model.files.pop(path)
+        model.add(path, None)
+    else:
+        new = f"/memories/moved/{len(model.paths):05d}"
+        store.move(path, new)
+        model.files[new] = model.files.pop(path)
+        model.add(new, model.files[new])
+
+
+def check(model: Model, store: Opened) -> None:
+    """All ways of looking agree with the model."""
+    assert store.tree() == dict(sorted(model.files.items()))
+    versions = store.versions()
+    assert [version.path for version in versions] == model.paths
+    assert store.revision() == len(versions)
+    assert store.usage() == Usage(len(model.files), sum(map(len, model.files.values())))
+    ids = [version.id for version in versions]
+    assert ids == sorted(ids, reverse=True)
+    assert store.sizes("/memories/b") == [
+        (path, len(data)) for path, data in sorted(model.files.items()) if path.startswith("/memories/b/")
+    ]
+
+
+def check_history(model: Model, store: Opened) -> None:
+    """Every version is found by its id, its memory and its path; every memory by its id."""
+    versions = store.versions()
+    found: list[tuple[Version, bytes | None]] = store.backend.read(
+        store.id, lambda snapshot: [snapshot.version(version.id) for version in versions]
+    )
+    assert found == list(zip(versions, model.texts, strict=True))
+    for version in versions[:: max(len(versions) // 20, 1)]:
+        memory = version.memory_id
+        assert store.chosen(memory_id=memory) == [one for one in versions if one.memory_id == memory]
+        assert store.chosen(path=version.path) == [one for one in versions if one.path == version.path]
+        assert store.chosen(path=version.path, limit=1) == store.chosen(path=version.path)[:1]
+    for memory_now in store.walk(ROOT):
+        assert store.found(memory_now.id) == memory_now
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_far_beyond_one_chunk_nothing_is_lost(url: str, seed: int) -> None:
+    """Hundreds of writes through three openings, with pages and chunks small enough to be split, joined and nested."""
+    chance, model = random.Random(seed), Model()
+    stores = [Opened(small(url)) for _ in range(3)]
+    for step in range(260):
+        one_step(chance, model, stores)
+        if step % 13 == 0:
+            check(model, chance.choice(stores))
+    for store in (*stores, Opened(small(url))):
+        check(model, store)
+        check_history(model, store)
+    root = decode_root(Bottom(url).get(f"roots/{stores[0].id}"), stores[0].id)
+    assert len(root.history) >= 4
+    assert all(len(level) <= SMALL.fan_out for level in root.history)
+    assert len(root.log) < 2 * SMALL.log
+    assert len(root.pages) < 3 * len(model.files) / SMALL.page + 2
+
+
+def test_a_store_that_was_emptied_works_on(url: str) -> None:
+    """All pages gone, and new ones made."""
+    store = Opened(small(url))
+    files = {f"/memories/{number:03d}": b"x" for number in range(40)}
+    for _ in range(3):
+        store.create(files)
+        assert store.tree() == files
+        store.delete(*files)
+        assert store.tree() == {}
+        assert store.sizes(ROOT) == []
+    assert store.look("/memories/001").exists is False
+    assert len(store.versions()) == 240
+
+
+def test_a_directory_is_known_across_pages(url: str) -> None:
+    """What lies above and below a path is seen in pages and log alike, deleted or not."""
+    store = Opened(small(url))
+    files = {f"/memories/d/{number:02d}/x": b"x" for number in range(30)}
+    store.create(files)
+    assert store.look("/memories/d/07").below
+    assert store.look("/memories/d/07/x/y/z").above == "/memories/d/07/x"
+    store.delete("/memories/d/07/x")
+    assert not store.look("/memories/d/07").exists
+    assert store.look("/memories/d/07/x/y/z").above is None
+    store.delete(*(path for path in files if path != "/memories/d/07/x"))
+    assert not store.look("/memories/d").exists
+
+
+def test_moves_into_each_others_places_are_one_write(url: str) -> None:
+    """A chain of renames in one record ends as if all had happened at once, before and after folding."""
+    store = Opened(small(url))
+    store.create({"/memories/1": b"1", "/memories/2": b"2", "/memories/3": b"3"})
+
+    def shift(tx: Transaction) -> None:
+        one, two, three = (tx.look(f"/memories/{name}").memory for name in "123")
+        tx.record([Change(three, "/memories/4"), Change(two, "/memories/3"), Change(one, "/memories/2")], None)
+
+    expected = {"/memories/2": b"1", "/memories/3": b"2", "/memories/4": b"3"}
+    store.backend.write(store.id, shift)
+    assert store.tree() == expected
+    assert Opened(small(url)).tree() == expected
+    for number in range(9):
+        store.create({f"/memories/more/{number}": b""})
+    assert {path: data for path, data in Opened(small(url)).tree().items() if "more" not in path} == expected
+
+
+# -- several openings ----------------------------------------------------------------------------------------
+
+
+def test_a_second_opening_with_an_old_root_loses_nothing(url: str) -> None:
+    """What it kept of the store has passed; it sees so when it reads, and before it commits."""
+    stores = [Opened(small(url)) for _ in range(2)]
+    stores[0].create({A: b"0"})
+    for _ in range(20):
+        for store in stores:
+            count_up(store, 1)
+            count_up(store, 1)
+    assert [store.look(A).data for store in stores] == [b"80", b"80"]
+
+
+def test_a_refusal_never_comes_from_a_state_that_has_passed(url: str) -> None:
+    """Work that raises, or records nothing, was run on the state as it is now."""
+    one, other = Opened(small(url)), Opened(small(url))
+    one.create({A: b"1"})
+    assert other.look(A).exists
+    one.delete(A)
+
+    def create(tx: Transaction) -> None:
+        if tx.look(A).exists:
+            raise AssertionError("it is there")
+        tx.record([Change(None, A, b"2")], None)
+
+    other.backend.write(other.id, create)
+    assert one.look(A).data == b"2"
+    one.put(A, b"3")
+    assert other.backend.write(other.id, lambda tx: tx.look(A).data) == b"3"
+
+
+def test_one_write_that_fails_in_a_batch_leaves_no_trace(url: str) -> None:
+    """Neither its versions nor the text it named."""
+    store = Opened(small(url))
+
+    def fail(tx: Transaction) -> None:
+        tx.record([Change(None, B, b"secret")], None)
+        raise InvalidInput("no")
+
+    with pytest.raises(InvalidInput):
+        store.backend.write(store.id, fail)
+    store.create({A: b"1"})
+    bottom = Bottom(url)
+    assert [bottom.get(key) for key in bottom.listed(f"stores/{store.id}/texts")] == [b"1"]
+
+
+def test_many_openings_fold_at_once(url: str) -> None:
+    """Every writer folds after a few writes, and somebody else has, or is about to."""
+    stores = [Opened(small(url)) for _ in range(6)]
+    stores[0].create({A: b"0"})
+    together([partial(count_up, store, 25) for store in stores])
+    assert stores[0].tree() == {A: b"150"}
+    assert len(stores[1].versions()) == stores[2].revision() == 151
+
+
+# -- keys ----------------------------------------------------------------------------------------------------
+
+
+def test_a_creation_that_crashed_is_finished_by_the_next(url: str) -> None:
+    """The key was taken and the store not made: until it is asked for again it is not there."""
+    made = small(url).create_store(key="k", name="first", seal="s")
+    bottom = Bottom(url)
+    bottom.delete(f"roots/{made.id}")
+    backend = small(url)
+    assert backend.get_store("k") is None
+    assert backend.get_store(made.id) is None
+    assert backend.list_stores() == []
+    assert backend.create_store(key="k", name="second") == made
+    assert backend.get_store("k") == made
+    assert backend.list_stores() == [made]
+
+
+def test_one_of_many_creations_of_a_key_wins(url: str) -> None:
+    """All get the same store, and there is one."""
+    backends = [small(url) for _ in range(8)]
+    found: list[StoreInfo] = []
+
+    def make(backend: Backend) -> None:
+        found.append(backend.create_store(key="k", name="n"))
+
+    together([partial(make, one) for one in backends])
+    assert len(set(found)) == 1
+    assert backends[0].list_stores() == found[:1]
+
+
+# -- what is cut or altered ----------------------------------------------------------------------------------
+
+
+def filled(url: str) -> Opened:
+    """A store with a page, a chunk, a node and a log."""
+    store = Opened(small(url))
+    for number in range(60):
+        store.create({f"/memories/{number:02d}": f"text {number}".encode()})
+    return store
+
+
+def all_of(snapshot: Snapshot) -> tuple[object, ...]:
+    """All there is to see."""
+    every = list(snapshot.walk(ROOT))
+    versions = list(snapshot.versions())
+    return every, versions, [snapshot.text(version.id) for version in versions], snapshot.usage()
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda data: data[: len(data) // 2],
+        lambda data: b"",
+        lambda data: data[:-1],
+        lambda data: data + b"x",
+        lambda data: data[:-3] + bytes([data[-3] ^ 1]) + data[-2:],
+        lambda data: data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 64]) + data[len(data) // 2 + 1 :],
+        lambda data: b"commonplace node 1\n" + data.partition(b"\n")[2],
+        None,
+    ],
+)
+@pytest.mark.parametrize("kind", ["roots", "pages", "history", "texts"])
+def test_what_is_cut_or_altered_is_never_taken_for_sound(
+    url: str, kind: str, harm: Callable[[bytes], bytes] | None
+) -> None:
+    """`Damaged`, whichever object it is, or the same answer as before; never another."""
+    store, bottom = filled(url), Bottom(url)
+    before = store.backend.read(store.id, all_of)
+    keys = bottom.listed("roots" if kind == "roots" else f"stores/{store.id}/{kind}")
+    for key in random.Random(1).sample(keys, min(len(keys), 8)):
+        whole = bottom.get(key)
+        harmed = None if harm is None else harm(whole)
+        if harmed is None:
+            bottom.delete(key)
+        else:
+            bottom.put(key, harmed)
+        found = what_is_seen(url, store.id)
+        assert found in ("damaged", "not_found" if kind == "roots" else "damaged") or found == before
+        assert found != before or harmed == whole or kind in {"roots", "pages"}  # some pages nobody names any more
+        bottom.put(key, whole)
+    assert what_is_seen(url, store.id) == before
+
+
+def what_is_seen(url: str, store_id: str) -> object:
+    """All there is to see, or the code of the error."""
+    try:
+        return small(url).read(store_id, all_of)
+    except (Damaged, NotFound) as error:
+        return error.code
+
+
+@pytest.mark.parametrize("kind", ["roots", "keys"])
+def test_a_newer_format_is_said_to_be_newer(url: str, kind: str) -> None:
+    """`UnknownSchema`, for roots and keys, which are read first."""
+    store, bottom = filled(url), Bottom(url)
+    (key,) = bottom.listed(kind)
+    bottom.put(key, bottom.get(key).replace(b" 1\n", b" 2\n", 1))
+    with pytest.raises(UnknownSchema, match="format 2"):
+        small(url).get_store("tested")
+    assert store.id
+
+
+def test_a_root_in_the_place_of_another_is_refused(url: str) -> None:
+    """As is a key's object under another key."""
+    one, other = Opened(small(url), "one"), Opened(small(url), "other")
+    bottom = Bottom(url)
+    bottom.put(f"roots/{one.id}", bottom.get(f"roots/{other.id}"))
+    with pytest.raises(Damaged):
+        small(url).get_store(one.id)
+    first, second = bottom.listed("keys")
+    bottom.put(first, bottom.get(second))
+    found = [key for key in ("one", "other") if what_get_store_says(url, key) == "damaged"]
+    assert len(found) == 1
+
+
+def what_get_store_says(url: str, key: str) -> str:
+    """`found`, or the code of the error."""
+    try:
+        return "found" if small(url).get_store(key) else "nothing"
+    except Damaged as error:
+        return error.code
+
+
+# -- collecting ----------------------------------------------------------------------------------------------
+
+
+def in_two_days(url: str) -> ObjectsBackend:
+    """A backend to which all that is there now is old."""
+    return small(url, clock=lambda: time.time() + 2 * DAY_S)
+
+
+def test_what_nothing_names_is_collected(url: str) -> None:
+    """Pages that folding replaced, and texts and pages of writers that crashed; nothing else."""
+    store, bottom = filled(url), Bottom(url)
+    before = store.backend.read(store.id, all_of)
+    for kind in ("texts", "pages", "history"):
+        bottom.put(f"stores/{store.id}/{kind}/{'0' * 32}", b"left behind")
+    pages = len(bottom.listed(f"stores/{store.id}/pages"))
+    assert in_two_days(url).collect(store.id) > 3
+    root = decode_root(bottom.get(f"roots/{store.id}"), store.id)
+    assert len(bottom.listed(f"stores/{store.id}/pages")) == len(root.pages) < pages
+    assert len(bottom.listed(f"stores/{store.id}/texts")) == 60
+    assert not [key for key in bottom.listed() if key.endswith("0" * 32)]
+    assert small(url).read(store.id, all_of) == before
+    assert in_two_days(url).collect(store.id) == 0
+
+
+def test_what_is_young_is_left(url: str) -> None:
+    """It may belong to a writer that is at work; a smaller age than is safe is refused."""
+    store, bottom = filled(url), Bottom(url)
+    before = bottom.listed()
+    assert small(url).collect(store.id) == 0
+    assert bottom.listed() == before
+    with pytest.raises(InvalidInput, match="7200"):
+        small(url).collect(store.id, older_than_s=60)
+    with pytest.raises(NotFound):
+        small(url).collect("memstore_" + "0" * 32)
+
+
+def test_a_write_that_is_under_way_is_tried_again_after_collecting(url: str) -> None:
+    """So that it cannot commit what was just deleted; and nothing of it is missing."""
+    store = filled(url)
+    runs: list[int] = []
+
+    def work(tx: Transaction) -> None:
+        if not runs:
+            assert in_two_days(url).collect(store.id) > 0
+        runs.append(1)
+        tx.record([Change(tx.look("/memories/00").memory, "/memories/00", b"changed")], None)
+
+    store.backend.write(store.id, work)
+    assert len(runs) == 2
+    assert small(url).read(store.id, lambda found: found.look("/memories/00").data) == b"changed"
+    assert len(small(url).read(store.id, all_of)[0]) == 60  # type: ignore[arg-type] # a list of memories
+
+
+def test_a_read_that_meets_a_collected_page_is_run_again(url: str) -> None:
+    """It began on a state that has passed; it is answered from the present one."""
+    store = filled(url)
+    reader: Backend = small(url)
+    runs: list[int] = []
+
+    def work(snapshot: Snapshot) -> int:
+        if not runs:
+            for number in range(60):
+                store.put(f"/memories/{number:02d}", b"new")
+            assert in_two_days(url).collect(store.id) > 0
+        runs.append(1)
+        return len(list(snapshot.walk(ROOT)))
+
+    assert reader.read(store.id, work) == 60
+    assert len(runs) == 2
+
+
+# -- what is said of it --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("s3://bucket?colour=red", "endpoint, region, allow_http, quirk, timeout_s"),
+        ("s3://bucket?access_key_id=x", "unknown option"),
+        ("gs://bucket?region=x", "known are endpoint"),
+        ("s3://bucket?quirk=none&timeout_s=-1", "timeout_s"),
+        ("s3://bucket?timeout_s=soon", "timeout_s"),
+        ("s3://bucket?timeout_s=nan", "timeout_s"),
+        ("s3://bucket?quirk=odd", "unquoted-etag"),
+        ("s3://bucket?allow_http=yes", "allow_http"),
+        ("s3://", "bucket"),
+        ("s3://key:secret@bucket", "environment"),
+        ("ftp://bucket", "s3://"),
+        ("memory://x?region=y", "timeout_s"),
+    ],
+)
+def test_a_place_that_cannot_be_meant_is_refused(place: str, said: str) -> None:
+    """With what would be right, and without what was in it."""
+    with pytest.raises(InvalidInput) as caught:
+        open_objects(place)
+    assert said in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_memory_place_is_one_for_each_name(url: str) -> None:
+    """Opened twice it has the same memories, closed or not."""
+    with_one = open_objects(url)
+    Opened(with_one).create({A: b"1"}, Actor("user", "ann"))
+    with_one.close()
+    assert Opened(open_objects(url)).look(A).data == b"1"
+    assert open_objects(url + "other").list_stores() == []

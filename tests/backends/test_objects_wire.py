@@ -1,0 +1,424 @@
+"""Object storage over a bad wire: replies that are lost, requests that come late, servers with quirks."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import pytest
+
+import servers
+from commonplace.backends.base import Change, Transaction
+from commonplace.backends.objects import ObjectsBackend, open_objects
+from commonplace.errors import CommonplaceError, InvalidInput, OutcomeUnknown, PermissionDenied, Unavailable
+from commonplace.testing.backend_suite_opening import A, B, Opened
+from commonplace.testing.backend_suite_sharing import count_up, together
+
+PATIENCE_S = 60.0
+HOST = "127.0.0.1"
+
+
+class Asked:
+    """A request as the wire sees it."""
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw = raw
+        self.method, self.path = raw.split(b" ", 2)[:2]
+        self.head = raw.partition(b"\r\n\r\n")[0].lower()
+
+    @property
+    def is_commit(self) -> bool:
+        """Whether a root is to be replaced."""
+        return self.method == b"PUT" and b"/roots/" in self.path and b"\r\nif-match:" in self.head
+
+    def without(self, header: str) -> bytes:
+        """The request with a header left out."""
+        return re.sub(rb"\r\n" + header.encode() + rb":[^\r]*", b"", self.raw, flags=re.IGNORECASE)
+
+
+Reply = bytes | None
+Rule = Callable[[Asked, Callable[[bytes], bytes]], Reply]
+"""What comes back for a request, None for nothing but a closed connection; it is given how to ask the server."""
+
+
+class Wire:
+    """A server in front of another: every request goes through a rule."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self.rule: Rule = lambda asked, forward: forward(asked.raw)
+        self.asked: list[Asked] = []
+        self._listening = socket.create_server((HOST, 0))
+        self.port = int(self._listening.getsockname()[1])
+        self._open: set[socket.socket] = set()
+        self._threads: list[threading.Thread] = []
+        self._start(self._accept)
+
+    def _start(self, work: Callable[[], None]) -> None:
+        thread = threading.Thread(target=work, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listening.accept()
+                self._open.add(client)
+                self._start(partial(self._serve, client))
+
+    def _serve(self, client: socket.socket) -> None:
+        with suppress(OSError), client:
+            while (raw := read_message(client)) is not None:
+                asked = Asked(raw)
+                self.asked.append(asked)
+                reply = self.rule(asked, self.forward)
+                if reply is None:
+                    return
+                client.sendall(reply)
+
+    def forward(self, raw: bytes) -> bytes:
+        """The server's reply, on a connection of its own."""
+        closing = raw.replace(b"\r\n", b"\r\nconnection: close\r\n", 1)
+        with socket.create_connection((HOST, self._port)) as server:
+            server.sendall(closing)
+            parts = []
+            while part := server.recv(65_536):
+                parts.append(part)
+        return re.sub(rb"\r\nconnection: close", b"", b"".join(parts), flags=re.IGNORECASE)
+
+    def close(self) -> None:
+        """End it."""
+        for one in (self._listening, *self._open):
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+        for thread in self._threads:
+            thread.join(PATIENCE_S)
+            assert not thread.is_alive()
+
+
+def read_message(client: socket.socket) -> bytes | None:
+    """A whole request, None at the end."""
+    raw = b""
+    while b"\r\n\r\n" not in raw:
+        part = client.recv(65_536)
+        if not part:
+            return None
+        raw += part
+    head, _, body = raw.partition(b"\r\n\r\n")
+    length = re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)
+    missing = (int(length[1]) if length else 0) - len(body)
+    while missing > 0:
+        part = client.recv(missing)
+        if not part:
+            return None
+        raw, missing = raw + part, missing - len(part)
+    return raw
+
+
+@pytest.fixture
+def wire(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
+    """A wire to moto."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", servers.moto().access_key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", servers.moto().secret_key)
+    servers.moto().new_bucket("wired")
+    made = Wire(servers.moto().port)
+    yield made
+    made.close()
+
+
+PREFIX = {"at": ""}
+
+
+@pytest.fixture(autouse=True)
+def _prefix() -> None:
+    PREFIX["at"] = os.urandom(6).hex()
+
+
+def opened(wire: Wire | None, *, timeout_s: float = 30.0, bucket: str = "wired", options: str = "") -> ObjectsBackend:
+    """A backend over a wire, or beside it."""
+    port = servers.moto().port if wire is None else wire.port
+    query = f"endpoint=http://{HOST}:{port}&region=us-east-1&allow_http=true&timeout_s={timeout_s}{options}"
+    return open_objects(f"s3://{bucket}/{PREFIX['at']}?{query}")
+
+
+def nth(numbers: set[int], chosen: Callable[[Asked], bool], rule: Rule) -> Rule:
+    """A rule for the first, second, ... of the requests that are chosen; the others pass."""
+    count = [0]
+    lock = threading.Lock()
+
+    def ruled(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
+        with lock:
+            count[0] += chosen(asked)
+            hit = chosen(asked) and count[0] in numbers
+        return rule(asked, forward) if hit else forward(asked.raw)
+
+    return ruled
+
+
+def cut_after(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
+    """The server does it, and nobody hears of it."""
+    forward(asked.raw)
+    return None
+
+
+def cut_before(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
+    """The server never hears of it."""
+    return None
+
+
+def failed(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
+    """The server does it, and something before it answers that it failed."""
+    forward(asked.raw)
+    return b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n"
+
+
+def is_commit(asked: Asked) -> bool:
+    return asked.is_commit
+
+
+# -- lost replies --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("harm", [cut_after, cut_before, failed])
+def test_a_commit_whose_reply_is_lost_is_made_once(wire: Wire, harm: Rule) -> None:
+    """Every third commit: whether it was done or not, each write is there once and returned."""
+    store = Opened(opened(wire))
+    store.create({A: b"0"})
+    wire.rule = nth({1, 3, 6, 9, 10}, is_commit, harm)
+    count_up(store, 12)
+    beside = Opened(opened(None))
+    assert beside.tree() == {A: b"12"}
+    assert len(beside.versions()) == beside.revision() == 13
+
+
+def test_many_writers_over_a_bad_wire_lose_nothing(wire: Wire) -> None:
+    """Also where others commit between the lost reply and the look at what came of it."""
+    stores = [Opened(opened(wire)) for _ in range(3)]
+    stores[0].create({A: b"0"})
+    wire.rule = nth(set(range(0, 1_000, 3)), is_commit, cut_after)
+    together([partial(count_up, store, 8) for store in stores for _ in range(2)])
+    assert Opened(opened(None)).tree() == {A: b"48"}
+    assert len(stores[0].versions()) == 49
+
+
+def test_a_lost_reply_is_settled_though_a_hundred_others_committed_since(wire: Wire) -> None:
+    """Beyond the commits a root remembers, its versions tell."""
+    store, other = Opened(opened(wire)), Opened(opened(None))
+    store.create({A: b"0", B: b"0"})
+
+    def rule(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
+        forward(asked.raw)
+        for number in range(80):
+            other.put(B, str(number).encode())
+        return None
+
+    wire.rule = nth({1}, is_commit, rule)
+    count_up(store, 1)
+    assert other.tree() == {A: b"1", B: b"79"}
+    assert len([version for version in other.versions() if version.path == A]) == 2
+
+
+def test_a_commit_that_comes_late_changes_nothing(wire: Wire) -> None:
+    """The request was cut off and is carried out after its writer had tried again, and after the next write."""
+    store = Opened(opened(wire))
+    store.create({A: b"0"})
+    late: list[Callable[[], bytes]] = []
+
+    def hold(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
+        late.append(partial(forward, asked.raw))
+        return None
+
+    wire.rule = nth({1, 2, 4}, is_commit, hold)
+    count_up(store, 3)
+    assert len(late) == 3
+    assert all(b" 412 " in arrive().partition(b"\r\n")[0] for arrive in late)
+    assert Opened(opened(None)).tree() == {A: b"3"}
+    assert len(store.versions()) == 4
+
+
+def test_what_cannot_be_settled_is_said_to_be_unknown(wire: Wire) -> None:
+    """The commit and every look at what came of it fail until the time is over."""
+    store = Opened(opened(wire, timeout_s=1.5))
+    store.create({A: b"0"})
+
+    def rule(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
+        if asked.is_commit:
+            forward(asked.raw)
+        return None if b"/roots/" in asked.path else forward(asked.raw)
+
+    wire.rule = rule
+    with pytest.raises(OutcomeUnknown):
+        store.put(A, b"1")
+    assert Opened(opened(None)).look(A).data == b"1"
+
+
+def test_a_storage_that_is_away_did_nothing(wire: Wire) -> None:
+    """`Unavailable` for reads and writes, without a URL or the name of an object; afterwards all works."""
+    store = Opened(opened(wire, timeout_s=1.0))
+    store.create({A: b"0"})
+    wire.rule = cut_before
+    for call in (partial(store.look, A), partial(store.put, A, b"1"), store.backend.list_stores):
+        with pytest.raises(Unavailable) as caught:
+            call()
+        assert not re.search(r"http|127|wired|roots|stores/", str(caught.value))
+    wire.rule = lambda asked, forward: forward(asked.raw)
+    assert store.look(A).data == b"0"
+    store.put(A, b"2")
+    assert len(store.versions()) == 2
+
+
+def test_a_creation_whose_reply_is_lost_is_made_once(wire: Wire) -> None:
+    """The key and the root alike."""
+    for lost in ({1}, {2}, {1, 2}):
+        wire.rule = nth(
+            lost, lambda asked: b"if-none-match: *" in asked.head and b"/probe/" not in asked.path, cut_after
+        )
+        backend = opened(wire)
+        key = str(lost)
+        made = backend.create_store(key=key, name="n")
+        assert backend.get_store(key) == opened(None).get_store(key) == made
+        keyless = opened(wire).create_store(key=None, name="n")
+        assert opened(None).get_store(keyless.id) == keyless
+    assert len(opened(None).list_stores()) == 6
+
+
+# -- round trips ---------------------------------------------------------------------------------------------
+
+
+def test_a_view_is_one_round_trip_and_a_write_three_at_most(wire: Wire) -> None:
+    """Once the page and the text are kept."""
+    store = Opened(opened(wire))
+    store.create({A: b"0"})
+    store.look(A)
+    wire.asked.clear()
+    for _ in range(3):
+        store.look(A)
+        store.sizes("/memories")
+    assert [(asked.method, b"/roots/" in asked.path) for asked in wire.asked] == [(b"GET", True)] * 6
+    wire.asked.clear()
+    store.put(A, b"1")
+    assert [asked.method for asked in wire.asked] == [b"PUT", b"PUT"]
+    wire.asked.clear()
+    with pytest.raises(InvalidInput):
+        store.backend.write(store.id, refuse)
+    assert [asked.method for asked in wire.asked] == [b"GET"]
+
+
+def refuse(tx: Transaction) -> None:
+    """Record something, and refuse."""
+    tx.record([Change(None, B, b"")], None)
+    raise InvalidInput("no")
+
+
+# -- quirks --------------------------------------------------------------------------------------------------
+
+
+def wants_unquoted(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
+    """As Ceph RGW 16: an ETag in quotes is never that of the object."""
+    if b'if-match: "' in asked.head and b"if-none-match" not in asked.head:
+        return b"HTTP/1.1 412 Precondition Failed\r\ncontent-length: 0\r\n\r\n"
+    return forward(asked.raw)
+
+
+@pytest.mark.parametrize("options", ["", "&quirk=unquoted-etag"])
+def test_a_server_that_wants_etags_unquoted_gets_them(wire: Wire, options: str) -> None:
+    """Found out by trying, unless it is said; nothing is left of the trial."""
+    wire.rule = wants_unquoted
+    store = Opened(opened(wire, options=options))
+    store.create({A: b"0"})
+    count_up(store, 3)
+    assert store.look(A).data == b"3"
+    tried = {asked.path for asked in wire.asked if b"/probe/" in asked.path}
+    assert len(tried) == (0 if options else 1)
+    assert all(b" 404 " in wire.forward(b"GET %b HTTP/1.1\r\nhost: x\r\n\r\n" % path)[:20] for path in tried)
+
+
+@pytest.mark.parametrize("header", ["if-match", "if-none-match"])
+def test_a_server_that_ignores_conditions_is_refused(wire: Wire, header: str) -> None:
+    """Before anything is written to it."""
+    wire.rule = lambda asked, forward: forward(asked.without(header) if asked.method == b"PUT" else asked.raw)
+    with pytest.raises(InvalidInput, match="ignores conditions"):
+        opened(wire).create_store(key="k", name="n")
+    assert opened(None).list_stores() == []
+
+
+def test_what_the_server_forbids_is_permission_denied(wire: Wire) -> None:
+    """Reading and writing; nothing of its answer gets out."""
+    store = Opened(opened(wire))
+    store.create({A: b"0"})
+    denied = b"<Error><Code>AccessDenied</Code><Message>arn:secret</Message></Error>"
+    head = b"HTTP/1.1 403 Forbidden\r\ncontent-length: %d\r\n\r\n" % len(denied)
+    wire.rule = lambda asked, forward: head + denied
+    calls: list[Callable[[], Any]] = [
+        partial(store.look, A),
+        partial(store.put, A, b"1"),
+        store.backend.list_stores,
+        partial(store.backend.create_store, key="k", name="n"),
+    ]
+    for call in calls:
+        with pytest.raises(PermissionDenied) as caught:
+            call()
+        assert "secret" not in str(caught.value)
+
+
+def test_a_bucket_that_is_not_there_is_said_so(wire: Wire) -> None:
+    """It is not taken for an empty place."""
+    backend = opened(wire, bucket="nobody-made-it", timeout_s=2)
+    calls: list[Callable[[], Any]] = [
+        partial(backend.get_store, "k"),
+        partial(backend.create_store, key="k", name="n"),
+        backend.list_stores,
+    ]
+    for call in calls:
+        with pytest.raises(Unavailable, match="bucket is not there"):
+            call()
+
+
+def test_plain_http_has_to_be_allowed() -> None:
+    """An endpoint that would carry texts unencrypted is not used by accident."""
+    with pytest.raises(CommonplaceError):
+        open_objects(f"s3://wired?endpoint=http://{HOST}:1&timeout_s=1").list_stores()
+
+
+# -- forks ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_children_of_children_go_on_for_themselves(wire: Wire) -> None:
+    """While threads of the parent write; all counts are there."""
+    store = Opened(opened(None))
+    store.create({A: b"0"})
+    threads = [threading.Thread(target=count_up, args=(store, 10)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    child = os.fork()
+    if child == 0:
+        grandchild = os.fork()
+        count_up(store, 5)
+        os._exit(0 if grandchild == 0 else ended(grandchild))
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert ended(child) == 0
+    assert store.tree() == {A: b"40"}
+
+
+def ended(child: int) -> int:
+    """The exit status of a child, 1 if it has to be killed."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
+            return 1 if status else 0
+        time.sleep(0.01)
+    os.kill(child, 9)
+    os.waitpid(child, 0)
+    return 1

@@ -59,7 +59,13 @@ class SealedSnapshot(Snapshot):
 
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
         # By way of the records: a path nobody vouches for must not reach a model.
-        return ((memory.path, memory.size_bytes) for memory in self.walk(under))
+        found = self._vouched(self._inner.walk(self._keys.hidden(under)))
+        return iter(sorted(found)) if self._keys.seal_paths else found
+
+    def _vouched(self, memories: Iterator[Memory]) -> Iterator[tuple[str, int]]:
+        for memory in memories:
+            path = self._said(memory).path
+            yield memory.path if path is None else path, memory.size_bytes
 
     def find(self, memory_id: str) -> Memory | None:
         memory = self._inner.find(memory_id)

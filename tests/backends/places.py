@@ -6,8 +6,12 @@ import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import commonplace
 import servers
+from commonplace import Commonplace
+from commonplace.backends.keys import KeyRing
 
 
 def name_of(directory: Path) -> str:
@@ -19,7 +23,8 @@ def s3_place(directory: Path) -> str:
     """A bucket of the S3 that runs for the tests, with its keys in the environment."""
     server = servers.moto()
     os.environ |= {"AWS_ACCESS_KEY_ID": server.access_key, "AWS_SECRET_ACCESS_KEY": server.secret_key}
-    return f"s3://{server.new_bucket(name_of(directory))}/some/prefix?endpoint={server.endpoint}&allow_http=true&region={server.region}"
+    options = f"endpoint={server.endpoint}&allow_http=true&region={server.region}"
+    return f"s3://{server.new_bucket(name_of(directory))}/some/prefix?{options}"
 
 
 PLACES: dict[str, Callable[[Path], str]] = {
@@ -32,10 +37,26 @@ PLACES: dict[str, Callable[[Path], str]] = {
 }
 SERVERS = ["postgresql", "mariadb", "s3"]
 """Those that are reached over a connection."""
+LOCAL = [name for name in PLACES if name not in SERVERS]
 LASTING = [name for name in PLACES if name != "memory"]
 """Those whose memories are there again after closing and opening."""
+SEALED = {f"sealed {name}": name for name in LASTING} | {f"hidden {name}": name for name in LASTING}
+"""The same under encryption; `hidden` those whose paths are sealed too."""
+EVERYWHERE = [*PLACES, *SEALED]
+KEYS = KeyRing.new()
 
 
 def place_of(backend: str, directory: Path) -> str:
     """The place of a backend inside a directory that belongs to the test."""
-    return PLACES[backend](directory)
+    if backend not in SEALED:
+        return PLACES[backend](directory)
+    inner = directory / backend.split(maxsplit=1)[0]
+    inner.mkdir(exist_ok=True)
+    return PLACES[SEALED[backend]](inner)
+
+
+def opened(backend: str, directory: Path, **options: Any) -> Commonplace:
+    """The memory of a backend inside a directory, opened."""
+    if backend in SEALED:
+        options |= {"keys": KEYS, "seal_paths": backend.startswith("hidden")}
+    return commonplace.open(place_of(backend, directory), **options)

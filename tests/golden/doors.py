@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -19,18 +20,20 @@ from commonplace import AsyncMemoryTool, MemoryTool, tool_result
 from .transcript import Transcript
 
 Replies: TypeAlias = list[tuple[str, bool]]
-Door: TypeAlias = Callable[[str, Transcript, str], Replies]
+Place: TypeAlias = tuple[str, Mapping[str, Any]]
+"""A place, and the options to open it with."""
+Door: TypeAlias = Callable[[Place, Transcript, str], Replies]
 
 
-def engine(place: str, transcript: Transcript, language: str) -> Replies:
-    with commonplace.open(place, replies=language, **_limits(transcript)) as opened:
+def engine(place: Place, transcript: Transcript, language: str) -> Replies:
+    with commonplace.open(place[0], replies=language, **place[1], **_limits(transcript)) as opened:
         store = opened.store()
         replies = [store.execute(one.command, actor="session:golden") for one in transcript.exchanges]
         return [(reply.text, reply.is_error) for reply in replies]
 
 
-def sync_tool(place: str, transcript: Transcript, language: str) -> Replies:
-    tool = MemoryTool(place, replies=language, **_limits(transcript))
+def sync_tool(place: Place, transcript: Transcript, language: str) -> Replies:
+    tool = MemoryTool(place[0], replies=language, **place[1], **_limits(transcript))
     replies: Replies = []
     for one in transcript.exchanges:
         try:
@@ -41,9 +44,9 @@ def sync_tool(place: str, transcript: Transcript, language: str) -> Replies:
     return replies
 
 
-def async_tool(place: str, transcript: Transcript, language: str) -> Replies:
+def async_tool(place: Place, transcript: Transcript, language: str) -> Replies:
     async def run() -> Replies:
-        tool = AsyncMemoryTool(place, replies=language, **_limits(transcript))
+        tool = AsyncMemoryTool(place[0], replies=language, **place[1], **_limits(transcript))
         replies: Replies = []
         for one in transcript.exchanges:
             try:
@@ -56,19 +59,19 @@ def async_tool(place: str, transcript: Transcript, language: str) -> Replies:
     return asyncio.run(run())
 
 
-def own_loop_with_dicts(place: str, transcript: Transcript, language: str) -> Replies:
+def own_loop_with_dicts(place: Place, transcript: Transcript, language: str) -> Replies:
     return _own_loop(place, transcript, language, lambda block: block)
 
 
-def own_loop_with_sdk_objects(place: str, transcript: Transcript, language: str) -> Replies:
+def own_loop_with_sdk_objects(place: Place, transcript: Transcript, language: str) -> Replies:
     return _own_loop(place, transcript, language, lambda block: BetaToolUseBlock.model_construct(None, **block))
 
 
 def _own_loop(
-    place: str, transcript: Transcript, language: str, as_block: Callable[[dict[str, Any]], object]
+    place: Place, transcript: Transcript, language: str, as_block: Callable[[dict[str, Any]], object]
 ) -> Replies:
     replies: Replies = []
-    with commonplace.open(place, replies=language, **_limits(transcript)) as opened:
+    with commonplace.open(place[0], replies=language, **place[1], **_limits(transcript)) as opened:
         store = opened.store()
         for number, one in enumerate(transcript.exchanges):
             block = {"type": "tool_use", "id": f"toolu_{number}", "name": "memory", "input": one.command}
@@ -80,13 +83,14 @@ def _own_loop(
     return replies
 
 
-def cli_exec(place: str, transcript: Transcript, language: str) -> Replies:
+def cli_exec(place: Place, transcript: Transcript, language: str) -> Replies:
     """`commonplace exec`, in a process of its own; the lines go in as they stand in the transcript."""
     assert (language, transcript.limits) == ("en", {}), "the command line has no options for these"
     program = Path(sys.executable).parent / "commonplace"
     lines = "".join(one.raw + "\n" for one in transcript.exchanges)
+    env = os.environ | ({"COMMONPLACE_KEYS": place[1]["keys"].to_text()} if place[1] else {})
     done = subprocess.run(
-        [program, "--at", place, "exec"], input=lines.encode(), capture_output=True, timeout=120, check=True
+        [program, "--at", place[0], "exec"], input=lines.encode(), capture_output=True, timeout=120, check=True, env=env
     )
     assert done.stderr == b""
     replies = [json.loads(line) for line in done.stdout.decode().split("\n")[:-1]]

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-import commonplace
-from backends.places import LASTING, PLACES, place_of
+from backends.places import EVERYWHERE, LOCAL, opened
 from commonplace import Commonplace, MemoryStore, Usage
 
 from .model import Model
 from .strategies import broken_commands, command_named, commands, plain_paths, texts
 
+LONG = os.environ.get("CI") == "true"
 LIMITS = st.fixed_dictionaries(
     {
         "view_chars": st.sampled_from([16_000, 16_000, 0, 1, 7, 20]),
@@ -27,8 +29,10 @@ LIMITS = st.fixed_dictionaries(
 )
 
 
-class AllBackends(RuleBasedStateMachine):
-    """One memory store on every backend, and the model."""
+class LocalBackends(RuleBasedStateMachine):
+    """One memory store on every backend of this machine, and the model."""
+
+    backends = LOCAL
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,14 +45,13 @@ class AllBackends(RuleBasedStateMachine):
     def open_all(self, limits: dict[str, Any], files: dict[str, str]) -> None:
         self.limits = limits
         self.model = Model(**limits)
-        for backend in PLACES:
+        for backend in self.backends:
             self.open_one(backend)
         for path, text in files.items():
             self.execute({"command": "create", "path": path, "file_text": text})
 
     def open_one(self, backend: str) -> None:
-        place = place_of(backend, Path(self.directory.name))
-        self.opened[backend] = commonplace.open(place, **self.limits)
+        self.opened[backend] = opened(backend, Path(self.directory.name), **self.limits)
         self.stores[backend] = self.opened[backend].store()
 
     @rule(data=st.data())
@@ -92,8 +95,9 @@ class AllBackends(RuleBasedStateMachine):
         self.model.tree.clear()
 
     @precondition(lambda self: self.model.tree)
-    @rule(backend=st.sampled_from(LASTING))
-    def close_and_open(self, backend: str) -> None:
+    @rule(data=st.data())
+    def close_and_open(self, data: st.DataObject) -> None:
+        backend = data.draw(st.sampled_from([name for name in self.backends if name != "memory"]), label="backend")
         self.opened[backend].close()
         self.open_one(backend)
 
@@ -123,4 +127,12 @@ class AllBackends(RuleBasedStateMachine):
         assert len(list(store.versions())) == self.model.changes
 
 
+class AllBackends(LocalBackends):
+    """On every backend there is, bare, sealed, and with sealed paths."""
+
+    backends = EVERYWHERE
+
+
+TestLocalBackends = pytest.mark.timeout(1_800)(LocalBackends.TestCase)
 TestAllBackends = pytest.mark.timeout(1_800)(AllBackends.TestCase)
+TestAllBackends.settings = settings(max_examples=60 if LONG else 5, stateful_step_count=40 if LONG else 25)

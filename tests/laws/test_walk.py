@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import commonplace
-from backends.places import PLACES, place_of
+from backends.places import EVERYWHERE, LOCAL
+from backends.places import opened as opened_at
 from commonplace import MemoryStore, Usage
 
 from .model import Model
@@ -21,6 +21,7 @@ from .walk import Walk
 LONG = os.environ.get("CI") == "true"
 STEPS = 3_000 if LONG else 400
 SEEDS = range(40) if LONG else range(5)
+SEEDS_EVERYWHERE = range(4) if LONG else range(1)
 LIMITS: tuple[dict[str, Any], ...] = (
     {},
     {"view_chars": 20, "list_rows": 5},
@@ -31,21 +32,30 @@ LIMITS: tuple[dict[str, Any], ...] = (
 
 
 @contextmanager
-def opened(directory: Path, limits: dict[str, Any]) -> Iterator[dict[str, MemoryStore]]:
+def opened(directory: Path, limits: dict[str, Any], backends: Sequence[str]) -> Iterator[dict[str, MemoryStore]]:
     with ExitStack() as stack:
-        places = {name: place_of(name, directory) for name in PLACES}
-        yield {name: stack.enter_context(commonplace.open(place, **limits)).store() for name, place in places.items()}
+        yield {name: stack.enter_context(opened_at(name, directory, **limits)).store() for name in backends}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_replies_trees_and_versions_agree_along_a_walk(seed: int, tmp_path: Path) -> None:
-    """Each reply fits the model and is the same on every backend; so are tree, usage and number of versions."""
+    """Each reply fits the model and is the same on every backend here; so are tree, usage and number of versions."""
+    walk(seed, LOCAL, STEPS, tmp_path)
+
+
+@pytest.mark.parametrize("seed", SEEDS_EVERYWHERE)
+def test_they_agree_on_servers_and_sealed_too(seed: int, tmp_path: Path) -> None:
+    """Every backend there is, bare, sealed, and with sealed paths, side by side."""
+    walk(seed, EVERYWHERE, STEPS // 2, tmp_path)
+
+
+def walk(seed: int, backends: Sequence[str], steps: int, directory: Path) -> None:
     limits = dict(LIMITS[seed % len(LIMITS)])
     model = Model(**limits)
-    walk = Walk(seed, model)
-    with opened(tmp_path, limits) as stores:
-        for step in range(STEPS):
-            command = walk.command()
+    way = Walk(seed, model)
+    with opened(directory, limits, backends) as stores:
+        for step in range(steps):
+            command = way.command()
             expected = model.execute(command)
             replies = {name: store.execute(command) for name, store in stores.items()}
             for name, reply in replies.items():

@@ -48,17 +48,19 @@ class _OpenedStore:
     def _open(
         self,
         at: str | os.PathLike[str] | MemoryStore,
+        *,
         store: str | MemoryStore | None,
         actor: Actor | str | None,
         limits: Limits,
         replies: Replies | str,
+        keys: opening.Keys | None,
     ) -> None:
         self.actor = as_actor(actor)  # first: what names nobody is refused before anything is made
         given = store if isinstance(store, MemoryStore) else at
         if isinstance(given, MemoryStore):
             self.store = given
         else:
-            self._opened = opening.open_with(given, limits=limits, replies=replies)
+            self._opened = opening.open_with(given, limits=limits, replies=replies, keys=keys)
             self.store = self._opened.store(store if isinstance(store, str) else None)
 
     def close(self) -> None:
@@ -77,9 +79,9 @@ class MemoryTool(_OpenedStore, BetaAbstractMemoryTool):
     """The memory tool for `client.beta.messages.tool_runner(tools=[MemoryTool("./memory")])`.
 
     `at` (or `base_path`, as in the SDK's local tool) is a place as for `commonplace.open`; `store` a key or id, made
-    if missing, or an opened `MemoryStore`. The limits count characters, rows and bytes, 0 = none. An error reply is
-    raised as the SDK's `ToolError`; nothing else leaves `call` for anything a model sent or storage did. Threads may
-    share it.
+    if missing, or an opened `MemoryStore`. The limits count characters, rows and bytes, 0 = none. With `keys` memory
+    stores are sealed, as in `commonplace.open`. An error reply is raised as the SDK's `ToolError`; nothing else leaves
+    `call` for anything a model sent or storage did. Threads may share it.
     """
 
     def __init__(
@@ -93,11 +95,12 @@ class MemoryTool(_OpenedStore, BetaAbstractMemoryTool):
         list_rows: int = DEFAULT_LIST_ROWS,
         max_memory_bytes: int = DEFAULT_MAX_MEMORY_BYTES,
         replies: Replies | str = "en",
+        keys: opening.Keys | None = None,
         cache_control: BetaCacheControlEphemeralParam | None = None,
     ) -> None:
         super().__init__(cache_control=cache_control)
         limits = Limits(view_chars, list_rows, max_memory_bytes)
-        self._open(_place(at, base_path), store, actor, limits, replies)
+        self._open(_place(at, base_path), store=store, actor=actor, limits=limits, replies=replies, keys=keys)
 
     @property
     def base_path(self) -> Path:
@@ -160,11 +163,12 @@ class AsyncMemoryTool(_OpenedStore, BetaAsyncAbstractMemoryTool):
         list_rows: int = DEFAULT_LIST_ROWS,
         max_memory_bytes: int = DEFAULT_MAX_MEMORY_BYTES,
         replies: Replies | str = "en",
+        keys: opening.Keys | None = None,
         cache_control: BetaCacheControlEphemeralParam | None = None,
     ) -> None:
         super().__init__(cache_control=cache_control)
         limits = Limits(view_chars, list_rows, max_memory_bytes)
-        self._open(_place(at, base_path), store, actor, limits, replies)
+        self._open(_place(at, base_path), store=store, actor=actor, limits=limits, replies=replies, keys=keys)
 
     @property
     def base_path(self) -> anyio.Path:

@@ -1,4 +1,4 @@
-"""Object storage passes the shipped suite: in memory, and on S3 by moto."""
+"""Object storage passes the shipped suite: in memory, and on S3 by moto, on Azure Blob Storage by Azurite."""
 
 from __future__ import annotations
 
@@ -31,3 +31,16 @@ class TestMoto(BackendSuite):
         bucket = moto.new_bucket("commonplace")
         options = f"endpoint={moto.endpoint}&region={moto.region}&allow_http=true"
         return open_objects(f"s3://{bucket}/{place.parent.name}/{place.name}?{options}", clock=clock, new_id=new_id)
+
+
+class TestAzurite(BackendSuite):
+    @pytest.fixture(autouse=True)
+    def _credentials(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", servers.azurite().account)
+        monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", servers.azurite().key)
+
+    def open_backend(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
+        azurite = servers.azurite()
+        container = azurite.new_container("commonplace")
+        options = f"endpoint={azurite.endpoint}&allow_http=true"
+        return open_objects(f"az://{container}/{place.parent.name}/{place.name}?{options}", clock=clock, new_id=new_id)

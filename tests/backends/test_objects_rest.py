@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from commonplace.backends.base import Actor, Backend, Change, Snapshot, StoreInfo, Transaction, Usage, Version
 from commonplace.backends.objects import ObjectsBackend, open_objects
 from commonplace.backends.objects_driver import Client, Place
-from commonplace.backends.objects_folding import Sizes
+from commonplace.backends.objects_folding import Sizes, fold
 from commonplace.backends.objects_root import decode_root
 from commonplace.errors import Damaged, InvalidInput, NotFound, UnknownSchema
 from commonplace.paths import ROOT
@@ -190,6 +191,19 @@ def test_moves_into_each_others_places_are_one_write(url: str) -> None:
     for number in range(9):
         store.create({f"/memories/more/{number}": b""})
     assert {path: data for path, data in Opened(small(url)).tree().items() if "more" not in path} == expected
+
+
+def test_of_two_folds_of_one_log_one_is_used(url: str) -> None:
+    """The other fits no more, however long the log has become: its pages lack what the first took from the log."""
+    store = Opened(ObjectsBackend(Client(Place.parse(url))))
+    store.create({f"/memories/{number}": b"x" for number in range(9)})
+    root = decode_root(Bottom(url).get(f"roots/{store.id}"), store.id)
+    one, other = (fold(root, SMALL, lambda refs: []) for _ in range(2))
+    longer = replace(root, log=root.log * 3)
+    assert one.fits(root)
+    assert other.fits(longer)
+    assert len(one.applied(longer).log) == 18
+    assert not other.fits(one.applied(longer))
 
 
 # -- several openings ----------------------------------------------------------------------------------------

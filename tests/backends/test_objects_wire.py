@@ -17,7 +17,7 @@ import pytest
 import servers
 from commonplace.backends.base import Change, Transaction
 from commonplace.backends.objects import ObjectsBackend, open_objects
-from commonplace.errors import CommonplaceError, InvalidInput, OutcomeUnknown, PermissionDenied, Unavailable
+from commonplace.errors import InvalidInput, OutcomeUnknown, PermissionDenied, Unavailable
 from commonplace.testing.backend_suite_opening import A, B, Opened
 from commonplace.testing.backend_suite_sharing import count_up, together
 
@@ -226,6 +226,26 @@ def test_a_lost_reply_is_settled_though_a_hundred_others_committed_since(wire: W
     assert len([version for version in other.versions() if version.path == A]) == 2
 
 
+def test_a_commit_without_a_version_is_settled_too(wire: Wire) -> None:
+    """By the ids of commits that a root remembers: the work is not run again though others committed since."""
+    store, other = Opened(opened(wire)), Opened(opened(None))
+    store.create({A: b"0"})
+    runs: list[int] = []
+
+    def work(tx: Transaction) -> None:
+        runs.append(1)
+        tx.reseal(f"{tx.seal}+")
+
+    def rule(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
+        forward(asked.raw)
+        other.put(A, b"1")
+        return None
+
+    wire.rule = nth({1}, is_commit, rule)
+    store.backend.write(store.id, work)
+    assert (len(runs), other.seal(), other.look(A).data) == (1, "None+", b"1")
+
+
 def test_a_commit_that_comes_late_changes_nothing(wire: Wire) -> None:
     """The request was cut off and is carried out after its writer had tried again, and after the next write."""
     store = Opened(opened(wire))
@@ -382,10 +402,14 @@ def test_a_bucket_that_is_not_there_is_said_so(wire: Wire) -> None:
             call()
 
 
-def test_plain_http_has_to_be_allowed() -> None:
+def test_plain_http_has_to_be_allowed(wire: Wire) -> None:
     """An endpoint that would carry texts unencrypted is not used by accident."""
-    with pytest.raises(CommonplaceError):
-        open_objects(f"s3://wired?endpoint=http://{HOST}:1&timeout_s=1").list_stores()
+    backend = open_objects(f"s3://wired?endpoint=http://{HOST}:{wire.port}&timeout_s=1")
+    calls: list[Callable[[], Any]] = [backend.list_stores, partial(backend.create_store, key="k", name="n")]
+    for call in calls:
+        with pytest.raises(InvalidInput, match="allow_http=true"):
+            call()
+    assert wire.asked == []
 
 
 # -- forks ---------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import os
+import re
 import sys
 import tempfile
 import threading
@@ -48,6 +49,7 @@ _CONFIG = {
     ("az", "account"): "account_name",
     ("az", "endpoint"): "endpoint",
 }
+_ENDPOINT = re.compile(r"(AWS|AZURE|GOOGLE)_.*(ENDPOINT|BASE_URL)")
 _CLASSES = {"s3": "S3Store", "gs": "GCSStore", "az": "AzureStore"}
 
 
@@ -233,15 +235,12 @@ class Client:
     @property
     def is_known(self) -> bool:
         """Whether it is a cloud's own service, whose conditions are known to hold; else it has to be tried."""
-        return not self.is_far or not {"endpoint", "aws_endpoint_url_s3", "base_url"} & set(self._config())
+        given = {"endpoint", "base_url"} & set(self.place.config)
+        return not self.is_far or not (given or any(_ENDPOINT.match(name.upper()) for name in os.environ))
 
     def forget_threads(self) -> None:
         """In a forked child."""
         self._lock = threading.Lock()
-
-    def _config(self) -> Mapping[str, Any]:
-        store: Any = self.once
-        return dict(store.config)
 
     def _in_process(self) -> tuple[int, ObjectStore, ObjectStore]:
         found = self._stores

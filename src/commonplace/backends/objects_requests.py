@@ -18,8 +18,9 @@ from commonplace.errors import CommonplaceError, InvalidInput, PermissionDenied,
 T = TypeVar("T")
 PARALLEL = 16
 _NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|bucket does not exist", re.IGNORECASE)
-_REFUSED = re.compile(r"40[13] (Forbidden|Unauthorized)|Missing(SecretAccessKey|AccessKeyId)|MissingAccount")
-_NEVER_SENT = re.compile(r"kind: Connect,|BadScheme")
+_REFUSED = re.compile(r"40[13] (Forbidden|Unauthorized)")
+_NO_CREDENTIALS = re.compile(r"169\.254\.|token request|TokenRequest")  # asked of the machine, as the last resort
+_NEVER_SENT = re.compile(r"kind: Connect,")
 _IGNORES = "the object storage ignores conditions (If-Match, If-None-Match), so writers would overwrite each other"
 
 
@@ -216,6 +217,10 @@ def _meaning(error: Exception) -> Exception:
     errors, text = _errors(), str(error)
     if _NO_BUCKET.search(text):
         return Unavailable("the bucket is not there")
+    if "BadScheme" in text:
+        return InvalidInput("the endpoint speaks plain HTTP; add allow_http=true if that is meant")
+    if _NO_CREDENTIALS.search(text):
+        return PermissionDenied("no credentials for the object storage were found in the environment")
     if isinstance(error, errors.PermissionDeniedError | errors.UnauthenticatedError) or _REFUSED.search(text):
         return PermissionDenied("the object storage does not let these credentials do it")
     if isinstance(error, FileNotFoundError):

@@ -35,7 +35,7 @@ LAYERS: list[set[str]] = [
 ]
 DRIVERS = {
     "sqlite3": {"backends/sqlite_connection.py"},
-    "psycopg": {"backends/postgresql.py"},
+    "psycopg": {"backends/postgresql"},
     "pymysql": {"backends/mariadb.py"},
     "obstore": {"backends/objects"},
     "anthropic": {"doors/anthropic.py", "cli/demo.py"},

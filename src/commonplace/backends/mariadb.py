@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, TypeVar, cast
 
 import pymysql
-from pymysql.constants import CR, ER, FIELD_TYPE
+from pymysql.constants import CLIENT, CR, ER, FIELD_TYPE
 from pymysql.converters import conversions
 
 from commonplace.backends.base import Clock, NewId
@@ -44,58 +44,80 @@ _CONVERSIONS = conversions | {FIELD_TYPE.VAR_STRING: _text, FIELD_TYPE.STRING: _
 class MariadbConnection:
     """Runs statements; its errors are those of `commonplace.errors`, and `Lost` and `Clash`.
 
-    It never commits by itself: a transaction begins with its first statement.
+    What needs no answer waits for the next question or the commit, and goes to the server with it.
     """
 
     def __init__(self, raw: Any, wait_s: float) -> None:
         self._raw = raw
         self._failed = False
-        for statement in _SETTINGS:
-            self._query(statement)
-        self._query(f"SET SESSION innodb_lock_wait_timeout = {max(int(wait_s), 1)}")
+        self._begun = False
+        self._batch: list[str] = []
+        self._batch_bytes = 0
+        self._max_bytes = 1 << 20
+        for statement in (*_SETTINGS, f"SET SESSION innodb_lock_wait_timeout = {max(int(wait_s), 1)}"):
+            self.run(statement)
         self._max_bytes = int(cast("int", self.rows("SELECT @@max_allowed_packet")[0][0]))
-        self._query("ROLLBACK")
 
     @property
     def usable(self) -> bool:
         return not self._failed and bool(self._raw.open)
 
     def begin_write(self) -> None:
-        self._query("BEGIN")
+        self._begun = True
+        self.run("BEGIN")
 
     def begin_read(self) -> None:
-        self._query("START TRANSACTION READ ONLY")
+        self._begun = True
+        self.run("START TRANSACTION READ ONLY")
 
     def rows(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
-        return list(self._query(sql, values))
+        self.run(sql, values)
+        return self._send()
 
     def run(self, sql: str, values: Sequence[Value] = ()) -> None:
-        if sum(2 * len(value) for value in values if isinstance(value, bytes)) + 4_096 > self._max_bytes:
+        size = sum(2 * len(value) if isinstance(value, bytes) else 4_096 for value in values) + len(sql)
+        if size > self._max_bytes:
             raise Refused("too_large_to_keep")  # sent escaped, which may double it; larger ones end the connection
-        self._query(sql, values)
+        if self._batch_bytes + size > self._max_bytes:
+            self._send()
+        with self._guarded(), self._raw.cursor() as cursor:
+            self._batch.append(cursor.mogrify(_translated(sql), values or None))
+        self._batch_bytes += size
 
     def run_many(self, sql: str, values: Sequence[Sequence[Value]]) -> None:
         for each in values:
             self.run(sql, each)
 
     def commit(self) -> None:
-        self._query("COMMIT")
+        self.run("COMMIT")
+        self._send()
+        self._begun = False
 
     def roll_back(self) -> None:
-        if self._failed:
+        self._batch, self._batch_bytes = [], 0
+        if not self._begun or self._failed:
             return
+        self._begun = False
         with suppress(Lost, Clash):
-            self._query("ROLLBACK")
+            self.rows("ROLLBACK")
 
     def close(self) -> None:
         self._failed = True
         _cut(self._raw)
 
-    def _query(self, sql: str, values: Sequence[Value] = ()) -> Sequence[Row]:
+    def _send(self) -> list[Row]:
+        """Send what waits; the rows of the last statement."""
+        statements, self._batch, self._batch_bytes = "; ".join(self._batch), [], 0
+        with self._guarded(), self._raw.cursor() as cursor:
+            cursor.execute(statements)
+            while cursor.nextset():
+                pass
+            return list(cursor.fetchall())
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
         try:
-            with self._raw.cursor() as cursor:
-                cursor.execute(_translated(sql), values or None)
-                return cast("Sequence[Row]", cursor.fetchall())
+            yield
         except (pymysql.Error, OSError) as error:
             meant = meaning(error)
             self._failed = self._failed or isinstance(meant, Lost)
@@ -135,7 +157,8 @@ class MariadbEngine(Engine):
                 port=port,
                 charset="utf8mb4",
                 conv=_CONVERSIONS,
-                autocommit=False,
+                autocommit=True,
+                client_flag=CLIENT.MULTI_STATEMENTS,
                 connect_timeout=max(int(answer_s / 2), 1),
                 read_timeout=answer_s,
                 write_timeout=answer_s,

@@ -1,7 +1,6 @@
 """PostgreSQL, by psycopg 3: how it is connected to, and what its errors mean here.
 
-A connection stays in pipeline mode: what needs no answer is sent along with the next question, so that an edit takes
-three round trips. Behind a pooler that hands out connections by transaction (pgbouncer), nothing is kept with the
+Behind a pooler that hands out connections by transaction (pgbouncer), nothing is kept with the
 session: settings go with each transaction and no statement is prepared. A pooler is known by the process id of its
 greeting, which is not that of the server's process.
 """
@@ -11,62 +10,53 @@ from __future__ import annotations
 import urllib.parse
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import psycopg
 from psycopg import errors as pg
-from psycopg.pq import TransactionStatus
-from psycopg.types.numeric import Int8Dumper
 
 from commonplace.backends.base import Clock, NewId
+from commonplace.backends.postgresql_wire import NoAnswer, Wire
 from commonplace.backends.server import Clash, Engine, Lost, ServerBackend, ServerConnection
 from commonplace.backends.server_urls import ServerOptions, split_options
 from commonplace.backends.sql import Row, Value
 from commonplace.errors import InvalidInput, PermissionDenied, Refused, StoreFull, Unavailable
 
-T = TypeVar("T")
 _SCHEMA_LOCK = 0x636F6D6D6F6E  # any number, the same in every process: "common"
 _BEGIN_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 _BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _COMMIT = "current_setting('synchronous_commit')"
 _DURABLE = f"CASE {_COMMIT} WHEN 'off' THEN 'on' ELSE {_COMMIT} END"
+_SETTINGS = (
+    "SELECT set_config('lock_timeout', '{wait_ms}', LOCAL),"
+    " set_config('idle_in_transaction_session_timeout', '{idle_ms}', LOCAL),"
+    f" set_config('synchronous_commit', {_DURABLE}, LOCAL)"
+)
 _MAX_BYTES = 512 * 1024 * 1024  # a value may have 1 GB, and is sent as text twice as long in the worst case
-
-
-class _Connection(psycopg.Connection[Row]):
-    """A psycopg connection that never waits longer than `answer_s` for the server."""
-
-    answer_s = 10.0
-
-    def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
-        """As psycopg's, with a limit."""
-        return super().wait(gen, interval, self.answer_s if timeout is None else timeout)
 
 
 class PostgresqlConnection:
     """Runs statements; its errors are those of `commonplace.errors`, and `Lost` and `Clash`."""
 
-    def __init__(self, raw: _Connection, settings: str) -> None:
+    def __init__(self, raw: psycopg.Connection[Any], *, answer_s: float) -> None:
         self._raw = raw
-        self._context = raw.pipeline()
-        self._pipeline = self._context.__enter__()
+        self._wire = Wire(raw.pgconn, answer_s=answer_s)
         self._begun = False
         self._failed = False
-        self._settings = settings
+        self._settings = _SETTINGS.format(wait_ms=int(answer_s * 800), idle_ms=int(answer_s * 2_000))
         try:
-            self._pooled = self.rows("SELECT pg_backend_pid()")[0][0] != raw.info.backend_pid
-            if self._pooled:
-                raw.prepare_threshold = None
-            else:
-                self.rows(settings.format(local="false"))
+            pooled = self.rows("SELECT pg_backend_pid()")[0][0] != raw.pgconn.backend_pid
+            self._wire.prepares = not pooled
+            self._begin_with = [self._settings.replace("LOCAL", "true")] if pooled else []
+            if not pooled:
+                self.rows(self._settings.replace("LOCAL", "false"))
         except BaseException:
             self.close()
             raise
 
     @property
     def usable(self) -> bool:
-        return not self._failed and not self._raw.closed
+        return not self._failed
 
     def begin_write(self) -> None:
         self._begin(_BEGIN_WRITE)
@@ -76,33 +66,30 @@ class PostgresqlConnection:
 
     def _begin(self, statement: str) -> None:
         self._begun = True
-        self.run(statement)
-        if self._pooled:
-            self.run(self._settings.format(local="true"))
+        for each in (statement, *self._begin_with):
+            self.run(each)
 
     def rows(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
-        def ask() -> list[Row]:
-            cursor = self._raw.execute(_translated(sql), values or None, binary=True)
-            if not self._begun:
-                self._pipeline.sync()
-            return cursor.fetchall()
-
-        return self._guarded(ask)
+        with self._guarded():
+            if self._begun:
+                return self._wire.ask(sql, values)
+            self._wire.send(sql, values)
+            return self._wire.sync()
 
     def run(self, sql: str, values: Sequence[Value] = ()) -> None:
-        _check_sizes(values)
-        self._guarded(lambda: self._raw.execute(_translated(sql), values or None, binary=True))
+        if any(isinstance(value, bytes) and len(value) > _MAX_BYTES for value in values):
+            raise Refused("too_large_to_keep")
+        with self._guarded():
+            self._wire.send(sql, values)
 
     def run_many(self, sql: str, values: Sequence[Sequence[Value]]) -> None:
         for each in values:
             self.run(sql, each)
 
     def commit(self) -> None:
-        def send() -> None:
-            self._raw.execute("COMMIT")
-            self._pipeline.sync()
-
-        self._guarded(send)
+        with self._guarded():
+            self._wire.send("COMMIT")
+            self._wire.sync()
         self._begun = False
 
     def roll_back(self) -> None:
@@ -110,28 +97,32 @@ class PostgresqlConnection:
             return
         self._begun = False
         try:
-            with suppress(psycopg.Error):  # what was sent and not yet answered for
-                self._pipeline.sync()
-            if self._raw.info.transaction_status != TransactionStatus.IDLE:
-                self._raw.execute("ROLLBACK")
-                self._pipeline.sync()
-        except psycopg.Error:
+            with suppress(psycopg.Error):  # what was sent before, and failed
+                self._wire.send("ROLLBACK")
+                self._wire.sync()
+            if not self._wire.idle:  # the ROLLBACK was skipped with the rest
+                self._wire.send("ROLLBACK")
+                self._wire.sync()
+        except (psycopg.Error, NoAnswer):
             self._failed = True
 
     def close(self) -> None:
         self._failed = True
-        self._raw.pgconn.finish()  # first, so that nobody waits for the rest of the pipeline
-        with suppress(psycopg.Error):
-            self._context.__exit__(None, None, None)
         self._raw.close()
 
-    def _guarded(self, ask: Callable[[], T]) -> T:
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
         try:
-            return ask()
+            yield
+        except NoAnswer:
+            self._failed = True
+            raise Lost("the connection to the database server was lost") from None
         except psycopg.Error as error:
             meant = meaning(error)
             self._failed = self._failed or isinstance(meant, Lost)
             raise meant from None
+        except Refused:
+            raise
         except BaseException:  # an interrupt in the middle of an answer
             self._failed = True
             raise
@@ -150,25 +141,15 @@ class PostgresqlEngine(Engine):
     def connect(self) -> PostgresqlConnection:
         answer_s = max(self.timeout_s / 3, 1.0)  # leaves time for another try
         try:
-            raw = _Connection.connect(
+            raw: psycopg.Connection[Any] = psycopg.Connection.connect(
                 self._conninfo,
                 autocommit=True,
-                prepare_threshold=2,
                 connect_timeout=max(int(answer_s), 2),
                 client_encoding="utf8",
-                keepalives_idle=10,
             )
         except psycopg.Error as error:
             raise _unreachable(error) from None
-        raw.answer_s = answer_s
-        raw.adapters.register_dumper(int, Int8Dumper)  # one statement for all sizes of numbers
-        wait_ms, idle_ms = int(answer_s * 800), int(answer_s * 2_000)
-        settings = (
-            f"SELECT set_config('lock_timeout', '{wait_ms}', {{local}}), set_config("
-            f"'idle_in_transaction_session_timeout', '{idle_ms}', {{local}}),"
-            f" set_config('synchronous_commit', {_DURABLE}, {{local}})"
-        )
-        return PostgresqlConnection(raw, settings)
+        return PostgresqlConnection(raw, answer_s=answer_s)
 
     @contextmanager
     def schema_locked(self, connection: ServerConnection) -> Iterator[None]:
@@ -191,17 +172,6 @@ def open_postgresql(rest: str, *, clock: Clock, new_id: NewId, check: bool = Tru
     if check:
         backend.check_schema()
     return backend
-
-
-@cache
-def _translated(sql: str) -> Any:
-    """A statement of `sql.py` as psycopg wants it."""
-    return sql.replace("?", "%s")
-
-
-def _check_sizes(values: Sequence[Value]) -> None:
-    if any(isinstance(value, bytes) and len(value) > _MAX_BYTES for value in values):
-        raise Refused("too_large_to_keep")
 
 
 def _unreachable(error: psycopg.Error) -> Exception:

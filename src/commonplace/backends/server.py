@@ -14,12 +14,14 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from typing import ClassVar, Protocol, TypeVar, cast
 
 from commonplace.backends import forking, migrations, sql
 from commonplace.backends.base import (
     Backend,
     Clock,
+    Look,
     NewId,
     Snapshot,
     StoreInfo,
@@ -50,6 +52,10 @@ _STORAGE_ERRORS = (StoreFull, Unavailable, Damaged, PermissionDenied)
 
 class Lost(Unavailable):
     """The connection is gone, or answers no more. What was not committed never was."""
+
+
+class Late(Unavailable):
+    """The time for a command is over, and others were in the way."""
 
 
 class Clash(Exception):
@@ -96,6 +102,57 @@ class Engine(ABC):
         """While inside, be the only one to change the schema. It ends after the commit."""
 
 
+class _TimedJob(StoreJob):
+    """A piece of work that has until `deadline`, its time in the queue included."""
+
+    __slots__ = ("deadline",)
+
+    def __init__(self, store_id: str, work: Callable[[Transaction], object], *, frees: bool, deadline: float) -> None:
+        super().__init__(store_id, work, frees=frees)
+        self.deadline = deadline
+
+
+class FirstLook(sql.SqlSnapshot):
+    """A store for reading, without a transaction as long as single statements do: most views are one round trip.
+
+    Each of them tells the revision it saw. One that saw another than the first undoes the read (`Clash`).
+    """
+
+    def __init__(self, connection: ServerConnection, store_id: str) -> None:
+        self._server = connection
+        self._first: sql.Head | None = None
+        self._begun = False
+        self.connection = connection
+        self.store_id = store_id
+
+    @property
+    def head(self) -> sql.Head:  # type: ignore[override]
+        """The head as the first statement saw it, read when it is wanted."""
+        return self._first or self._saw(sql.select_head(self._server, self.store_id))
+
+    @property
+    def store(self) -> int:
+        """The number of the store; who asks for it has more to ask, and so gets one state for all of it."""
+        if not self._begun:
+            self._begun = True
+            self._server.begin_read()
+            self._saw(sql.select_head(self._server, self.store_id))
+        return self.head.no
+
+    def look(self, path: str) -> Look:
+        if self._begun:
+            return super().look(path)
+        head, look = sql.look_with_head(self._server, self.store_id, path)
+        self._saw(head)
+        return look or super().look(path)
+
+    def _saw(self, head: sql.Head) -> sql.Head:
+        if self._first is not None and head.revision != self._first.revision:
+            raise Clash("the store was changed during a read")
+        self._first = head
+        return head
+
+
 class ServerBackend(Backend):
     """Memory stores in the database that `engine` connects to."""
 
@@ -113,7 +170,7 @@ class ServerBackend(Backend):
         """In a forked child: other threads, and the locks they held, are not there."""
         engine = self.engine
         self._pool = Pool(engine.connect, limit=engine.connections, timeout_s=engine.timeout_s)
-        self._queues: dict[str, WriteQueue[StoreJob]] = {}
+        self._queues: dict[str, WriteQueue[_TimedJob]] = {}
         self._queues_mutex = threading.Lock()
 
     @contextmanager
@@ -193,11 +250,7 @@ class ServerBackend(Backend):
     # -- reading ---------------------------------------------------------------------------------------------
 
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
-        def attempt(connection: ServerConnection) -> T:
-            connection.begin_read()
-            return work(sql.SqlSnapshot(connection, store_id))
-
-        return self._persevere(attempt)
+        return self._persevere(lambda connection: work(FirstLook(connection, store_id)))
 
     # -- writing ---------------------------------------------------------------------------------------------
 
@@ -208,24 +261,34 @@ class ServerBackend(Backend):
                 queue = self._queues[store_id] = WriteQueue(self._run_batch)
             queue.users += 1
         try:
-            return cast("T", queue.submit(StoreJob(store_id, work, frees=frees)))
+            return cast("T", queue.submit(_TimedJob(store_id, work, frees=frees, deadline=self._deadline())))
         finally:
             with self._queues_mutex:
                 queue.users -= 1
                 if not queue.users and self._queues.get(store_id) is queue:
                     del self._queues[store_id]
 
-    def _run_batch(self, jobs: Sequence[StoreJob]) -> None:
-        """Run all jobs in one transaction, and those of a failed one each in its own."""
-        try:
-            self._persevere(lambda connection: self._attempt(connection, jobs))
-        except Exception as error:
-            if len(jobs) > 1 and not isinstance(error, (OutcomeUnknown, Lost)):
-                for job in jobs:
-                    self._run_batch([job])
+    def _run_batch(self, jobs: Sequence[_TimedJob]) -> None:
+        """Run all jobs in one transaction, those of a failed one each in its own. Who is out of time fails alone."""
+        waiting = sorted(jobs, key=lambda job: job.deadline)
+        while waiting:
+            eldest = waiting[0]
+            try:
+                if eldest.deadline < time.monotonic():
+                    raise Late("others were in the way for too long")
+                self._persevere(partial(self._attempt, jobs=waiting), deadline=eldest.deadline)
                 return
-            for job in jobs:
-                job.error = error
+            except (Lost, Late) as error:
+                eldest.error = error
+                del waiting[0]
+            except Exception as error:
+                if len(waiting) > 1 and not isinstance(error, OutcomeUnknown):
+                    for job in waiting:
+                        self._run_batch([job])
+                    return
+                for job in waiting:
+                    job.error = error
+                return
 
     def _attempt(self, connection: ServerConnection, jobs: Sequence[StoreJob]) -> None:
         """Run and commit. Raises what undid all of it; what a job raised that had changed nothing is its own."""
@@ -265,7 +328,7 @@ class ServerBackend(Backend):
         The lock on the store's row makes this wait until the server has ended the transaction, one way or the other;
         and the trivial write makes it wait until a cluster keeps what it saw.
         """
-        deadline = time.monotonic() + self.engine.timeout_s
+        deadline = self._deadline()
         for pause_s in _pauses():
             try:
                 connection = self.engine.connect()
@@ -292,9 +355,12 @@ class ServerBackend(Backend):
 
     # -- trying again ----------------------------------------------------------------------------------------
 
-    def _persevere(self, attempt: Callable[[ServerConnection], T]) -> T:
+    def _deadline(self) -> float:
+        return time.monotonic() + self.engine.timeout_s
+
+    def _persevere(self, attempt: Callable[[ServerConnection], T], *, deadline: float | None = None) -> T:
         """Run `attempt` in a transaction of its own, again and again while only the way to the server fails it."""
-        deadline = time.monotonic() + self.engine.timeout_s
+        deadline = self._deadline() if deadline is None else deadline
         for pause_s in _pauses():
             try:
                 return self._once(attempt)
@@ -303,7 +369,7 @@ class ServerBackend(Backend):
                     raise
             except Clash:
                 if time.monotonic() + pause_s > deadline:
-                    raise Unavailable("others were in the way for too long") from None
+                    raise Late("others were in the way for too long") from None
             time.sleep(pause_s)
         raise AssertionError("pauses never end")
 

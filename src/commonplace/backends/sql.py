@@ -72,6 +72,21 @@ def select_head(connection: Connection, store_id: str, *, lock: str = "") -> Hea
     return Head(*cast("tuple[int, int, int, int, int, str | None]", found[0]))
 
 
+def look_with_head(connection: Connection, store_id: str, path: str) -> tuple[Head, Look | None]:
+    """Head of a store and the memory at a path, None if there is none, in one statement. Raises `NotFound`."""
+    found = connection.rows(
+        "SELECT s.no, s.revision, s.memories, s.size_bytes, s.last_at, s.seal,"
+        f" v.text, {_MEMORY} FROM stores s LEFT JOIN memories m ON m.store = s.no AND m.path = ?"
+        " LEFT JOIN versions v ON v.store = m.store AND v.id = m.text_of WHERE s.id = ?",
+        (path, store_id),
+    )
+    if not found:
+        raise NotFound(f"there is no memory store {store_id}")
+    head = Head(*cast("tuple[int, int, int, int, int, str | None]", found[0][:6]))
+    data, *fields = found[0][6:]
+    return head, None if fields[0] is None else Look(_memory(tuple(fields)), cast("bytes", data))
+
+
 class SqlSnapshot(Snapshot):
     """A store as one transaction of the database sees it."""
 
@@ -79,7 +94,11 @@ class SqlSnapshot(Snapshot):
         self.connection = connection
         self.store_id = store_id
         self.head = head or select_head(connection, store_id)
-        self.store = self.head.no
+
+    @property
+    def store(self) -> int:
+        """The number of the store in the tables."""
+        return self.head.no
 
     @property
     def revision(self) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -13,6 +12,7 @@ from typing import NamedTuple
 
 from commonplace.backends.base import Clock, NewId
 from commonplace.backends.objects_cache import Cache
+from commonplace.backends.objects_crowd import Crowd, new_writer
 from commonplace.backends.objects_folding import Fold, Sizes, due, fold
 from commonplace.backends.objects_requests import Missing, Requests, Tag, Taken, Unsure, together, within
 from commonplace.backends.objects_root import Root, decode_root, encode_root
@@ -22,7 +22,6 @@ from commonplace.errors import CommonplaceError, NotFound, OutcomeUnknown, Unava
 
 TEXT_GOOD_FOR_S = 3_600.0  # how long a text may wait for its commit; those of crashed writers are collected after a day
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.004, 0.25
-_FREE_S, _MOST_S = 0.002, 1.0  # windows of a crowd: below the first nobody else writes
 
 
 class Held(NamedTuple):
@@ -40,35 +39,6 @@ class _Ran:
     result: object = None
     error: Exception | None = None
     changed: bool = False
-
-
-class Crowd:
-    """How long a writer of one memory store waits so that those of other processes get their turn.
-
-    A chance moment within a window, which grows with each commit that came too late and shrinks with each that did not:
-    with 16 processes about every third then comes too late, and nobody is starved.
-    """
-
-    def __init__(self) -> None:
-        self._window_s = 0.0
-
-    @property
-    def is_there(self) -> bool:
-        """Whether others write."""
-        return self._window_s > _FREE_S
-
-    def lost(self) -> None:
-        """Somebody else was first."""
-        self._window_s = min(self._window_s * 1.5 + _FREE_S, _MOST_S)
-
-    def won(self) -> None:
-        """Nobody was."""
-        self._window_s *= 0.8
-
-    def wait(self) -> None:
-        """Give the others time."""
-        if self.is_there:
-            time.sleep(random.uniform(0, self._window_s))  # noqa: S311 - spreads those who wait, hides nothing
 
 
 class Roots:
@@ -128,6 +98,7 @@ class Committer:
         self._clock = clock
         self._new_id = new_id
         self._sizes = sizes
+        self._writer = new_writer()
         self._crowds: dict[str, Crowd] = {}
 
     def run(self, store_id: str, jobs: Sequence[StoreJob]) -> None:
@@ -177,7 +148,7 @@ class Committer:
         """
         crowd = self._crowd(held.root.id)
         if not fresh and (crowd.is_there or not all(one.changed for one in ran)):
-            crowd.wait()
+            crowd.wait(held.root.commits)
             return self._roots.now(held.root.id)
         if any(isinstance(one.error, Gone) for one in ran):
             return self._roots.now(held.root.id)
@@ -185,7 +156,7 @@ class Committer:
 
     def _crowd(self, store_id: str) -> Crowd:
         """Threads come one at a time for each store, so that to find none is no race."""
-        return self._crowds.setdefault(store_id, Crowd())
+        return self._crowds.setdefault(store_id, Crowd(self._writer))
 
     def _work(self, root: Root, jobs: Sequence[StoreJob], texts: NewTexts) -> tuple[Root, list[_Ran]]:
         """Run all jobs, each on what those before it left; what one raised leaves nothing."""
@@ -226,7 +197,8 @@ class Committer:
         A request that failed in doubt may still be carried out. It is sent again with the same bytes over the same
         state: one of the two finds the state gone. So it is done once, or it never will be. Raises `OutcomeUnknown`.
         """
-        commit, crowd = os.urandom(8).hex(), self._crowd(root.id)
+        crowd = self._crowd(root.id)
+        commit = crowd.new_commit()
         root = root.committed_as(commit)
         data, doubtful = encode_root(root), False
         for tries in range(1_000_000):
@@ -236,24 +208,31 @@ class Committer:
                 return self._roots.keep(Held(tag, root), len(data)), True
             except Taken:
                 crowd.lost()
-                crowd.wait()
+                crowd.wait(root.commits)
             except Unsure:
                 doubtful = True
-            try:
-                now = self._roots.now(root.id)
-                if self._landed(now, held.root, root, commit, doubtful=doubtful):
-                    return now, True
-                if now.tag != held.tag or not doubtful:
-                    return now, False
-            except NotFound:
-                raise
-            except CommonplaceError:
-                if not doubtful:
-                    raise
+            now = self._looked_after(root.id, doubtful=doubtful)
+            if now is not None and self._landed(now, held.root, root, commit, doubtful=doubtful):
+                return now, True
+            if now is not None and (now.tag != held.tag or not doubtful):
+                if doubtful:
+                    crowd.lost()  # Ceph RGW says 500 to one of two that meet
+                return now, False
             if not within(deadline):
                 raise OutcomeUnknown("the storage did not say whether the change was made")
             _pause(tries + 3)
         raise AssertionError("unreachable")
+
+    def _looked_after(self, store_id: str, *, doubtful: bool) -> Held | None:
+        """The root after an attempt; None if in doubt and it cannot be seen."""
+        try:
+            return self._roots.now(store_id)
+        except NotFound:
+            raise
+        except CommonplaceError:
+            if not doubtful:
+                raise
+            return None
 
     def _landed(self, now: Held, before: Root, root: Root, commit: str, *, doubtful: bool) -> bool:
         if commit in now.root.commits:

@@ -97,28 +97,28 @@ def _pages(
     return tuple(made)
 
 
-def _touched(root: Root, sizes: Sizes) -> dict[int, dict[str, Entry | None]]:
+def _touched(root: Root, sizes: Sizes) -> dict[int, dict[str, Record | None]]:
     """The changes by the number of the page they fall into; with a page that may get small, one beside it."""
-    touched: dict[int, dict[str, Entry | None]] = {}
+    touched: dict[int, dict[str, Record | None]] = {}
     firsts = [ref.first for ref in root.pages]
     for path in sorted(root.changed):
         touched.setdefault(max(bisect_right(firsts, path) - 1, 0), {})[path] = root.changed[path]
     for at, changes in list(touched.items()):
-        left = root.pages[at].length - sum(entry is None for entry in changes.values()) if root.pages else 0
+        left = root.pages[at].length - sum(record is None for record in changes.values()) if root.pages else 0
         if left < sizes.page // 4 and len(root.pages) > 1:
             touched.setdefault(at + 1 if at + 1 < len(root.pages) else at - 1, {})
     return dict(sorted(touched.items()))
 
 
-def _merged(page: Page | None, changes: Mapping[str, Entry | None]) -> list[Entry]:
+def _merged(page: Page | None, changes: Mapping[str, Record | None]) -> list[Entry]:
     entries = {} if page is None else dict(zip(page.paths, page.entries, strict=True))
     added = False
-    for path, entry in changes.items():
-        if entry is None:
+    for path, record in changes.items():
+        if record is None:
             entries.pop(path, None)
         else:
             added = added or path not in entries
-            entries[path] = entry
+            entries[path] = record.entry()
     return sorted(entries.values()) if added else list(entries.values())
 
 

@@ -159,7 +159,7 @@ class ObjectsSnapshot(Snapshot):
 
     def find(self, memory_id: str) -> Memory | None:
         every = chain(
-            (entry for entry in self._changed.values() if entry is not None),
+            (record.entry() for record in self._changed.values() if record is not None),
             (
                 entry
                 for page in self._objects.pages(self.root.pages)
@@ -194,7 +194,8 @@ class ObjectsSnapshot(Snapshot):
 
     def _entry(self, path: str) -> Entry | None:
         if path in self._changed:
-            return self._changed[path]
+            record = self._changed[path]
+            return None if record is None else record.entry()
         ref = self.root.page_of(path)
         return None if ref is None else self._objects.page(ref).get(path)
 
@@ -206,15 +207,16 @@ class ObjectsSnapshot(Snapshot):
     def _entries(self, under: str) -> Iterable[Entry]:
         low, high = below(under)
         pages = self._objects.pages(self.root.pages_between(low, high))
-        changed = [entry for path, entry in self._changed.items() if low < path < high]
+        changed = [record for path, record in self._changed.items() if low < path < high]
         kept = (entry for page in pages for entry in page.between(low, high) if entry.path not in self._changed)
         if not changed:
             return kept
-        return sorted(chain(kept, filter(None, changed)), key=attrgetter("path"))
+        added = (record.entry() for record in changed if record is not None)
+        return sorted(chain(kept, added), key=attrgetter("path"))
 
     def _any_below(self, path: str) -> bool:
         low, high = below(path)
-        if any(entry is not None and low < one < high for one, entry in self._changed.items()):
+        if any(record is not None and low < one < high for one, record in self._changed.items()):
             return True
         return any(
             entry.path not in self._changed
@@ -338,7 +340,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
             came_from,
         )
         self._new.append(record)
-        apply(cast("dict[str, Entry | None]", self._changed), [record])
+        apply(cast("dict[str, Record | None]", self._changed), [record])
         self.root = replace(
             self.root,
             revision=self._revision_before + 1,

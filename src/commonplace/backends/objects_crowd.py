@@ -1,0 +1,69 @@
+"""How long writers of one memory store in many processes wait, so that they get their turns and few are in vain.
+
+Nobody hands out turns in object storage: who replaces the root first wins, and the work of the others was in vain. A
+root tells by the ids of its latest commits how many write at present; each can tell how long an attempt takes. With
+both known to all, all wait alike, and none is starved.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Sequence
+
+_WRITER_CHARS = 6
+_LATEST = 32  # commits that tell who writes at present
+_ALERT = 16  # commits without a rival after which there is nobody else
+_LONGEST_S = 1.0
+
+
+class Crowd:
+    """One writer's view of those who write the same memory store."""
+
+    def __init__(self, writer: str) -> None:
+        self._writer = writer
+        self._alert = 0
+        self._losses = 0
+        self._attempt_s = 0.005
+        self._began: float | None = None
+
+    def new_commit(self) -> str:
+        """An id for a commit, that tells the writers apart."""
+        return self._writer + os.urandom(6).hex()
+
+    @property
+    def is_there(self) -> bool:
+        """Whether others wrote lately."""
+        return self._alert > 0
+
+    def lost(self) -> None:
+        """Somebody else was first."""
+        self._alert = _ALERT
+        self._losses += 1
+
+    def won(self) -> None:
+        """Nobody was."""
+        self._alert = max(self._alert - 1, 0)
+        self._losses = 0
+        if self._began is not None:
+            self._attempt_s += (time.monotonic() - self._began - self._attempt_s) / 8
+            self._began = None
+
+    def wait(self, commits: Sequence[str]) -> None:
+        """Give the others time; an attempt begins when this returns. `commits` are those of the root seen last."""
+        if self.is_there:
+            longest = window_s(commits, self._writer, self._attempt_s) / (1 + self._losses)
+            time.sleep(random.uniform(0, min(longest, _LONGEST_S)))  # noqa: S311 - spreads those who wait
+        self._began = time.monotonic()
+
+
+def window_s(commits: Sequence[str], writer: str, attempt_s: float) -> float:
+    """How long the longest wait is: so that of all who write, one begins while another's attempt lasts."""
+    others = {commit[:_WRITER_CHARS] for commit in commits[-_LATEST:]} - {writer}
+    return 2 * attempt_s * max(len(others), 1)
+
+
+def new_writer() -> str:
+    """An id for a writer."""
+    return os.urandom(_WRITER_CHARS // 2).hex()

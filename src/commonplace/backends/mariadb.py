@@ -17,7 +17,8 @@ from pymysql.constants import CLIENT, CR, ER, FIELD_TYPE
 from pymysql.converters import conversions
 
 from commonplace.backends.base import Clock, NewId
-from commonplace.backends.server import Clash, Engine, Lost, ServerBackend, ServerConnection
+from commonplace.backends.server import ServerBackend
+from commonplace.backends.server_engine import Clash, Engine, Lost, ServerConnection
 from commonplace.backends.server_urls import ServerOptions, refuse_unknown, split_options
 from commonplace.backends.sql import Row, Value
 from commonplace.errors import InvalidInput, PermissionDenied, Refused, StoreFull
@@ -54,7 +55,11 @@ class MariadbConnection:
         self._batch: list[str] = []
         self._batch_bytes = 0
         self._max_bytes = 1 << 20
-        for statement in (*_SETTINGS, f"SET SESSION innodb_lock_wait_timeout = {max(int(wait_s), 1)}"):
+        limits = {
+            "innodb_lock_wait_timeout": wait_s,
+            "idle_transaction_timeout": 2 * wait_s,
+        }  # then it gives up its locks
+        for statement in (*_SETTINGS, *(f"SET SESSION {name} = {max(int(s), 1)}" for name, s in limits.items())):
             self.run(statement)
         self._max_bytes = int(cast("int", self.rows("SELECT @@max_allowed_packet")[0][0]))
 
@@ -133,10 +138,9 @@ class MariadbEngine(Engine):
     name = "mariadb"
 
     def __init__(self, hosts: Sequence[tuple[str, int]], login: dict[str, Any], options: ServerOptions) -> None:
+        super().__init__(options)
         self._hosts = list(hosts)
         self._login = login
-        self.timeout_s = options.timeout_s
-        self.connections = options.connections
 
     def connect(self) -> MariadbConnection:
         refusal: Exception = Lost("the database server cannot be reached")

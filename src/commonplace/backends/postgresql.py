@@ -17,7 +17,8 @@ from psycopg import errors as pg
 
 from commonplace.backends.base import Clock, NewId
 from commonplace.backends.postgresql_wire import NoAnswer, Wire
-from commonplace.backends.server import Clash, Engine, Lost, ServerBackend, ServerConnection
+from commonplace.backends.server import ServerBackend
+from commonplace.backends.server_engine import Clash, Engine, Lost, ServerConnection
 from commonplace.backends.server_urls import ServerOptions, split_options
 from commonplace.backends.sql import Row, Value
 from commonplace.errors import InvalidInput, PermissionDenied, Refused, StoreFull, Unavailable
@@ -30,6 +31,8 @@ _DURABLE = f"CASE {_COMMIT} WHEN 'off' THEN 'on' ELSE {_COMMIT} END"
 _SETTINGS = (
     "SELECT set_config('lock_timeout', '{wait_ms}', LOCAL),"
     " set_config('idle_in_transaction_session_timeout', '{idle_ms}', LOCAL),"
+    " set_config('tcp_keepalives_idle', '{alive_s}', LOCAL), set_config('tcp_keepalives_interval', '{alive_s}', LOCAL),"
+    " set_config('tcp_keepalives_count', '3', LOCAL),"
     f" set_config('synchronous_commit', {_DURABLE}, LOCAL)"
 )
 _MAX_BYTES = 512 * 1024 * 1024  # a value may have 1 GB, and is sent as text twice as long in the worst case
@@ -43,7 +46,9 @@ class PostgresqlConnection:
         self._wire = Wire(raw.pgconn, answer_s=answer_s)
         self._begun = False
         self._failed = False
-        self._settings = _SETTINGS.format(wait_ms=int(answer_s * 800), idle_ms=int(answer_s * 2_000))
+        self._settings = _SETTINGS.format(
+            wait_ms=int(answer_s * 800), idle_ms=int(answer_s * 2_000), alive_s=max(int(answer_s), 1)
+        )
         try:
             pooled = self.rows("SELECT pg_backend_pid()")[0][0] != raw.pgconn.backend_pid
             self._wire.prepares = not pooled
@@ -71,10 +76,7 @@ class PostgresqlConnection:
 
     def rows(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
         with self._guarded():
-            if self._begun:
-                return self._wire.ask(sql, values)
-            self._wire.send(sql, values)
-            return self._wire.sync()
+            return self._wire.ask(sql, values)
 
     def run(self, sql: str, values: Sequence[Value] = ()) -> None:
         if any(isinstance(value, bytes) and len(value) > _MAX_BYTES for value in values):
@@ -134,9 +136,8 @@ class PostgresqlEngine(Engine):
     name = "postgresql"
 
     def __init__(self, conninfo: str, options: ServerOptions) -> None:
+        super().__init__(options)
         self._conninfo = conninfo
-        self.timeout_s = options.timeout_s
-        self.connections = options.connections
 
     def connect(self) -> PostgresqlConnection:
         answer_s = max(self.timeout_s / 3, 1.0)  # leaves time for another try

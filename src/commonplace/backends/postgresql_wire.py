@@ -14,7 +14,7 @@ from functools import cache
 from typing import NoReturn, TypeAlias
 
 from psycopg import errors
-from psycopg.pq import ExecStatus, Format, TransactionStatus
+from psycopg.pq import ConnStatus, ExecStatus, Format, TransactionStatus
 from psycopg.pq.abc import PGconn, PGresult
 
 from commonplace.backends.sql import Row, Value
@@ -78,11 +78,13 @@ class Wire:
         return name
 
     def ask(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
-        """Send the batch and a statement; its rows. Raises `psycopg.Error` for the first that failed."""
+        """Send the batch and a statement; its rows. Raises `psycopg.Error` for the first that failed.
+
+        With a sync and not only a flush: only from a sync on the server counts the time in which a transaction is idle,
+        and takes its locks from a client that is gone and could not say so.
+        """
         self.send(sql, values)
-        self._pgconn.send_flush_request()
-        self._collect()
-        return self._last
+        return self.sync()
 
     def sync(self) -> list[Row]:
         """Send the batch and end it; the rows of its last statement. Raises `psycopg.Error` for the first that failed.
@@ -137,9 +139,12 @@ class Wire:
             while self._pgconn.is_busy():
                 self._wait(select.POLLIN, deadline)
                 self._pgconn.consume_input()
-            return self._pgconn.get_result()
+            result = self._pgconn.get_result()
         except errors.Error:
             self._broken()
+        if result is None and self._pgconn.status == ConnStatus.BAD:  # nor will it ever be more
+            self._broken()
+        return result
 
     def _wait(self, events: int, deadline: float) -> None:
         socket = self._pgconn.socket

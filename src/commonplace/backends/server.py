@@ -11,11 +11,10 @@ from __future__ import annotations
 import random
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
-from typing import ClassVar, Protocol, TypeVar, cast
+from typing import TypeVar, cast
 
 from commonplace.backends import forking, migrations, sql
 from commonplace.backends.base import (
@@ -31,6 +30,7 @@ from commonplace.backends.base import (
 )
 from commonplace.backends.pool import Pool
 from commonplace.backends.queue import StoreJob, WriteQueue
+from commonplace.backends.server_engine import Clash, Engine, Late, Lost, ServerConnection
 from commonplace.errors import (
     CommonplaceError,
     Damaged,
@@ -43,63 +43,9 @@ from commonplace.errors import (
 )
 
 T = TypeVar("T")
-TIMEOUT_S = 30.0  # for one command, all its tries together
-MAX_CONNECTIONS = 16
 MAX_PARTITIONS = 1_024
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.005, 1.0
 _STORAGE_ERRORS = (StoreFull, Unavailable, Damaged, PermissionDenied)
-
-
-class Lost(Unavailable):
-    """The connection is gone, or answers no more. What was not committed never was."""
-
-
-class Late(Unavailable):
-    """The time for a command is over, and others were in the way."""
-
-
-class Clash(Exception):
-    """Another transaction was in the way, and this one was taken back. The same again will do."""
-
-
-class ServerConnection(sql.Connection, Protocol):
-    """A connection to a server. It is in no transaction, or in one begun by `begin_*`."""
-
-    def begin_write(self) -> None:
-        """Start a transaction whose statements see what was committed before each of them, or before its first read."""
-
-    def begin_read(self) -> None:
-        """Start a transaction that sees one state."""
-
-    def commit(self) -> None:
-        """Commit. `Lost`: nobody knows whether it did; any other error: it did not."""
-
-    def roll_back(self) -> None:
-        """End the transaction, if there is one, as if it had never been. Never raises."""
-
-    def close(self) -> None:
-        """Close it."""
-
-    @property
-    def usable(self) -> bool:
-        """Whether it can be used again."""
-
-
-class Engine(ABC):
-    """What differs between servers. `timeout_s` is that of one command."""
-
-    name: ClassVar[str]
-    lock = " FOR UPDATE"
-    timeout_s = TIMEOUT_S
-    connections = MAX_CONNECTIONS
-
-    @abstractmethod
-    def connect(self) -> ServerConnection:
-        """A new connection. Raises `Unavailable`, `PermissionDenied`, `InvalidInput`."""
-
-    @abstractmethod
-    def schema_locked(self, connection: ServerConnection) -> AbstractContextManager[None]:
-        """While inside, be the only one to change the schema. It ends after the commit."""
 
 
 class _TimedJob(StoreJob):
@@ -144,13 +90,20 @@ class FirstLook(sql.SqlSnapshot):
             return super().look(path)
         head, look = sql.look_with_head(self._server, self.store_id, path)
         self._saw(head)
-        return look or super().look(path)
+        return look
 
     def _saw(self, head: sql.Head) -> sql.Head:
         if self._first is not None and head.revision != self._first.revision:
             raise Clash("the store was changed during a read")
         self._first = head
         return head
+
+
+class ServerTransaction(sql.SqlTransaction):
+    """A store while it is being changed, with the lock on its row."""
+
+    def look(self, path: str) -> Look:
+        return sql.look_with_head(self.connection, self.store_id, path)[1]
 
 
 class ServerBackend(Backend):
@@ -270,25 +223,32 @@ class ServerBackend(Backend):
 
     def _run_batch(self, jobs: Sequence[_TimedJob]) -> None:
         """Run all jobs in one transaction, those of a failed one each in its own. Who is out of time fails alone."""
-        waiting = sorted(jobs, key=lambda job: job.deadline)
+        waiting = list(jobs)
         while waiting:
-            eldest = waiting[0]
-            try:
-                if eldest.deadline < time.monotonic():
-                    raise Late("others were in the way for too long")
-                self._persevere(partial(self._attempt, jobs=waiting), deadline=eldest.deadline)
+            failure = self._try_batch(waiting)
+            if failure is None:
                 return
-            except (Lost, Late) as error:
-                eldest.error = error
-                del waiting[0]
-            except Exception as error:
-                if len(waiting) > 1 and not isinstance(error, OutcomeUnknown):
-                    for job in waiting:
-                        self._run_batch([job])
-                    return
+            if isinstance(failure, (Lost, Late)):
+                waiting.pop(0).error = failure  # the eldest
+            elif len(waiting) > 1 and not isinstance(failure, OutcomeUnknown):
                 for job in waiting:
-                    job.error = error
+                    self._run_batch([job])
                 return
+            else:
+                for job in waiting:
+                    job.error = failure
+                return
+
+    def _try_batch(self, jobs: Sequence[_TimedJob]) -> Exception | None:
+        """What undid all of the jobs, if anything did."""
+        deadline = jobs[0].deadline
+        if deadline < time.monotonic():
+            return Late("others were in the way for too long")
+        try:
+            self._persevere(partial(self._attempt, jobs=jobs), deadline=deadline)
+        except Exception as error:
+            return error
+        return None
 
     def _attempt(self, connection: ServerConnection, jobs: Sequence[StoreJob]) -> None:
         """Run and commit. Raises what undid all of it; what a job raised that had changed nothing is its own."""
@@ -298,7 +258,7 @@ class ServerBackend(Backend):
         outcomes: list[tuple[object, Exception | None]] = []
         changed: sql.SqlTransaction | None = None
         for job in jobs:
-            transaction = sql.SqlTransaction(connection, store_id, head, clock=self.clock, new_id=self.new_id)
+            transaction = ServerTransaction(connection, store_id, head, clock=self.clock, new_id=self.new_id)
             try:
                 outcomes.append((job.work(transaction), None))
             except Exception as error:

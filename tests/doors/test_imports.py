@@ -38,6 +38,7 @@ DRIVERS = {
     "psycopg": {"backends/postgresql"},
     "pymysql": {"backends/mariadb.py"},
     "obstore": {"backends/objects"},
+    "cryptography": {"backends/keys.py", "backends/sealed", "cli/keys.py"},
     "anthropic": {"doors/anthropic.py", "cli/demo.py"},
     "anyio": {"aio.py", "doors/anthropic.py"},
     "click": {"cli"},

@@ -14,16 +14,22 @@ _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Message:
-    """One message of a client, whole. `commits`: its answer says that something came to rest."""
+    """One message of a client, or what it sends at once. `commits`: its answer says that something came to rest."""
 
     data: bytes
     commits: bool = False
 
 
 class Protocol(ABC):
-    """Takes apart what goes over one connection."""
+    """Takes apart what goes over one connection.
+
+    With `flights`, messages that are sent together, without waiting for an answer, are one: a path that goes silent
+    does so between them, a connection that is reset may be so anywhere.
+    """
 
     def __init__(self) -> None:
+        self.flights = False
+        self._flight = Message(b"")
         self._sent = b""
         self._answered = b""
 
@@ -32,7 +38,11 @@ class Protocol(ABC):
         self._sent += data
         while (length := self.next_length(self._sent)) and len(self._sent) >= length:
             message, self._sent = self._sent[:length], self._sent[length:]
-            yield Message(message, self.commits(message))
+            flight = Message(self._flight.data + message, self.commits(message) or self._flight.commits)
+            last = not self.flights or self.ends_flight(message)
+            self._flight = Message(b"") if last else flight
+            if last:
+                yield flight
 
     def forget_answers(self) -> None:
         """From now on wait for the answer to a commit."""
@@ -50,6 +60,10 @@ class Protocol(ABC):
     @abstractmethod
     def commits(self, message: bytes) -> bool:
         """Whether a message commits."""
+
+    def ends_flight(self, _message: bytes) -> bool:
+        """Whether a client waits for an answer after this message, or is done."""
+        return True
 
     def holds_answer(self, data: bytes) -> bool:
         """Whether what the server sent since a commit holds its answer."""
@@ -86,18 +100,31 @@ class Postgresql(Protocol):
                 return _is_commit(first)
         return False
 
+    def ends_flight(self, message: bytes) -> bool:
+        return message[:1] not in {b"P", b"B", b"D", b"E", b"C"}
+
     def holds_answer(self, data: bytes) -> bool:
         return any(tag in data for tag in (b"COMMIT\0", b"ROLLBACK\0", b"SERROR\0", b"SFATAL\0"))
 
 
 class Mariadb(Protocol):
-    """Packets of MySQL's protocol. A command begins with number 0; 3 is COM_QUERY."""
+    """Packets of MySQL's protocol. A command begins with number 0; 3 is COM_QUERY, whose last statement may commit."""
 
     def next_length(self, data: bytes) -> int:
         return 4 + int.from_bytes(data[:3], "little") if len(data) >= 4 else 0
 
     def commits(self, message: bytes) -> bool:
-        return message[3:5] == b"\0\3" and _is_commit(message[5:])
+        return message[3:5] == b"\0\3" and _is_commit(message[-8:].rpartition(b";")[2])
+
+    def holds_answer(self, data: bytes) -> bool:
+        """The first OK that no other result follows, or an error."""
+        at = 0
+        while length := self.next_length(data[at:]):
+            packet = data[at + 4 : at + length]
+            if packet[:1] == b"\xff" or (packet[:1] == b"\0" and not _more_follows(packet)):
+                return True
+            at += length
+        return False
 
 
 class S3(Protocol):
@@ -113,6 +140,14 @@ class S3(Protocol):
     def commits(self, message: bytes) -> bool:
         line = message.partition(b"\r\n")[0]
         return line.startswith(b"PUT ") and b"/roots/" in line
+
+
+def _more_follows(ok: bytes) -> bool:
+    """Whether an OK packet says that more results follow: two numbers of varying length, then the flags."""
+    at = 1
+    for _ in range(2):
+        at += {0xFC: 3, 0xFD: 4, 0xFE: 9}.get(ok[at], 1)
+    return bool(ok[at] & 8)
 
 
 def _is_commit(statement: bytes) -> bool:

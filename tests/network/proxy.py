@@ -1,7 +1,7 @@
 """A TCP proxy between a client and a server that does to their connections what networks do.
 
-Each connection meets at most one fault, which depends only on the proxy's plan and the connection's number: the same
-seed gives the same faults to the same connections. Afterwards `proxy.done` says what was really done, and how often.
+The faults a connection meets depend only on the proxy's plan and the connection's number: the same seed gives the same
+faults to the same connections. Afterwards `proxy.done` says what was really done, and how often.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import socket
 import struct
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from types import TracebackType
 from typing import Literal, Self, TypeAlias
 
@@ -49,34 +50,42 @@ class Fault:
         return f"{self.action}, {self.moment} {self.at}"
 
 
-Plan: TypeAlias = Callable[[int], Fault | None]
+Plan: TypeAlias = Callable[[int, int], Fault | None]
+"""The next fault of a connection, from its number and how many faults it has met; None: no more."""
 
 
-def no_faults(_number: int) -> Fault | None:
+def no_faults(_number: int, _met: int) -> Fault | None:
     """A plan in which all goes well."""
     return None
 
 
 def every(fault: Fault, *, first: int = 0, last: int = 1_000_000) -> Plan:
     """A plan: this fault for the connections with these numbers."""
-    return lambda number: fault if first <= number <= last else None
+    return lambda number, met: fault if first <= number <= last and not met else None
 
 
-def random_faults(seed: int, *, messages: int, commits: int, late_s: float, share: float = 0.9) -> Plan:
-    """A plan: some fault for this share of the connections, within so many messages or commits."""
+def random_faults(seed: int, *, messages: int, commits: int, late_s: float) -> Plan:
+    """A plan: every connection meets some fault within so many messages or commits."""
 
-    def plan(number: int) -> Fault | None:
-        rng = random.Random(f"{seed}/{number}")
-        if rng.random() > share:
-            return None
+    def plan(number: int, met: int) -> Fault | None:
+        rng = random.Random(f"{seed}/{number}/{met}")
         action = rng.choice(ACTIONS)
         moment = rng.choice(MOMENTS) if action != "late" else "before"
         seconds = rng.choice((late_s, rng.uniform(0, late_s / 4))) if action == "late" else 0.0
-        if rng.random() < 0.6:
+        if rng.random() < 0.65:
             return Fault("commit", rng.randint(1, commits), moment, action, seconds)
         return Fault("message", rng.randint(1, messages), moment, action, seconds)
 
     return plan
+
+
+def faults_of(plan: Plan, number: int) -> Iterator[Fault]:
+    """What a connection meets, one after the other."""
+    for met in count():
+        fault = plan(number, met)
+        if fault is None:
+            return
+        yield fault
 
 
 class Link(threading.Thread):
@@ -87,7 +96,7 @@ class Link(threading.Thread):
         client: socket.socket,
         server: socket.socket,
         protocol: Protocol,
-        fault: Fault | None,
+        faults: Iterator[Fault],
         *,
         tell: Callable[[Fault], None],
     ) -> None:
@@ -97,8 +106,8 @@ class Link(threading.Thread):
         self._sides = {client: server, server: client}
         self._client = client
         self._protocol = protocol
-        self._fault = fault
-        self._left = fault.number if fault else 0
+        self._faults = faults
+        self._next_fault()
         self._armed = False
         self._ordered: Literal["reset", "silent"] | None = None
         self._bell, self._ring = socket.socketpair()
@@ -106,6 +115,11 @@ class Link(threading.Thread):
         for side in (client, server, self._bell):
             self._selector.register(side, selectors.EVENT_READ)
             side.settimeout(_SEND_S)
+
+    def _next_fault(self) -> None:
+        self._fault = next(self._faults, None)
+        self._left = self._fault.number if self._fault else 0
+        self._protocol.flights = self._fault is not None and self._fault.action in ("silent", "late")
 
     def order(self, action: Literal["reset", "silent"]) -> None:
         """Do this to the connection now, from outside."""
@@ -203,6 +217,7 @@ class Link(threading.Thread):
                 with suppress(TimeoutError):
                     self._bell.recv(64)
                     self._obey()
+                self._next_fault()
 
     def _send(self, side: socket.socket, data: bytes) -> None:
         try:
@@ -302,7 +317,7 @@ class Proxy:
             return
         for side in (client, server):
             side.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        link = Link(client, server, self.protocol(), self.plan(number), tell=self._count)
+        link = Link(client, server, self.protocol(), faults_of(self.plan, number), tell=self._count)
         with self._lock:
             self._links.append(link)
         link.start()

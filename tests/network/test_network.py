@@ -28,7 +28,7 @@ TIMEOUT_S = 3.0
 HANGS_S = 2 * TIMEOUT_S + 5  # for the tries, for settling a commit, and for a machine that has other things to do
 SEEDS = 4 if LONG else 1
 EDITS = 2_500 // SEEDS if LONG else 152  # of all workers, per backend and seed
-WORKERS = 8  # four in each of two backends
+WORKERS = 4  # in two backends
 DEADLINE_S = 600.0
 
 
@@ -70,8 +70,8 @@ def network(direct: str, front: str, proxy: Proxy) -> Network:
 
 
 NETWORKS = {"postgresql": postgresql, "pgbouncer": pgbouncer, "mariadb": mariadb}
-MESSAGES: dict[type[Protocol], int] = {Postgresql: 80, Mariadb: 50}
-"""How many a client sends in some five commands."""
+MESSAGES: dict[type[Protocol], int] = {Postgresql: 200, Mariadb: 50}
+"""How many a client sends in some fifteen commands."""
 
 
 @pytest.fixture(params=NETWORKS)
@@ -93,7 +93,7 @@ def test_edits_through_a_bad_network_are_made_once_or_not_at_all(net: Network, s
     with commonplace.open(net.place) as one, commonplace.open(net.place) as other:
         load.opened = [one, other]
         messages = MESSAGES[net.proxy.protocol]
-        net.proxy.plan = random_faults(seed, messages=messages, commits=4, late_s=TIMEOUT_S)
+        net.proxy.plan = random_faults(seed, messages=messages, commits=10, late_s=TIMEOUT_S)
         net.proxy.cut_all()
         load.run(deadline_s=DEADLINE_S)
         net.proxy.heal()

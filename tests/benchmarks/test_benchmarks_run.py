@@ -45,6 +45,15 @@ def test_clients_measures_threads_and_processes(tmp_path: Path) -> None:
     assert found == {(way, tool) for way in ("threads", "processes") for tool in TOOLS}
 
 
+def test_places_measures_bare_and_sealed(tmp_path: Path) -> None:
+    """One caller and sixteen, edits and views, on every backend that runs here; all edits are there at the end."""
+    _, records = tiny("places.py", tmp_path)
+    found = {(record["place"], record["what"], record["callers"]) for record in records}
+    assert {"sqlite", "directory"} <= {place for place, _, _ in found}
+    assert found == {(place, what, n) for place, _, _ in found for what in ("edit", "view") for n in (1, 16)}
+    assert all("bare" in record and "sealed" in record for record in records)
+
+
 def test_startup_measures_import_and_view(tmp_path: Path) -> None:
     """The import, and the command on both backends, beside a Python that does nothing."""
     _, records = tiny("startup.py", tmp_path)

@@ -14,7 +14,6 @@ SETTINGS = [
     "--character-set-server=utf8mb4",
     "--max-connections=300",
     "--innodb-flush-log-at-trx-commit=1",
-    "--innodb-flush-method=nosync",
     "--innodb-log-file-size=16M",
     "--innodb-buffer-pool-size=64M",
     "--innodb-data-file-path=ibdata1:4M:autoextend",
@@ -26,6 +25,7 @@ class MariaServer(Server):
 
     name = "mariadb"
     user = "mysql"
+    flush_method = "nosync"
 
     @classmethod
     def available(cls) -> str | None:
@@ -43,6 +43,7 @@ class MariaServer(Server):
                 f"--port={self.port}",
                 "--socket=socket",  # in the data directory: a whole path could be too long
                 f"--pid-file={self.directory}/pid",
+                f"--innodb-flush-method={self.flush_method}",
                 *SETTINGS,
             ],
             log=self.directory / "log",

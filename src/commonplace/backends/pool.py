@@ -30,7 +30,7 @@ C = TypeVar("C", bound=Closable)
 class Pool(Generic[C]):
     """Opens connections as they are needed, and keeps some idle ones.
 
-    `limit` is how many may be open at once; who has to wait longer than `timeout_s` is told so by `Unavailable`.
+    `limit` is how many may be open at once, and then all of them are kept; who has to wait longer than `timeout_s` is told so by `Unavailable`.
     """
 
     def __init__(self, open_one: Callable[[], C], *, limit: int | None = None, timeout_s: float = 30.0) -> None:
@@ -71,7 +71,7 @@ class Pool(Generic[C]):
     def _give_back(self, connection: C | None) -> None:
         with self._change:
             self._busy -= 1
-            if connection is not None and connection.usable and len(self._idle) < MAX_IDLE:
+            if connection is not None and connection.usable and len(self._idle) < (self._limit or MAX_IDLE):
                 self._idle.append(connection)
                 connection = None
             if self._held or self._limit is not None:

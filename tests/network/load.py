@@ -122,6 +122,12 @@ def edit(store: MemoryStore, name: str, worker: int, number: int) -> Told:
 # -- the judge ---------------------------------------------------------------------------------------------------
 
 
+def judge(place: str, load: Load) -> list[str]:
+    """What is wrong, looking straight at the server."""
+    with commonplace.open(place) as opened:
+        return faults(opened.store(), load)
+
+
 def faults(store: MemoryStore, load: Load) -> list[str]:
     """What is wrong in what stands there, after what was told; empty if nothing."""
     found = [f"raised: {each}" for each in load.raised]

@@ -1,0 +1,17 @@
+"""A network for each kind of server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .networks import NETWORKS, Network
+
+
+@pytest.fixture(params=NETWORKS)
+def net(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Network]:
+    """A place reached through a proxy; a test that takes it runs for each kind of server."""
+    with NETWORKS[request.param](tmp_path) as made:
+        yield made

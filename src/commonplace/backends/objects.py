@@ -30,7 +30,7 @@ from commonplace.backends.objects_requests import Missing, Requests, Taken, Unsu
 from commonplace.backends.objects_root import Root, encode_root, pack, unpack
 from commonplace.backends.objects_snapshot import Gone, Immutables, ObjectsSnapshot
 from commonplace.backends.queue import StoreJob, WriteQueue
-from commonplace.errors import Damaged, InvalidInput, NotFound, Unavailable
+from commonplace.errors import CommonplaceError, Damaged, InvalidInput, NotFound, Unavailable
 
 T = TypeVar("T")
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
@@ -74,6 +74,7 @@ class ObjectsBackend(Backend):
             self._requests, self._roots, self._objects, clock=self.clock, new_id=self.new_id, sizes=self._sizes
         )
         self._queues: WeakValueDictionary[str, WriteQueue[StoreJob]] = WeakValueDictionary()
+        self._running: set[str] = set()
         self._lock = threading.Lock()
 
     @contextmanager
@@ -204,7 +205,22 @@ class ObjectsBackend(Backend):
     def write(self, store_id: str, work: Callable[[Transaction], T], *, frees: bool = False) -> T:
         self._check_open()
         _check_id(store_id)
-        return cast("T", self._queue(store_id).submit(StoreJob(store_id, work, frees=frees)))
+        queue = self._queue(store_id)
+        if store_id in self._running:
+            self._committer.rehearse(store_id, work)
+        try:
+            return cast("T", queue.submit(StoreJob(store_id, work, frees=frees)))
+        finally:
+            self._fold_if_due(store_id, queue)
+
+    def _fold_if_due(self, store_id: str, queue: WriteQueue[StoreJob]) -> None:
+        """Shorten the log, while others go on; they wait for the commit alone."""
+        held = self._committer.due(store_id)
+        if held is not None:
+            with suppress(CommonplaceError):  # the change is made, and a later writer folds
+                prepared = self._committer.prepare(held)
+                with queue.paused():
+                    self._committer.use(store_id, prepared)
 
     def collect(self, store_id: str, *, older_than_s: float = COLLECT_AFTER_S) -> int:
         """Delete what crashed writers left behind and what folding replaced, if it is old enough; how many objects.
@@ -237,7 +253,11 @@ class ObjectsBackend(Backend):
             for job in jobs:
                 job.error = Unavailable("the backend is closed")
             return
-        self._committer.run(store_id, jobs)
+        self._running.add(store_id)
+        try:
+            self._committer.run(store_id, jobs)
+        finally:
+            self._running.discard(store_id)
 
 
 def _check_id(store_id: str) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from commonplace.backends.base import Clock, NewId
+from commonplace.backends.base import Clock, NewId, Transaction
 from commonplace.backends.objects_cache import Cache
 from commonplace.backends.objects_crowd import Crowd, new_writer
 from commonplace.backends.objects_folding import Fold, Sizes, due, fold
@@ -29,6 +29,13 @@ class Held(NamedTuple):
 
     tag: Tag
     root: Root
+
+
+class Prepared(NamedTuple):
+    """A fold whose objects are written, and when that began."""
+
+    fold: Fold
+    began: float
 
 
 @dataclass(slots=True)
@@ -99,6 +106,7 @@ class Committer:
         self._new_id = new_id
         self._sizes = sizes
         self._writer = new_writer()
+        self._due: dict[str, Held] = {}
         self._crowds: dict[str, Crowd] = {}
 
     def run(self, store_id: str, jobs: Sequence[StoreJob]) -> None:
@@ -108,6 +116,17 @@ class Committer:
         except CommonplaceError as error:
             for job in jobs:
                 job.error = error
+
+    def rehearse(self, store_id: str, work: Callable[[Transaction], object]) -> None:
+        """Run work of one who has to wait anyway, for nothing but to have read what it reads when its turn comes.
+
+        Those of a batch run one after the other, and each would wait for its texts (48 of the 84 ms of a batch on Ceph).
+        """
+        held = self._roots.cached(store_id)
+        if held is not None:
+            objects = self._objects(store_id)
+            with suppress(Exception):  # it will be met again
+                work(ObjectsTransaction(held.root, objects, clock=self._clock, new_id=self._new_id, texts=NewTexts()))
 
     def _run(self, store_id: str, jobs: Sequence[StoreJob]) -> None:
         started, began = time.monotonic(), time.time()
@@ -138,8 +157,7 @@ class Committer:
         if not self._crowd(store_id).is_there:
             self._crowds.pop(store_id, None)
         if due(known.root, root, self._sizes):
-            with suppress(CommonplaceError):  # the change is made; a later writer folds
-                self.fold(held)
+            self._due[store_id] = held
 
     def _looked_again(self, held: Held, ran: Sequence[_Ran], *, fresh: bool) -> Held:
         """The root to decide on: a refusal must not come from a state that has passed, nor from what is collected.
@@ -250,20 +268,27 @@ class Committer:
 
     # -- folding ---------------------------------------------------------------------------------------------
 
-    def fold(self, held: Held) -> None:
-        """Turn the log into pages and history, unless somebody else does."""
+    def due(self, store_id: str) -> Held | None:
+        """The state whose log is to be folded, if some is; told to one who asks."""
+        return self._due.pop(store_id, None)
+
+    def prepare(self, held: Held) -> Prepared:
+        """Write the pages and the history a log becomes. Others, also of this process, may commit meanwhile."""
         began = time.time()
         made = fold(held.root, self._sizes, self._objects(held.root.id).pages)
-        pages = {name: data for name, data in made.objects.items() if any(ref.name == name for ref in made.pages)}
-        rest = {name: data for name, data in made.objects.items() if name not in pages}
-        self.write_all(held.root.id, "pages", pages)
-        self.write_all(held.root.id, "history", rest)
-        self._use(held, made, began)
+        pages = {ref.name for ref in made.pages}
+        for kind, is_page in (("pages", True), ("history", False)):
+            named = {name: data for name, data in made.objects.items() if (name in pages) == is_page}
+            self.write_all(held.root.id, kind, named)
+        return Prepared(made, began)
 
-    def _use(self, held: Held, made: Fold, began: float) -> None:
-        deadline = time.monotonic() + self._requests.timeout_s
-        landed = False
-        while not landed and made.fits(held.root) and within(deadline) and time.time() - began < TEXT_GOOD_FOR_S:
+    def use(self, store_id: str, prepared: Prepared) -> None:
+        """Commit a fold, unless somebody else folded. For a writer that is alone in this process."""
+        made, deadline = prepared.fold, time.monotonic() + self._requests.timeout_s
+        held, landed = self._roots.now(store_id), False
+        while not landed and made.fits(held.root) and within(deadline):
+            if time.time() - prepared.began > TEXT_GOOD_FOR_S:
+                return
             held, landed = self.replace(held, made.applied(held.root), deadline=deadline)
 
 

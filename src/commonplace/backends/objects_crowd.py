@@ -16,6 +16,9 @@ _WRITER_CHARS = 6
 _LATEST = 32  # commits that tell who writes at present
 _ALERT = 16  # commits without a rival after which there is nobody else
 _LONGEST_S = 1.0
+_SPREAD = (
+    4  # measured with 16 processes: 1.9 attempts for a commit; with 2 it took 2.7, with 1 it took 6, for fewer commits
+)
 
 
 class Crowd:
@@ -59,9 +62,9 @@ class Crowd:
 
 
 def window_s(commits: Sequence[str], writer: str, attempt_s: float) -> float:
-    """How long the longest wait is: so that of all who write, one begins while another's attempt lasts."""
+    """How long the longest wait is: so that while an attempt lasts, about every second time another begins."""
     others = {commit[:_WRITER_CHARS] for commit in commits[-_LATEST:]} - {writer}
-    return 2 * attempt_s * max(len(others), 1)
+    return _SPREAD * attempt_s * max(len(others), 1)
 
 
 def new_writer() -> str:

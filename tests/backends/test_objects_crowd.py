@@ -1,0 +1,106 @@
+"""Object storage with many writers: turns between processes, and what a writer does while it waits for its turn."""
+
+from __future__ import annotations
+
+import os
+import threading
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import servers
+from backends.test_objects_wire import ended
+from commonplace.backends.base import Change, Transaction
+from commonplace.backends.objects import open_objects
+from commonplace.backends.objects_crowd import Crowd, window_s
+from commonplace.testing.backend_suite_opening import A, B, Opened
+from commonplace.testing.backend_suite_sharing import count_up
+
+PATIENCE_S = 60.0
+
+
+def commits(*writers: str) -> list[str]:
+    """Ids of commits, one by each of these writers."""
+    return [Crowd(writer).new_commit() for writer in writers]
+
+
+def test_the_more_write_the_longer_all_wait() -> None:
+    """In proportion to how many others there are; one's own commits, and those long ago, do not count."""
+    writers = [f"{number:06x}" for number in range(9)]
+    assert window_s(commits(*writers), writers[0], 1.0) == 2 * window_s(commits(*writers[:5]), writers[0], 1.0)
+    assert window_s(commits(*writers), writers[0], 2.0) == 2 * window_s(commits(*writers), writers[0], 1.0)
+    alone = window_s(commits(writers[0]), writers[0], 1.0)
+    assert window_s(commits(*writers[1:], *[writers[0]] * 32), writers[0], 1.0) == alone
+    assert window_s([], writers[0], 1.0) == alone
+    assert len({*commits(*writers * 2)}) == 18
+
+
+def test_a_crowd_is_there_until_nobody_else_writes() -> None:
+    """One commit that came too late says so, and some that did not say that it is over."""
+    crowd = Crowd("000001")
+    seen = [crowd.is_there]
+    crowd.lost()
+    for _ in range(64):
+        seen.append(crowd.is_there)
+        crowd.won()
+    assert seen[:9] == [False] + [True] * 8
+    assert not seen[-1]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_processes_that_write_one_store_lose_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Four count one memory up, and each also writes one of its own."""
+    moto = servers.moto()
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", moto.access_key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", moto.secret_key)
+    bucket = moto.new_bucket("crowded")
+    url = f"s3://{bucket}/{tmp_path.name}?endpoint={moto.endpoint}&region={moto.region}&allow_http=true"
+    store = Opened(open_objects(url))
+    store.create({A: b"0"})
+    children = []
+    for number in range(4):
+        child = os.fork()
+        if child == 0:
+            own = Opened(open_objects(url))
+            own.create({f"/memories/{number}": b""})
+            count_up(own, 12)
+            os._exit(0)
+        children.append(child)
+    assert [ended(child) for child in children] == [0] * 4
+    assert store.tree() == {A: b"48", **{f"/memories/{number}": b"" for number in range(4)}}
+    assert len(store.versions()) == store.revision() == 53
+
+
+def test_who_waits_reads_ahead_and_changes_nothing(tmp_path: Path) -> None:
+    """Its work is run once for nothing while another's is under way, and counts only when its turn has come."""
+    store = Opened(open_objects(f"memory://{tmp_path.name}{tmp_path.parent.name}"))
+    store.create({A: b"0", B: b"0"})
+    started, go, rehearsed = threading.Event(), threading.Event(), threading.Event()
+    seen: list[bytes | None] = []
+
+    def first(tx: Transaction) -> None:
+        started.set()
+        assert go.wait(PATIENCE_S)
+        tx.record([Change(tx.look(A).memory, A, b"first")], None)
+
+    def second(tx: Transaction) -> None:
+        look = tx.look(A)
+        seen.append(look.data)
+        tx.record([Change(look.memory, A, (look.data or b"") + b", second")], None)
+        rehearsed.set()
+
+    threads = [threading.Thread(target=store.backend.write, args=(store.id, first))]
+    threads[0].start()
+    assert started.wait(PATIENCE_S)
+    threads.append(threading.Thread(target=partial(store.backend.write, store.id, second)))
+    threads[1].start()
+    assert rehearsed.wait(PATIENCE_S)
+    assert (store.look(A).data, store.revision()) == (b"0", 1)
+    go.set()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert seen == [b"0", b"first"]
+    assert (store.look(A).data, store.revision()) == (b"first, second", 3)
+    assert len(store.versions()) == 4

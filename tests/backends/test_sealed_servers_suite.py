@@ -1,0 +1,33 @@
+"""Sealed servers pass the shipped suite; with CI=true, since local backends show the same in a tenth of the time."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from backends.places import place_of
+from commonplace.backends.base import Backend, Clock, NewId
+from commonplace.places import open_backend
+
+from .test_sealed_suite import SealedSuite as _SealedSuite
+
+pytestmark = pytest.mark.skipif(os.environ.get("CI") != "true", reason="sealed servers are for long runs (CI=true)")
+
+
+class TestSealedPostgresql(_SealedSuite):
+    def inner(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
+        return open_backend(place_of("postgresql", place), clock=clock, new_id=new_id)
+
+
+class TestSealedMariadb(_SealedSuite):
+    def inner(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
+        return open_backend(place_of("mariadb", place), clock=clock, new_id=new_id)
+
+
+class TestSealedS3Paths(_SealedSuite):
+    seal_paths = True
+
+    def inner(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
+        return open_backend(place_of("s3", place), clock=clock, new_id=new_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import shutil
@@ -12,8 +13,10 @@ import pytest
 
 import commonplace
 from commonplace import MemoryStore
+from commonplace.backends.base import Change, Snapshot
 from commonplace.backends.keys import KeyRing
 from commonplace.backends.sealed_codec import TEXT_HEADER
+from commonplace.errors import Refused
 from conftest import OpenPlace
 
 KEYS = KeyRing.new()
@@ -209,3 +212,35 @@ def test_other_stores_of_the_place_are_edited_by_hand_as_before(
     (place / "stores/plain/memories/a.txt").write_text("by hand")
     assert plain.text("/memories/a.txt") == "by hand"
     assert plain.backend.damaged() == 0
+
+
+def test_a_refusal_names_the_real_path(place: Path, open_place: OpenPlace) -> None:
+    """Not the one that lies on disk, whether it was looked at first or not."""
+    store = open_place(place, keys=KEYS, seal_paths=True).store()
+    path = "/memories/secret"
+    run(store, {"command": "create", "path": path, "file_text": "x"})
+    (name,) = on_disk(place / "memories")
+    run(store, {"command": "delete", "path": path})
+    (place / "memories" / name).write_text("planted")
+    for command in ({"command": "view", "path": path}, {"command": "create", "path": path, "file_text": "x"}):
+        reply = store.execute(command)
+        assert reply.text == f"Error: The path {path} is taken by something that is not a memory"
+    with pytest.raises(Refused) as refused:
+        store.backend.write(store.id, lambda tx: tx.record([Change(None, path, b"x")], None))
+    assert (refused.value.key, refused.value.values) == ("path_taken", {"path": path})
+
+
+def test_a_listing_of_sound_files_stays_a_read(place: Path, store_in: MemoryStore, open_place: OpenPlace) -> None:
+    """Sealed files are longer than their texts: that is no reason to look for damage, which is a write."""
+    store_in.backend.close()
+    store = open_place(place, keys=KEYS).store()
+    seen: list[bool] = []
+
+    def work(snapshot: Snapshot) -> None:
+        list(snapshot.sizes("/memories"))
+        seen.append(True)
+
+    with (place / ".commonplace" / "lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # whoever writes has to wait for this
+        store.backend.read(store.id, work)
+    assert seen == [True]

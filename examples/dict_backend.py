@@ -39,6 +39,7 @@ class State:
     revision: int = 0
     last_us: int = 0
     seal: str | None = None  # of a layer that encrypts
+    settings: str | None = None
     memories: dict[str, Memory] = field(default_factory=dict)  # by path
     versions: tuple[Version, ...] = ()  # oldest first
     texts: dict[str, bytes | None] = field(default_factory=dict)  # by version
@@ -57,6 +58,10 @@ class DictSnapshot(Snapshot):
     @property
     def seal(self) -> str | None:
         return self.state.seal
+
+    @property
+    def settings(self) -> str | None:
+        return self.state.settings
 
     def look(self, path: str) -> Look:
         memory = self.state.memories.get(path)
@@ -112,6 +117,9 @@ class DictTransaction(DictSnapshot, Transaction):
 
     def reseal(self, seal: str | None) -> None:
         self.state = replace(self.state, seal=seal)
+
+    def set_settings(self, settings: str | None) -> None:
+        self.state = replace(self.state, settings=settings)
 
     def _record(self, change: Change, actor: Actor | None) -> None:
         before, state = change.before, self.state

@@ -17,6 +17,7 @@ from commonplace.cli.app import app
 COMMONPLACE = str(Path(sys.executable).with_name("commonplace"))
 AT = "sqlite:///memory.db"
 LEFT_OUT = {"COMMONPLACE_AT", "COMMONPLACE_STORE", "EDITOR", "VISUAL", "NO_COLOR", "FORCE_COLOR", "PYTHONUNBUFFERED"}
+LEFT_OUT |= {"COMMONPLACE_KEYS", "COMMONPLACE_KEYS_FILE"}
 
 
 @dataclass(frozen=True)

@@ -206,6 +206,11 @@ class Snapshot(ABC):
     def seal(self) -> str | None:
         """`StoreInfo.seal` as it is now."""
 
+    @property
+    @abstractmethod
+    def settings(self) -> str | None:
+        """The settings of the store, as the engine gave them to `set_settings`. To the backend it is a text."""
+
     @abstractmethod
     def look(self, path: str) -> Look:
         """What stands at a canonical path other than the root; one round trip."""
@@ -251,6 +256,10 @@ class Transaction(Snapshot):
     @abstractmethod
     def reseal(self, seal: str | None) -> None:
         """Replace `StoreInfo.seal`. The revision stays."""
+
+    @abstractmethod
+    def set_settings(self, settings: str | None) -> None:
+        """Replace the settings, which have at most 64 KB. The revision stays."""
 
 
 class Backend(ABC):

@@ -134,6 +134,7 @@ class Root:
     name: str
     created: int
     seal: str | None
+    settings: str | None = None
     revision: int = 0
     memories: int = 0
     size_bytes: int = 0
@@ -198,7 +199,7 @@ def encode_root(root: Root) -> bytes:
     return pack(
         "root",
         {
-            "store": [root.id, root.key, root.name, root.created, root.seal],
+            "store": [root.id, root.key, root.name, root.created, root.seal, root.settings],
             "counts": [root.revision, root.memories, root.size_bytes, root.last_at, root.folds],
             "commits": root.commits,
             "pages": root.pages,
@@ -213,7 +214,7 @@ def decode_root(data: bytes, store_id: str) -> Root:
     value = unpack("root", data)
     try:
         log = tuple(_all_of(Record, value["log"]))
-        store, key, name, created, seal = value["store"]
+        store, key, name, created, seal, settings = value["store"]
         revision, memories, size_bytes, last_at, folds = value["counts"]
         root = Root(
             store,
@@ -221,6 +222,7 @@ def decode_root(data: bytes, store_id: str) -> Root:
             name,
             created,
             seal,
+            settings,
             revision,
             memories,
             size_bytes,

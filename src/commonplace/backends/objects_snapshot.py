@@ -140,6 +140,10 @@ class ObjectsSnapshot(Snapshot):
     def seal(self) -> str | None:
         return self.root.seal
 
+    @property
+    def settings(self) -> str | None:
+        return self.root.settings
+
     def usage(self) -> Usage:
         return Usage(self.root.memories, self.root.size_bytes)
 
@@ -351,6 +355,10 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
     def reseal(self, seal: str | None) -> None:
         self.has_changed = True
         self.root = replace(self.root, seal=seal)
+
+    def set_settings(self, settings: str | None) -> None:
+        self.has_changed = True
+        self.root = replace(self.root, settings=settings)
 
     def after(self) -> Root:
         """The root after this transaction."""

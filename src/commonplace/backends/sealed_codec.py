@@ -57,6 +57,29 @@ class StoreKeys:
         self._known: dict[bytes, tuple[bytes, Unsealed]] = {}
         self._paths: dict[str, str] = {}
 
+    # -- settings --------------------------------------------------------------------------------------------
+
+    def seal_settings(self, settings: str | None) -> str | None:
+        """What rests of the settings of the store: text, too."""
+        if settings is None:
+            return None
+        nonce = os.urandom(NONCE_BYTES)
+        sealed = self._seal.encrypt(nonce, settings.encode(), self._bound_settings())
+        return base64.b64encode(nonce + sealed).decode()
+
+    def open_settings(self, sealed: str | None) -> str | None:
+        """The settings. Raises `Damaged`."""
+        if sealed is None:
+            return None
+        try:
+            data = base64.b64decode(sealed, validate=True)
+            return self._seal.decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], self._bound_settings()).decode()
+        except (InvalidTag, ValueError):
+            raise Damaged("the settings of the sealed memory store are not what was written") from None
+
+    def _bound_settings(self) -> bytes:
+        return f"settings|{self._store_id}".encode()
+
     # -- texts -----------------------------------------------------------------------------------------------
 
     def seal_text(self, data: bytes, version_id: str) -> bytes:

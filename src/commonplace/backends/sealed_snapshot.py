@@ -36,6 +36,10 @@ class SealedSnapshot(Snapshot):
     def seal(self) -> str | None:
         return self._inner.seal
 
+    @property
+    def settings(self) -> str | None:
+        return self._keys.open_settings(self._inner.settings)
+
     def usage(self) -> Usage:
         return self._inner.usage()
 
@@ -115,6 +119,9 @@ class SealedTransaction(SealedSnapshot, Transaction):
 
     def reseal(self, seal: str | None) -> None:
         raise InvalidInput("the memory store is sealed already; its seal is not for others to change")
+
+    def set_settings(self, settings: str | None) -> None:
+        self._writing.set_settings(self._keys.seal_settings(settings))
 
     def _sealed(self, change: Change) -> Change:
         if change.sealing is not None:

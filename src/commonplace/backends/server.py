@@ -308,7 +308,7 @@ class ServerBackend(Backend):
         if changed.newest is not None:
             landed = sql.has_version(connection, head, changed.newest)
         else:
-            landed = head.seal == changed.head.seal
+            landed = (head.seal, head.settings) == (changed.head.seal, changed.head.settings)
         connection.run("UPDATE stores SET last_at = last_at + 1 WHERE no = ?", (head.no,))
         connection.commit()
         return landed

@@ -34,6 +34,7 @@ Row: TypeAlias = tuple[Value, ...]
 
 _MEMORY = "m.id, m.path, m.size_bytes, m.sha256, m.version, m.created_at, m.updated_at, m.seal"
 _VERSION = "id, memory, operation, path, size_bytes, sha256, actor, created_at, revision, seal"
+_HEAD = "s.no, s.revision, s.memories, s.size_bytes, s.last_at, s.seal, s.settings"
 _STORE = "id, store_key, name, created_at, memories, size_bytes, seal"
 
 
@@ -60,16 +61,17 @@ class Head:
     size_bytes: int
     last_at: int
     seal: str | None
+    settings: str | None
 
 
 def select_head(connection: Connection, store_id: str, *, lock: str = "") -> Head:
     """The head of a store; `lock` is what the database wants to hear for holding it. Raises `NotFound`."""
     found = connection.rows(
-        f"SELECT no, revision, memories, size_bytes, last_at, seal FROM stores WHERE id = ?{lock}", (store_id,)
+        f"SELECT {_HEAD} FROM stores s WHERE id = ?{lock}", (store_id,)
     )
     if not found:
         raise NotFound(f"there is no memory store {store_id}")
-    return Head(*cast("tuple[int, int, int, int, int, str | None]", found[0]))
+    return _head(found[0])
 
 
 def look_with_head(connection: Connection, store_id: str, path: str) -> tuple[Head, Look]:
@@ -80,7 +82,7 @@ def look_with_head(connection: Connection, store_id: str, path: str) -> tuple[He
     above = ancestors(path)
     places = ", ".join("?" * len(above))
     found = connection.rows(
-        "SELECT s.no, s.revision, s.memories, s.size_bytes, s.last_at, s.seal, CASE WHEN m.id IS NULL THEN"
+        f"SELECT {_HEAD}, CASE WHEN m.id IS NULL THEN"
         " (SELECT b.path FROM memories b WHERE b.store = s.no AND b.path > ? AND b.path < ? LIMIT 1) END, "
         + (
             f"(SELECT a.path FROM memories a WHERE a.store = s.no AND a.path IN ({places}) LIMIT 1)"
@@ -93,8 +95,8 @@ def look_with_head(connection: Connection, store_id: str, path: str) -> tuple[He
     )
     if not found:
         raise NotFound(f"there is no memory store {store_id}")
-    head = Head(*cast("tuple[int, int, int, int, int, str | None]", found[0][:6]))
-    lower, upper, data, *fields = found[0][6:]
+    head = _head(found[0][:7])
+    lower, upper, data, *fields = found[0][7:]
     if fields[0] is None:
         return head, Look(above=cast("str | None", upper), below=lower is not None)
     return head, Look(_memory(tuple(fields)), cast("bytes", data))
@@ -120,6 +122,10 @@ class SqlSnapshot(Snapshot):
     @property
     def seal(self) -> str | None:
         return self.head.seal
+
+    @property
+    def settings(self) -> str | None:
+        return self.head.settings
 
     def usage(self) -> Usage:
         return Usage(self.head.memories, self.head.size_bytes)
@@ -260,13 +266,18 @@ class SqlTransaction(SqlSnapshot, Transaction):
         self.changed = True
         self.head.seal = seal
 
+    def set_settings(self, settings: str | None) -> None:
+        self.changed = True
+        self.head.settings = settings
+
     def finish(self) -> None:
         """Write the head, if something changed."""
         head = self.head
         if self.changed:
             self.connection.run(
-                "UPDATE stores SET revision = ?, memories = ?, size_bytes = ?, last_at = ?, seal = ? WHERE no = ?",
-                (head.revision, head.memories, head.size_bytes, head.last_at, head.seal, head.no),
+                "UPDATE stores SET revision = ?, memories = ?, size_bytes = ?, last_at = ?, seal = ?, settings = ?"
+                " WHERE no = ?",
+                (head.revision, head.memories, head.size_bytes, head.last_at, head.seal, head.settings, head.no),
             )
 
     def _put(self, change: Change, path: str, size: int, who: str | None) -> None:
@@ -375,6 +386,10 @@ def _could_be_id(text: str) -> bool:
 def below(path: str) -> tuple[str, str]:
     """Bounds of all paths below `path`. Never LIKE: `_` and `%` are ordinary in a path. `0` follows `/`."""
     return path + "/", path + "0"
+
+
+def _head(row: Row) -> Head:
+    return Head(*cast("tuple[int, int, int, int, int, str | None, str | None]", row))
 
 
 def _memory(row: Row) -> Memory:

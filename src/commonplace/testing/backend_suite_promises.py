@@ -101,6 +101,32 @@ class PromisesSuite(SuiteOpening):
             assert times == sorted(set(times), reverse=True)
             backend.close()
 
+    def test_settings_are_kept_and_replaced(self, tmp_path: Path) -> None:
+        """With the store, whatever text they are, and undone with the write that failed; the revision stays."""
+        backend = self.opened(tmp_path)
+        store = Opened(backend)
+        store.create({A: b"one"})
+        assert backend.read(store.id, lambda snapshot: snapshot.settings) is None
+        settings = '{"a": "é😀"}' + "x" * 60_000
+        backend.write(store.id, lambda tx: tx.set_settings(settings))
+
+        def fail(tx: Transaction) -> None:
+            assert tx.settings == settings
+            tx.set_settings("refused")
+            raise Bug
+
+        with pytest.raises(Bug):
+            backend.write(store.id, fail)
+        if self.lasting:
+            backend.close()
+            backend = self.opened(tmp_path)
+            store = Opened(backend)
+        assert backend.read(store.id, lambda snapshot: (snapshot.look(A).data, snapshot.settings)) == (b"one", settings)
+        assert backend.read(store.id, lambda snapshot: snapshot.settings) == settings
+        assert (store.revision(), len(store.versions())) == (1, 1)
+        backend.write(store.id, lambda tx: tx.set_settings(None))
+        assert backend.read(store.id, lambda snapshot: snapshot.settings) is None
+
     def test_closing_twice_is_no_error(self, backend: Backend) -> None:
         """Nor three times."""
         for _ in range(3):

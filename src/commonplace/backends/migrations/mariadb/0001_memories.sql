@@ -13,7 +13,8 @@ CREATE TABLE IF NOT EXISTS stores (
     memories    BIGINT          NOT NULL,
     size_bytes  BIGINT          NOT NULL,
     last_at     BIGINT          NOT NULL,
-    seal        VARBINARY(4000)
+    seal        VARBINARY(4000),
+    settings    MEDIUMTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;
 
 CREATE TABLE IF NOT EXISTS memories (

@@ -11,7 +11,8 @@ CREATE TABLE stores (
     memories    BIGINT  NOT NULL,     -- usage, kept with every change
     size_bytes  BIGINT  NOT NULL,
     last_at     BIGINT  NOT NULL,     -- time of the newest version: times in one store only grow
-    seal        TEXT                  -- what a layer that encrypts keeps with the store
+    seal        TEXT,                 -- what a layer that encrypts keeps with the store
+    settings    TEXT                  -- JSON of what differs from the defaults
 ) WITH (fillfactor = 50);             -- every write changes its row, in place if the page has room
 
 CREATE TABLE memories (

@@ -11,7 +11,8 @@ CREATE TABLE stores (
     memories    INTEGER NOT NULL,     -- usage, kept with every change
     size_bytes  INTEGER NOT NULL,
     last_at     INTEGER NOT NULL,     -- time of the newest version: times in one store only grow
-    seal        TEXT                  -- what a layer that encrypts keeps with the store
+    seal        TEXT,                 -- what a layer that encrypts keeps with the store
+    settings    TEXT                  -- JSON of what differs from the defaults
 );
 
 CREATE TABLE memories (

@@ -120,7 +120,7 @@ class Committer:
     def rehearse(self, store_id: str, work: Callable[[Transaction], object]) -> None:
         """Run work of one who has to wait anyway, for nothing but to have read what it reads when its turn comes.
 
-        Those of a batch run one after the other, and each would wait for its texts (48 of the 84 ms of a batch on Ceph).
+        Those of a batch run one after the other, and each would wait for its texts: 48 of the 84 ms of a batch.
         """
         held = self._roots.cached(store_id)
         if held is not None:

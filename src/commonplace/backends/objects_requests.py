@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple, NoReturn, TypeVar
@@ -172,7 +173,8 @@ class Requests:
                 except Unsure:
                     raise Unavailable("the object storage did not answer") from None
                 finally:
-                    self._delete_one(key)
+                    with suppress(CommonplaceError):  # what it found out counts more than what it leaves
+                        self._delete_one(key)
                 self._probed = True
 
     def _probe(self, key: str) -> bool:

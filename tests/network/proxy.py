@@ -59,9 +59,9 @@ def no_faults(_number: int, _met: int) -> Fault | None:
     return None
 
 
-def every(fault: Fault, *, first: int = 0, last: int = 1_000_000) -> Plan:
-    """A plan: this fault for the connections with these numbers."""
-    return lambda number, met: fault if first <= number <= last and not met else None
+def every(fault: Fault) -> Plan:
+    """A plan: this fault, once for each connection."""
+    return lambda _number, met: None if met else fault
 
 
 def random_faults(seed: int, *, messages: int, commits: int, late_s: float) -> Plan:
@@ -98,11 +98,11 @@ class Link(threading.Thread):
         protocol: Protocol,
         faults: Iterator[Fault],
         *,
-        tell: Callable[[Fault], None],
+        may: Callable[[Fault], bool],
     ) -> None:
         super().__init__(daemon=True)
         self.silent = False
-        self._tell = tell
+        self._may = may
         self._sides = {client: server, server: client}
         self._client = client
         self._protocol = protocol
@@ -204,7 +204,8 @@ class Link(threading.Thread):
             self._send(self._client, data)
 
     def _act(self, fault: Fault) -> None:
-        self._tell(fault)
+        if not self._may(fault):
+            return
         match fault.action:
             case "reset":
                 self._end(at_once=True)
@@ -244,6 +245,8 @@ class Proxy:
         self.plan = plan
         self.down = False
         """While true, connections are refused."""
+        self.at_most: int | None = None
+        """How many faults there may be in all, whatever the plan says."""
         self.done: Counter[str] = Counter()
         self.connections = self.refused = 0
         self.protocol = protocol
@@ -286,9 +289,12 @@ class Proxy:
         self._listener.close()
         self.cut_all()
 
-    def _count(self, fault: Fault) -> None:
+    def _may(self, fault: Fault) -> bool:
         with self._counting:
+            if self.at_most is not None and self.done.total() >= self.at_most:
+                return False
             self.done[str(fault)] += 1
+            return True
 
     def _order_all(self, action: Literal["reset", "silent"]) -> None:
         with self._lock:
@@ -304,12 +310,16 @@ class Proxy:
             self._tidy()
             self._connect(client)
 
+    def reach(self) -> socket.socket:
+        """A new connection to the server."""
+        return socket.create_connection((HOST, self.server_port), timeout=_SEND_S)
+
     def _connect(self, client: socket.socket) -> None:
         number, self.connections = self.connections, self.connections + 1
         try:
             if self.down:
                 raise ConnectionRefusedError
-            server = socket.create_connection((HOST, self.server_port), timeout=_SEND_S)
+            server = self.reach()
         except OSError:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
             client.close()
@@ -317,7 +327,7 @@ class Proxy:
             return
         for side in (client, server):
             side.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        link = Link(client, server, self.protocol(), faults_of(self.plan, number), tell=self._count)
+        link = Link(client, server, self.protocol(), faults_of(self.plan, number), may=self._may)
         with self._lock:
             self._links.append(link)
         link.start()

@@ -1,0 +1,1 @@
+"""Clusters whose parts are killed while clients write: nothing acknowledged is lost, and the clients go on."""

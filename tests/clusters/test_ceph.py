@@ -1,0 +1,122 @@
+"""Ceph: a storage or a gateway is killed while four processes write. S3 has one endpoint: a balancer stands for it."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import servers
+from backends.places import name_of
+from linearizability.explaining import why_not
+from network.load import judge, prepare
+from network.protocols import S3
+from network.proxy import HOST, Proxy
+
+from .spread import record_spread
+from .writers import Outage, Writers, outage, until
+
+WRITERS = 4
+BACK_S = 30.0  # from the engine's return to the first acknowledged edit of every client
+
+pytestmark = pytest.mark.clusters
+
+
+class Balancer(Proxy):
+    """Passes each connection on to the next gateway that takes it."""
+
+    def __init__(self, ports: list[int]) -> None:
+        super().__init__(ports[0], S3)
+        self._ports = ports
+
+    def reach(self) -> socket.socket:
+        self._ports.append(self._ports.pop(0))
+        for port in self._ports[:-1]:
+            try:
+                return socket.create_connection((HOST, port), timeout=5)
+            except OSError:
+                continue
+        return socket.create_connection((HOST, self._ports[-1]), timeout=5)
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> servers.CephCluster:
+    running = servers.ceph_cluster()
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", running.access_key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", running.secret_key)
+    return running
+
+
+@pytest.fixture
+def balancer(cluster: servers.CephCluster) -> Iterator[Balancer]:
+    with Balancer(list(cluster.ports)) as made:
+        yield made
+
+
+def place_at(cluster: servers.CephCluster, port: int, bucket: str) -> str:
+    return f"s3://{bucket}/p?endpoint=http://{HOST}:{port}&allow_http=true&region={cluster.region}&timeout_s=15"
+
+
+def test_clients_go_on_after_a_gateway_was_killed(
+    cluster: servers.CephCluster, balancer: Balancer, tmp_path: Path
+) -> None:
+    place = place_at(cluster, balancer.port, cluster.new_bucket(name_of(tmp_path)))
+    writers = Writers([place] * WRITERS, tmp_path, name="gateway")
+    prepare(place, writers.load)
+    with writers:
+        writers.wait_for(10)
+        killed = time.monotonic()
+        cluster.kill_gateway(0)
+        back = until(lambda: put(cluster, gateway=1, bucket=name_of(tmp_path)))
+        writers.wait_for(10, since=killed)
+        cluster.restart_gateway(0)
+        writers.wait_for(10, since=time.monotonic())
+    check(outage("Ceph, a gateway killed", writers.load, killed=killed, back=back), place, writers)
+
+
+def test_clients_go_on_after_a_storage_was_killed(
+    cluster: servers.CephCluster, balancer: Balancer, tmp_path: Path
+) -> None:
+    place = place_at(cluster, balancer.port, cluster.new_bucket(name_of(tmp_path)))
+    writers = Writers([place] * WRITERS, tmp_path, name="storage")
+    prepare(place, writers.load)
+    with writers:
+        writers.wait_for(10)
+        killed = time.monotonic()
+        cluster.kill_osd(1)
+        back = until(lambda: put_many(cluster, bucket=name_of(tmp_path)))
+        writers.wait_for(10, since=killed)
+        cluster.restart_osd(1)
+        writers.wait_for(10, since=time.monotonic())
+    check(outage("Ceph, a storage killed", writers.load, killed=killed, back=back), place, writers)
+
+
+def put(cluster: servers.CephCluster, *, gateway: int, bucket: str, name: str = "probe") -> None:
+    answer = cluster.request("PUT", f"/{bucket}/{name}", body=b"1", gateway=gateway)
+    assert answer.status == 200
+
+
+def put_many(cluster: servers.CephCluster, *, bucket: str) -> None:
+    """Objects in many placement groups, of which each has a storage of its own that leads."""
+    for number in range(16):
+        put(cluster, gateway=number % 2, bucket=bucket, name=f"probe{number}")
+
+
+def check(felt: Outage, place: str, writers: Writers) -> None:
+    print(felt)
+    assert judge(place, writers.load) == []
+    assert felt.every_s - felt.engine_s < BACK_S
+
+
+@pytest.mark.parametrize("scene", ["memories", "tree"])
+def test_what_clients_of_two_gateways_are_answered_is_linearizable(
+    scene: str, cluster: servers.CephCluster, tmp_path: Path
+) -> None:
+    bucket = cluster.new_bucket(name_of(tmp_path))
+    places = [place_at(cluster, port, bucket) for port in cluster.ports]
+    history = record_spread(places, tmp_path / "out", processes=4, threads=2, count=15, seed=7, scene=scene)
+    assert sum(each.known and not each.did_nothing for each in history) > 0.9 * len(history)
+    assert why_not(history) == ""

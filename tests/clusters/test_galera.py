@@ -1,0 +1,74 @@
+"""Galera: all three nodes are written at once, and one is killed."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+import commonplace
+import servers
+from backends.places import name_of
+from linearizability.explaining import why_not
+from network.load import judge, prepare
+
+from .spread import record_spread
+from .writers import Writers, outage, until
+
+WRITERS = 6
+BACK_S = 30.0  # from the engine's return to the first acknowledged edit of every client
+ROUNDS = 60
+
+pytestmark = pytest.mark.clusters
+
+
+def places_of(directory: Path) -> list[str]:
+    """A new database, three times: each node the first once."""
+    cluster = servers.galera()
+    name = name_of(directory)
+    cluster.new_database(name)
+    hosts = [f"127.0.0.1:{port}" for port in cluster.ports]
+    rotated = [hosts[node:] + hosts[:node] for node in range(len(hosts))]
+    return [f"mariadb://root@{','.join(each)}/{name}?timeout_s=15" for each in rotated]
+
+
+def test_what_was_written_through_one_node_is_seen_through_the_others_at_once(tmp_path: Path) -> None:
+    first, *others = [commonplace.open(place) for place in places_of(tmp_path)]
+    store, path = first.store(), "/memories/a.md"
+    stores = [store, *(each.store() for each in others)]
+    assert not store.execute({"command": "create", "path": path, "file_text": "state 0;\n"}).is_error
+    for number in range(ROUNDS):
+        writer, reader = stores[number % 3], stores[(number + 1) % 3]
+        change = {"command": "str_replace", "path": path, "old_str": f"e {number};", "new_str": f"e {number + 1};"}
+        reply = writer.execute(change)
+        assert not reply.is_error, reply.text
+        assert f"state {number + 1};" in reader.execute({"command": "view", "path": path}).text
+    for each in (first, *others):
+        each.close()
+
+
+def test_clients_of_all_nodes_go_on_after_one_was_killed(tmp_path: Path) -> None:
+    cluster, places = servers.galera(), places_of(tmp_path)
+    writers = Writers([places[worker % 3] for worker in range(WRITERS)], tmp_path, name="galera")
+    prepare(places[0], writers.load)
+    with writers:
+        writers.wait_for(20)
+        killed = time.monotonic()
+        cluster.kill(0)
+        back = until(lambda: cluster.ask(1, "CREATE DATABASE IF NOT EXISTS probe"))
+        writers.wait_for(20, since=killed)
+        cluster.restart(0)
+        writers.wait_for(20, since=time.monotonic())
+    felt = outage("Galera, a node killed", writers.load, killed=killed, back=back)
+    print(felt)
+    assert [judge(place, writers.load) for place in places] == [[], [], []]
+    assert felt.every_s - felt.engine_s < BACK_S
+
+
+@pytest.mark.parametrize("scene", ["memories", "tree"])
+def test_what_clients_of_three_nodes_are_answered_is_linearizable(scene: str, tmp_path: Path) -> None:
+    places = places_of(tmp_path)
+    history = record_spread(places, tmp_path / "out", processes=6, threads=2, count=25, seed=7, scene=scene)
+    assert sum(each.known and not each.did_nothing for each in history) > 0.9 * len(history)
+    assert why_not(history) == ""

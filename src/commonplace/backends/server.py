@@ -45,7 +45,7 @@ from commonplace.errors import (
 T = TypeVar("T")
 MAX_PARTITIONS = 1_024
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.005, 1.0
-_STORAGE_ERRORS = (StoreFull, Unavailable, Damaged, PermissionDenied)
+_STORAGE_ERRORS = (StoreFull, Unavailable, Damaged, PermissionDenied, Clash)  # they undo all of a transaction
 
 
 class _TimedJob(StoreJob):

@@ -45,7 +45,9 @@ _CONVERSIONS = conversions | {FIELD_TYPE.VAR_STRING: _text, FIELD_TYPE.STRING: _
 class MariadbConnection:
     """Runs statements; its errors are those of `commonplace.errors`, and `Lost` and `Clash`.
 
-    What needs no answer waits for the next question or the commit, and goes to the server with it.
+    What needs no answer waits for the next question or the commit, and goes to the server with it; but not on a node of
+    a cluster. There a transaction can be taken back between two statements of one packet, the server then runs the rest
+    of them outside of it, and half a change is committed (seen on Galera 4 with MariaDB 10.11).
     """
 
     def __init__(self, raw: Any, wait_s: float) -> None:
@@ -55,13 +57,15 @@ class MariadbConnection:
         self._batch: list[str] = []
         self._batch_bytes = 0
         self._max_bytes = 1 << 20
+        self._one_by_one = False
         limits = {
             "innodb_lock_wait_timeout": wait_s,
             "idle_transaction_timeout": 2 * wait_s,
         }  # then it gives up its locks
         for statement in (*_SETTINGS, *(f"SET SESSION {name} = {max(int(s), 1)}" for name, s in limits.items())):
             self.run(statement)
-        self._max_bytes = int(cast("int", self.rows("SELECT @@max_allowed_packet")[0][0]))
+        max_bytes, in_cluster = cast("tuple[int, int]", self.rows("SELECT @@max_allowed_packet, @@wsrep_on")[0])
+        self._max_bytes, self._one_by_one = max_bytes, bool(in_cluster)
 
     @property
     def usable(self) -> bool:
@@ -83,7 +87,7 @@ class MariadbConnection:
         size = sum(2 * len(value) if isinstance(value, bytes) else 4_096 for value in values) + len(sql)
         if size > self._max_bytes:
             raise Refused("too_large_to_keep")  # sent escaped, which may double it; larger ones end the connection
-        if self._batch_bytes + size > self._max_bytes:
+        if self._batch and (self._one_by_one or self._batch_bytes + size > self._max_bytes):
             self._send()
         with self._guarded(), self._raw.cursor() as cursor:
             self._batch.append(cursor.mogrify(_translated(sql), values or None))

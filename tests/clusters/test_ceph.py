@@ -68,8 +68,8 @@ def test_clients_go_on_after_a_gateway_was_killed(
     prepare(place, writers.load)
     with writers:
         writers.wait_for(10)
-        killed = time.monotonic()
         cluster.kill_gateway(0)
+        killed = time.monotonic()
         back = until(lambda: put(cluster, gateway=1, bucket=name_of(tmp_path)))
         writers.wait_for(10, since=killed)
         cluster.restart_gateway(0)
@@ -85,8 +85,8 @@ def test_clients_go_on_after_a_storage_was_killed(
     prepare(place, writers.load)
     with writers:
         writers.wait_for(10)
-        killed = time.monotonic()
         cluster.kill_osd(1)
+        killed = time.monotonic()
         back = until(lambda: put_many(cluster, bucket=name_of(tmp_path)))
         writers.wait_for(10, since=killed)
         cluster.restart_osd(1)
@@ -107,7 +107,7 @@ def put_many(cluster: servers.CephCluster, *, bucket: str) -> None:
 
 def check(felt: Outage, place: str, writers: Writers) -> None:
     print(felt)
-    assert judge(place, writers.load) == []
+    assert judge(place, writers.load)[:20] == []
     assert felt.every_s - felt.engine_s < BACK_S
 
 

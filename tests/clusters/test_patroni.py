@@ -26,8 +26,8 @@ def test_clients_go_on_after_the_leader_was_killed(tmp_path: Path) -> None:
     prepare(place, writers.load)
     with writers:
         writers.wait_for(20)
-        killed = time.monotonic()
         lost = cluster.kill_leader()
+        killed = time.monotonic()
         cluster.leader()
         back = time.monotonic()
         writers.wait_for(20, since=killed)
@@ -35,5 +35,5 @@ def test_clients_go_on_after_the_leader_was_killed(tmp_path: Path) -> None:
         writers.wait_for(20, since=time.monotonic())
     felt = outage("Patroni, leader killed", writers.load, killed=killed, back=back)
     print(felt)
-    assert judge(place, writers.load) == []
+    assert judge(place, writers.load)[:20] == []
     assert felt.every_s - felt.engine_s < BACK_S

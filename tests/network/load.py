@@ -130,8 +130,7 @@ def judge(place: str, load: Load) -> list[str]:
 
 def faults(store: MemoryStore, load: Load) -> list[str]:
     """What is wrong in what stands there, after what was told; empty if nothing."""
-    found = [f"raised: {each}" for each in load.raised]
-    found += [f"{each.token} was told {each.text}" for each in load.told if each.code not in CLEAR]
+    found: list[str] = []
     standing = Counter[str]()
     for path in load.memories() | {each.path for each in load.told}:
         tokens, wrong = history_of(store, path)
@@ -139,7 +138,9 @@ def faults(store: MemoryStore, load: Load) -> list[str]:
         found += wrong
     for each in load.told:
         found += wrong_count(each, standing.pop(each.token, 0))
-    return found + [f"{token} stands there, and nobody wrote it" for token in standing]
+    found += [f"{token} stands there, and nobody wrote it" for token in standing]
+    found += [f"{each.token} was told {each.text}" for each in load.told if each.code not in CLEAR]
+    return [f"raised: {each}" for each in load.raised] + found
 
 
 def wrong_count(told: Told, times: int) -> Iterator[str]:

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 import commonplace
-from commonplace import Commonplace
-from commonplace.backends.postgresql import open_postgresql
 from commonplace.backends.server import ServerBackend
-from commonplace.limits import Limits
-from commonplace.replies import EN
 
 from .load import Load, judge, prepare
 from .networks import HANGS_S, TIMEOUT_S, Network, postgresql
-from .proxy import Fault, every, random_faults
+from .proxy import Fault, Moment, every, random_faults
 
 LONG = os.environ.get("CI") == "true"
 SEEDS = 4 if LONG else 1
@@ -63,17 +58,14 @@ class Believes(ServerBackend):
 @pytest.mark.parametrize(
     ("wrong", "moment", "said"), [(Repeats, "answer", "was applied 2 times"), (Believes, "before", "is lost")]
 )
-def test_a_wrong_client_is_found_out(wrong: type[ServerBackend], moment: str, said: str, tmp_path: Path) -> None:
-    with ExitStack() as stack:
-        net = stack.enter_context(postgresql(tmp_path))
+def test_a_wrong_client_is_found_out(wrong: type[ServerBackend], moment: Moment, said: str, tmp_path: Path) -> None:
+    with postgresql(tmp_path) as net:
         prepare(net.direct, load := Load([], 2, 20))
-        rest = net.place.removeprefix("postgresql://")
-        backend = open_postgresql(rest, clock=lambda: 1_800_000_000.0, new_id=commonplace.backends.base.sortable_id)
-        backend.__class__ = wrong
-        opened = stack.enter_context(Commonplace(backend, limits=Limits(), replies=EN, actor=None))
-        load.opened = [opened]
-        net.proxy.plan = every(Fault("commit", 3, "answer" if moment == "answer" else "before", "reset"))
-        net.proxy.cut_all()
-        load.run(deadline_s=DEADLINE_S)
-        net.proxy.heal()
+        with commonplace.open(net.place) as opened:
+            opened.backend.__class__ = wrong
+            load.opened = [opened]
+            net.proxy.plan = every(Fault("commit", 3, moment, "reset"))
+            net.proxy.cut_all()
+            load.run(deadline_s=DEADLINE_S)
+            net.proxy.heal()
         assert any(said in each for each in judge(net.direct, load))

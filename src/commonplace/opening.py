@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import TYPE_CHECKING, Self, TypeAlias, Unpack
 
 from commonplace.backends.base import Actor, Backend, Clock, NewId, StoreInfo, as_actor, plain_name, sortable_id
 from commonplace.errors import InvalidInput, NotFound
-from commonplace.limits import DEFAULT_LIST_ROWS, DEFAULT_MAX_MEMORY_BYTES, DEFAULT_VIEW_CHARS, Limits
 from commonplace.places import open_backend
 from commonplace.replies import LANGUAGES, Replies
+from commonplace.settings import DEFAULTS, Pins
 from commonplace.store import MemoryStore
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ _ID = re.compile(r"memstore_[0-9a-f]{32}")
 class Commonplace:
     """An opened backend with the memory stores in it. Threads may share it; it survives a fork."""
 
-    def __init__(self, backend: Backend, *, limits: Limits, replies: Replies, actor: Actor | None) -> None:
+    def __init__(self, backend: Backend, *, pins: Mapping[str, object], replies: Replies, actor: Actor | None) -> None:
         self.backend = backend
-        self._limits = limits
+        self._pins = pins
         self._replies = replies
         self._actor = actor
 
@@ -49,7 +49,7 @@ class Commonplace:
                 raise NotFound(f"there is no memory store {key}")
             info = self.backend.create_store(key=key, name=plain_name("a store name", name or key))
         self.backend.unlock(info)
-        return MemoryStore(self.backend, info, limits=self._limits, replies=self._replies, actor=self._actor)
+        return MemoryStore(self.backend, info, pins=self._pins, replies=self._replies, actor=self._actor)
 
     def stores(self) -> list[StoreInfo]:
         """All memory stores, oldest first."""
@@ -74,57 +74,34 @@ class Commonplace:
 def open(  # noqa: A001 - `commonplace.open` is the name a reader expects
     at: str | os.PathLike[str] = DEFAULT_PLACE,
     *,
-    view_chars: int = DEFAULT_VIEW_CHARS,
-    list_rows: int = DEFAULT_LIST_ROWS,
-    max_memory_bytes: int = DEFAULT_MAX_MEMORY_BYTES,
-    create_overwrites: bool = False,
     replies: Replies | str = "en",
     actor: Actor | str | None = None,
     clock: Clock = time.time,
     new_id: NewId = sortable_id,
     keys: Keys | None = None,
     seal_paths: bool = False,
+    **settings: Unpack[Pins],
 ) -> Commonplace:
     """The memory at a place, made if it is not there.
 
     `at` is a directory (`./memory`), `sqlite:///file.db` (`sqlite:////` for an absolute path), `sqlite://` for one
     in memory, `postgresql://user:password@host/database`, `mariadb://user:password@host/database`, or object storage:
-    `s3://bucket/prefix`, `gs://` or `az://` (docs/backends.md). The limits count characters, rows and bytes, 0 = none.
-    `replies` is a language (`en`, `fr`) or a catalogue of one's own. `actor` is recorded with changes that name no
-    other. Raises `InvalidInput` for what cannot be opened, and the errors of storage.
+    `s3://bucket/prefix`, `gs://` or `az://` (docs/backends.md). `replies` is a language (`en`, `fr`) or a catalogue of
+    one's own. `actor` is recorded with changes that name no other. Raises `InvalidInput` for what cannot be opened,
+    and the errors of storage.
+
+    Any of the `settings` (docs/guards.md), such as `view_chars=4_000`, is pinned for this process, whatever the stores
+    have.
 
     With `keys` (a key file, a `KeyRing`, or what wraps keys otherwise) memory stores are sealed, those made with
     `seal_paths` their paths too; docs/encryption.md.
     """
-    limits = Limits(view_chars, list_rows, max_memory_bytes, create_overwrites)
-    return open_with(
-        at,
-        limits=limits,
-        replies=replies,
-        actor=actor,
-        clock=clock,
-        new_id=new_id,
-        keys=keys,
-        seal_paths=seal_paths,
-    )
-
-
-def open_with(
-    at: str | os.PathLike[str],
-    *,
-    limits: Limits,
-    replies: Replies | str = "en",
-    actor: Actor | str | None = None,
-    clock: Clock = time.time,
-    new_id: NewId = sortable_id,
-    keys: Keys | None = None,
-    seal_paths: bool = False,
-) -> Commonplace:
-    """As `open`, with the limits in one value."""
-    catalogue, who = _catalogue(replies), as_actor(actor)  # refuse these before anything is made on disk
+    pins = dict(settings)
+    DEFAULTS.changed(pins)  # refuse what is wrong before anything is made
+    catalogue, who = _catalogue(replies), as_actor(actor)
     seal = _sealing(keys, clock, seal_paths=seal_paths)
     backend = seal(open_backend(at, clock=clock, new_id=new_id))
-    return Commonplace(backend, limits=limits, replies=catalogue, actor=who)
+    return Commonplace(backend, pins=pins, replies=catalogue, actor=who)
 
 
 def _sealing(keys: Keys | None, clock: Clock, *, seal_paths: bool) -> Callable[[Backend], Backend]:

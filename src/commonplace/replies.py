@@ -82,6 +82,18 @@ class Replies:
         "Error: {path} would hold {size} bytes, over the limit of {limit} bytes for one memory "
         "(it holds {present} now). Nothing was written. Shorten the text, or split it over several memories."
     )
+    too_many: str = (
+        "Error: The memory store holds {present} memories, its limit is {limit}. Nothing was written. "
+        "Delete memories that are no longer needed, or join small ones."
+    )
+    store_too_large: str = (
+        "Error: The memory store would hold {size} bytes, over its limit of {limit} bytes (it holds {present} now). "
+        "Nothing was written. Shorten or delete memories that are no longer needed."
+    )
+    near_memory: str = "Note: {path} holds {size} of at most {limit} bytes."
+    near_count: str = "Note: The memory store holds {count} of at most {limit} memories."
+    near_store: str = "Note: The memory store holds {size} of at most {limit} bytes."
+    read_only: str = "Error: {path} is read-only"
     too_large_to_keep: str = (
         "Error: The text is larger than the storage can hold in one memory. Nothing was written. "
         "Shorten the text, or split it over several memories."
@@ -177,6 +189,9 @@ ERROR_CODES: Mapping[str, str] = {
     "too_many_lines": "too_large",
     "too_large": "too_large",
     "too_large_to_keep": "too_large",
+    "too_many": "too_large",
+    "store_too_large": "too_large",
+    "read_only": "read_only",
     "root_deleted": "root_protected",
     "root_renamed": "root_protected",
     "into_itself": "into_itself",

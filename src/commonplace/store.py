@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
+from commonplace import views
 from commonplace.backends.base import (
     Actor,
     Backend,
@@ -31,11 +32,11 @@ from commonplace.commands import (
     parse,
 )
 from commonplace.errors import CommonplaceError, Damaged, InvalidPath, NotFound, Phrase, Refused
-from commonplace.limits import Limits
-from commonplace.listing import listing
+from commonplace.guards.writing import WritePath, Written
 from commonplace.paths import ROOT, MemoryPath, limit_broken
 from commonplace.replies import EN, Replies, Reply
-from commonplace.text import LineCounts, insert, replace, snippet, view
+from commonplace.settings import DEFAULTS, Settings, from_text
+from commonplace.text import LineCounts, insert, replace, snippet
 
 T = TypeVar("T")
 
@@ -65,16 +66,18 @@ class MemoryStore:
         backend: Backend,
         info: StoreInfo,
         *,
-        limits: Limits | None = None,
+        pins: Mapping[str, object] | None = None,
         replies: Replies = EN,
         actor: Actor | None = None,
     ) -> None:
         self.backend = backend
         self.info = info
-        self.limits = limits or Limits()
+        self._pins = dict(pins or {})
+        DEFAULTS.changed(self._pins)  # refused here if they are wrong
         self.replies = replies
         self.actor = actor
         self._lines = LineCounts()
+        self._known: tuple[str | None, Settings | None] = (None, None)
 
     @property
     def id(self) -> str:
@@ -125,12 +128,13 @@ class MemoryStore:
 
     def clear(self, *, actor: Actor | str | None = None) -> Reply:
         """Delete all memories, at once or not at all."""
-        who = as_actor(actor) or self.actor
+        root = MemoryPath.known(ROOT)
 
-        def work(tx: Transaction) -> None:
-            tx.record([Change(memory, None) for memory in tx.walk(ROOT)], who)
+        def work(tx: Transaction, path: WritePath) -> Reply:
+            path.delete(path.check_all(root, Look(below=True)))
+            return Reply(self.replies.cleared)
 
-        return self._answer(lambda: self._write(work, self.replies.cleared, frees=True), MemoryPath.known(ROOT))
+        return self._answer(lambda: self._write(work, as_actor(actor) or self.actor, frees=True), root)
 
     def save(self, path: str, text: str, *, if_version: str | None, actor: Actor | str | None = None) -> Reply:
         """Replace the whole text of the memory at `path`, if `if_version` is still its newest version.
@@ -140,7 +144,8 @@ class MemoryStore:
         who = as_actor(actor) or self.actor
         target = self._parsed(path)
 
-        def work(tx: Transaction) -> None:
+        def work(tx: Transaction, write: WritePath) -> Reply:
+            write.check(target)
             look = Look(below=True) if target.is_root else tx.look(target.text)
             if look.below:
                 raise Refused("exists")
@@ -148,12 +153,12 @@ class MemoryStore:
                 raise Refused("changed_meanwhile")
             if look.above is not None:
                 raise Refused("not_a_directory", ancestor=look.above)
-            self._put(tx, look, target.text, text.encode(), who)
+            return self._said(self.replies.phrase("inserted", {"path": path}), write.put(look, target, text))
 
         def run() -> Reply:
             check_text("text", text)
             check_file_path(target)
-            return self._write(work, self.replies.phrase("inserted", {"path": path}))
+            return self._write(work, who)
 
         return self._answer(run, target)
 
@@ -187,6 +192,25 @@ class MemoryStore:
         """The text a version left behind, empty for a deletion. Raises `NotFound`."""
         return _decoded(self.read(lambda snapshot: snapshot.text(version_id)) or b"")
 
+    def settings(self) -> Settings:
+        """The settings that hold: those kept with the store, and over them those this process has pinned."""
+        return self.read(self._effective)
+
+    def change_settings(self, changes: Mapping[str, object]) -> Settings:
+        """Change settings, for every process that has the store open or opens it; what is kept now.
+
+        A value of None sets one back to its default. Raises `InvalidInput`, and changes nothing, if one is unknown or
+        senseless.
+        """
+
+        def work(tx: Transaction) -> Settings:
+            given = {name: getattr(DEFAULTS, name, None) if value is None else value for name, value in changes.items()}
+            settings = from_text(tx.settings).changed(given)
+            tx.set_settings(settings.to_text())
+            return settings
+
+        return self.backend.write(self.id, work)
+
     def usage(self) -> Usage:
         """How much the store holds."""
         return self.read(lambda snapshot: snapshot.usage())
@@ -215,151 +239,147 @@ class MemoryStore:
     def _view(self, command: View) -> Reply:
         path = command.path
 
-        def work(snapshot: Snapshot) -> Look | list[tuple[str, int]]:
+        def work(snapshot: Snapshot) -> tuple[Settings, Look | list[tuple[str, int]]]:
             if path.is_root:
-                return list(snapshot.sizes(ROOT))
+                return self._effective(snapshot), list(snapshot.sizes(ROOT))
             look = snapshot.look(path.text)
             if look.memory is not None:
-                return look
+                return self._effective(snapshot), look
             if look.below:
-                return list(snapshot.sizes(path.text))
+                return self._effective(snapshot), list(snapshot.sizes(path.text))
             raise Refused("view_missing")
 
-        found = self.read(work)
-        return self._view_text(command, found) if isinstance(found, Look) else self._view_list(path, found)
-
-    def _view_text(self, command: View, look: Look) -> Reply:
-        data, version = look.data or b"", look.memory.version_id if look.memory else ""
-        try:
-            count = self._lines.count(version, data)
-            page = view(data, command.view_range, max_chars=self.limits.view_chars, lines=count)
-        except UnicodeDecodeError:
-            raise Damaged("a stored text is not UTF-8") from None
-        lines = [self.replies.phrase("file_header", {"path": command.path.written})]
-        if page.numbered:
-            lines.append(page.numbered)
-        if page.notice is not None:
-            lines.append(self.replies.phrase(page.notice.key, page.notice.values))
-        return Reply("\n".join(lines))
-
-    def _view_list(self, path: MemoryPath, sizes: list[tuple[str, int]]) -> Reply:
-        shown = listing(path.text, sizes, max_rows=self.limits.list_rows)
-        lines = [self.replies.phrase("directory_header", {"path": path.text}), *shown.rows]
-        if len(shown.rows) - 1 < shown.total:
-            values = {"shown": len(shown.rows) - 1, "total": shown.total}
-            lines.append(self.replies.phrase("rows_cut", values))
-        return Reply("\n".join(lines))
+        settings, found = self.read(work)
+        if isinstance(found, Look):
+            return views.memory(command, found, settings, self.replies, self._lines)
+        return views.directory(path, found, settings, self.replies)
 
     def _create(self, command: Create, who: Actor | None) -> Reply:
-        path, data = command.path.text, command.file_text.encode()
-        if command.path.is_root:
-            raise Refused("exists")
+        path = command.path
 
-        def work(tx: Transaction) -> None:
-            look = tx.look(path)
-            if look.below or (look.memory is not None and not self.limits.create_overwrites):
+        def work(tx: Transaction, write: WritePath) -> Reply:
+            write.check(path)
+            look = Look(below=True) if path.is_root else tx.look(path.text)
+            if look.below or (look.memory is not None and not self._effective(tx).create_overwrites):
                 raise Refused("exists")
             if look.above is not None:
                 raise Refused("not_a_directory", ancestor=look.above)
-            self._put(tx, look, path, data, who)
+            written = write.put(look, path, command.file_text)
+            return self._said(self.replies.phrase("created", {"path": path.written}), written)
 
-        return self._write(work, self.replies.phrase("created", {"path": command.path.written}))
+        return self._write(work, who)
 
     def _str_replace(self, command: StrReplace, who: Actor | None) -> Reply:
         def edit(text: str) -> tuple[str, int]:
             return replace(text, command.old_str, command.new_str)
 
-        text, at = self._edit(command.path, edit, who, missing="edit_missing")
-        shown = snippet(text, at, len(command.new_str), max_chars=self.limits.view_chars)
-        if shown is None:
-            return Reply(self.replies.edited)
-        return Reply(f"{self.replies.edited_snippet}\n{shown}")
+        def said(settings: Settings, written: Written, at: int) -> str:
+            shown = snippet(written.text, at, len(command.new_str), max_chars=settings.view_chars)
+            if shown is None or written.altered:
+                return self.replies.edited
+            return f"{self.replies.edited_snippet}\n{shown}"
+
+        return self._edit(command.path, edit, said, who, missing="edit_missing")
 
     def _insert(self, command: Insert, who: Actor | None) -> Reply:
         def edit(text: str) -> tuple[str, int]:
             return insert(text, command.insert_line, command.insert_text), 0
 
-        self._edit(command.path, edit, who, missing="missing")
-        return Reply(self.replies.phrase("inserted", {"path": command.path.written}))
+        def said(_settings: Settings, _written: Written, _at: int) -> str:
+            return self.replies.phrase("inserted", {"path": command.path.written})
+
+        return self._edit(command.path, edit, said, who, missing="missing")
 
     def _edit(
-        self, path: MemoryPath, edit: Callable[[str], tuple[str, int]], who: Actor | None, *, missing: str
-    ) -> tuple[str, int]:
-        if path.is_root:
-            raise Refused(missing)
-
-        def work(tx: Transaction) -> tuple[str, int]:
-            look = tx.look(path.text)
+        self,
+        path: MemoryPath,
+        edit: Callable[[str], tuple[str, int]],
+        said: Callable[[Settings, Written, int], str],
+        who: Actor | None,
+        *,
+        missing: str,
+    ) -> Reply:
+        def work(tx: Transaction, write: WritePath) -> Reply:
+            write.check(path)
+            look = Look() if path.is_root else tx.look(path.text)
             if look.memory is None:
                 raise Refused(missing)
             text, at = edit(_decoded(look.data))
-            self._put(tx, look, path.text, text.encode(), who)
-            return text, at
+            written = write.put(look, path, text)
+            return self._said(said(self._effective(tx), written, at), written)
 
-        return self.backend.write(self.id, work)
+        return self._write(work, who)
 
     def _delete(self, command: Delete, who: Actor | None) -> Reply:
         path = command.path
-        if path.is_root:
-            raise Refused("root_deleted")
 
-        def work(tx: Transaction) -> None:
-            look = tx.look(path.text)
+        def work(tx: Transaction, write: WritePath) -> Reply:
+            look = Look(below=True) if path.is_root else tx.look(path.text)
+            gone = write.check_all(path, look)
+            if path.is_root:
+                raise Refused("root_deleted")
             if not look.exists:
                 raise Refused("missing")
-            gone = [look.memory] if look.memory is not None else tx.walk(path.text)
-            tx.record([Change(memory, None) for memory in gone], who)
+            write.delete(gone)
+            return Reply(self.replies.phrase("deleted", {"path": path.written}))
 
-        said = self.replies.phrase("deleted", {"path": path.written})
-        return self._write(work, said, frees=True)
+        return self._write(work, who, frees=True)
 
     def _rename(self, command: Rename, who: Actor | None) -> Reply:
         old, new = command.old_path, command.new_path
-        if old.is_root:
-            raise Refused("root_renamed")
 
-        def work(tx: Transaction) -> None:
-            source = tx.look(old.text)
+        def work(tx: Transaction, write: WritePath) -> Reply:
+            source = Look(below=True) if old.is_root else tx.look(old.text)
+            moved = write.check_all(old, source)
+            write.check(new)
+            if old.is_root:
+                raise Refused("root_renamed")
             if not source.exists:
                 raise Refused("missing", path=old.written)
-            if source.memory is not None:
-                check_file_path(new)
-            if new.is_root or new == old:
-                raise Refused("destination_exists")
-            target = tx.look(new.text)
-            if target.exists:
-                raise Refused("destination_exists")
-            if source.memory is None and old.contains(new):
-                raise Refused("into_itself")
-            if target.above is not None:
-                raise Refused("not_a_directory", ancestor=target.above)
-            moved = [source.memory] if source.memory is not None else list(tx.walk(old.text))
-            tx.record([_moved(memory, old, new) for memory in moved], who)
+            self._check_destination(tx, command, source)
+            changes = [_moved(memory, old, new) for memory in moved]
+            if not all(write.may_change(str(change.path)) for change in changes):
+                raise Refused("read_only", path=new.written)
+            write.move(changes)
+            return Reply(self.replies.phrase("renamed", {"old_path": old.written, "new_path": new.written}))
 
-        values = {"old_path": old.written, "new_path": new.written}
-        return self._write(work, self.replies.phrase("renamed", values))
+        return self._write(work, who)
 
-    # -- the one write path ----------------------------------------------------------------------------------
+    def _check_destination(self, tx: Transaction, command: Rename, source: Look) -> None:
+        old, new = command.old_path, command.new_path
+        if source.memory is not None:
+            check_file_path(new)
+        if new.is_root or new == old:
+            raise Refused("destination_exists")
+        target = tx.look(new.text)
+        if target.exists:
+            raise Refused("destination_exists")
+        if source.memory is None and old.contains(new):
+            raise Refused("into_itself")
+        if target.above is not None:
+            raise Refused("not_a_directory", ancestor=target.above)
 
-    def _put(
-        self,
-        tx: Transaction,
-        look: Look,
-        path: str,
-        data: bytes,
-        who: Actor | None,
-    ) -> None:
-        """Record the bytes `data` at `path`, if they pass the guards; what changes nothing is no version."""
-        if data == look.data:
-            return
-        limit, held = self.limits.max_memory_bytes, len(look.data or b"")
-        if limit and len(data) > limit and (look.memory is None or len(data) >= held):
-            raise Refused("too_large", size=len(data), limit=limit, present=held)
-        tx.record([Change(look.memory, path, data)], who)
+    def _write(
+        self, work: Callable[[Transaction, WritePath], Reply], who: Actor | None, *, frees: bool = False
+    ) -> Reply:
+        """Run `work` with the one way to change the store."""
 
-    def _write(self, work: Callable[[Transaction], None], said: str, *, frees: bool = False) -> Reply:
-        self.backend.write(self.id, work, frees=frees)
-        return Reply(said)
+        def guarded(tx: Transaction) -> Reply:
+            return work(tx, WritePath(tx, self._effective(tx), who))
+
+        return self.backend.write(self.id, guarded, frees=frees)
+
+    def _effective(self, snapshot: Snapshot) -> Settings:
+        """The settings that hold now, with those that this process has pinned."""
+        kept, known, settings = snapshot.settings, *self._known
+        if settings is None or kept != known:
+            settings = from_text(kept).changed(self._pins)
+            self._known = (kept, settings)
+        return settings
+
+    def _said(self, text: str, written: Written) -> Reply:
+        """A reply, with what guards have to say on lines of their own."""
+        return Reply("\n".join([text, *(self.replies.phrase(note.key, note.values) for note in written.notes)]))
 
     def _parsed(self, path: str) -> MemoryPath:
         try:

@@ -161,7 +161,7 @@ def test_errors_are_plain_sentences(at: str, command: list[str], status: int, sa
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--at", "nosuch://x"], "unknown kind of place 'nosuch'; known are a directory, and sqlite"),
+        (["--at", "nosuch://x"], "unknown kind of place 'nosuch'; known are a directory, and sqlite, postgresql, mariadb, s3, gs, az, memory"),
         (["--at", ""], "the place of the memory must not be empty"),
         (["--store", ""], "a store key must have 1 to 255 characters, not 0"),
         (["--actor", "user:"], "actor must have 1 to 255 characters, not 0"),

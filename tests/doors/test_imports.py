@@ -21,11 +21,14 @@ HEAVY = (
 # Lower may not import higher; those of one line may not import each other unless they are one package.
 LAYERS: list[set[str]] = [
     {"errors"},
-    {"paths", "limits"},
+    {"paths"},
+    {"patterns"},
+    {"settings"},
     {"commands", "text", "replies", "listing"},
     {"backends.base"},
     {"backends.disk", "backends.queue", "backends.pool", "backends.forking", "backends.server_urls"},
     {"backends"},
+    {"guards", "views"},
     {"store"},
     {"places"},
     {"opening", "aio"},

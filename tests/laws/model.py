@@ -164,6 +164,8 @@ class Model:
     view_chars: int = 16_000
     list_rows: int = 1_000
     max_memory_bytes: int = 102_400
+    max_memories: int = 10_000
+    max_store_bytes: int = 268_435_456
     create_overwrites: bool = False
     tree: dict[str, str] = field(default_factory=dict)
     changes: int = 0
@@ -192,15 +194,34 @@ class Model:
     def file_above(self, path: str) -> str | None:
         return next((one for one in self.tree if path.startswith(one + "/")), None)
 
-    def put(self, path: str, text: str) -> None:
+    def put(self, path: str, written: str, text: str) -> list[str]:
+        """Keep a text; the lines a reply gets about limits that are near."""
         held, size = self.tree.get(path), len(text.encode())
         if text == held:
-            return
-        grows = held is None or size >= len(held.encode())
-        if grows and size > self.max_memory_bytes > 0:
-            raise Wrong(None, holds=(str(self.max_memory_bytes), str(size)))
+            return []
+        before = 0 if held is None else len(held.encode())
+        if held is None or size >= before:
+            total = self.size("/memories/") - before + size
+            if size > self.max_memory_bytes > 0:
+                raise Wrong(None, holds=(str(self.max_memory_bytes), str(size)))
+            if held is None and len(self.tree) >= self.max_memories > 0:
+                raise Wrong(None, holds=(str(self.max_memories), str(len(self.tree))))
+            if total > self.max_store_bytes > 0:
+                raise Wrong(None, holds=(str(self.max_store_bytes), str(total)))
         self.tree[path] = text
         self.changes += 1
+        return self.near(written, size, is_new=held is None) if held is None or size > before else []
+
+    def near(self, written: str, size: int, *, is_new: bool) -> list[str]:
+        memories, total = len(self.tree), self.size("/memories/")
+        notes = []
+        if size * 10 >= self.max_memory_bytes * 8 > 0:
+            notes.append(f"Note: {written} holds {size} of at most {self.max_memory_bytes} bytes.")
+        if is_new and memories * 10 >= self.max_memories * 8 > 0:
+            notes.append(f"Note: The memory store holds {memories} of at most {self.max_memories} memories.")
+        if total * 10 >= self.max_store_bytes * 8 > 0:
+            notes.append(f"Note: The memory store holds {total} of at most {self.max_store_bytes} bytes.")
+        return notes
 
     def view(self, values: dict[str, object], paths: dict[str, str]) -> str:
         path, written = paths["path"], shown(str(values["path"]))
@@ -253,8 +274,8 @@ class Model:
             raise Wrong(f"Error: File {written} already exists")
         if above := self.file_above(path):
             raise Wrong(f"Error: The path {above} is a file, not a directory")
-        self.put(path, str(values["file_text"]))
-        return f"File created successfully at: {written}"
+        notes = self.put(path, written, str(values["file_text"]))
+        return "\n".join([f"File created successfully at: {written}", *notes])
 
     def str_replace(self, values: dict[str, object], paths: dict[str, str]) -> str:
         path, written = paths["path"], shown(str(values["path"]))
@@ -276,12 +297,12 @@ class Model:
             )
         at = finds[0]
         text = text[:at] + new + text[at + len(old) :]
-        self.put(path, text)
+        notes = self.put(path, written, text)
         rows = snippet(text, at, new, self.view_chars)
         if not rows:
-            return "The memory file has been edited."
+            return "\n".join(["The memory file has been edited.", *notes])
         head = "The memory file has been edited. Here is the snippet showing the change (with line numbers):"
-        return "\n".join([head, *rows])
+        return "\n".join([head, *rows, *notes])
 
     def insert(self, values: dict[str, object], paths: dict[str, str]) -> str:
         path, written = paths["path"], shown(str(values["path"]))
@@ -295,8 +316,8 @@ class Model:
                 f"Error: Invalid `insert_line` parameter: {line}. "
                 f"It should be within the range of lines of the file: [0, {count}]"
             )
-        self.put(path, inserted(self.tree[path], line, str(values["insert_text"])))
-        return f"The file {written} has been edited."
+        notes = self.put(path, written, inserted(self.tree[path], line, str(values["insert_text"])))
+        return "\n".join([f"The file {written} has been edited.", *notes])
 
     def delete(self, values: dict[str, object], paths: dict[str, str]) -> str:
         path, written = paths["path"], shown(str(values["path"]))

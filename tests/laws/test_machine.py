@@ -24,6 +24,8 @@ LIMITS = st.fixed_dictionaries(
         "view_chars": st.sampled_from([16_000, 16_000, 0, 1, 7, 20]),
         "list_rows": st.sampled_from([1_000, 0, 1, 3]),
         "max_memory_bytes": st.sampled_from([102_400, 0, 30]),
+        "max_memories": st.sampled_from([10_000, 10_000, 0, 5]),
+        "max_store_bytes": st.sampled_from([268_435_456, 268_435_456, 0, 100]),
         "create_overwrites": st.booleans(),
     }
 )

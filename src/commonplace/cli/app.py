@@ -24,6 +24,7 @@ COMMANDS: Mapping[str, str] = {
     "rm": "commonplace.cli.writing:rm",
     "mv": "commonplace.cli.writing:mv",
     "stores": "commonplace.cli.reading:stores",
+    "settings": "commonplace.cli.settings:settings",
     "keys": "commonplace.cli.keys:keys",
     "migrate-schema": "commonplace.cli.maintaining:migrate",
     "collect": "commonplace.cli.maintaining:collect",

@@ -39,7 +39,11 @@ EXITS: tuple[Exit, ...] = (
         7, "Not possible with a directory: with `/memories` itself, or into itself.", ("root_protected", "into_itself")
     ),
     Exit(8, "Over a limit of size.", ("too_large",)),
-    Exit(9, "The operating system or server does not permit it.", ("permission_denied",)),
+    Exit(
+        9,
+        "Not permitted: by the operating system or server, or since it is read-only.",
+        ("permission_denied", "read_only"),
+    ),
     Exit(10, "No space is left.", ("store_full",)),
     Exit(11, "The storage cannot be reached or is busy; nothing was written, try again.", ("unavailable",)),
     Exit(12, "The storage failed while saving: look before trying again.", ("outcome_unknown",)),

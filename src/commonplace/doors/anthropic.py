@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import anyio
 
@@ -21,8 +21,8 @@ except ImportError as error:
 from commonplace import aio, opening
 from commonplace.backends.base import Actor, as_actor
 from commonplace.errors import InvalidInput
-from commonplace.limits import DEFAULT_LIST_ROWS, DEFAULT_MAX_MEMORY_BYTES, DEFAULT_VIEW_CHARS, Limits
 from commonplace.replies import Replies, Reply
+from commonplace.settings import Pins
 from commonplace.store import MemoryStore
 
 if TYPE_CHECKING:
@@ -51,16 +51,16 @@ class _OpenedStore:
         *,
         store: str | MemoryStore | None,
         actor: Actor | str | None,
-        limits: Limits,
         replies: Replies | str,
         keys: opening.Keys | None,
+        settings: Pins,
     ) -> None:
         self.actor = as_actor(actor)  # first: what names nobody is refused before anything is made
         given = store if isinstance(store, MemoryStore) else at
         if isinstance(given, MemoryStore):
             self.store = given
         else:
-            self._opened = opening.open_with(given, limits=limits, replies=replies, keys=keys)
+            self._opened = opening.open(given, replies=replies, keys=keys, **settings)
             self.store = self._opened.store(store if isinstance(store, str) else None)
 
     def close(self) -> None:
@@ -79,9 +79,9 @@ class MemoryTool(_OpenedStore, BetaAbstractMemoryTool):
     """The memory tool for `client.beta.messages.tool_runner(tools=[MemoryTool("./memory")])`.
 
     `at` (or `base_path`, as in the SDK's local tool) is a place as for `commonplace.open`; `store` a key or id, made
-    if missing, or an opened `MemoryStore`. The limits count characters, rows and bytes, 0 = none. With `keys` memory
-    stores are sealed, as in `commonplace.open`. An error reply is raised as the SDK's `ToolError`; nothing else leaves
-    `call` for anything a model sent or storage did. Threads may share it.
+    if missing, or an opened `MemoryStore`. `settings`, such as `view_chars`, are pinned for this process, and with
+    `keys` memory stores are sealed, as in `commonplace.open`. An error reply is raised as the SDK's `ToolError`;
+    nothing else leaves `call` for anything a model sent or storage did. Threads may share it.
     """
 
     def __init__(
@@ -91,16 +91,13 @@ class MemoryTool(_OpenedStore, BetaAbstractMemoryTool):
         base_path: str | os.PathLike[str] | None = None,
         store: str | MemoryStore | None = None,
         actor: Actor | str | None = None,
-        view_chars: int = DEFAULT_VIEW_CHARS,
-        list_rows: int = DEFAULT_LIST_ROWS,
-        max_memory_bytes: int = DEFAULT_MAX_MEMORY_BYTES,
         replies: Replies | str = "en",
         keys: opening.Keys | None = None,
         cache_control: BetaCacheControlEphemeralParam | None = None,
+        **settings: Unpack[Pins],
     ) -> None:
         super().__init__(cache_control=cache_control)
-        limits = Limits(view_chars, list_rows, max_memory_bytes)
-        self._open(_place(at, base_path), store=store, actor=actor, limits=limits, replies=replies, keys=keys)
+        self._open(_place(at, base_path), store=store, actor=actor, replies=replies, keys=keys, settings=settings)
 
     @property
     def base_path(self) -> Path:
@@ -159,16 +156,13 @@ class AsyncMemoryTool(_OpenedStore, BetaAsyncAbstractMemoryTool):
         base_path: str | os.PathLike[str] | None = None,
         store: str | MemoryStore | None = None,
         actor: Actor | str | None = None,
-        view_chars: int = DEFAULT_VIEW_CHARS,
-        list_rows: int = DEFAULT_LIST_ROWS,
-        max_memory_bytes: int = DEFAULT_MAX_MEMORY_BYTES,
         replies: Replies | str = "en",
         keys: opening.Keys | None = None,
         cache_control: BetaCacheControlEphemeralParam | None = None,
+        **settings: Unpack[Pins],
     ) -> None:
         super().__init__(cache_control=cache_control)
-        limits = Limits(view_chars, list_rows, max_memory_bytes)
-        self._open(_place(at, base_path), store=store, actor=actor, limits=limits, replies=replies, keys=keys)
+        self._open(_place(at, base_path), store=store, actor=actor, replies=replies, keys=keys, settings=settings)
 
     @property
     def base_path(self) -> anyio.Path:

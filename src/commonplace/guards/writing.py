@@ -1,0 +1,112 @@
+"""The one way to change a memory store: every rule about writing, then the record. Whoever asks goes through here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from commonplace.backends.base import Actor, Change, Look, Memory, Transaction
+from commonplace.errors import Phrase, Refused
+from commonplace.paths import MemoryPath
+from commonplace.patterns import covers, matches_actor
+from commonplace.settings import Settings
+
+NEAR = 0.8  # of a limit; from here on a reply says how much is left, so that a model can tidy before it is refused
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What came to rest, whether a guard made it another text than was given, and what the reply is to add."""
+
+    text: str
+    altered: bool = False
+    notes: tuple[Phrase, ...] = ()
+
+
+class WritePath:
+    """Changes to one store by one actor, in one transaction. Refusals are raised before anything is recorded."""
+
+    def __init__(self, tx: Transaction, settings: Settings, who: Actor | None) -> None:
+        self._tx = tx
+        self._settings = settings
+        self._who = who
+        self._allowed = _allowed(settings, who)
+
+    def check(self, path: MemoryPath) -> None:
+        """Raise `Refused` if the memory at the path may not be changed, whether it is there or not."""
+        if not self.may_change(path.text):
+            raise Refused("read_only", path=path.written)
+
+    def check_all(self, path: MemoryPath, look: Look) -> list[Memory]:
+        """The memories at a path or below it. Raises `Refused` if one of them may not be changed."""
+        if not look.below:
+            self.check(path)
+            return [look.memory] if look.memory is not None else []
+        found = list(self._tx.walk(path.text))
+        if not all(self.may_change(memory.path) for memory in found):
+            raise Refused("read_only", path=path.written)
+        return found
+
+    def may_change(self, path: str) -> bool:
+        """Whether this actor may change the memory at a canonical path."""
+        settings = self._settings
+        if settings.read_only or (settings.read_only_paths and covers(settings.read_only_paths, path)):
+            return False
+        return self._allowed is None or covers(self._allowed, path)
+
+    def put(self, look: Look, path: MemoryPath, text: str) -> Written:
+        """Make `text` the memory at a path, if it passes the guards; what changes nothing is no version."""
+        data = text.encode()
+        if data == look.data:
+            return Written(text)
+        self._check_size(look, len(data))
+        self._tx.record([Change(look.memory, path.text, data)], self._who)
+        return Written(text, notes=tuple(self._near(look, path, len(data))))
+
+    def delete(self, memories: Sequence[Memory]) -> None:
+        """Delete memories."""
+        self._tx.record([Change(memory, None) for memory in memories], self._who)
+
+    def move(self, changes: Sequence[Change]) -> None:
+        """Rename memories."""
+        self._tx.record(changes, self._who)
+
+    def _check_size(self, look: Look, size: int) -> None:
+        """Raise `Refused` for a text over a limit. Shrinking what is over one is always allowed."""
+        settings, usage, held = self._settings, self._tx.usage(), len(look.data or b"")
+        if look.memory is not None and size < held:
+            return
+        limit = settings.max_memory_bytes
+        if limit and size > limit:
+            raise Refused("too_large", size=size, limit=limit, present=held)
+        if look.memory is None and settings.max_memories and usage.memories >= settings.max_memories:
+            raise Refused("too_many", present=usage.memories, limit=settings.max_memories)
+        limit, after = settings.max_store_bytes, usage.size_bytes - held + size
+        if limit and after > limit:
+            raise Refused("store_too_large", size=after, limit=limit, present=usage.size_bytes)
+
+    def _near(self, look: Look, path: MemoryPath, size: int) -> Iterator[Phrase]:
+        """What to say of limits that are near. The usage is that after the change."""
+        settings, usage, held = self._settings, self._tx.usage(), len(look.data or b"")
+        if size <= held and look.memory is not None:
+            return
+        if _is_near(size, settings.max_memory_bytes):
+            yield Phrase("near_memory", {"path": path.written, "size": size, "limit": settings.max_memory_bytes})
+        if look.memory is None and _is_near(usage.memories, settings.max_memories):
+            yield Phrase("near_count", {"count": usage.memories, "limit": settings.max_memories})
+        if _is_near(usage.size_bytes, settings.max_store_bytes):
+            yield Phrase("near_store", {"size": usage.size_bytes, "limit": settings.max_store_bytes})
+
+
+def _is_near(present: int, limit: int) -> bool:
+    return bool(limit) and present >= limit * NEAR
+
+
+def _allowed(settings: Settings, who: Actor | None) -> tuple[str, ...] | None:
+    """The patterns of the only paths an actor may change; None where no rule names it."""
+    name = "" if who is None else str(who)
+    named: Iterable[tuple[str, ...]] = [
+        patterns for actor, patterns in settings.allow_write.items() if matches_actor(actor, name)
+    ]
+    found = list(named)
+    return tuple(pattern for patterns in found for pattern in patterns) if found else None

@@ -1,0 +1,1 @@
+"""Guards: what a memory store does not let pass."""

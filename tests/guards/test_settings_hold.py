@@ -1,0 +1,256 @@
+"""Settings hold on every backend, for every process that opens the store, and through the SDK's tool."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anthropic.lib.tools import ToolError
+
+import commonplace
+from backends.places import EVERYWHERE, LASTING, SEALED, opened, place_of
+from cli.running import here
+from commonplace import InvalidInput, MemoryStore, MemoryTool
+
+A, NOTE = "/memories/a", "/memories/notes/n"
+VIEW = {"command": "view", "path": A}
+READ_ONLY = f"Error: {A} is read-only"
+
+
+def create(path: str, text: str = "text\n") -> dict[str, Any]:
+    return {"command": "create", "path": path, "file_text": text}
+
+
+def said(store: MemoryStore, command: object, actor: str | None = None) -> str:
+    return store.execute(command, actor=actor).text
+
+
+@pytest.fixture(params=EVERYWHERE)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStore]:
+    with opened(str(request.param), tmp_path) as place:
+        yield place.store()
+
+
+def test_quotas_refuse_and_warn_in_time(store: MemoryStore) -> None:
+    """Of one memory, of their number, of all bytes; the reply says limit, present use, and what would help."""
+    store.change_settings({"max_memories": 5, "max_store_bytes": 100, "max_memory_bytes": 50})
+    for number in range(3):
+        assert said(store, create(f"/memories/{number}", "x" * 10)).count("\n") == 0
+    assert said(store, create("/memories/3", "x" * 10)).endswith(
+        "\nNote: The memory store holds 4 of at most 5 memories."
+    )
+    assert said(store, create("/memories/4", "x" * 40)).split("\n")[1:] == [
+        "Note: /memories/4 holds 40 of at most 50 bytes.",
+        "Note: The memory store holds 5 of at most 5 memories.",
+        "Note: The memory store holds 80 of at most 100 bytes.",
+    ]
+    assert said(store, create("/memories/5", "")) == (
+        "Error: The memory store holds 5 memories, its limit is 5. Nothing was written. "
+        "Delete memories that are no longer needed, or join small ones."
+    )
+    grow = {"command": "insert", "path": "/memories/0", "insert_line": 0, "insert_text": "y" * 30}
+    assert said(store, grow) == (
+        "Error: The memory store would hold 112 bytes, over its limit of 100 bytes (it holds 80 now). "
+        "Nothing was written. Shorten or delete memories that are no longer needed."
+    )
+    assert store.execute(grow).code == "too_large"
+    assert store.usage() == commonplace.Usage(5, 80)
+
+
+def test_a_limit_below_the_present_use_lets_shrink(store: MemoryStore) -> None:
+    """Nothing is lost by it; what shrinks, moves or goes is allowed."""
+    for number in range(4):
+        said(store, create(f"/memories/{number}", "x" * 20))
+    store.change_settings({"max_memories": 2, "max_store_bytes": 10, "max_memory_bytes": 5})
+    shrink = {"command": "str_replace", "path": "/memories/0", "old_str": "x" * 20, "new_str": "y" * 19}
+    assert not store.execute(shrink).is_error
+    assert store.execute(shrink | {"old_str": "y" * 19, "new_str": "z" * 19}).is_error
+    assert not store.execute({"command": "rename", "old_path": "/memories/1", "new_path": "/memories/9"}).is_error
+    assert not store.execute({"command": "delete", "path": "/memories/2"}).is_error
+    assert store.usage() == commonplace.Usage(3, 59)
+
+
+def test_a_read_only_store_is_only_read(store: MemoryStore) -> None:
+    """By no command, `clear` and `save`; read-only is said before anything about what is there."""
+    said(store, create(A))
+    version = next(store.memories()).version_id
+    store.change_settings({"read_only": True})
+    assert [
+        said(store, create(A)),
+        said(store, create("/memories/new")).replace("/memories/new", A),
+        said(store, {"command": "str_replace", "path": A, "old_str": "not there", "new_str": ""}),
+        said(store, {"command": "insert", "path": A, "insert_line": 99, "insert_text": ""}),
+        said(store, {"command": "delete", "path": A}),
+        said(store, {"command": "rename", "old_path": A, "new_path": "/memories/b"}),
+        store.save(A, "new", if_version=version).text,
+    ] == [READ_ONLY] * 7
+    for command in (
+        {"command": "delete", "path": "/memories"},
+        {"command": "rename", "old_path": "/memories", "new_path": A},
+    ):
+        assert said(store, command) == "Error: /memories is read-only"
+    assert store.clear().text == "Error: /memories is read-only"
+    assert store.execute(create(A)).code == "read_only"
+    assert said(store, VIEW).endswith("\ttext")
+
+
+def test_read_only_paths(store: MemoryStore) -> None:
+    """A directory above one can be neither deleted nor renamed, and nothing moves in or out."""
+    for path in (A, "/memories/d/keep/x", "/memories/d/y", "/memories/e/z"):
+        said(store, create(path))
+    store.change_settings({"read_only_paths": ["/memories/d/keep", "/memories/*.md"]})
+    refused = [
+        (create("/memories/d/keep/new"), "/memories/d/keep/new"),
+        (create("/memories/n.md"), "/memories/n.md"),
+        ({"command": "delete", "path": "/memories/d"}, "/memories/d"),
+        ({"command": "delete", "path": "/memories/d/keep"}, "/memories/d/keep"),
+        ({"command": "delete", "path": "/memories/d/keep/nothing"}, "/memories/d/keep/nothing"),
+        ({"command": "rename", "old_path": "/memories/d", "new_path": "/memories/f"}, "/memories/d"),
+        ({"command": "rename", "old_path": A, "new_path": "/memories/d/keep/a"}, "/memories/d/keep/a"),
+        ({"command": "rename", "old_path": "/memories/e", "new_path": "/memories/d/keep/e"}, "/memories/d/keep/e"),
+        ({"command": "rename", "old_path": "/memories/d/keep/x", "new_path": "/memories/x"}, "/memories/d/keep/x"),
+    ]
+    assert [said(store, command) for command, _ in refused] == [f"Error: {path} is read-only" for _, path in refused]
+    assert store.clear().is_error
+    for command in (
+        {"command": "delete", "path": "/memories/d/y"},
+        {"command": "rename", "old_path": "/memories/e", "new_path": "/memories/d/e"},
+        create("/memories/d/new.md"),
+    ):
+        assert not store.execute(command).is_error
+
+
+def test_an_actor_may_change_what_it_is_allowed_to(store: MemoryStore) -> None:
+    """Those that no rule names may change all."""
+    store.change_settings({"allow_write": {"session:*": ["/memories/notes/**"], "session:s1": [A]}})
+    assert said(store, create(A), "session:s2") == READ_ONLY
+    assert not store.execute(create(A), actor="session:s1").is_error
+    assert not store.execute(create(NOTE), actor="session:s2").is_error
+    assert said(store, {"command": "rename", "old_path": NOTE, "new_path": "/memories/b"}, "session:s2").endswith(
+        "/memories/b is read-only"
+    )
+    assert not store.execute({"command": "delete", "path": "/memories/notes"}, actor="session:s2").is_error
+    assert not store.execute(create("/memories/b"), actor="user:ann").is_error
+    assert not store.execute(create("/memories/c")).is_error
+
+
+def test_wrong_settings_change_nothing(store: MemoryStore) -> None:
+    """Not even those beside them that are right."""
+    store.change_settings({"view_chars": 5})
+    with pytest.raises(InvalidInput, match="max_memories must be a whole number"):
+        store.change_settings({"view_chars": 7, "max_memories": -1})
+    with pytest.raises(InvalidInput, match="unknown settings"):
+        store.change_settings({"view_chars": 7, "max_memory": 1})
+    assert store.settings().view_chars == 5
+    assert store.change_settings({"view_chars": None}).view_chars == 16_000
+
+
+OTHER_PROCESS = """
+import sys, json, commonplace
+place, settings = sys.argv[1], json.loads(sys.argv[2])
+with commonplace.open(place) as opened:
+    store = opened.store()
+    for line in sys.stdin:
+        print(json.dumps(store.execute(json.loads(line)).text), flush=True)
+"""
+
+
+@pytest.mark.parametrize("backend", [name for name in LASTING if name not in SEALED])
+def test_every_setting_holds_for_a_process_that_has_the_store_open(backend: str, tmp_path: Path) -> None:
+    """At once, and without being told."""
+    place = place_of(backend, tmp_path)
+    with commonplace.open(place) as mine:
+        store = mine.store()
+        said(store, create(A, "one\ntwo\nthree\n"))
+        other = subprocess.Popen(
+            [sys.executable, "-c", OTHER_PROCESS, place, "{}"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+        def ask(command: object) -> str:
+            assert other.stdin
+            assert other.stdout
+            other.stdin.write(json.dumps(command) + "\n")
+            other.stdin.flush()
+            return str(json.loads(other.stdout.readline()))
+
+        cases: list[tuple[dict[str, Any], object, str]] = [
+            ({"view_chars": 4}, VIEW, "[Truncated: lines 1 to 1 of 3 shown."),
+            ({"list_rows": 1}, {"command": "view", "path": "/memories"}, "\t/memories/a"),
+            ({"create_overwrites": True}, create(A, "one\ntwo\nthree\n"), "File created"),
+            ({"max_memory_bytes": 10}, create("/memories/b", "x" * 11), "over the limit of 10 bytes"),
+            ({"max_memories": 1}, create("/memories/b"), "its limit is 1"),
+            ({"max_store_bytes": 20}, create("/memories/b", "x" * 11), "over its limit of 20 bytes"),
+            ({"read_only": True}, create("/memories/b"), "is read-only"),
+            ({"read_only_paths": ["/memories/b"]}, create("/memories/b"), "is read-only"),
+            ({"allow_write": {"*": [A]}}, create("/memories/b"), "is read-only"),
+        ]
+        try:
+            for settings, command, expected in cases:
+                store.change_settings(settings)
+                assert expected in ask(command), settings
+                store.change_settings(dict.fromkeys(settings))
+            assert ask(create("/memories/b")).startswith("File created")
+        finally:
+            other.communicate(timeout=60)
+
+
+def test_an_argument_pins_a_setting_for_its_process(tmp_path: Path) -> None:
+    """Whatever the store has, then or later; also through the SDK's tool."""
+    place = f"sqlite:///{tmp_path}/m.db"
+    with commonplace.open(place) as free, commonplace.open(place, read_only=True, max_memories=1) as pinned:
+        free.store().execute(create(A))
+        tool = MemoryTool(pinned.store())
+        with pytest.raises(ToolError, match="is read-only"):
+            tool.call(create("/memories/b"))
+        free.store().change_settings({"max_memories": 7, "read_only": False})
+        assert (pinned.store().settings().max_memories, pinned.store().settings().read_only) == (1, True)
+        assert free.store().settings().max_memories == 7
+        limited = MemoryTool(place, max_memories=1)
+        with pytest.raises(ToolError, match="its limit is 1"):
+            limited.call(create("/memories/b"))
+        limited.close()
+
+
+def test_the_command_line_shows_and_sets_them(tmp_path: Path) -> None:
+    at = f"sqlite:///{tmp_path}/m.db"
+    changed = here(at, "settings", "set", "max_memories=5", 'read_only_paths=["/memories/x"]', "--json")
+    assert json.loads(changed.stdout)["max_memories"] == 5
+    shown = here(at, "settings", "show").stdout.splitlines()
+    assert {"max_memories\t5", 'read_only_paths\t["/memories/x"]', "view_chars\t16000"} <= set(shown)
+    assert json.loads(here(at, "settings", "set", "--unset", "max_memories", "--json").stdout)["max_memories"] == 10_000
+    (tmp_path / "good.json").write_text('{"view_chars": 9}')
+    assert "view_chars\t9" in here(at, "settings", "set", "--file", str(tmp_path / "good.json")).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wrong"),
+    [
+        (["max_memories=many"], "max_memories must be a whole number from 0"),
+        (["colour=red"], "unknown settings ['colour']; known are view_chars"),
+        (["max_memories"], "is not NAME=VALUE"),
+        ([], "name a setting to change"),
+        (["--file", "missing.json"], "cannot be read"),
+        (["--file", "broken.json"], "is not JSON"),
+        (["--file", "list.json"], "must hold one JSON object"),
+        (["--file", "wrong.json"], "must begin with /memories/"),
+    ],
+)
+def test_a_wrong_setting_is_refused_with_the_reason(
+    arguments: list[str], wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "broken.json").write_text("{")
+    (tmp_path / "list.json").write_text("[]")
+    (tmp_path / "wrong.json").write_text('{"read_only_paths": ["x"], "view_chars": 3}')
+    ended = here("sqlite:///m.db", "settings", "set", *arguments)
+    assert ended.exit_code == 2
+    assert wrong in ended.stderr
+    assert json.loads(here("sqlite:///m.db", "settings", "set", "list_rows=3", "--json").stdout)["view_chars"] == 16_000

@@ -1,0 +1,129 @@
+"""Settings: checked, kept with the store, pinned by a process; patterns of paths and actors."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import commonplace
+from commonplace import InvalidInput
+from commonplace.errors import UnknownSchema
+from commonplace.patterns import covers, matches_actor
+from commonplace.settings import DEFAULTS, NAMES, Pins, Settings, describe, from_text
+
+NUMBERS = ["view_chars", "list_rows", "max_memory_bytes", "max_memories", "max_store_bytes"]
+OTHERS: dict[str, Any] = {
+    "create_overwrites": True,
+    "read_only": True,
+    "read_only_paths": ("/memories/team/**",),
+    "allow_write": {"session:*": ("/memories/notes/**", "/memories/a")},
+} | dict.fromkeys(NUMBERS, 7)
+
+
+def test_the_defaults_are_those_of_the_documentation() -> None:
+    numbers = {name: getattr(DEFAULTS, name) for name in NUMBERS}
+    assert numbers == {
+        "view_chars": 16_000,
+        "list_rows": 1_000,
+        "max_memory_bytes": 102_400,
+        "max_memories": 10_000,
+        "max_store_bytes": 256 * 1024 * 1024,
+    }
+    assert DEFAULTS.to_text() is None
+    assert [name for name, _, text in describe() if text] == list(NAMES) == list(Pins.__annotations__)
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("value", [-1, 1.5, "5", None, True, float("nan"), 2**60])
+def test_a_wrong_number_is_refused_before_anything_is_made(name: str, value: Any, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=name):
+        commonplace.open(tmp_path / "memory", **{name: value})
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("create_overwrites", 1),
+        ("create_overwrites", None),
+        ("read_only", "yes"),
+        ("read_only_paths", "/memories/a"),
+        ("read_only_paths", ["/etc"]),
+        ("read_only_paths", ["/memoriesfoo"]),
+        ("read_only_paths", ["/memories/a/"]),
+        ("read_only_paths", ["/memories//a"]),
+        ("read_only_paths", ["/memories/***"]),
+        ("read_only_paths", [7]),
+        ("allow_write", ["/memories"]),
+        ("allow_write", {"session:*": "/memories"}),
+        ("allow_write", {"": ["/memories"]}),
+        ("allow_write", {7: ["/memories"]}),
+        ("view_char", 7),
+    ],
+)
+def test_senseless_settings_are_refused_with_the_reason(name: str, value: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"view_chars|must|is a text such as|has an empty name"):
+        DEFAULTS.changed({name: value})
+
+
+def test_settings_survive_being_written_and_read() -> None:
+    """Only what differs from the defaults is written, so a default may still get better."""
+    settings = Settings(**OTHERS)
+    assert set(OTHERS) == set(NAMES)
+    assert from_text(settings.to_text()) == settings
+    assert DEFAULTS.changed({"read_only": True}).to_text() == '{"read_only": true}'
+    assert from_text(None) is DEFAULTS
+    assert dataclasses.replace(settings, **{name: getattr(DEFAULTS, name) for name in NAMES}) == DEFAULTS
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "7", '{"guard_of_tomorrow": true}', '{"view_chars": "many"}'])
+def test_settings_of_a_newer_commonplace_are_not_ignored(text: str) -> None:
+    """One of them may be a guard."""
+    with pytest.raises(UnknownSchema):
+        from_text(text)
+
+
+def test_settings_have_an_end() -> None:
+    with pytest.raises(InvalidInput, match="65536 bytes"):
+        DEFAULTS.changed({"read_only_paths": [f"/memories/{number:09}" for number in range(4_000)]}).to_text()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "covered"),
+    [
+        ("/memories", "/memories/a/b", True),
+        ("/memories/a", "/memories/a", True),
+        ("/memories/a", "/memories/a/b/c", True),
+        ("/memories/a", "/memories/ab", False),
+        ("/memories/a/*", "/memories/a", False),
+        ("/memories/a/**", "/memories/a", False),
+        ("/memories/a/**", "/memories/a/b/c", True),
+        ("/memories/*/x", "/memories/a/x", True),
+        ("/memories/*/x", "/memories/a/b/x", False),
+        ("/memories/**/x", "/memories/a/b/x", True),
+        ("/memories/a?c", "/memories/abc", True),
+        ("/memories/a?c", "/memories/a/c", False),
+        ("/memories/a.c", "/memories/abc", False),
+        ("/memories/[a]", "/memories/a", False),
+        ("/memories/*.md", "/memories/notes\n.md", True),
+    ],
+)
+def test_a_pattern_covers_what_it_matches_and_all_below(pattern: str, path: str, covered: bool) -> None:
+    assert covers([pattern], path) is covered
+
+
+@pytest.mark.parametrize(
+    ("pattern", "actor", "matches"),
+    [
+        ("session:*", "session:a/b:c", True),
+        ("session:*", "user:ann", False),
+        ("*", "", True),
+        ("user:ann", "user:anna", False),
+        ("user:an?", "user:ann", True),
+    ],
+)
+def test_patterns_of_actors(pattern: str, actor: str, matches: bool) -> None:
+    assert matches_actor(pattern, actor) is matches

@@ -1,0 +1,213 @@
+"""Finds sensitive values in a text: keys and tokens of vendors, private keys, passwords, numbers of cards and people.
+
+A text is read in stretches. One pass (RE2, if it is installed) says which of some 300 short texts occur in a stretch;
+only the rules that they belong to look closer, at their places. Nothing here does I/O or keeps a text.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import lru_cache
+
+from commonplace.errors import InvalidInput
+from commonplace.guards import sensitive_assigned as assigned
+from commonplace.guards.sensitive_kinds import KINDS, SPECIFIC_LAST
+from commonplace.guards.sensitive_prefilter import Anchor, Prefilter, lowered, prefilter
+from commonplace.guards.sensitive_rules import HOLDS_WITHIN, NAME, Find, Kind, Rule
+
+__all__ = ["KINDS", "Detector", "Find", "Kind", "Rule"]
+
+_STRETCH = 4096  # characters: near enough for a find to be worked on, long enough for the pass to be fast
+_OVERLAP = 2 * HOLDS_WITHIN
+_REACH = 1024  # no match of a rule with `holds` or a gate of ours is longer
+_MARKER = re.compile(r"\[REDACTED:[a-z][a-z0-9_-]{0,39}\]")
+_Work = Callable[[str, int, int, str], Iterator[Find]]
+
+
+class Detector:
+    """Finds the values of some kinds, and of an application's own rules and functions, in texts.
+
+    `kinds` are names of `KINDS` (default: those that are on by default), `rules` add patterns, `detectors` are
+    functions that give finds of their own. Raises `InvalidInput` for an unknown kind or a bad pattern. Threads may
+    share it. Patterns are compiled at first use, once for all detectors with the same kinds.
+    """
+
+    def __init__(
+        self,
+        kinds: Collection[str] | None = None,
+        rules: Sequence[Rule] = (),
+        detectors: Sequence[Callable[[str], Iterable[Find]]] = (),
+    ) -> None:
+        self._kinds = _known(kinds)
+        self._rules, self._detectors = tuple(rules), tuple(detectors)
+        for rule in self._rules:
+            _ = rule.compiled
+        self._with_re2: bool | None = None
+
+    def find(self, text: str) -> list[Find]:
+        """The sensitive values in a text, by place, none overlapping another."""
+        markers = [match.span() for match in _MARKER.finditer(text)] if "[REDACTED:" in text else []
+        found = [*self._by_kind(text), *self._by_rules(text)]
+        return _apart(_outside(found, markers))
+
+    def redact(self, text: str) -> tuple[str, list[str]]:
+        """The text with `[REDACTED:{kind}]` for every value, and the kinds in the order of their places.
+
+        A text it gave has no finds.
+        """
+        kinds: list[str] = []
+        while found := self.find(text):
+            parts, at = [], 0
+            for find in found:
+                parts += [text[at : find.start], f"[REDACTED:{find.kind}]"]
+                at = find.end
+            text = "".join([*parts, text[at:]])
+            kinds += [find.kind for find in found]
+        return text, kinds
+
+    def _by_kind(self, text: str) -> Iterator[Find]:
+        engine = _engine(self._kinds, self._with_re2)
+        for start in range(0, len(text), _STRETCH):
+            end = min(start + _STRETCH, len(text))
+            yield from engine.find(text, start, end)
+
+    def _by_rules(self, text: str) -> Iterator[Find]:
+        for rule in self._rules:
+            hints = [part.lower() if rule.ignore_case else part for part in (*rule.starts, *rule.holds)]
+            if not hints or any(part in (lowered(text) if rule.ignore_case else text) for part in hints):
+                yield from filter(None, map(rule.found, rule.compiled.finditer(text)))
+        for detector in self._detectors:
+            for find in detector(text):
+                if not (0 <= find.start < find.end <= len(text) and NAME.fullmatch(find.kind)):
+                    raise InvalidInput("a detector gave a find outside the text, or a kind that is no name")
+                yield find
+
+
+class _Engine:
+    """The rules of some kinds, arranged by what shows that they may apply."""
+
+    def __init__(self, kinds: frozenset[str], with_re2: bool | None) -> None:
+        work: dict[Anchor, list[_Work]] = {}
+        for rule in _own_rules():
+            if rule.name in kinds:
+                for anchor, job in _jobs(rule):
+                    work.setdefault(anchor, []).append(job)
+        for word, kind in assigned.WORDS.items():
+            if kind in kinds:
+                work.setdefault(Anchor(word, any_case=True), []).append(_reader(word))
+        self._work = list(work.values())
+        self._prefilter: Prefilter = prefilter(list(work), with_re2=with_re2)
+
+    def find(self, text: str, start: int, end: int) -> Iterator[Find]:
+        """What starts between two places of a text."""
+        stretch = text[start : end + _OVERLAP]
+        hits = self._prefilter(stretch)
+        if not hits:
+            return
+        small = lowered(stretch)
+        seen: set[int] = set()
+        for index in hits:
+            for job in self._work[index]:
+                if id(job) not in seen:
+                    seen.add(id(job))
+                    yield from job(text, start, end, small)
+
+
+def _jobs(rule: Rule) -> Iterator[tuple[Anchor, _Work]]:
+    """What to look for, and what to do in a stretch where it occurs."""
+    for part in rule.starts:
+        anchor = Anchor(part.lower() if rule.ignore_case else part, any_case=rule.ignore_case)
+        yield anchor, _at_places(rule, anchor)
+    scan = _scan(rule)
+    for part in rule.holds:
+        yield Anchor(part), scan
+    if rule.gate:
+        yield Anchor(rule.gate, is_pattern=True), scan
+
+
+def _at_places(rule: Rule, anchor: Anchor) -> _Work:
+    def work(text: str, start: int, end: int, small: str) -> Iterator[Find]:
+        for at in _places(small if anchor.any_case else text[start : end + _OVERLAP], anchor.text, end - start):
+            match = rule.compiled.match(text, start + at)
+            find = rule.found(match) if match else None
+            if find is not None:
+                yield find
+
+    return work
+
+
+def _scan(rule: Rule) -> _Work:
+    def work(text: str, start: int, end: int, _small: str) -> Iterator[Find]:
+        reach = min(end + _REACH, len(text))
+        for match in rule.compiled.finditer(text, start, reach):
+            if match.start() >= end:
+                return
+            find = rule.found(match)
+            if find is not None:
+                yield find
+
+    return work
+
+
+def _reader(word: str) -> _Work:
+    def work(text: str, start: int, end: int, small: str) -> Iterator[Find]:
+        for at in _places(small, word, end - start):
+            find = assigned.read(text, start + at, word)
+            if find is not None:
+                yield find
+
+    return work
+
+
+def _places(stretch: str, part: str, end: int) -> Iterator[int]:
+    at = stretch.find(part)
+    while -1 < at < end:
+        yield at
+        at = stretch.find(part, at + 1)
+
+
+@lru_cache(maxsize=32)
+def _engine(kinds: frozenset[str], with_re2: bool | None) -> _Engine:
+    return _Engine(kinds, with_re2)
+
+
+@lru_cache(maxsize=1)
+def _own_rules() -> list[Rule]:
+    from commonplace.guards.sensitive_forms import FORMS  # noqa: PLC0415 - read at first use, not at import
+    from commonplace.guards.sensitive_tokens import TOKENS  # noqa: PLC0415
+
+    return [*TOKENS, *FORMS]
+
+
+def _known(kinds: Collection[str] | None) -> frozenset[str]:
+    if kinds is None:
+        return frozenset(name for name, kind in KINDS.items() if kind.on)
+    if isinstance(kinds, str):
+        raise InvalidInput("kinds is a collection of names, not one text")
+    for name in kinds:
+        if name not in KINDS:
+            near = difflib.get_close_matches(name, KINDS, n=1)
+            meant = f" Did you mean {near[0]!r}?" if near else ""
+            raise InvalidInput(f"{name!r} is no kind of sensitive value.{meant} Known: {', '.join(sorted(KINDS))}")
+    return frozenset(kinds)
+
+
+def _outside(found: Iterable[Find], markers: Sequence[tuple[int, int]]) -> Iterator[Find]:
+    """The finds without what was redacted before."""
+    for find in found:
+        if not any(find.start < end and start < find.end for start, end in markers):
+            yield find
+
+
+def _apart(found: Iterable[Find]) -> list[Find]:
+    """One find for all that overlap: from the first character to the last, of the most special and longest kind."""
+    apart: list[Find] = []
+    for find in sorted(found, key=lambda find: (find.start, -find.end)):
+        if apart and find.start < apart[-1].end:
+            last = apart.pop()
+            best = min(last, find, key=lambda one: (one.kind in SPECIFIC_LAST, SPECIFIC_LAST.index(one.kind) if one.kind in SPECIFIC_LAST else 0, one.start - one.end))
+            find = Find(best.kind, last.start, max(last.end, find.end))
+        apart.append(find)
+    return apart

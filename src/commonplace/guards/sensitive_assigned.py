@@ -1,0 +1,145 @@
+"""Passwords and secrets by the words before them: in configuration, code, tables, and prose of five languages."""
+
+from __future__ import annotations
+
+import re
+
+from commonplace.guards.sensitive_judged import Value, is_password, is_secret
+from commonplace.guards.sensitive_rules import Find
+from commonplace.guards.sensitive_words import NOT_A_VALUE, PASSWORD_WORDS, SECRET_WORDS
+
+WORDS = {**dict.fromkeys(SECRET_WORDS, "secret"), **dict.fromkeys(PASSWORD_WORDS, "password")}
+_SHORT = frozenset({"pass", "pw", "pwd", "psk", "mdp", "_auth", "senha", "token"})  # parts of other words
+
+_SUFFIX = re.compile(r"(?:[A-Za-zäöüß0-9]|[_.-](?=[A-Za-z0-9])|\[(?=[\"']?[a-z0-9]+[\"']?\]))*")
+_PARTS = re.compile(r"[A-Z]?[a-zäöüß]+|[A-Z]+|\d+")
+_ENDINGS = frozenset({"", "s", "es", "e", "en", "er", "n", "in"})
+
+_FOR = r"(?:for|of|to|on|at|in|from|here|now|für|fuer|zum|zur|vom|von|der|des|im|am|auf|bei|pour|du|de|des|sur|à|au|aux|d['’]\w+|[(\[])"
+_GAP_WORD = r"[^\s:=：\"|;!?]{0,40}[^\s:=：\"|;!?.,]"
+_GAP = rf"(?:[ \t]{{1,3}}(?={_FOR}){_GAP_WORD}(?:[ \t]{_GAP_WORD}){{0,6}}?|[ \t]?の[^\s:=：はが]{{0,20}})?"
+_NOW = r"(?: (?:now|still|currently|set to|just|simply|again|temporarily|jetzt|nun|aktuell|derzeit|weiterhin|maintenant|désormais|actuellement|toujours))?"
+_TYPE = r"(?:[ \t]*:[ \t]*(?:Optional\[)?(?:str|String|string|SecretStr|bytes|&(?:'static )?str|Secret<String>|any)(?:\])?(?: ?\| ?(?:None|null|undefined))?(?=[ \t]*=)|[ \t]string(?=[ \t]*=))?"
+_LINK = re.compile(
+    rf"[\"'`*_\])\\」』”»]{{0,5}}(?:"
+    rf"{_TYPE}[ \t]{{0,20}}(?P<equal>:=|=>|===?|!==?|\?=|\+=|=|＝)"
+    rf"|{_GAP}[ \t\u3000]{{0,20}}(?P<colon>:|：|—|–(?= )|->|→)"
+    rf"|{_GAP}[ \t]{{1,3}}(?P<word>(?:(?:is|was|has been|will be|should be|remains|becomes|lautet|lautete|ist|war|wird|est|était|sera){_NOW}|(?:set |changed |reset |updated |rotated )?to|auf|c'est|equals)(?::|[ ]?\n)?(?=[ \t]))"
+    r"|[ \t]?(?P<kanji>は|が|を|是|为|為|改为|改成|设为|設為|设置为|已改为|重置为|更新为|就是|变更为)(?:[ \t]?[:：])?"
+    r"|(?P<value>[ \t]*[,;]?\s{1,20}[\"']?[Vv]alue[\"']?[ \t]?[:=])"
+    r"|[ \t]{0,30}(?P<table>\|)"
+    r"|(?P<tag>>)(?!>)"
+    r"|[ \t]?(?P<comma>,)"
+    r"|(?P<space>[ \t]{1,20})"
+    r")"
+    r"[ \t\u3000]{0,20}(?:\*{1,2}[ \t])?(?:!!str )?"
+)
+_QUOTED = re.compile(
+    r"[rbuRBU]{0,2}(?:\"(?P<a>(?:[^\"\\\n]|\\.){1,200})\"|'(?P<b>(?:[^'\\\n]|\\.){1,200})'|`(?P<c>[^`\n]{1,200})`"
+    r"|«[ \u00a0\u202f]?(?P<d>[^»\n]{1,200}?)[ \u00a0\u202f]?»|「(?P<e>[^」\n]{1,200})」|『(?P<f>[^』\n]{1,200})』"
+    r"|[“„](?P<g>[^”“\n]{1,200})[”“]|‘(?P<h>[^’\n]{1,200})’|\\+[\"'](?P<i>[^\"'\\\n]{1,200})\\+[\"']|\*\*(?P<j>[^*\s]{1,200})\*\*)"
+)
+_BARE = re.compile(r"[^\s\"`<|「」『』«»“”„、。，；：！？）（\u3040-\u30ff\u3400-\u9fff]{1,400}")
+_NEXT_PAIR = re.compile(r"[;&,](?=$|[A-Za-z][\w .-]{0,40}=)")
+_TRAILING = ".,;:)]}'\\?*>"
+_REST = re.compile(r"[ \t]*(?:$|[\r\n]|[#|/<\"'`),;}\]\\。、，]|--|//|&)")
+
+
+def read(text: str, start: int, word: str) -> Find | None:
+    """The password or secret that the word at `start` announces, if it does."""
+    after = start + len(word)
+    if not _is_a_word(text, start, after, word):
+        return None
+    suffix = _SUFFIX.match(text, after, min(after + 60, len(text)))
+    end = suffix.end() if suffix else after
+    if not _is_about_a_value(text, after, end, word):
+        return None
+    link = _LINK.match(text, end)
+    if link is None:
+        return None
+    return _judged(text, word, start, end, link)
+
+
+def _judged(text: str, word: str, start: int, end: int, link: re.Match[str]) -> Find | None:
+    sort = next(name for name, group in link.groupdict().items() if group is not None)
+    sort = {"kanji": "word", "value": "equal"}.get(sort, sort)
+    if sort == "tag" and "<" not in text[max(0, start - 40) : start]:
+        return None
+    if sort == "comma" and text[end : end + 1] not in {'"', "'"}:
+        return None
+    if word == "pass" and (sort in {"comma", "space"} or (sort == "word" and " is" not in link[0])):
+        return None
+    at = link.end()
+    quoted = _QUOTED.match(text, at)
+    if quoted is not None and quoted.lastgroup:
+        first, last = quoted.span(quoted.lastgroup)
+    else:
+        first, last = _bare(text, at)
+    if (sort == "comma" and quoted is None) or (sort == "tag" and not text.startswith("</", last)):
+        return None
+    value = Value(
+        text=text[first:last],
+        link="equal" if sort == "tag" else sort,
+        quoted=quoted is not None,
+        alone=_REST.match(text, quoted.end() if quoted else last) is not None or (quoted is None and text[last : last + 1] in {"。", "は"}),
+        tight=at == link.start(sort) + 1 if sort in {"equal", "colon"} else False,
+        config=_starts_line(text, start),
+    )
+    kind = WORDS[word]
+    good = is_password(value) if kind == "password" else is_secret(value)
+    return Find(kind, first, last) if good else None
+
+
+def _is_a_word(text: str, start: int, after: int, word: str) -> bool:
+    """Whether it is no part of another word: `pass` of `compass`, `pw` of `pwd`."""
+    before = text[start - 1] if start else " "
+    follows = text[after : after + 1]
+    if word not in _SHORT or not word.isascii():
+        return True
+    if word != "token" and before.isalpha() and not (before.islower() and text[start].isupper()):
+        return False
+    camel = follows.isupper() and text[after - 1].islower()
+    return word == "token" or not follows.isalpha() or camel
+
+
+def _is_about_a_value(text: str, after: int, end: int, word: str) -> bool:
+    """Whether the rest of the name leaves it the name of the value itself: `password2`, and not `password_hash`."""
+    suffix = text[after:end]
+    if not suffix:
+        return True
+    parts = [part.lower() for part in _PARTS.findall(suffix)]
+    first = parts[0] if parts else ""
+    camel = suffix[0].isupper() and text[after - 1].islower()
+    if suffix[0].isalpha() and not camel and first not in _ENDINGS:
+        return False
+    return not any(part in NOT_A_VALUE for part in parts)
+
+
+def _bare(text: str, at: int) -> tuple[int, int]:
+    """Where the value without quotes at `at` starts and ends: no punctuation of the sentence, no next pair."""
+    if text[at : at + 1] in {'"', "'", "`"}:
+        at += 1
+    match = _BARE.match(text, at)
+    if match is None:
+        return at, at
+    value = match[0]
+    pair = _NEXT_PAIR.search(value)
+    if pair is not None:
+        value = value[: pair.start()]
+    while value and value[-1] in _TRAILING and not _closes(value):
+        value = value[:-1]
+    return at, at + len(value)
+
+
+def _closes(value: str) -> bool:
+    """Whether the last character closes what was opened within the value."""
+    pairs = {")": "(", "]": "[", "}": "{", ">": "<"}
+    opened = pairs.get(value[-1])
+    return opened is not None and value.count(opened) >= value.count(value[-1]) > 0
+
+
+def _starts_line(text: str, start: int) -> bool:
+    """Whether nothing but the name's own first part, an indent, a dash or `export` stands before it on its line."""
+    line = text[max(0, start - 80) : start]
+    line = line[line.rfind("\n") + 1 :]
+    return re.fullmatch(r"[ \t]*(?:[-*+>#;] ?)?(?:export |set |SET |ENV |ARG |env: )?[\"'`*]{0,2}[\w.-]*", line) is not None

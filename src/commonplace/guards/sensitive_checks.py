@@ -1,0 +1,143 @@
+"""Whether a value is what its form says: checksums, ranges, headers, randomness."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+import re
+import zlib
+from collections import Counter
+
+_BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_MARKS = ("example", "xxxx", "your_", "your-", "yourapi", "yourtoken", "yourkey", "placeholder", "redacted", "dummy")
+_MAX_RUN = 7  # 1234567 and abcdefg are typed by hand
+
+# Length of an IBAN by country. Source: SWIFT, IBAN registry, release 99.
+IBAN_LENGTHS = {
+    "AD": 24, "AE": 23, "AL": 28, "AT": 20, "AZ": 28, "BA": 20, "BE": 16, "BG": 22, "BH": 22, "BI": 27, "BR": 29,
+    "BY": 28, "CH": 21, "CR": 22, "CY": 28, "CZ": 24, "DE": 22, "DJ": 27, "DK": 18, "DO": 28, "EE": 20, "EG": 29,
+    "ES": 24, "FI": 18, "FK": 18, "FO": 18, "FR": 27, "GB": 22, "GE": 22, "GI": 23, "GL": 18, "GR": 27, "GT": 28,
+    "HN": 28, "HR": 21, "HU": 28, "IE": 22, "IL": 23, "IQ": 23, "IS": 26, "IT": 27, "JO": 30, "KW": 30, "KZ": 20,
+    "LB": 28, "LC": 32, "LI": 21, "LT": 20, "LU": 20, "LV": 21, "LY": 25, "MC": 27, "MD": 24, "ME": 22, "MK": 19,
+    "MN": 20, "MR": 27, "MT": 31, "MU": 30, "NI": 28, "NL": 18, "NO": 15, "OM": 23, "PK": 24, "PL": 28, "PS": 29,
+    "PT": 25, "QA": 29, "RO": 24, "RS": 22, "RU": 33, "SA": 24, "SC": 31, "SD": 18, "SE": 24, "SI": 19, "SK": 24,
+    "SM": 27, "SO": 23, "ST": 25, "SV": 28, "TL": 23, "TN": 24, "TR": 26, "UA": 29, "VA": 22, "VG": 24, "XK": 20,
+    "YE": 30,
+}  # fmt: skip
+
+# First digits and lengths of payment cards. Source: ISO/IEC 7812 ranges as the networks publish them.
+_CARDS = re.compile(
+    r"4(?:\d{12}|\d{15}|\d{18})"  # Visa
+    r"|5[1-5]\d{14}|2(?:22[1-9]|2[3-9]\d|[3-6]\d\d|7[01]\d|720)\d{12}"  # Mastercard
+    r"|3[47]\d{13}"  # American Express
+    r"|3(?:0[0-5]|[689]\d)\d{11}"  # Diners Club
+    r"|6(?:011|22[1-9]|4[4-9]\d|5\d\d)\d{12}"  # Discover
+    r"|35(?:2[89]|[3-8]\d)\d{12}"  # JCB
+    r"|62\d{14,17}"  # UnionPay
+    r"|(?:5018|5020|5038|5893|6304|6759|676[1-3])\d{8,15}"  # Maestro
+)
+
+
+def is_card(value: str) -> bool:
+    """Whether the digits are those of a payment card: a known range, and a right last digit (Luhn)."""
+    digits = re.sub(r"\D", "", value)
+    if not _CARDS.fullmatch(digits) or len(set(digits)) < 3 and not digits.startswith("4"):
+        return False
+    odd = sum(int(digit) for digit in digits[-1::-2])
+    even = sum(sum(divmod(2 * int(digit), 10)) for digit in digits[-2::-2])
+    return (odd + even) % 10 == 0 and len(set(digits)) > 1
+
+
+def is_iban(value: str) -> bool:
+    """Whether the length fits the country and the checksum is 1 modulo 97 (ISO 13616)."""
+    plain = re.sub(r"[ \u00a0-]", "", value).upper()
+    if IBAN_LENGTHS.get(plain[:2]) != len(plain):
+        return False
+    return int("".join(str(int(char, 36)) for char in plain[4:] + plain[:4])) % 97 == 1
+
+
+def is_ssn(value: str) -> bool:
+    """Whether a number can be of a person: not of the ranges never given, nor one known from advertisements."""
+    digits = re.sub(r"\D", "", value)
+    area, group, serial = digits[:3], digits[3:5], digits[5:]
+    never = area in {"000", "666"} or area >= "900" or group == "00" or serial == "0000"
+    return not never and digits not in {"078051120", "219099999"} and len(set(digits)) > 1
+
+
+def base62_crc32(text: str, *, digits: str = _BASE62) -> str:
+    """The six characters GitHub and npm put at the end of a token: its CRC-32 in base 62."""
+    number, written = zlib.crc32(text.encode()), ""
+    while number:
+        number, rest = divmod(number, 62)
+        written = digits[rest] + written
+    return written.rjust(6, "0")
+
+
+def is_checked_token(value: str) -> bool:
+    """Whether a token of GitHub or npm carries its checksum, or is at least random.
+
+    One with a wrong checksum is a token mistyped, cut or of a newer form: leaving it would risk more than taking it.
+    """
+    body = value.rpartition("_")[2]
+    return base62_crc32(body[:-6]) == body[-6:] or is_random(value)
+
+
+def is_jwt(value: str) -> bool:
+    """Whether the first part is the JSON of a header that names an algorithm."""
+    try:
+        header = json.loads(decoded(value.partition(".")[0]))
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(header, dict) and isinstance(header.get("alg"), str)
+
+
+def is_snowflake_token(value: str) -> bool:
+    """Whether the first part of a token of Discord is the number of an account."""
+    try:
+        number = decoded(value.partition(".")[0])
+    except ValueError:
+        return False
+    return number.isdigit() and 15 <= len(number) <= 20 and is_random(value)
+
+
+def decoded(text: str) -> bytes:
+    """The bytes of base64 of either alphabet, padded or not. Raises `ValueError` for anything else."""
+    try:
+        plain = text.rstrip("=").replace("-", "+").replace("_", "/").encode("ascii")
+        return base64.b64decode(plain + b"=" * (-len(plain) % 4), validate=True)
+    except (binascii.Error, UnicodeEncodeError) as error:
+        raise ValueError("not base64") from error
+
+
+def entropy(text: str) -> float:
+    """Bits per character, by the frequencies of the characters in it (Shannon)."""
+    counts = Counter(text).values()
+    return -sum(count / len(text) * math.log2(count / len(text)) for count in counts)
+
+
+def is_random(value: str) -> bool:
+    """Whether a token can be a real one: nothing says it stands for one, and it was not typed in a row."""
+    lower = value.lower()
+    if any(mark in lower for mark in _MARKS) or "..." in value or "***" in value:
+        return False
+    body = re.sub(r"^[A-Za-z]{2,12}[-_.]", "", value)
+    few = 5 if len(body) <= 12 else 8 if re.fullmatch(r"[0-9a-fA-F.:_-]+", body) is None else 6
+    return len(set(body)) >= min(few, len(body)) and longest_row(lower) <= _MAX_RUN and not _repeats(body)
+
+
+def longest_row(text: str) -> int:
+    """The length of the longest run in which each character follows the one before, as in `3456` or `abc`."""
+    best = run = 1
+    for one, two in zip(text, text[1:], strict=False):
+        run = run + 1 if ord(two) - ord(one) == 1 or (one, two) == ("9", "0") else 1
+        best = max(best, run)
+    return best
+
+
+def _repeats(text: str) -> bool:
+    """Whether the text is one short text again and again."""
+    if len(text) < 16:
+        return False
+    return any(text[size:] == text[:-size] for size in range(1, len(text) // 2 + 1))

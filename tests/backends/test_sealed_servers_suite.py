@@ -13,7 +13,8 @@ from commonplace.places import open_backend
 
 from .test_sealed_suite import SealedSuite as _SealedSuite
 
-pytestmark = pytest.mark.skipif(os.environ.get("CI") != "true", reason="sealed servers are for long runs (CI=true)")
+if os.environ.get("CI") != "true":
+    pytest.skip("sealed servers are for long runs (CI=true)", allow_module_level=True)
 
 
 class TestSealedPostgresql(_SealedSuite):

@@ -24,6 +24,7 @@ EDITS = 200 if LONG else 60
 CREATORS = 32
 MANY = 64  # threads, each with a memory of its own
 EDITS_OF_MANY = 40 if LONG else 10
+EDITS_ON_SERVERS, EDITS_OF_MANY_ON_SERVERS = (200, 40) if LONG else (15, 3)
 
 shared_or_own = pytest.mark.parametrize("own", [False, True], ids=["one backend", "a backend each"])
 
@@ -32,13 +33,14 @@ shared_or_own = pytest.mark.parametrize("own", [False, True], ids=["one backend"
 @pytest.mark.parametrize("backend", [*BACKENDS, *SERVERS])
 def test_no_edit_of_eight_threads_is_lost(backend: str, own: bool, tmp_path: Path) -> None:
     """All edit one memory; none fails, and every edit is there with one version each."""
+    edits = EDITS_ON_SERVERS if backend in SERVERS else EDITS
     url = url_of(backend, tmp_path)
     with contextlib.closing(open_target(url)) as target:
         prepare(target, THREADS)
-        done = at_once(THREADS, url, None if own else target, lambda each, worker: edit(each, worker, EDITS))
-        assert done == [Done(EDITS, [])] * THREADS
-        assert lines_of(target) == expected(THREADS, EDITS)
-        assert sum(target.state(STORE).versions.values()) == 1 + THREADS * EDITS
+        done = at_once(THREADS, url, None if own else target, lambda each, worker: edit(each, worker, edits))
+        assert done == [Done(edits, [])] * THREADS
+        assert lines_of(target) == expected(THREADS, edits)
+        assert sum(target.state(STORE).versions.values()) == 1 + THREADS * edits
 
 
 @shared_or_own
@@ -54,18 +56,19 @@ def test_one_of_32_threads_creates_a_path(backend: str, own: bool, tmp_path: Pat
 @pytest.mark.parametrize("backend", [*BACKENDS, *SERVERS])
 def test_64_threads_edit_64_memories(backend: str, tmp_path: Path) -> None:
     """Writers that share commits keep apart what they write."""
+    edits = EDITS_OF_MANY_ON_SERVERS if backend in SERVERS else EDITS_OF_MANY
     url = url_of(backend, tmp_path)
 
     def work(target: Target, worker: int) -> Done:
         path = f"/memories/of/{worker}.md"
         text = f"worker {worker} counts 0;\n"
         assert not target.execute(STORE, {"command": "create", "path": path, "file_text": text}).is_error
-        return edit(target, worker, EDITS_OF_MANY, path=path)
+        return edit(target, worker, edits, path=path)
 
     with contextlib.closing(open_target(url)) as target:
-        assert at_once(MANY, url, target, work) == [Done(EDITS_OF_MANY, [])] * MANY
+        assert at_once(MANY, url, target, work) == [Done(edits, [])] * MANY
         lines = sum((lines_of(target, f"/memories/of/{worker}.md") for worker in range(MANY)), start=expected(0, 0))
-        assert lines == expected(MANY, EDITS_OF_MANY)
+        assert lines == expected(MANY, edits)
 
 
 def at_once(count: int, url: str, shared: Target | None, work: Callable[[Target, int], T]) -> list[T]:

@@ -137,4 +137,4 @@ class AllBackends(LocalBackends):
 
 TestLocalBackends = pytest.mark.timeout(1_800)(LocalBackends.TestCase)
 TestAllBackends = pytest.mark.timeout(1_800)(AllBackends.TestCase)
-TestAllBackends.settings = settings(max_examples=60 if LONG else 5, stateful_step_count=40 if LONG else 25)
+TestAllBackends.settings = settings(max_examples=30 if LONG else 3, stateful_step_count=40 if LONG else 20)

@@ -21,7 +21,8 @@ from .walk import Walk
 LONG = os.environ.get("CI") == "true"
 STEPS = 3_000 if LONG else 400
 SEEDS = range(40) if LONG else range(5)
-SEEDS_EVERYWHERE = range(4) if LONG else range(1)
+SEEDS_EVERYWHERE = range(3) if LONG else range(1)
+STEPS_EVERYWHERE = 500 if LONG else 80
 LIMITS: tuple[dict[str, Any], ...] = (
     {},
     {"view_chars": 20, "list_rows": 5},
@@ -46,7 +47,7 @@ def test_replies_trees_and_versions_agree_along_a_walk(seed: int, tmp_path: Path
 @pytest.mark.parametrize("seed", SEEDS_EVERYWHERE)
 def test_they_agree_on_servers_and_sealed_too(seed: int, tmp_path: Path) -> None:
     """Every backend there is, bare, sealed, and with sealed paths, side by side."""
-    walk(seed, EVERYWHERE, STEPS // 2, tmp_path)
+    walk(seed, EVERYWHERE, STEPS_EVERYWHERE, tmp_path)
 
 
 def walk(seed: int, backends: Sequence[str], steps: int, directory: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import commonplace
-from backends.places import LASTING, place_of
+from backends.places import LASTING, SERVERS, place_of
 from commonplace import Version
 from commonplace.backends.base import EXTERNAL
 from faults.targets import Answer
@@ -21,17 +21,20 @@ from .history import lines_seen, record
 
 LONG = os.environ.get("CI") == "true"
 HISTORIES = 10 if LONG else 2
+HISTORIES_ON_SERVERS = 4 if LONG else 1
 PROCESSES = 8 if LONG else 4
 THREADS = 2
 COMMANDS = (1_000 if LONG else 200) // (PROCESSES * THREADS)  # of each client in one history
 SCENES = ("memories", "tree")
 KILLED_AFTER = 12  # commands of one client
 
-on_every_backend = pytest.mark.parametrize("backend", LASTING)
+CASES = [
+    (backend, seed) for backend in LASTING for seed in range(HISTORIES_ON_SERVERS if backend in SERVERS else HISTORIES)
+]
+on_every_backend = pytest.mark.parametrize(("backend", "seed"), CASES)
 
 
 @on_every_backend
-@pytest.mark.parametrize("seed", range(HISTORIES))
 def test_what_threads_and_processes_are_answered_is_linearizable(backend: str, seed: int, tmp_path: Path) -> None:
     """They view, edit, delete and rename a few memories; in every other history, directories too."""
     place = place_of(backend, tmp_path)
@@ -50,7 +53,6 @@ def test_what_threads_and_processes_are_answered_is_linearizable(backend: str, s
 
 
 @on_every_backend
-@pytest.mark.parametrize("seed", range(HISTORIES))
 def test_a_history_is_linearizable_though_one_process_was_killed(backend: str, seed: int, tmp_path: Path) -> None:
     """What it was doing took effect whole, once, or never."""
     place = place_of(backend, tmp_path)

@@ -93,6 +93,8 @@ class PostgresqlConnection:
             self._wire.send("COMMIT")
             self._wire.sync()
         self._begun = False
+        if self._wire.done != b"COMMIT":  # the server answers ROLLBACK, and no error, if the transaction had failed
+            raise Clash("the server took the transaction back")
 
     def roll_back(self) -> None:
         if not self._begun or self._failed:

@@ -41,6 +41,7 @@ class Wire:
         self._doubtful: list[_Statement] = []  # prepared in the batch under way: skipped, if it fails
         self._names = 0
         self._last: list[Row] = []
+        self.done = b""  # what the server says it did last
         self.prepares = False  # the session may be shared, where names would clash
         pgconn.enter_pipeline_mode()
 
@@ -120,6 +121,8 @@ class Wire:
                 failure = failure or errors.error_from_result(result)
             elif status == ExecStatus.TUPLES_OK:
                 self._last = _rows(result)
+            elif status == ExecStatus.COMMAND_OK:
+                self.done = result.command_status or self.done
         doubtful, self._doubtful = self._doubtful, []
         if failure is not None:
             for statement in doubtful:

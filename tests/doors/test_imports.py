@@ -46,6 +46,7 @@ DRIVERS = {
     "anyio": {"aio.py", "doors/anthropic.py"},
     "click": {"cli"},
     "rich": {"cli"},
+    "re2": {"guards/sensitive"},
     "pytest": {"testing/backend_suite"},
     "starlette": {"testing/scripted"},
     "uvicorn": {"testing/scripted"},

@@ -6,6 +6,7 @@ only the rules that they belong to look closer, at their places. Nothing here do
 
 from __future__ import annotations
 
+import bisect
 import difflib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -96,7 +97,7 @@ class _Engine:
                     work.setdefault(anchor, []).append(job)
         for word, kind in assigned.WORDS.items():
             if kind in kinds:
-                work.setdefault(Anchor(word, any_case=True), []).append(_reader(word))
+                work.setdefault(Anchor(word, any_case=True, then=assigned.then(word)), []).append(_reader(word))
         self._work = list(work.values())
         self._prefilter: Prefilter = prefilter(list(work), with_re2=with_re2)
 
@@ -118,7 +119,7 @@ class _Engine:
 def _jobs(rule: Rule) -> Iterator[tuple[Anchor, _Work]]:
     """What to look for, and what to do in a stretch where it occurs."""
     for part in rule.starts:
-        anchor = Anchor(part.lower() if rule.ignore_case else part, any_case=rule.ignore_case)
+        anchor = Anchor(part.lower() if rule.ignore_case else part, any_case=rule.ignore_case, then=rule.then)
         yield anchor, _at_places(rule, anchor)
     scan = _scan(rule)
     for part in rule.holds:
@@ -154,9 +155,7 @@ def _scan(rule: Rule) -> _Work:
 def _reader(word: str) -> _Work:
     def work(text: str, start: int, end: int, small: str) -> Iterator[Find]:
         for at in _places(small, word, end - start):
-            find = assigned.read(text, start + at, word)
-            if find is not None:
-                yield find
+            yield from assigned.read(text, start + at, word)
 
     return work
 
@@ -196,8 +195,10 @@ def _known(kinds: Collection[str] | None) -> frozenset[str]:
 
 def _outside(found: Iterable[Find], markers: Sequence[tuple[int, int]]) -> Iterator[Find]:
     """The finds without what was redacted before."""
+    starts = [start for start, _ in markers]
     for find in found:
-        if not any(find.start < end and start < find.end for start, end in markers):
+        before = bisect.bisect_left(starts, find.end)
+        if before == 0 or markers[before - 1][1] <= find.start:
             yield find
 
 
@@ -207,7 +208,13 @@ def _apart(found: Iterable[Find]) -> list[Find]:
     for find in sorted(found, key=lambda find: (find.start, -find.end)):
         if apart and find.start < apart[-1].end:
             last = apart.pop()
-            best = min(last, find, key=lambda one: (one.kind in SPECIFIC_LAST, SPECIFIC_LAST.index(one.kind) if one.kind in SPECIFIC_LAST else 0, one.start - one.end))
-            find = Find(best.kind, last.start, max(last.end, find.end))
-        apart.append(find)
+            best = min(last, find, key=_rank)
+            apart.append(Find(best.kind, last.start, max(last.end, find.end)))
+        else:
+            apart.append(find)
     return apart
+
+
+def _rank(find: Find) -> tuple[int, int]:
+    general = SPECIFIC_LAST.index(find.kind) + 1 if find.kind in SPECIFIC_LAST else 0
+    return general, find.start - find.end

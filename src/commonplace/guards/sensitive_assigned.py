@@ -1,11 +1,16 @@
 """Passwords and secrets by the words before them: in configuration, code, tables, and prose of five languages."""
 
+# ruff: noqa: E501 - a pattern or a list is a line
+
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
-from commonplace.guards.sensitive_judged import Value, is_password, is_secret
+from commonplace.guards.sensitive_judged import MIN_SECRET, Value, is_passphrase, is_password, is_secret
 from commonplace.guards.sensitive_rules import Find
+from commonplace.guards.sensitive_tables import read_around
+from commonplace.guards.sensitive_tokens import UUID
 from commonplace.guards.sensitive_words import NOT_A_VALUE, PASSWORD_WORDS, SECRET_WORDS
 
 WORDS = {**dict.fromkeys(SECRET_WORDS, "secret"), **dict.fromkeys(PASSWORD_WORDS, "password")}
@@ -15,8 +20,8 @@ _SUFFIX = re.compile(r"(?:[A-Za-zäöüß0-9]|[_.-](?=[A-Za-z0-9])|\[(?=[\"']?[a
 _PARTS = re.compile(r"[A-Z]?[a-zäöüß]+|[A-Z]+|\d+")
 _ENDINGS = frozenset({"", "s", "es", "e", "en", "er", "n", "in"})
 
-_FOR = r"(?:for|of|to|on|at|in|from|here|now|für|fuer|zum|zur|vom|von|der|des|im|am|auf|bei|pour|du|de|des|sur|à|au|aux|d['’]\w+|[(\[])"
-_GAP_WORD = r"[^\s:=：\"|;!?]{0,40}[^\s:=：\"|;!?.,]"
+_FOR = r"(?:for|of|to|on|at|in|from|here|now|für|fuer|zum|zur|vom|von|der|des|im|am|auf|bei|pour|du|de|des|sur|à|au|aux|d['’]\w+|wi-?fi|wlan|root|admin|actuel|[(\[])"
+_GAP_WORD = r"[^\s:=：|;!?]{0,40}[^\s:=：|;!?.,]"
 _GAP = rf"(?:[ \t]{{1,3}}(?={_FOR}){_GAP_WORD}(?:[ \t]{_GAP_WORD}){{0,6}}?|[ \t]?の[^\s:=：はが]{{0,20}})?"
 _NOW = r"(?: (?:now|still|currently|set to|just|simply|again|temporarily|jetzt|nun|aktuell|derzeit|weiterhin|maintenant|désormais|actuellement|toujours))?"
 _TYPE = r"(?:[ \t]*:[ \t]*(?:Optional\[)?(?:str|String|string|SecretStr|bytes|&(?:'static )?str|Secret<String>|any)(?:\])?(?: ?\| ?(?:None|null|undefined))?(?=[ \t]*=)|[ \t]string(?=[ \t]*=))?"
@@ -24,10 +29,10 @@ _LINK = re.compile(
     rf"[\"'`*_\])\\」』”»]{{0,5}}(?:"
     rf"{_TYPE}[ \t]{{0,20}}(?P<equal>:=|=>|===?|!==?|\?=|\+=|=|＝)"
     rf"|{_GAP}[ \t\u3000]{{0,20}}(?P<colon>:|：|—|–(?= )|->|→)"
-    rf"|{_GAP}[ \t]{{1,3}}(?P<word>(?:(?:is|was|has been|will be|should be|remains|becomes|lautet|lautete|ist|war|wird|est|était|sera){_NOW}|(?:set |changed |reset |updated |rotated )?to|auf|c'est|equals)(?::|[ ]?\n)?(?=[ \t]))"
+    rf"|{_GAP}(?:,?[ \t]{{1,3}}|(?=['’]s))(?P<word>(?:['’]s|[-–—]|used to be|had been|which (?:is|was)|it is|it['’]s|(?:is|was|has been|will be|should be|remains|becomes|lautet|lautete|ist|war|wird|est|était|sera){_NOW}|(?:set |changed |reset |updated |rotated )?to|auf|c'est|equals)(?::|[ ]?\n)?(?=[ \t]))"
     r"|[ \t]?(?P<kanji>は|が|を|是|为|為|改为|改成|设为|設為|设置为|已改为|重置为|更新为|就是|变更为)(?:[ \t]?[:：])?"
     r"|(?P<value>[ \t]*[,;]?\s{1,20}[\"']?[Vv]alue[\"']?[ \t]?[:=])"
-    r"|[ \t]{0,30}(?P<table>\|)"
+    r"|[ \t]{0,30}(?P<table>\|)(?=[ \t]|[^|\n]{4,80}\|)"
     r"|(?P<tag>>)(?!>)"
     r"|[ \t]?(?P<comma>,)"
     r"|(?P<space>[ \t]{1,20})"
@@ -41,27 +46,37 @@ _QUOTED = re.compile(
 )
 _BARE = re.compile(r"[^\s\"`<|「」『』«»“”„、。，；：！？）（\u3040-\u30ff\u3400-\u9fff]{1,400}")
 _NEXT_PAIR = re.compile(r"[;&,](?=$|[A-Za-z][\w .-]{0,40}=)")
+_UUID = re.compile(UUID)
+_KEEPS = re.compile(r"api|auth|access|bot|server|personal|secret|service|deploy|admin", re.IGNORECASE)
+_PHRASE = re.compile(r"[a-z]{3,10}(?: [a-z]{3,10}){3,9}(?=\.?[ \t]*(?:$|[\r\n]))")
 _TRAILING = ".,;:)]}'\\?*>"
 _REST = re.compile(r"[ \t]*(?:$|[\r\n]|[#|/<\"'`),;}\]\\。、，]|--|//|&)")
 
 
-def read(text: str, start: int, word: str) -> Find | None:
-    """The password or secret that the word at `start` announces, if it does."""
+def then(word: str) -> str:
+    """What follows the word wherever it matters, for RE2: short words are not to be parts of longer ones."""
+    return "[^A-Za-z]" if word in _SHORT and word.isascii() and word != "token" else ""
+
+
+def read(text: str, start: int, word: str) -> Iterator[Find]:
+    """The passwords or the secret that the word at `start` announces, if it does."""
     after = start + len(word)
     if not _is_a_word(text, start, after, word):
-        return None
+        return
     suffix = _SUFFIX.match(text, after, min(after + 60, len(text)))
     end = suffix.end() if suffix else after
-    if not _is_about_a_value(text, after, end, word):
-        return None
+    if not _is_about_a_value(text, after, end):
+        return
     link = _LINK.match(text, end)
-    if link is None:
-        return None
-    return _judged(text, word, start, end, link)
+    find = _judged(text, word, start, end, link) if link else None
+    if find is not None:
+        yield find
+    elif WORDS[word] == "password":
+        yield from read_around(text, start, end)
 
 
 def _judged(text: str, word: str, start: int, end: int, link: re.Match[str]) -> Find | None:
-    sort = next(name for name, group in link.groupdict().items() if group is not None)
+    sort = link.lastgroup or ""
     sort = {"kanji": "word", "value": "equal"}.get(sort, sort)
     if sort == "tag" and "<" not in text[max(0, start - 40) : start]:
         return None
@@ -69,7 +84,10 @@ def _judged(text: str, word: str, start: int, end: int, link: re.Match[str]) -> 
         return None
     if word == "pass" and (sort in {"comma", "space"} or (sort == "word" and " is" not in link[0])):
         return None
-    at = link.end()
+    kind, at = WORDS[word], link.end()
+    phrase = _PHRASE.match(text, at) if word == "passphrase" and sort in {"colon", "equal"} else None
+    if phrase is not None and is_passphrase(phrase[0]):
+        return Find("password", *phrase.span())
     quoted = _QUOTED.match(text, at)
     if quoted is not None and quoted.lastgroup:
         first, last = quoted.span(quoted.lastgroup)
@@ -77,17 +95,28 @@ def _judged(text: str, word: str, start: int, end: int, link: re.Match[str]) -> 
         first, last = _bare(text, at)
     if (sort == "comma" and quoted is None) or (sort == "tag" and not text.startswith("</", last)):
         return None
+    if _is_plain(text[first:last], kind, sort, quoted=quoted is not None):
+        return None
     value = Value(
         text=text[first:last],
         link="equal" if sort == "tag" else sort,
         quoted=quoted is not None,
-        alone=_REST.match(text, quoted.end() if quoted else last) is not None or (quoted is None and text[last : last + 1] in {"。", "は"}),
+        alone=_REST.match(text, quoted.end() if quoted else last) is not None
+        or (quoted is None and text[last : last + 1] in {"。", "は"}),
         tight=at == link.start(sort) + 1 if sort in {"equal", "colon"} else False,
         config=_starts_line(text, start),
     )
-    kind = WORDS[word]
+    if word == "token" and _UUID.fullmatch(value.text) and not _KEEPS.search(text, max(0, start - 20), start):
+        return None  # most are of a page or a request
     good = is_password(value) if kind == "password" else is_secret(value)
     return Find(kind, first, last) if good else None
+
+
+def _is_plain(value: str, kind: str, sort: str, *, quoted: bool) -> bool:
+    """Whether a glance tells that this is none, as of most: a word of prose, or too short for a secret."""
+    if kind == "secret":
+        return len(value) < MIN_SECRET
+    return not value or (sort in {"space", "comma", "word"} and not quoted and value.isalpha() and value[1:].islower())
 
 
 def _is_a_word(text: str, start: int, after: int, word: str) -> bool:
@@ -98,11 +127,10 @@ def _is_a_word(text: str, start: int, after: int, word: str) -> bool:
         return True
     if word != "token" and before.isalpha() and not (before.islower() and text[start].isupper()):
         return False
-    camel = follows.isupper() and text[after - 1].islower()
-    return word == "token" or not follows.isalpha() or camel
+    return word == "token" or not follows.isalpha()
 
 
-def _is_about_a_value(text: str, after: int, end: int, word: str) -> bool:
+def _is_about_a_value(text: str, after: int, end: int) -> bool:
     """Whether the rest of the name leaves it the name of the value itself: `password2`, and not `password_hash`."""
     suffix = text[after:end]
     if not suffix:
@@ -142,4 +170,7 @@ def _starts_line(text: str, start: int) -> bool:
     """Whether nothing but the name's own first part, an indent, a dash or `export` stands before it on its line."""
     line = text[max(0, start - 80) : start]
     line = line[line.rfind("\n") + 1 :]
-    return re.fullmatch(r"[ \t]*(?:[-*+>#;] ?)?(?:export |set |SET |ENV |ARG |env: )?[\"'`*]{0,2}[\w.-]*", line) is not None
+    return (
+        re.fullmatch(r"[ \t]*(?:[-*+>#;] ?)?(?:export |set |SET |ENV |ARG |env: )?[\"'`*]{0,2}[\w.-]*", line)
+        is not None
+    )

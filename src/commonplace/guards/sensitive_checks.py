@@ -9,9 +9,13 @@ import math
 import re
 import zlib
 from collections import Counter
+from itertools import pairwise
 
 _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _MARKS = ("example", "xxxx", "your_", "your-", "yourapi", "yourtoken", "yourkey", "placeholder", "redacted", "dummy")
+_WORD = re.compile(r"[A-Z]?[a-z]{4,}|[A-Z]{5,}")
+_UNSPEAKABLE = re.compile(r"[^aeiouyAEIOUY]{4}(?<!ngth)(?<!ghts)(?<!nstr)|^(.)\1|[jqxzJQXZ].?[jqxzkwJQXZKW]")
+_VOWEL = re.compile(r"[aeiouyAEIOUY]")
 _MAX_RUN = 7  # 1234567 and abcdefg are typed by hand
 
 # Length of an IBAN by country. Source: SWIFT, IBAN registry, release 99.
@@ -29,7 +33,7 @@ IBAN_LENGTHS = {
 
 # First digits and lengths of payment cards. Source: ISO/IEC 7812 ranges as the networks publish them.
 _CARDS = re.compile(
-    r"4(?:\d{12}|\d{15}|\d{18})"  # Visa
+    r"4\d{15}(?:\d{3})?"  # Visa
     r"|5[1-5]\d{14}|2(?:22[1-9]|2[3-9]\d|[3-6]\d\d|7[01]\d|720)\d{12}"  # Mastercard
     r"|3[47]\d{13}"  # American Express
     r"|3(?:0[0-5]|[689]\d)\d{11}"  # Diners Club
@@ -43,7 +47,7 @@ _CARDS = re.compile(
 def is_card(value: str) -> bool:
     """Whether the digits are those of a payment card: a known range, and a right last digit (Luhn)."""
     digits = re.sub(r"\D", "", value)
-    if not _CARDS.fullmatch(digits) or len(set(digits)) < 3 and not digits.startswith("4"):
+    if not _CARDS.fullmatch(digits) or (len(set(digits)) < 3 and not digits.startswith("4")):
         return False
     odd = sum(int(digit) for digit in digits[-1::-2])
     even = sum(sum(divmod(2 * int(digit), 10)) for digit in digits[-2::-2])
@@ -127,10 +131,23 @@ def is_random(value: str) -> bool:
     return len(set(body)) >= min(few, len(body)) and longest_row(lower) <= _MAX_RUN and not _repeats(body)
 
 
+def wordy_share(text: str) -> float:
+    """The part of a text that pronounceable words of five letters or more make up, `camelCase` split."""
+    words = [word for word in _WORD.findall(text) if not _UNSPEAKABLE.search(word)]
+    return sum(len(word) for word in words if len(_VOWEL.findall(word)) * 4 >= len(word)) / len(text)
+
+
+def is_scrambled(text: str) -> bool:
+    """Whether letters and digits come as chance mixes them, and not as in a name made of words."""
+    sorts = ["a" if char.islower() else "A" if char.isupper() else "0" if char.isdigit() else "-" for char in text]
+    turns = sum(one != two for one, two in pairwise(sorts))
+    return wordy_share(text) < 0.45 or turns >= len(text) * 0.55
+
+
 def longest_row(text: str) -> int:
     """The length of the longest run in which each character follows the one before, as in `3456` or `abc`."""
     best = run = 1
-    for one, two in zip(text, text[1:], strict=False):
+    for one, two in pairwise(text):
         run = run + 1 if ord(two) - ord(one) == 1 or (one, two) == ("9", "0") else 1
         best = max(best, run)
     return best

@@ -1,12 +1,14 @@
 """Sensitive values known by what stands around them, and numbers with a check of their own, as tables."""
 
+# ruff: noqa: E501 - a row of a table is a line
+
 from __future__ import annotations
 
 import re
 
-from commonplace.guards.sensitive_checks import decoded, is_card, is_iban, is_random, is_ssn
+from commonplace.guards.sensitive_checks import decoded, is_card, is_iban, is_random, is_scrambled, is_ssn
 from commonplace.guards.sensitive_rules import Rule
-from commonplace.guards.sensitive_tokens import AFTER, BEFORE, UUID
+from commonplace.guards.sensitive_tokens import AFTER, BEFORE, BEFORE_LAST, GATE, UUID
 from commonplace.guards.sensitive_words import is_placeholder
 
 # Of a key's name: what says that its value is one to keep.
@@ -54,7 +56,7 @@ def _near(kind: str, names: str, value: str) -> Rule:
     words = tuple(names.split())
     plain = [word for word in words if kind not in _KEYLESS and not re.search("key|token|secret", word)]
     full = [word for word in words if word not in plain]
-    gap = r"[^\n\"'`,;{}<>]{0,40}?"
+    gap = r"[^\n\"'`,;{}<>=]{0,24}?"
     named = [rf"(?:{'|'.join(plain)}){gap}{_KEYISH}{gap}"] * bool(plain) + [rf"(?:{'|'.join(full)}){gap}"] * bool(full)
     check = is_ssn if kind == "us_ssn" else is_mixed
     pattern = rf"(?:{'|'.join(named)}){_SIGN}(?<![A-Za-z0-9+/])(?P<value>{value})(?![A-Za-z0-9+/=_])"
@@ -63,8 +65,7 @@ def _near(kind: str, names: str, value: str) -> Rule:
 
 def is_mixed(value: str) -> bool:
     """Whether a value has letters and digits as chance mixes them; a path or a name has not."""
-    words = re.findall(r"[A-Z]?[a-z]{3,}", value)
-    return is_random(value) and bool(re.search(r"\d", value)) and sum(map(len, words)) < len(value) / 2
+    return is_random(value) and re.search(r"\d", value) is not None and is_scrambled(value)
 
 
 def _is_basic(value: str) -> bool:
@@ -73,12 +74,6 @@ def _is_basic(value: str) -> bool:
     except ValueError:
         return False
     return bool(colon) and bool(user + password) and (user + password).isprintable() and not is_placeholder(password)
-
-
-def _is_login(value: str) -> bool:
-    """Whether `user:password` of a URL holds a password and no stand-in; one equal to the name is a known default."""
-    user, _, password = value.partition(":")
-    return len(password) >= 3 and user != password and not is_placeholder(password)
 
 
 def _is_url_password(value: str) -> bool:
@@ -90,9 +85,33 @@ def _is_pem(value: str) -> bool:
     return sum(map(len, re.findall(r"[A-Za-z0-9+/]{16,}", body))) >= 40 and "..." not in body and is_random(body[-60:])
 
 
+# Frequent words of English that no list of BIP-39 holds: prose is no seed phrase.
+_NO_SEEDS_TEXT = """
+the and for are was with you your from have has not but can will its our any their they which when were been
+must should also each use per via see into than then them these those such where does
+"""
+_NO_SEEDS = frozenset(_NO_SEEDS_TEXT.split())
+_SEED_LENGTHS = (12, 15, 18, 21, 24)
+
+
+def _is_seed_phrase(value: str) -> bool:
+    """Whether these can be the words of a wallet: as many as BIP-39 has, and none that its list leaves out."""
+    words = re.findall(r"[a-z]+", value)
+    return value == value.lower() and len(words) in _SEED_LENGTHS and not _NO_SEEDS & set(words)
+
+
+def _is_bearer(value: str) -> bool:
+    """Whether a token of a header can be a real one: mixed characters, no stand-in, no words put together."""
+    if is_placeholder(value) or not is_random(value) or not re.search(r"\d", value):
+        return False
+    return re.search(r"[A-Za-z]", value) is not None and max(map(len, re.split(r"[-_./]", value))) >= 8
+
+
 _PEM = r"-----BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----"
 _PEM_BODY = r"[A-Za-z0-9+/=\\\s:,.;>|*()\"'_@<-]"
-_CONNECTION = "server=|data source=|host=|hostname=|driver=|dsn=|jdbc:|user id=|uid=|username=|initial catalog=|dbname=|addr="
+_CONNECTION = (
+    "server=|data source=|host=|hostname=|driver=|dsn=|jdbc:|user id=|uid=|username=|initial catalog=|dbname=|addr="
+)
 _FIRST = r"[^\s:/@\"'`<>{}$\[\]]"
 
 FORMS: list[Rule] = [
@@ -104,8 +123,8 @@ FORMS: list[Rule] = [
          _is_pem, starts=("-----BEGIN ",)),
     Rule("private_key", r"Private-Lines: ?\d+\s+(?P<value>(?:[A-Za-z0-9+/=]{4,80}\s+){1,100}Private-MAC: ?[0-9a-f]{40,64})",
          starts=("Private-Lines",)),
-    Rule("url_password", rf"://{_FIRST}{{0,100}}:(?P<value>[^\s/@\"'`<>]{{3,200}}(?:@[^\s/@\"'`<>:]{{1,60}})?)@(?=[\[A-Za-z0-9_$-])",
-         _is_url_password, starts=("://",)),
+    Rule("url_password", rf"://(?P<user>{_FIRST}{{0,100}}):(?!(?P=user)@)(?P<value>[^\s/@\"'`<>]{{3,200}}(?:@[^\s/@\"'`<>:]{{1,60}})?)@(?=[\[A-Za-z0-9_$-])",
+         _is_url_password, starts=("://",), then=r"[^\s/@\"'<>]{0,100}:"),
     Rule("connection_string",
          rf"(?:{_CONNECTION})(?:[^\n\"'`,()]{{0,300}}?[;?& ])(?:password|pwd)\s{{0,3}}=\s{{0,3}}(?P<value>\{{[^}}\n]{{3,100}}\}}|[^\s;\"'`&<>{{}}]{{3,200}})(?=\s|[;\"'`&<>]|$)",
          _is_url_password, starts=tuple(_CONNECTION.split("|")), ignore_case=True),
@@ -114,46 +133,31 @@ FORMS: list[Rule] = [
          is_random, holds=("APIM", "ACDb", "AzFu", "AzSe", "AzCa", "AIoT", "ASrB", "AEHn", "+ASt", "+ABa", "+AMC", "JQQJ99")),
     Rule("azure_connection_key", r"SharedAccessKey=(?P<value>[A-Za-z0-9+/]{42,44}={0,2})", is_random, starts=("SharedAccessKey=",)),
     Rule("azure_sas", r"[?&;\"'](?:amp;)?sig=(?P<value>[A-Za-z0-9%+/_-]{40,120}={0,2})", is_random, holds=("sig=",)),
-    Rule("slack_webhook", rf"https://hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/[A-Za-z0-9_/-]{{24,120}}", is_random,
+    Rule("slack_webhook", r"https://hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/[A-Za-z0-9_/-]{24,120}", is_random,
          starts=("https://hooks.slack",)),
     Rule("discord_webhook", r"https://(?:ptb\.|canary\.)?discord(?:app)?\.com/api/(?:v\d+/)?webhooks/\d{15,20}/[A-Za-z0-9_-]{60,90}",
          is_random, holds=("/webhooks/",)),
-    Rule("teams_webhook", rf"https://(?:[a-z0-9-]+\.webhook|outlook)\.office(?:365)?\.com/webhook(?:b2)?/[A-Za-z0-9@/_-]{{60,300}}", is_random,
+    Rule("teams_webhook", r"https://(?:[a-z0-9-]+\.webhook|outlook)\.office(?:365)?\.com/webhook(?:b2)?/[A-Za-z0-9@/_-]{60,300}", is_random,
          holds=("/webhook",)),
     Rule("teams_webhook", rf"https://[a-z0-9.-]{{5,100}}(?:\.logic\.azure\.com|\.powerplatform\.com)(?::\d+)?/{_URL_END}{{20,400}}sig=[A-Za-z0-9%_-]{{40,60}}",
          is_random, holds=(".logic.azure.com", ".powerplatform.com")),
     Rule("authorization_header", r"(?:bearer|token)(?:[\"']?\s*:\s*[\"']?|\s{1,3})(?P<value>[A-Za-z0-9._~+/-]{20,4000}={0,2})(?![A-Za-z0-9._~+/-])",
-         lambda value: is_bearer(value), starts=("bearer ",), ignore_case=True),
+         _is_bearer, starts=("bearer ",), then=r"\s{0,2}[A-Za-z0-9._~+/-]{16}", ignore_case=True),
     Rule("authorization_header", r"authorization[\"']?\s{0,3}[:=,]\s{0,3}[\"']?(?:token|apikey|api-key|key|ssws|bot|genie-?key|splunk)[ =]{1,2}(?P<value>[A-Za-z0-9._~+/:-]{16,4000}={0,2})",
-         lambda value: is_bearer(value), starts=("authorization",), ignore_case=True),
+         _is_bearer, starts=("authorization",), ignore_case=True),
     Rule("authorization_header", r"basic\s{1,3}(?P<value>[A-Za-z0-9+/_-]{6,400}={0,2})(?![A-Za-z0-9+/=_-])", _is_basic,
-         starts=("basic ",), ignore_case=True),
-    Rule("payment_card", rf"{BEFORE}(?<![_.$\u20ac/+])(?<!\d-)[2-6]\d{{3}}(?:[ -]?\d){{8,15}}(?![0-9A-Za-z_/]|[.,-]\d{{3,}}|-[0-9a-f])", is_card,
-         gate=r"[2-6]\d{3}(?:[ -]?\d){8}"),
-    Rule("iban", rf"{BEFORE}[A-Z]{{2}}\d{{2}}(?:[ \u00a0-]?[A-Z0-9]{{4}}){{2,7}}(?:[ \u00a0-]?[A-Z0-9]{{1,3}})?{AFTER}", is_iban,
-         gate=r"[A-Z]{2}\d{2}(?:[ -]|\x{a0})?[A-Z0-9]{4}(?:[ -]|\x{a0})?[A-Z0-9]{2}"),
-    Rule("us_ssn", rf"{BEFORE}(?<![_.-])\d{{3}}-\d{{2}}-\d{{4}}(?![0-9A-Za-z_]|[.-]\d)", is_ssn, gate=r"\d{3}-\d{2}-\d{4}"),
+         starts=("basic ",), then=r"\s{0,2}[A-Za-z0-9+/_-]{6}", ignore_case=True),
+    Rule("password", r"(?:sshpass\s{1,3}-p|redis-cli\b[^\n]{0,80}?\s-a|curl\b[^\n]{0,120}?\s(?:-u|--user))[ =]{0,3}['\"]?(?:(?<=[ru'\"= ])[^\s:'\"]{1,60}:)?(?P<value>[^\s'\"]{4,100})",
+         _is_url_password, starts=("sshpass ", "redis-cli ", "curl ")),
+    Rule("payment_card", rf"[2-6]{BEFORE_LAST}(?<![_.$\u20ac/+].)(?<!\d-.)\d{{3}}(?:[ -]?\d){{8,15}}(?![0-9A-Za-z_/]|[.,-]\d{{3,}}|-[0-9a-f])", is_card,
+         gate=GATE + r"[2-6]\d{3}(?:[ -]?\d){8}"),
+    Rule("iban", rf"[A-Z]{BEFORE_LAST}[A-Z]\d{{2}}(?:[ \u00a0-]?[A-Z0-9]{{4}}){{2,7}}(?:[ \u00a0-]?[A-Z0-9]{{1,3}})?{AFTER}", is_iban,
+         gate=GATE + r"[A-Z]{2}\d{2}(?:[ -]|\x{a0})?[A-Z0-9]{4}(?:[ -]|\x{a0})?[A-Z0-9]{2}"),
+    Rule("us_ssn", rf"\d{BEFORE_LAST}(?<![_.-].)\d{{2}}-\d{{2}}-\d{{4}}(?![0-9A-Za-z_]|[.-]\d)", is_ssn, gate=GATE + r"\d{3}-\d{2}-\d{4}"),
     Rule("email", r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9][A-Za-z0-9._%+-]{0,63}@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,62})\.){1,6}[A-Za-z]{2,24}(?![A-Za-z0-9])",
          holds=("@",)),
     Rule("phone", r"(?<![0-9A-Za-z_.+/=-])(?:\+\d{1,3}[ .-]?(?:\(0?\d{1,4}\)[ .-]?)?\d{1,4}(?:[ ./-]?\d{2,4}){2,4}|\(\d{3}\) ?\d{3}[-. ]\d{4}|\d{3}[-.]\d{3}[-.]\d{4}|0\d{1,4}[ /-]\d{3,8}(?:[ -]\d{2,4}){0,3}|0\d(?:[ .]\d\d){4})(?![0-9A-Za-z_]|[.-]\d)",
          gate=r"\+\d{1,3}[ .\d(-]|\(\d{3}\)|\d{3}[-.]\d{3}[-.]|0\d{1,4}[ ./-]\d"),
     Rule("seed_phrase", r"(?:seed|mnemonic|recovery|secret recovery|backup)(?:[ _-](?:phrase|words?))?[^\n]{0,40}?[:=\uff1a\n\"'` ]\s{0,3}[\"'`]?(?P<value>(?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8})(?![A-Za-z])",
-         lambda value: is_seed_phrase(value), starts=("seed", "mnemonic", "recovery"), ignore_case=True),
+         _is_seed_phrase, starts=("seed", "mnemonic", "recovery"), ignore_case=True),
 ]  # fmt: skip
-
-# Frequent words of English that no list of BIP-39 holds: prose is no seed phrase.
-_NO_SEEDS = frozenset("the and for are was with you your from have has not but can will its our any their they which when were been must should also each use per via see into than then them these those such where does".split())  # fmt: skip
-_SEED_LENGTHS = (12, 15, 18, 21, 24)
-
-
-def is_seed_phrase(value: str) -> bool:
-    """Whether these can be the words of a wallet: as many as BIP-39 has, and none that its list leaves out."""
-    words = re.findall(r"[a-z]+", value)
-    return value == value.lower() and len(words) in _SEED_LENGTHS and not _NO_SEEDS & set(words)
-
-
-def is_bearer(value: str) -> bool:
-    """Whether a token of a header can be a real one: mixed characters, no stand-in, no words put together."""
-    if is_placeholder(value) or not is_random(value) or not re.search(r"\d", value):
-        return False
-    return re.search(r"[A-Za-z]", value) is not None and max(map(len, re.split(r"[-_./]", value))) >= 8

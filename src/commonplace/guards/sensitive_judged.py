@@ -1,11 +1,14 @@
 """Whether what stands after `password` or `token` is one, or prose, code, a stand-in or a hash."""
 
+# ruff: noqa: E501 - a pattern or a list is a line
+
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 
-from commonplace.guards.sensitive_checks import entropy, is_random, longest_row
+from commonplace.guards.sensitive_checks import entropy, is_random, is_scrambled, longest_row
 from commonplace.guards.sensitive_words import NO_VALUES, PASSWORD_WORDS, is_placeholder
 
 MIN_SECRET = 12  # characters: what is shorter is not told from a name
@@ -33,6 +36,7 @@ _CODE = re.compile(
     r"|[({\[].*|&?'?\w+ str|\.\.\.|=.*|->.*|\\.*|!(?:vault|ref|sub|secret|env|getatt|include)\w*|\|-?|>-?)$",
     re.DOTALL,
 )
+_CALL = re.compile(r"^(?:await |new )?[A-Za-z_$][A-Za-z_$.:]{2,60}[(\[].*[)\]]?")
 _PATH = re.compile(r"^(?:[a-z][a-z0-9+.-]*://|\.{0,2}/[\w.-]|~/|[A-Za-z]:\\|[\w-]+(?:/[\w.-]+)*\.(?:txt|ya?ml|json|env|md|py|js|ts|html?|php|ini|cfg|toml|pem|key|gpg|kdbx?|asc|log|sh|com|org|net|io|dev)$)")  # fmt: skip
 _HASH = re.compile(r"^(?:\$(?:2[abxy]?|1|5|6|7|y|argon2\w*|pbkdf2[\w-]*|scrypt)\$|\{(?:SSHA|SHA|CRYPT|PBKDF2)|(?:pbkdf2|scrypt|argon2|bcrypt|sha(?:1|256|512)|md5)[\w$]*[$:-]|SCRAM-SHA)", re.IGNORECASE)  # fmt: skip
 _UUID = re.compile(r"^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$", re.IGNORECASE)
@@ -44,11 +48,21 @@ _ALGORITHM = re.compile(
     re.IGNORECASE,
 )
 _NAMED = re.compile(r"^(?:[a-z]{1,2}|win|mysql|postgres|postgresql|python|php|java|log4j|neo4j|k8s|i18n|l10n|auth|web|step|section|part|page|chapter|line|version|type|level|option|note|issue|figure|table|arg|str|param|var|val|tmp|test|field|user|item|node|host|server|day|week|col)[-_ ]?v?\d{1,3}(?:\.\d+)*[a-z]?$", re.IGNORECASE)  # fmt: skip
-_OPTION = re.compile(r"^(?:--?)?[A-Za-z][\w-]*=[\w.-]*$|^[\w.-]+(?:/[\w.-]+)+$|^\d{4}-\d\d-\d\d(?:T[\d:.Z+-]+)?$")
+_THING = re.compile(
+    r"(?:Key|Token|Secret|Types?|Client|Name|Path|File|Class|Error|Config|Provider|Manager|Service|Handler|Request|Response)s?$"
+)
+_OPTION = re.compile(
+    r"^(?:--?)?[A-Za-z][\w-]*=[\w.-]*$|^[\w.-]+(?:/[\w.-]+)+$|^[A-Za-z]+@[A-Za-z]+$|^\d{4}-\d\d-\d\d(?:T[\d:.Z+-]+)?$"
+)
 _RULES = re.compile(r"^[\w:,]+(?:\|[\w:,.]+)+$")
 _WORDY = re.compile(r"^[^\W\d_]+(?:[-_'’./| ,]+[^\W\d_]+)*$")
 _SPECIAL = re.compile(r"[@#$%^&*!+=~?]")
-_LITTLE = frozenset("the a an is are of to in on for and or not you your with by as at be it this that enter please must can will le la de du et ou der die das und ist ein von zu mit".split())  # fmt: skip
+_LITTLE_TEXT = """
+the a an is are of to in on for and or not you your with by as at be it this that enter please must can will
+le la de du et ou der die das und ist ein von zu mit minimum maximum character characters digits letters
+password passwords required optional end case token secret
+"""
+_LITTLE = frozenset(_LITTLE_TEXT.split())
 _EDGE = re.compile(r"^\W+|\W+$")
 
 
@@ -58,7 +72,7 @@ def is_password(value: Value) -> bool:
     if not 4 <= len(text) <= 200 or _stands_for_none(text) or _HASH.match(text) or _EMAIL.match(text):
         return False
     if " " in text:
-        return value.quoted and value.link != "comma" and _is_passphrase(text)
+        return value.quoted and value.link != "comma" and is_passphrase(text)
     if _PATH.match(text) or _RULES.match(text) or (not value.quoted and _is_code(value)) or _tells_of_passwords(text):
         return False
     return _strong_look(text) if _is_loose(value) else _fair_look(value)
@@ -67,11 +81,17 @@ def is_password(value: Value) -> bool:
 def is_secret(value: Value) -> bool:
     """Whether a value tied to a word for a key, token or secret is one: long and random."""
     text = value.text
-    if not MIN_SECRET <= len(text) <= 2000 or " " in text or _stands_for_none(text) or _HASH.match(text):
+    if (
+        not MIN_SECRET <= len(text) <= 2000
+        or " " in text
+        or text.count("=") > 4
+        or _stands_for_none(text)
+        or _HASH.match(text)
+    ):
         return False
     if _PATH.match(text) or _EMAIL.match(text) or _ALGORITHM.match(text) or (_CODE.match(text) and not value.quoted):
         return False
-    if text.isdigit() or not is_random(text):
+    if text.isdigit() or not is_random(text) or _THING.search(text):
         return False
     return value.link != "space" and _looks_random(text) if not _UUID.match(text) else value.link in {"equal", "colon"}
 
@@ -83,15 +103,15 @@ def _stands_for_none(text: str) -> bool:
 
 def _is_loose(value: Value) -> bool:
     """Whether the tie is one that prose has too, so that the value itself has to look like a password."""
-    return value.link in {"word", "space", "comma", "table", "column"} and not (value.quoted and value.link == "word") or (
-        value.link == "colon" and not value.alone
-    )
+    return (
+        value.link in {"word", "space", "comma", "table", "column"} and not (value.quoted and value.link == "word")
+    ) or (value.link == "colon" and not value.alone)
 
 
 def _is_code(value: Value) -> bool:
     """Whether an unquoted value is an expression: a call, a member, a variable."""
     text = value.text
-    if _CODE.match(text) and len(re.findall(r"\d", text)) < 3:
+    if _CALL.match(text) or (_CODE.match(text) and len(re.findall(r"\d", text)) < 3):
         return True
     plain = text.rstrip(",;)")
     if re.fullmatch(r"[A-Za-z_]\w*", plain) is None or value.link not in {"equal", "colon"}:
@@ -99,7 +119,7 @@ def _is_code(value: Value) -> bool:
     if plain != text and not re.search(r"\d", plain):
         return True
     in_code = value.link == "equal" and (not value.tight or not value.config)
-    return in_code and (not re.search(r"\d", plain) or ("_" in plain and _wordy_share(plain) > 0.5))
+    return in_code and (not re.search(r"\d", plain) or ("_" in plain and not is_scrambled(plain)))
 
 
 def _tells_of_passwords(text: str) -> bool:
@@ -110,19 +130,26 @@ def _tells_of_passwords(text: str) -> bool:
     return any(word in lower for word in (*PASSWORD_WORDS[:8], "pwd", "secret", "token", "credential"))
 
 
-def _is_passphrase(text: str) -> bool:
+def is_passphrase(text: str) -> bool:
+    """Whether some words are a phrase nobody would write as a sentence."""
     words = text.split()
     if re.search(r"\d", text) and len(words) <= 2 and len(text) <= 40:
         return all(_EDGE.sub("", word) and _strong_look(word) for word in words)
     plain = all(re.fullmatch(r"[a-z]{3,10}", word) for word in words)
-    return plain and 4 <= len(words) <= 10 and not _LITTLE & set(words) and not NO_VALUES & set(words)
+    return plain and 4 <= len(words) <= 10 and not _LITTLE & set(words)
 
 
 def _strong_look(text: str) -> bool:
     """Whether nobody would take it for a word, a number or a name, wherever it stands."""
     if _OPTION.match(text):
         return False
-    if len(text) < 5 or _ALGORITHM.match(text) or _NAMED.match(text) or _UUID.match(text) or longest_row(text.lower()) > 8:
+    if (
+        len(text) < 5
+        or _ALGORITHM.match(text)
+        or _NAMED.match(text)
+        or _UUID.match(text)
+        or longest_row(text.lower()) > 8
+    ):
         return False
     if re.search(r"[A-Za-z]", text) is None:
         return bool(re.fullmatch(r"\d{6,12}", text)) or (len(_SPECIAL.findall(text)) >= 1 and len(set(text)) >= 5)
@@ -135,13 +162,13 @@ def _camels(text: str) -> int:
     """How often the case changes."""
     if not re.fullmatch(r"[A-Za-z]{8,}", text):
         return 0
-    return sum(one.islower() != two.islower() for one, two in zip(text, text[1:], strict=False))
+    return sum(one.islower() != two.islower() for one, two in pairwise(text))
 
 
 def _is_chain(text: str) -> bool:
     """`correct-horse-battery-staple`: four words or more, none of grammar."""
     words = re.split(r"[-_.]", text.lower())
-    return len(words) >= 4 and all(re.fullmatch(r"[a-z]{3,10}", word) for word in words) and not (_LITTLE | NO_VALUES) & set(words)
+    return len(words) >= 4 and all(re.fullmatch(r"[a-z]{3,10}", word) for word in words) and not _LITTLE & set(words)
 
 
 def _fair_look(value: Value) -> bool:
@@ -161,7 +188,7 @@ def _fair_look(value: Value) -> bool:
         return False
     plain_word = re.fullmatch(r"[A-Z]?[a-z]+", text) is not None
     if plain_word and value.link == "colon" and not value.quoted:
-        return len(text) >= 5 and value.config and text.islower()
+        return len(text) >= 5 and value.config and not value.tight and text.islower()
     return len(text) >= 5 and (not re.search(r"[-_.]", text) or _is_chain(text) or _camels(text) >= 3 or value.tight)
 
 
@@ -169,16 +196,13 @@ def _looks_random(text: str) -> bool:
     """Whether the characters come as no word, name or number has them."""
     core = text.rstrip("=")
     if re.fullmatch(r"[0-9a-fA-F]+", core):
-        return len(core) >= 20 and entropy(core.lower()) > 2.5 and bool(re.search(r"\d", core)) and bool(re.search(r"[a-fA-F]", core))
+        return (
+            len(core) >= 20
+            and entropy(core.lower()) > 2.5
+            and bool(re.search(r"\d", core))
+            and bool(re.search(r"[a-fA-F]", core))
+        )
     sorts = sum(bool(re.search(sort, core)) for sort in (r"[a-z]", r"[A-Z]", r"\d"))
     if sorts < 2 or entropy(core) < (2.9 if len(core) < 20 else 3.3):
         return False
-    if not re.search(r"\d", core) and len(core) < 20:
-        return False
-    return _wordy_share(core) < 0.5
-
-
-def _wordy_share(text: str) -> float:
-    """The part of a text that words of four letters or more make up, `camelCase` split: little of random letters."""
-    words = re.findall(r"[A-Z]?[a-z]{3,}|[A-Z]{5,}", text)
-    return sum(len(word) for word in words if len(word) >= 4) / len(text)
+    return (len(core) >= 20 or re.search(r"\d", core) is not None) and is_scrambled(core)

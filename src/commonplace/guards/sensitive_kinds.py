@@ -138,4 +138,14 @@ def _kinds(lines: str, *, on: bool) -> dict[str, Kind]:
 KINDS: Mapping[str, Kind] = MappingProxyType(_kinds(_ON, on=True) | _kinds(_OFF, on=False))
 
 # When finds overlap, any other kind tells more than these; of these, the first.
-SPECIFIC_LAST = ("us_ssn", "payment_card", "url_password", "connection_string", "authorization_header", "password", "secret", "phone", "email")
+SPECIFIC_LAST = (
+    "us_ssn",
+    "payment_card",
+    "url_password",
+    "connection_string",
+    "authorization_header",
+    "password",
+    "secret",
+    "phone",
+    "email",
+)

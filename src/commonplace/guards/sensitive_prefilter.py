@@ -16,6 +16,7 @@ class Anchor:
     text: str
     any_case: bool = False
     is_pattern: bool = False
+    then: str = ""  # a pattern that follows the text wherever it matters: RE2 looks for both at no cost
 
 
 Prefilter = Callable[[str], Sequence[int]]
@@ -36,14 +37,14 @@ def prefilter(anchors: Sequence[Anchor], *, with_re2: bool | None = None) -> Pre
 
 
 def _by_re2(anchors: Sequence[Anchor]) -> Prefilter:
-    import re2  # noqa: PLC0415 - an optional driver, and 20 ms
+    import re2  # type: ignore[import-untyped, import-not-found, unused-ignore] # noqa: PLC0415 - an optional driver, and 20 ms
 
     options = re2.Options()
     options.max_mem = _MEMORY_BYTES
     options.log_errors = False
     patterns = re2.Set.SearchSet(options)
     for anchor in anchors:
-        pattern = anchor.text if anchor.is_pattern else re2.escape(anchor.text)
+        pattern = anchor.text if anchor.is_pattern else re2.escape(anchor.text) + anchor.then
         patterns.Add(f"(?i){pattern}" if anchor.any_case else pattern)
     patterns.Compile()
 

@@ -37,7 +37,8 @@ class Rule:
 
     `check` has the last word on the value. The rest makes the search fast and never changes what a correct rule
     finds: with `starts`, every match starts with one of these texts; with `holds`, one of them stands among its
-    first 100 characters; with `gate`, a pattern of RE2, it matches there. A rule without any of them reads every
+    first 100 characters; with `gate`, a pattern of RE2, it matches there; `then`, of RE2 too, follows
+    `starts`. A rule without any of them reads every
     text from its start to its end. Patterns are run by `re`: one that backtracks without bounds makes every
     write slow.
     """
@@ -48,6 +49,7 @@ class Rule:
     starts: tuple[str, ...] = field(default=(), kw_only=True)
     holds: tuple[str, ...] = field(default=(), kw_only=True)
     gate: str = field(default="", kw_only=True)
+    then: str = field(default="", kw_only=True)
     ignore_case: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -69,6 +71,6 @@ class Rule:
         """What a match of the pattern means, if its value passes the check."""
         group = "value" if "value" in self.compiled.groupindex else 0
         start, end = match.span(group)
-        if start == -1 or start == end or (self.check is not None and not self.check(match[group])):
+        if end <= max(start, 0) or (self.check is not None and not self.check(match[group])):
             return None
         return Find(self.name, start, end)

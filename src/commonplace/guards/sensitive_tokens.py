@@ -3,8 +3,11 @@
 A form starts with a text of its own, which is what makes it certain: no context is needed.
 """
 
+# ruff: noqa: E501 - a row of a table is a line
+
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from commonplace.guards.sensitive_checks import is_checked_token, is_jwt, is_random, is_snowflake_token
@@ -13,6 +16,10 @@ from commonplace.guards.sensitive_rules import Rule
 # What may stand before a token: no letter or digit of its own, but an escaped line end (JSON) or %3D (URL).
 BEFORE = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f][0-9A-Fa-f]))"
 AFTER = r"(?![A-Za-z0-9])"
+# The same as BEFORE, one character later: `re` is faster with a pattern that starts with a character.
+BEFORE_LAST = r"(?:(?<![A-Za-z0-9].)|(?<=\\[nrt].)|(?<=%[0-9A-Fa-f][0-9A-Fa-f].))"
+GATE = r"(?:^|[^A-Za-z0-9]|\\[nrt]|%[0-9A-Fa-f][0-9A-Fa-f])"  # the same for RE2, which does not look behind
+_LOOK_AHEAD = 12  # characters of a token that are looked for together with its start
 UUID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
 
 # kind, the texts it starts with, what follows them
@@ -121,7 +128,9 @@ _FORMS: list[tuple[str, str, str]] = [
 def _form(kind: str, starts: str, rest: str, check: Callable[[str], bool] = is_random) -> Rule:
     texts = tuple(starts.split())
     start = "|".join(text.replace(".", r"\.").replace("$", r"\$") for text in texts)
-    return Rule(kind, f"{BEFORE}(?:{start}){rest}{AFTER}(?<!\\.)", check, starts=texts)
+    then = re.match(r"((?:\[[^\]]+\]|\\d))\{(\d+)", rest)
+    next_chars = f"{then[1]}{{{min(int(then[2]), _LOOK_AHEAD)}}}" if then else ""
+    return Rule(kind, f"{BEFORE}(?:{start}){rest}{AFTER}(?<!\\.)", check, starts=texts, then=next_chars)
 
 
 TOKENS: list[Rule] = [

@@ -1,5 +1,7 @@
 """Words: those that announce a password or a secret in five languages, and those that stand for none."""
 
+# ruff: noqa: E501 - a pattern or a list is a line
+
 from __future__ import annotations
 
 import re
@@ -21,44 +23,49 @@ SECRET_WORDS = (
 )  # fmt: skip
 
 # Rest of a name that says its value is about the password, and not the password itself.
-NOT_A_VALUE = frozenset(
-    """hash hashed hashes hasher hashing file files filename path paths dir length len min max minimum maximum policy
-    policies url uri urls link endpoint host server type types name names id ids field fields label placeholder reset
-    required count counts limit limits expiry expires expired expiration expire ttl age regex pattern rule rules validator
-    validators validation manager store stores storage provider providers ref refs arn version versions algorithm strength
-    hint prompt error errors message messages title text input inputs digest salt changed change lifetime duration encoder
-    encoding format size index usage cost price budget bucket budgets issuer audience scope scopes last used seen needed class cls func
-    function method handler callback enabled disabled less free protected based auth authentication generator complexity
-    history attempts rotation mode kind status state exists template env var variable variables column table map list set
-    command cmd script permission permissions role roles app icon color style css button form page screen view dialog
-    key_id keyid keyref secretref in out at date time timestamp created updated""".split()
-)
+_NOT_A_VALUE_TEXT = """
+hash hashed hashes hasher hashing file files filename path paths dir length len min max minimum maximum policy
+policies url uri urls link endpoint host server type types name names id ids field fields label placeholder
+reset required count counts limit limits expiry expires expired expiration expire ttl age regex pattern rule
+rules validator validators validation manager store stores storage provider providers ref refs arn version
+versions algorithm strength hint prompt error errors message messages title text input inputs digest salt
+changed change lifetime duration encoder encoding format size index usage cost price budget bucket budgets
+issuer audience scope scopes last used seen needed class cls func function method handler callback enabled
+disabled less free protected based auth authentication generator complexity history attempts rotation mode
+kind mgr status state exists template env var variable variables column table map list set command cmd script
+permission permissions role roles app icon color style css button form page screen view dialog key_id keyid
+keyref secretref in out at date time timestamp created updated
+"""
+NOT_A_VALUE = frozenset(_NOT_A_VALUE_TEXT.split())
 
 # A value that is one of these words is none: a state, a type, a stand-in.
-NO_VALUES = frozenset(
-    """none null nil true false yes no on off na n/a tbd todo unset undefined default defaults empty blank missing required
-    optional mandatory forbidden hidden visible unknown invalid incorrect wrong correct valid expired disabled enabled string
-    str text varchar char bytes byte int integer number bool boolean object array any dict list map option optionalstring
-    secret secrets password passwords passwd passphrase pass pwd pw mypassword my_password mypass mysecret yourpassword
-    newpassword oldpassword userpassword user_password dbpassword token tokens key keys apikey credentials credential user
-    username login admin test tests testing foo bar baz qux foobar example examples sample demo dummy fake changeme change-me
-    change_me changethis changeit replaceme replace-me replace_me replace_with insert placeholder redacted removed masked
-    censored secret123 password123? todo fixme here value values input prompt ask manual manually generated random same
-    unchanged changed reset forgot forgotten hash hashed encrypted plaintext plain bcrypt argon2 scrypt md5 sha1 sha256
-    sha512 pbkdf2 base64 utf-8 utf8 ascii hex json yaml vault keychain keyring keepass bitwarden 1password lastpass env
-    environment stdin stdout stderr file path url stored kept see use using set not never always only must should may can
-    will is are was the a an and or of in for to from by with on at as it this that your our my their his her its new
-    old current next previous first last other strong weak good bad long short ok fine safe unsafe important private
-    public internal external shared personal common basic bearer digest negotiate oauth oauth2 jwt saml ldap kerberos
-    self this cls args kwargs config settings options params data body request response event props state context ctx
-    erforderlich notwendig unbekannt falsch richtig leer kein keine keins siehe geheim geändert vergessen abgelaufen gültig
-    ungültig sicher requis obligatoire oublié inconnu aucun aucune vide voir expiré incorrecte invalide secrète
-    error errors failed failure success warning info debug email e-mail mail phone name id uuid guid digit digits letters
-    characters chars length minimum maximum mínimo rotation rotated protected authentication authorization credentials
-    const let var function return async await export import type interface undefined nan void static final""".split()
-)
+_NO_VALUES_TEXT = """
+none null nil true false yes no on off na n/a tbd todo unset undefined default defaults empty blank missing
+required optional mandatory forbidden hidden visible unknown invalid incorrect wrong correct valid expired
+disabled enabled string str text varchar char bytes byte int integer number bool boolean object array any dict
+list map option optionalstring secret secrets password passwords passwd passphrase pass pwd pw mypassword
+my_password mypass mysecret yourpassword newpassword oldpassword userpassword user_password dbpassword token
+tokens key keys apikey credentials credential user username login admin test tests testing foo bar baz qux
+foobar example examples sample demo dummy fake changeme change-me change_me changethis changeit replaceme
+replace-me replace_me replace_with insert placeholder redacted removed masked censored secret123 password123?
+todo fixme here value values input prompt ask manual manually generated random same unchanged changed reset
+forgot forgotten hash hashed encrypted plaintext plain bcrypt argon2 scrypt md5 sha1 sha256 sha512 pbkdf2
+base64 utf-8 utf8 ascii hex json yaml vault keychain keyring keepass bitwarden 1password lastpass env
+environment stdin stdout stderr file path url stored kept see use using set not never always only must should
+may can will is are was the a an and or of in for to from by with on at as it this that your our my their his
+her its new old current next previous first last other strong weak good bad long short ok fine safe unsafe
+important private public internal external shared personal common basic bearer digest negotiate oauth oauth2
+jwt saml ldap kerberos self this cls args kwargs config settings options params data body request response
+event props state context ctx erforderlich notwendig unbekannt falsch richtig leer kein keine keins siehe
+geheim geändert vergessen abgelaufen gültig ungültig sicher requis obligatoire oublié inconnu aucun aucune
+vide voir expiré incorrecte invalide secrète error errors failed failure success warning info debug email
+e-mail mail phone name id uuid guid digit digits letters characters chars length minimum maximum mínimo
+rotation rotated protected authentication authorization credentials const let var function return async await
+export import type interface undefined nan void static final
+"""
+NO_VALUES = frozenset(_NO_VALUES_TEXT.split())
 _STANDS_FOR = re.compile(
-    r"""^(?:[<\[{(].*[>\]})]|\$\{.*|\$[A-Za-z_]\w*(?:->.*|\[.*|\.\w.*)?|%[sdr]|%\(.*|%\w+%|%\{.*|\{\{.*|[*xX•·.#_?-]+|\\?[$@]\(.*|<.*|.*\{\{.*|.*\$\{.*|.*\}\}.*|.*<[\w -]+>.*|\.\.\..*"""
+    r"""^(?:[<\[{(].*[>\]})]|\$\{.*|\$[A-Za-z_][\w:]*(?:->.*|\[.*|\.\w.*)?|%[sdr]|%\(.*|%\w+%|%\{.*|\{\{.*|[*xX•·.#_?-]+|\\?[$@]\(.*|<.*|.*\{\{.*|.*\$\{.*|.*\}\}.*|.*<[\w -]+>.*|\.\.\..*"""
     r"""|.*\.\.\.|…+|.*\[[^\]]*[a-zA-Z0-9]-[a-zA-Z0-9][^\]]*\].*|!vault|!ref.*|!sub.*|ref\+.*|op://.*|vault:.*|ssm:.*|secret:.*|arn:.*|env[:.].*|file:.*|enc\[.*)$"""
     r"""|example|placeholder|change[-_ ]?(?:me|it|this)|replace[-_ ]?(?:me|with|this)|redacted|your[-_ ]?|my[-_](?:secret|pass|api|token|key)|xxxx+|\*\*\*|•••|dummy|insert[-_ ]|goes[-_ ]here|_here$|-here$|todo|fixme|some[-_](?:secret|pass|key|token|value)""",
     re.IGNORECASE | re.DOTALL,

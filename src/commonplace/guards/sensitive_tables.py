@@ -1,0 +1,83 @@
+"""Passwords that stand away from the word for them: under it in a table, in the list of an INSERT, before it."""
+
+# ruff: noqa: E501 - a pattern or a list is a line
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from commonplace.guards.sensitive_judged import Value, is_password
+from commonplace.guards.sensitive_rules import Find
+
+_MAX_ROWS = 200
+_DELIMITERS = re.compile(r"[ \t]*\|?[ \t]*:?-{2,}:?[ \t]*(?:\|[ \t]*:?-{2,}:?[ \t]*)*\|?[ \t]*\r?\n")
+_LINE = re.compile(r"[^\n]{0,2000}(?:\n|$)")
+_CELL = re.compile(r"[ \t]*[`\"'*]{0,2}([^|\s`\"'][^|\s`\"']{0,199})[`\"'*]{0,2}[ \t]*(?=\||\r?\n|$)")
+_INSERT = re.compile(r"insert\s+into\s+[\w.`\"\[\]]{1,80}\s*\(([^()]{0,500})$", re.IGNORECASE)
+_VALUES = re.compile(r"[^()]{0,500}\)\s*values\s*\(", re.IGNORECASE)
+_FIELD = re.compile(
+    r"\s*(?:[NEe]?'((?:[^'\n]|''){0,200})'|\"([^\"\n]{0,200})\"|([^,'\"()]{0,100}(?:\([^()]{0,100}\))?))\s*(?:,|\))"
+)
+_BEFORE_IT = re.compile(
+    r"(?:^|[\s:(,])[\"'`„“«]?(?P<value>[^\s\"'`„“«»]{5,64})[\"'`”“»]?[ \t]"
+    r"(?:(?:is|was) (?:the|our|my|your|his|her|their)|as (?:the|our|my|your|a)|(?:ist|war|als) (?:das|unser|mein|dein|ihr)|est (?:le|mon|ton|notre|votre)|comme)"
+    r"[ \t](?:[\w-]{1,20}[ \t]){0,2}[\w-]{0,20}$"
+)
+
+
+def read_around(text: str, start: int, end: int) -> Iterator[Find]:
+    """The passwords that the word between `start` and `end` announces elsewhere than behind it."""
+    line = text.rfind("\n", max(0, start - 500), start) + 1
+    before = text[max(line, start - 500) : start]
+    if "|" in before or text[end : end + 40].lstrip(" `*\"'_abcdefghijklmnopqrstuvwxyz")[:1] == "|":
+        yield from _under(text, before.count("|"), start)
+    if "(" in before:
+        yield from _inserted(text, before, start)
+    match = _BEFORE_IT.search(before[-120:])
+    if match is not None:
+        at = start - len(before[-120:])
+        yield from _judged(text, at + match.start("value"), at + match.end("value"), "space")
+
+
+def _under(text: str, column: int, start: int) -> Iterator[Find]:
+    """The cells below the head of a column of a Markdown table."""
+    head = _LINE.match(text, start)
+    row = _DELIMITERS.match(text, head.end()) if head else None
+    for _ in range(_MAX_ROWS):
+        row = _LINE.match(text, row.end()) if row else None
+        if row is None or "|" not in row[0]:
+            return
+        at = row.start()
+        for _ in range(column):
+            at = text.find("|", at, row.end()) + 1
+            if at == 0:
+                return
+        cell = _CELL.match(text, at)
+        if cell is not None:
+            yield from _judged(text, cell.start(1), cell.end(1), "column")
+
+
+def _inserted(text: str, before: str, start: int) -> Iterator[Find]:
+    """The value for the column in `INSERT INTO users (name, password) VALUES ('bob', '...')`."""
+    insert = _INSERT.search(before)
+    values = _VALUES.match(text, start) if insert else None
+    if insert is None or values is None:
+        return
+    at = values.end()
+    for _ in range(insert[1].count(",")):
+        field = _FIELD.match(text, at)
+        if field is None:
+            return
+        at = field.end()
+    field = _FIELD.match(text, at)
+    if field is not None and field.lastindex in (1, 2):
+        yield from _judged(text, *field.span(field.lastindex), "equal")
+
+
+def _judged(text: str, start: int, end: int, link: str) -> Iterator[Find]:
+    while end > start and text[end - 1] in ".,;:":
+        end -= 1
+    value = Value(text[start:end], link, quoted=link == "equal", alone=True, tight=False, config=False)
+    if is_password(value):
+        yield Find("password", start, end)

@@ -1,0 +1,111 @@
+"""How texts are searched: the same finds with RE2 and without, and no input that takes for ever."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from random import Random
+
+import pytest
+
+from commonplace.guards import sensitive
+from commonplace.guards.sensitive import KINDS, Detector
+from commonplace.guards.sensitive_prefilter import Anchor, prefilter
+from guards import sensitive_contexts as contexts
+from guards.sensitive_values import BARE, NAMED
+
+LONG = os.environ.get("CI") == "true"
+DEADLINE_S = 120  # finds what hangs; the slowest takes some seconds
+HAS_RE2 = importlib.util.find_spec("re2") is not None
+
+
+def sample(rng: Random) -> str:
+    """A text with values of every kind among words."""
+    parts = []
+    for makes in BARE.values():
+        context = rng.choice(list(contexts.BARE.values()))
+        parts.append(context.format(v=rng.choice(makes)(rng)))
+    for rows in NAMED.values():
+        name, key, make = rng.choice(rows)
+        parts.append(rng.choice(list(contexts.NAMED.values())).format(n=name, k=key, v=make(rng)))
+    rng.shuffle(parts)
+    return ("\nSome ordinary words, and a paſſword of İ\u212a.\n" * rng.randrange(1, 40)).join(parts)
+
+
+@pytest.mark.skipif(not HAS_RE2, reason="google-re2 is not installed: pip install 'commonplace[guards]'")
+def test_finds_are_the_same_without_re2() -> None:
+    for seed in range(20 if LONG else 4):
+        text = sample(Random(seed))
+        fast, slow = Detector(KINDS), Detector(KINDS)
+        fast._with_re2, slow._with_re2 = True, False
+        assert fast.find(text) == slow.find(text)
+        assert len(fast.find(text)) > 60
+
+
+def test_without_re2_it_works() -> None:
+    """In a process where the driver cannot be imported."""
+    code = """
+import sys
+sys.modules["re2"] = None
+from commonplace.guards.sensitive import Detector
+print(Detector().redact("password: hunter2 and AKIAQYLPMN5HXRZW2TVB"))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.strip() == (
+        "('password: [REDACTED:password] and [REDACTED:aws_access_key_id]', ['password', 'aws_access_key_id'])"
+    )
+
+
+@pytest.mark.parametrize(
+    "with_re2", [pytest.param(True, marks=pytest.mark.skipif(not HAS_RE2, reason="no re2")), False]
+)
+def test_the_prefilter_says_all_that_may_occur(with_re2: bool) -> None:
+    anchors = [
+        Anchor("ghp_"),
+        Anchor("pass", any_case=True),
+        Anchor(r"\d{3}-\d{2}", is_pattern=True),
+        Anchor("密码", any_case=True),
+    ]
+    match = prefilter(anchors, with_re2=with_re2)
+    assert sorted(match("GHP_ PaSs 123-45 密码")) == [1, 2, 3]
+    assert sorted(match("ghp_\ud800")) == [0]
+    assert list(match("nothing")) == []
+
+
+PARTS = [
+    "1", "4", "4 ", "0 ", "+1 ", "A", "a@", "DE89", "12-", "eyJ.", "(", "{", "$", '"', "\\n", "%20", "[REDACTED:x]",
+    "password for ", "password=", "password: '", "passphrase: word ", "seed phrase: word ", "insert into t (password",
+    "| password |\n|---|\n", "a b ", "-----BEGIN PRIVATE KEY-----\n", "Private-Lines: 1\nAAAA ", "://a:b",
+    "4111 1111 1111 1111 ", "datadog key ", "aws secret ", "server=;", "host= password=",
+    "Bearer aaaaaaaaaaaaaaaaaaaa.", "x.y.",
+    "private_key: \"-----BEGIN PRIVATE KEY-----", "authorization: token ", "curl -u ", "token",
+    "密码是", "パスワードは",
+    "AccountKey=", "sig=", "key-", "https://hooks.slack.com/", "basic ", "is the password ", "secret value: ",
+]  # fmt: skip
+TAILS = ["", " ", "=", ': "', "\n", "|"]
+
+
+def hostile() -> list[str]:
+    texts = [(part + tail) * (100_000 // len(part + tail)) for part in PARTS for tail in TAILS]
+    texts += [
+        part + tail * (100_000 // len(tail)) for part in PARTS for tail in ("A", " a", "a1", "1-", " ", "=", "\\n")
+    ]
+    starts = sorted({start for rule in sensitive._own_rules() for start in (*rule.starts, *rule.holds)})
+    texts += [start * (100_000 // len(start)) for start in starts]
+    return texts if LONG else Random(3).sample(texts, 40)
+
+
+@pytest.mark.timeout(3600)
+def test_no_input_takes_for_ever() -> None:
+    """100 KB of each in a process of its own, which is given up after a time that only what hangs needs."""
+    code = (
+        "import sys; from commonplace.guards.sensitive import KINDS, Detector; "
+        "Detector(KINDS).find(sys.stdin.buffer.read().decode()); print('done')"
+    )
+    for text in hostile():
+        done = subprocess.run(
+            [sys.executable, "-c", code], input=text.encode(), capture_output=True, check=True, timeout=DEADLINE_S
+        )
+        assert done.stdout.strip() == b"done", text[:60]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
@@ -101,20 +101,23 @@ SERVERS: Mapping[str, tuple[type[PostgresServer | MariaServer | MotoServer], Cal
 
 
 @contextmanager
-def places(folder: Path, given: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """Name and URL of every place that can be measured here."""
+def places(folder: Path, given: Mapping[str, str], only: Collection[str]) -> Iterator[dict[str, str]]:
+    """Name and URL of every place that can be measured here, or of those that are wanted."""
     found = {
         "sqlite": f"sqlite:///{own_folder(folder, 'sqlite')}/memory.db",
         "directory": str(own_folder(folder, "directory")),
     }
+    wanted = only or {*found, *SERVERS, *given}
     with ExitStack() as stack:
         for name, (kind, start) in SERVERS.items():
+            if name not in wanted:
+                continue
             missing = kind.available()
             if missing is None:
                 found[name] = start(stack)
             else:
                 print(f"left out: {missing}", file=sys.stderr)
-        yield {**found, **given}
+        yield {name: url for name, url in {**found, **given}.items() if name in wanted}
 
 
 def until(call: Callable[[int], object], start: int, turn_s: float) -> list[int]:
@@ -224,9 +227,8 @@ def main() -> None:
     with workplace(chosen.dir) as folder:
         around = surroundings(folder)
         announce(around)
-        with places(folder, given) as found:
-            wanted = {name: url for name, url in found.items() if chosen.only is None or name in chosen.only}
-            sheet = run(wanted, SCALES[chosen.size])
+        with places(folder, given, chosen.only or ()) as found:
+            sheet = run(found, SCALES[chosen.size])
     sheet.show()
     if chosen.json is not None:
         write_json(chosen.json, "places", chosen.size, around, [sheet])

@@ -22,6 +22,20 @@ settings.register_profile(
 )
 settings.load_profile("long" if os.environ.get("CI") == "true" else "quick")
 
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "long: runs with CI=true only; a shorter test shows the same of its neighbour")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is marked `long`, and say how much that is."""
+    if os.environ.get("CI") == "true":
+        return
+    left_out = [item for item in items if item.get_closest_marker("long")]
+    items[:] = [item for item in items if not item.get_closest_marker("long")]
+    config.hook.pytest_deselected(items=left_out)
+
+
 OpenPlace: TypeAlias = Callable[..., Commonplace]
 
 

@@ -33,6 +33,7 @@ class TestMoto(BackendSuite):
         return open_objects(f"s3://{bucket}/{place.parent.name}/{place.name}?{options}", clock=clock, new_id=new_id)
 
 
+@pytest.mark.long
 class TestAzurite(BackendSuite):
     @pytest.fixture(autouse=True)
     def _credentials(self, monkeypatch: pytest.MonkeyPatch) -> None:

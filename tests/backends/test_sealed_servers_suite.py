@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,7 @@ from commonplace.places import open_backend
 
 from .test_sealed_suite import SealedSuite as _SealedSuite
 
-if os.environ.get("CI") != "true":
-    pytest.skip("sealed servers are for long runs (CI=true)", allow_module_level=True)
+pytestmark = pytest.mark.long
 
 
 class TestSealedPostgresql(_SealedSuite):

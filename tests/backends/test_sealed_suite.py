@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from commonplace.backends.base import Backend, Clock, NewId
 from commonplace.backends.directory import DirectoryBackend
 from commonplace.backends.keys import KeyRing
@@ -35,6 +37,7 @@ class TestSealedSqlitePaths(TestSealedSqlite):
     seal_paths = True
 
 
+@pytest.mark.long
 class TestSealedMemory(SealedSuite):
     lasting = False
 
@@ -51,5 +54,6 @@ class TestSealedDirectory(SealedSuite):
         return DirectoryBackend(str(place / "memory"), clock=clock, new_id=new_id)
 
 
+@pytest.mark.long
 class TestSealedDirectoryPaths(TestSealedDirectory):
     seal_paths = True

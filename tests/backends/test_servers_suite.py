@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import servers
 from backends.places import name_of
 from commonplace.backends.base import Backend, Clock, NewId
@@ -22,6 +24,7 @@ class TestPostgresql(BackendSuite):
         return open_postgresql(after_scheme(url), clock=clock, new_id=new_id)
 
 
+@pytest.mark.long
 class TestPostgresqlBehindPgbouncer(BackendSuite):
     def open_backend(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
         servers.postgresql().new_database(name_of(place))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+LONG = os.environ.get("CI") == "true"
 TOOLS = {"sdk", "sqlite", "directory"}
 
 
@@ -19,9 +21,9 @@ def script(name: str, *arguments: str | Path) -> str:
     return ended.stdout
 
 
-def tiny(name: str, folder: Path) -> tuple[str, list[dict[str, object]]]:
+def tiny(name: str, folder: Path, *options: str) -> tuple[str, list[dict[str, object]]]:
     """The printed text and the records of a tiny run, which leaves nothing but its JSON behind."""
-    printed = script(name, "--tiny", "--dir", folder, "--json", folder / "run.json")
+    printed = script(name, "--tiny", "--dir", folder, "--json", folder / "run.json", *options)
     assert [each.name for each in folder.iterdir()] == ["run.json"]
     (sheet,) = json.loads((folder / "run.json").read_text(encoding="utf-8"))["sheets"]
     assert len(sheet["rows"]) == len(sheet["records"])
@@ -47,9 +49,10 @@ def test_clients_measures_threads_and_processes(tmp_path: Path) -> None:
 
 def test_places_measures_bare_and_sealed(tmp_path: Path) -> None:
     """One caller and sixteen, edits and views, on every backend that runs here; all edits are there at the end."""
-    _, records = tiny("places.py", tmp_path)
+    only = () if LONG else ("--only", "sqlite", "--only", "s3 (moto)")
+    _, records = tiny("places.py", tmp_path, *only)
     found = {(record["place"], record["what"], record["callers"]) for record in records}
-    assert {"sqlite", "directory"} <= {place for place, _, _ in found}
+    assert "sqlite" in {place for place, _, _ in found}
     assert found == {(place, what, n) for place, _, _ in found for what in ("edit", "view") for n in (1, 16)}
     assert all("bare" in record and "sealed" in record for record in records)
 

@@ -10,7 +10,10 @@ import pytest
 from .networks import NETWORKS, Network
 
 
-@pytest.fixture(params=NETWORKS)
+BEHIND = pytest.param("pgbouncer", marks=pytest.mark.long)
+
+
+@pytest.fixture(params=[BEHIND if name == "pgbouncer" else name for name in NETWORKS])
 def net(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Network]:
     """A place reached through a proxy; a test that takes it runs for each kind of server."""
     with NETWORKS[request.param](tmp_path) as made:

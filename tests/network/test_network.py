@@ -16,7 +16,7 @@ from .proxy import Fault, Moment, every, random_faults
 
 LONG = os.environ.get("CI") == "true"
 SEEDS = 4 if LONG else 1
-EDITS = 2_500 // SEEDS if LONG else 152  # of all workers, per backend and seed
+EDITS = 2_500 // SEEDS if LONG else 80  # of all workers, per backend and seed
 WORKERS = 4  # in two backends
 DEADLINE_S = 600.0
 

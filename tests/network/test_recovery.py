@@ -88,7 +88,7 @@ def test_a_server_that_takes_connections_and_never_answers_is_left_in_time(net: 
     assert load.slowest_s < HANGS_S
 
 
-@pytest.mark.parametrize("network", [postgresql, pgbouncer, mariadb])
+@pytest.mark.parametrize("network", [postgresql, pytest.param(pgbouncer, marks=pytest.mark.long), mariadb])
 def test_a_server_takes_the_locks_from_a_client_that_went_silent(
     network: Callable[..., object], tmp_path: Path
 ) -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from .networks import NETWORKS, Network
 
-
 BEHIND = pytest.param("pgbouncer", marks=pytest.mark.long)
 
 

@@ -24,6 +24,7 @@ _STRETCH = 4096  # characters: near enough for a find to be worked on, long enou
 _OVERLAP = 2 * HOLDS_WITHIN
 _REACH = 1024  # no match of a rule with `holds` or a gate of ours is longer
 _MARKER = re.compile(r"\[REDACTED:[a-z][a-z0-9_-]{0,39}\]")
+_LONG = 400  # characters: longer than tokens whose alphabet could hide another one
 _Work = Callable[[str, int, int, str], Iterator[Find]]
 
 
@@ -130,8 +131,13 @@ def _jobs(rule: Rule) -> Iterator[tuple[Anchor, _Work]]:
 
 def _at_places(rule: Rule, anchor: Anchor) -> _Work:
     def work(text: str, start: int, end: int, small: str) -> Iterator[Find]:
+        read_to = 0
         for at in _places(small if anchor.any_case else text[start : end + _OVERLAP], anchor.text, end - start):
+            if start + at < read_to:
+                continue
             match = rule.compiled.match(text, start + at)
+            if match is not None and match.end() - match.start() > _LONG:
+                read_to = match.end()  # else a text of nothing but starts is read to its end from each of them
             find = rule.found(match) if match else None
             if find is not None:
                 yield find

@@ -31,11 +31,11 @@ _LINK = re.compile(
     rf"|{_GAP}[ \t\u3000]{{0,20}}(?P<colon>:|：|—|–(?= )|->|→)"
     rf"|{_GAP}(?:,?[ \t]{{1,3}}|(?=['’]s))(?P<word>(?:['’]s|[-–—]|used to be|had been|which (?:is|was)|it is|it['’]s|(?:is|was|has been|will be|should be|remains|becomes|lautet|lautete|ist|war|wird|est|était|sera){_NOW}|(?:set |changed |reset |updated |rotated )?to|auf|c'est|equals)(?::|[ ]?\n)?(?=[ \t]))"
     r"|[ \t]?(?P<kanji>は|が|を|是|为|為|改为|改成|设为|設為|设置为|已改为|重置为|更新为|就是|变更为)(?:[ \t]?[:：])?"
-    r"|(?P<value>[ \t]*[,;]?\s{1,20}[\"']?[Vv]alue[\"']?[ \t]?[:=])"
+    r"|(?P<value>(?:[ \t]*[,;]\s{0,20}|\s{1,20})[\"']?[Vv]alue[\"']?[ \t]?[:=])"
     r"|[ \t]{0,30}(?P<table>\|)(?=[ \t]|[^|\n]{4,80}\|)"
     r"|(?P<tag>>)(?!>)"
     r"|[ \t]?(?P<comma>,)"
-    r"|(?P<space>[ \t]{1,20})"
+    r"|(?P<space>[ \t]{1,20}\(?)"
     r")"
     r"[ \t\u3000]{0,20}(?:\*{1,2}[ \t])?(?:!!str )?"
 )
@@ -71,8 +71,8 @@ def read(text: str, start: int, word: str) -> Iterator[Find]:
     find = _judged(text, word, start, end, link) if link else None
     if find is not None:
         yield find
-    elif WORDS[word] == "password":
-        yield from read_around(text, start, end)
+    else:
+        yield from read_around(text, start, end, WORDS[word])
 
 
 def _judged(text: str, word: str, start: int, end: int, link: re.Match[str]) -> Find | None:
@@ -80,7 +80,7 @@ def _judged(text: str, word: str, start: int, end: int, link: re.Match[str]) -> 
     sort = {"kanji": "word", "value": "equal"}.get(sort, sort)
     if sort == "tag" and "<" not in text[max(0, start - 40) : start]:
         return None
-    if sort == "comma" and text[end : end + 1] not in {'"', "'"}:
+    if sort == "comma" and text[end : end + 1] not in {'"', "'"} and not _starts_line(text, start):
         return None
     if word == "pass" and (sort in {"comma", "space"} or (sort == "word" and " is" not in link[0])):
         return None
@@ -93,7 +93,9 @@ def _judged(text: str, word: str, start: int, end: int, link: re.Match[str]) -> 
         first, last = quoted.span(quoted.lastgroup)
     else:
         first, last = _bare(text, at)
-    if (sort == "comma" and quoted is None) or (sort == "tag" and not text.startswith("</", last)):
+    if (sort == "comma" and quoted is None and not _is_row(text, link.end(), last)) or (
+        sort == "tag" and not text.startswith("</", last)
+    ):
         return None
     if _is_plain(text[first:last], kind, sort, quoted=quoted is not None):
         return None
@@ -110,6 +112,11 @@ def _judged(text: str, word: str, start: int, end: int, link: re.Match[str]) -> 
         return None  # most are of a page or a request
     good = is_password(value) if kind == "password" else is_secret(value)
     return Find(kind, first, last) if good else None
+
+
+def _is_row(text: str, first: int, last: int) -> bool:
+    """Whether a value follows its comma at once and ends its line, as in CSV."""
+    return text[first - 1] == "," and text[last : last + 1] in {"", "\n", "\r"}
 
 
 def _is_plain(value: str, kind: str, sort: str, *, quoted: bool) -> bool:

@@ -46,7 +46,7 @@ _KEYLESS = ("us_ssn", "okta_token", "npm_token")  # the name says it all
 
 
 _SIGN = (
-    r"[\"'`*)\]]{0,3}(?:\s{0,3}(?:[:=>|,]{1,2}|\uff1a|\u306f|\u662f|\u4e3a)|[,;]?\s{1,20}[\"']?value[\"']?\s?[:=]|\s(?:is|ist|est|lautet|to|ssws|bearer)\b|(?=\s|[\"'(]))"
+    r"[\"'`*)\]]{0,3}(?:\s{0,3}(?:[:=>|,]{1,2}|\uff1a|\u306f|\u662f|\u4e3a)|(?:[,;]\s{0,20}|\s{1,20})[\"']?value[\"']?\s?[:=]|\s(?:is|ist|est|lautet|to|ssws|bearer)\b|(?=\s|[\"'(]))"
     r"[\s\"'`*(|\u00ab\u300c\u201e\u201c]{0,5}"
 )
 

@@ -31,13 +31,15 @@ class Value:
 
 
 _CODE = re.compile(
-    r"^(?:[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)+[\]),;(]*"  # config.password
+    r"^(?:[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)+[\]),;(!]*"  # config.password
     r"|!?&?\*?[A-Za-z_$][\w$.:]{0,60}[(\[{].*"  # get_password()
     r"|[({\[].*|&?'?\w+ str|\.\.\.|=.*|->.*|\\.*|!(?:vault|ref|sub|secret|env|getatt|include)\w*|\|-?|>-?)$",
     re.DOTALL,
 )
-_CALL = re.compile(r"^(?:await |new )?[A-Za-z_$][A-Za-z_$.:]{2,60}[(\[].*[)\]]?")
-_PATH = re.compile(r"^(?:[a-z][a-z0-9+.-]*://|\.{0,2}/[\w.-]|~/|[A-Za-z]:\\|[\w-]+(?:/[\w.-]+)*\.(?:txt|ya?ml|json|env|md|py|js|ts|html?|php|ini|cfg|toml|pem|key|gpg|kdbx?|asc|log|sh|com|org|net|io|dev)$)")  # fmt: skip
+_CALL = re.compile(
+    r"^(?:await |new )?[A-Za-z_$][A-Za-z_$.:]{2,60}[(\[].*[)\]]?|^[A-Za-z_$][\w$.:]{2,60}\([^()]{0,80}(?:\([^()]{0,80}\)[^()]{0,80})?\)[;,]?$"
+)
+_PATH = re.compile(r"^(?:[a-z][a-z0-9+.-]*://|\.{0,2}/[\w.-]|//|~/|[A-Za-z]:\\|[\w-]+(?:/[\w.-]+)*\.(?:txt|ya?ml|json|env|md|py|js|ts|html?|php|ini|cfg|toml|pem|key|gpg|kdbx?|asc|log|sh|com|org|net|io|dev)$)")  # fmt: skip
 _HASH = re.compile(r"^(?:\$(?:2[abxy]?|1|5|6|7|y|argon2\w*|pbkdf2[\w-]*|scrypt)\$|\{(?:SSHA|SHA|CRYPT|PBKDF2)|(?:pbkdf2|scrypt|argon2|bcrypt|sha(?:1|256|512)|md5)[\w$]*[$:-]|SCRAM-SHA)", re.IGNORECASE)  # fmt: skip
 _UUID = re.compile(r"^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$", re.IGNORECASE)
 _EMAIL = re.compile(r"^[\w.+-]+@[\w-]+(?:\.[\w-]+)+$")
@@ -93,7 +95,9 @@ def is_secret(value: Value) -> bool:
         return False
     if text.isdigit() or not is_random(text) or _THING.search(text):
         return False
-    return value.link != "space" and _looks_random(text) if not _UUID.match(text) else value.link in {"equal", "colon"}
+    if _UUID.match(text):
+        return value.link in {"equal", "colon"}
+    return _looks_random(text) and (value.link != "space" or _is_of_all_sorts(text))
 
 
 def _stands_for_none(text: str) -> bool:
@@ -190,6 +194,11 @@ def _fair_look(value: Value) -> bool:
     if plain_word and value.link == "colon" and not value.quoted:
         return len(text) >= 5 and value.config and not value.tight and text.islower()
     return len(text) >= 5 and (not re.search(r"[-_.]", text) or _is_chain(text) or _camels(text) >= 3 or value.tight)
+
+
+def _is_of_all_sorts(text: str) -> bool:
+    """Whether small letters, capitals and digits are in it, as in few names and in no hash."""
+    return len(text) >= 16 and all(re.search(sort, text) for sort in (r"[a-z]", r"[A-Z]", r"\d"))
 
 
 def _looks_random(text: str) -> bool:

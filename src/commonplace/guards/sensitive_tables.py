@@ -7,10 +7,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from commonplace.guards.sensitive_judged import Value, is_password
+from commonplace.guards.sensitive_judged import Value, is_password, is_secret
 from commonplace.guards.sensitive_rules import Find
 
-_MAX_ROWS = 200
+_MAX_ROWS = 100
 _DELIMITERS = re.compile(r"[ \t]*\|?[ \t]*:?-{2,}:?[ \t]*(?:\|[ \t]*:?-{2,}:?[ \t]*)*\|?[ \t]*\r?\n")
 _LINE = re.compile(r"[^\n]{0,2000}(?:\n|$)")
 _CELL = re.compile(r"[ \t]*[`\"'*]{0,2}([^|\s`\"'][^|\s`\"']{0,199})[`\"'*]{0,2}[ \t]*(?=\||\r?\n|$)")
@@ -19,6 +19,9 @@ _VALUES = re.compile(r"[^()]{0,500}\)\s*values\s*\(", re.IGNORECASE)
 _FIELD = re.compile(
     r"\s*(?:[NEe]?'((?:[^'\n]|''){0,200})'|\"([^\"\n]{0,200})\"|([^,'\"()]{0,100}(?:\([^()]{0,100}\))?))\s*(?:,|\))"
 )
+_WHERE = re.compile(
+    r"=\s{0,3}N?'(?P<value>[^'\n]{4,200})'\s{1,5}where\s{1,5}[\w.\"`]{1,60}\s{0,3}=\s{0,3}'[\w.-]{0,60}$", re.IGNORECASE
+)
 _BEFORE_IT = re.compile(
     r"(?:^|[\s:(,])[\"'`„“«]?(?P<value>[^\s\"'`„“«»]{5,64})[\"'`”“»]?[ \t]"
     r"(?:(?:is|was) (?:the|our|my|your|his|her|their)|as (?:the|our|my|your|a)|(?:ist|war|als) (?:das|unser|mein|dein|ihr)|est (?:le|mon|ton|notre|votre)|comme)"
@@ -26,10 +29,16 @@ _BEFORE_IT = re.compile(
 )
 
 
-def read_around(text: str, start: int, end: int) -> Iterator[Find]:
-    """The passwords that the word between `start` and `end` announces elsewhere than behind it."""
+def read_around(text: str, start: int, end: int, kind: str) -> Iterator[Find]:
+    """The passwords or secrets that the word between `start` and `end` announces elsewhere than behind it."""
     line = text.rfind("\n", max(0, start - 500), start) + 1
     before = text[max(line, start - 500) : start]
+    where = _WHERE.search(before[-300:]) if "'" in before else None
+    if where is not None:
+        at = start - len(before[-300:])
+        yield from _judged(text, at + where.start("value"), at + where.end("value"), "equal", kind)
+    if kind != "password":
+        return
     if "|" in before or text[end : end + 40].lstrip(" `*\"'_abcdefghijklmnopqrstuvwxyz")[:1] == "|":
         yield from _under(text, before.count("|"), start)
     if "(" in before:
@@ -75,9 +84,9 @@ def _inserted(text: str, before: str, start: int) -> Iterator[Find]:
         yield from _judged(text, *field.span(field.lastindex), "equal")
 
 
-def _judged(text: str, start: int, end: int, link: str) -> Iterator[Find]:
+def _judged(text: str, start: int, end: int, link: str, kind: str = "password") -> Iterator[Find]:
     while end > start and text[end - 1] in ".,;:":
         end -= 1
     value = Value(text[start:end], link, quoted=link == "equal", alone=True, tight=False, config=False)
-    if is_password(value):
-        yield Find("password", start, end)
+    if is_password(value) if kind == "password" else is_secret(value):
+        yield Find(kind, start, end)

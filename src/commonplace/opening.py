@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeAlias, Unpack
 
 from commonplace.backends.base import Actor, Backend, Clock, NewId, StoreInfo, as_actor, plain_name, sortable_id
 from commonplace.errors import InvalidInput, NotFound
+from commonplace.guards.examining import Detect, Examination
 from commonplace.places import open_backend
 from commonplace.replies import LANGUAGES, Replies
 from commonplace.settings import DEFAULTS, Pins
@@ -18,6 +19,7 @@ from commonplace.store import MemoryStore
 
 if TYPE_CHECKING:
     from commonplace.backends.keys import KeyWrapper
+    from commonplace.guards.sensitive import Rule
 
 Keys: TypeAlias = "str | os.PathLike[str] | KeyWrapper"
 """A key file by its path, or keys that are opened already."""
@@ -29,9 +31,18 @@ _ID = re.compile(r"memstore_[0-9a-f]{32}")
 class Commonplace:
     """An opened backend with the memory stores in it. Threads may share it; it survives a fork."""
 
-    def __init__(self, backend: Backend, *, pins: Mapping[str, object], replies: Replies, actor: Actor | None) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        pins: Mapping[str, object],
+        examination: Examination,
+        replies: Replies,
+        actor: Actor | None,
+    ) -> None:
         self.backend = backend
         self._pins = pins
+        self._examination = examination
         self._replies = replies
         self._actor = actor
 
@@ -49,7 +60,9 @@ class Commonplace:
                 raise NotFound(f"there is no memory store {key}")
             info = self.backend.create_store(key=key, name=plain_name("a store name", name or key))
         self.backend.unlock(info)
-        return MemoryStore(self.backend, info, pins=self._pins, replies=self._replies, actor=self._actor)
+        return MemoryStore(
+            self.backend, info, pins=self._pins, examination=self._examination, replies=self._replies, actor=self._actor
+        )
 
     def stores(self) -> list[StoreInfo]:
         """All memory stores, oldest first."""
@@ -80,6 +93,8 @@ def open(  # noqa: A001 - `commonplace.open` is the name a reader expects
     new_id: NewId = sortable_id,
     keys: Keys | None = None,
     seal_paths: bool = False,
+    rules: Sequence[Rule] = (),
+    detectors: Sequence[Detect] = (),
     **settings: Unpack[Pins],
 ) -> Commonplace:
     """The memory at a place, made if it is not there.
@@ -90,6 +105,7 @@ def open(  # noqa: A001 - `commonplace.open` is the name a reader expects
     one's own. `actor` is recorded with changes that name no other. Raises `InvalidInput` for what cannot be opened,
     and the errors of storage.
 
+    `rules` and `detectors` find sensitive values besides those we know (docs/guards.md).
     Any of the `settings` (docs/guards.md), such as `view_chars=4_000`, is pinned for this process, whatever the stores
     have.
 
@@ -97,11 +113,12 @@ def open(  # noqa: A001 - `commonplace.open` is the name a reader expects
     `seal_paths` their paths too; docs/encryption.md.
     """
     pins = dict(settings)
-    DEFAULTS.changed(pins)  # refuse what is wrong before anything is made
+    examination = Examination(rules, detectors)
+    examination.check(DEFAULTS.changed(pins))  # refuse what is wrong before anything is made
     catalogue, who = _catalogue(replies), as_actor(actor)
     seal = _sealing(keys, clock, seal_paths=seal_paths)
     backend = seal(open_backend(at, clock=clock, new_id=new_id))
-    return Commonplace(backend, pins=pins, replies=catalogue, actor=who)
+    return Commonplace(backend, pins=pins, examination=examination, replies=catalogue, actor=who)
 
 
 def _sealing(keys: Keys | None, clock: Clock, *, seal_paths: bool) -> Callable[[Backend], Backend]:

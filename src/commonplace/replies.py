@@ -94,6 +94,12 @@ class Replies:
     near_count: str = "Note: The memory store holds {count} of at most {limit} memories."
     near_store: str = "Note: The memory store holds {size} of at most {limit} bytes."
     read_only: str = "Error: {path} is read-only"
+    redacted: str = "Note: {count} sensitive value(s) were removed before saving: {kinds}."
+    sensitive: str = (
+        "Error: {path} would hold sensitive values: {kinds}. Nothing was written. "
+        "Leave them out, and say where they are kept instead."
+    )
+    not_examined: str = "Error: The text could not be examined for sensitive values. Nothing was written."
     too_large_to_keep: str = (
         "Error: The text is larger than the storage can hold in one memory. Nothing was written. "
         "Shorten the text, or split it over several memories."
@@ -126,6 +132,7 @@ class Replies:
     reason_path_bytes: str = "longer than {limit} bytes below /memories"
     reason_segments: str = "more than {limit} levels deep"
     reason_slash: str = "may not end with '/', as it names a file"
+    reason_sensitive: str = "holds a sensitive value: {kinds}"
     reason_moved: str = "{moved} could not move there: its path would be {limit_broken}"
 
     permission_denied: str = "Error: Permission denied: {path}"
@@ -192,6 +199,8 @@ ERROR_CODES: Mapping[str, str] = {
     "too_many": "too_large",
     "store_too_large": "too_large",
     "read_only": "read_only",
+    "sensitive": "sensitive",
+    "not_examined": "sensitive",
     "root_deleted": "root_protected",
     "root_renamed": "root_protected",
     "into_itself": "into_itself",

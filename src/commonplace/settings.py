@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
-from typing import Any, TypedDict, cast
+from typing import Any, Literal, TypedDict, cast
 
 from commonplace.errors import InvalidInput, UnknownSchema
 from commonplace.patterns import check_actor_pattern, check_path_pattern
@@ -69,6 +69,8 @@ class Settings:
     max_memory_bytes: int = _setting(102_400, _number, "bytes of one memory; 0 = no limit")
     max_memories: int = _setting(10_000, _number, "memories of the store; 0 = no limit")
     max_store_bytes: int = _setting(268_435_456, _number, "bytes of all memories of the store; 0 = no limit")
+    sensitive: str = _setting("redact", _mode, "what happens to sensitive values in a text: off, redact or reject")
+    sensitive_kinds: tuple[str, ...] | None = _setting(None, _names, "the kinds to look for; null = the usual ones")
     read_only: bool = _setting(False, _flag, "nothing in the store may be changed")
     read_only_paths: tuple[str, ...] = _setting((), _path_patterns, "patterns of paths that may not be changed")
     allow_write: Mapping[str, tuple[str, ...]] = _setting(
@@ -105,6 +107,8 @@ class Pins(TypedDict, total=False):
     max_memory_bytes: int
     max_memories: int
     max_store_bytes: int
+    sensitive: Literal["off", "redact", "reject"]
+    sensitive_kinds: Sequence[str] | None
     read_only: bool
     read_only_paths: Sequence[str]
     allow_write: Mapping[str, Sequence[str]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from commonplace import views
@@ -15,8 +15,6 @@ from commonplace.backends.base import (
     Snapshot,
     StoreInfo,
     Transaction,
-    Usage,
-    Version,
     as_actor,
 )
 from commonplace.commands import (
@@ -31,9 +29,11 @@ from commonplace.commands import (
     check_text,
     parse,
 )
-from commonplace.errors import CommonplaceError, Damaged, InvalidPath, NotFound, Phrase, Refused
+from commonplace.errors import CommonplaceError, Phrase, Refused
+from commonplace.guards.examining import Examination
 from commonplace.guards.writing import WritePath, Written
 from commonplace.paths import ROOT, MemoryPath, limit_broken
+from commonplace.readable import Readable, decoded
 from commonplace.replies import EN, Replies, Reply
 from commonplace.settings import DEFAULTS, Settings, from_text
 from commonplace.text import LineCounts, insert, replace, snippet
@@ -54,7 +54,7 @@ STORAGE_REPLIES = {
 """Which reply a failure of storage becomes. Codes that are not here are errors of the application, and rise."""
 
 
-class MemoryStore:
+class MemoryStore(Readable):
     """One memory store: runs commands, and gives memories and versions to programs.
 
     Threads may share it. `execute` never raises for what a model or user sent or storage did; the other methods
@@ -67,22 +67,19 @@ class MemoryStore:
         info: StoreInfo,
         *,
         pins: Mapping[str, object] | None = None,
+        examination: Examination | None = None,
         replies: Replies = EN,
         actor: Actor | None = None,
     ) -> None:
         self.backend = backend
         self.info = info
         self._pins = dict(pins or {})
-        DEFAULTS.changed(self._pins)  # refused here if they are wrong
+        self._examination = examination or Examination()
+        self._examination.check(DEFAULTS.changed(self._pins))  # what is wrong is refused here
         self.replies = replies
         self.actor = actor
         self._lines = LineCounts()
         self._known: tuple[str | None, Settings | None] = (None, None)
-
-    @property
-    def id(self) -> str:
-        """`memstore_...`"""
-        return self.info.id
 
     @property
     def key(self) -> str | None:
@@ -162,35 +159,7 @@ class MemoryStore:
 
         return self._answer(run, target)
 
-    # -- for programs ----------------------------------------------------------------------------------------
-
-    def load(self, path: str) -> tuple[Memory, str]:
-        """The memory at `path` and its text. Raises `NotFound`."""
-        target = self._parsed(path)
-        look = self.read(lambda snapshot: snapshot.look(target.text))
-        if look.memory is None:
-            raise NotFound(f"there is no memory at {path}")
-        return look.memory, _decoded(look.data)
-
-    def text(self, path: str) -> str:
-        """The text of the memory at `path`. Raises `NotFound`."""
-        return self.load(path)[1]
-
-    def memories(self, under: str = ROOT) -> Iterator[Memory]:
-        """All memories below a directory, in the byte order of their paths."""
-        target = self._parsed(under)
-        return iter(self.read(lambda snapshot: list(snapshot.walk(target.text))))
-
-    def versions(
-        self, path: str | None = None, *, memory_id: str | None = None, limit: int | None = None
-    ) -> Iterator[Version]:
-        """Versions, newest first: of the store, of what changed at `path`, or of one memory across renames."""
-        at = None if path is None else self._parsed(path).text
-        return iter(self.read(lambda found: list(found.versions(memory_id=memory_id, path=at, limit=limit))))
-
-    def version_text(self, version_id: str) -> str:
-        """The text a version left behind, empty for a deletion. Raises `NotFound`."""
-        return _decoded(self.read(lambda snapshot: snapshot.text(version_id)) or b"")
+    # -- settings --------------------------------------------------------------------------------------------
 
     def settings(self) -> Settings:
         """The settings that hold: those kept with the store, and over them those this process has pinned."""
@@ -206,18 +175,37 @@ class MemoryStore:
         def work(tx: Transaction) -> Settings:
             given = {name: getattr(DEFAULTS, name, None) if value is None else value for name, value in changes.items()}
             settings = from_text(tx.settings).changed(given)
+            self._examination.check(settings)
             tx.set_settings(settings.to_text())
             return settings
 
         return self.backend.write(self.id, work)
 
-    def usage(self) -> Usage:
-        """How much the store holds."""
-        return self.read(lambda snapshot: snapshot.usage())
+    def scan(self, *, redact: bool = False, actor: Actor | str | None = None) -> list[tuple[str, list[str]]]:
+        """Paths of the memories that hold sensitive values, whatever the setting, and the kinds of these.
 
-    def read(self, work: Callable[[Snapshot], T]) -> T:
-        """Run `work` on one consistent state."""
-        return self.backend.read(self.id, work)
+        `redact` writes those memories anew without the values; their older versions keep them.
+        """
+        who, found = as_actor(actor) or self.actor, list[tuple[str, list[str]]]()
+        settings = self.settings().changed({"sensitive": "redact"})
+        for memory in self.memories():
+            kinds = self._examination(settings, self.text(memory.path))[1]
+            if kinds:
+                found.append((memory.path, list(dict.fromkeys(kinds))))
+                if redact:
+                    self._redact(memory.path, settings, who)
+        return found
+
+    def _redact(self, path: str, settings: Settings, who: Actor | None) -> None:
+        target = MemoryPath.known(path)
+
+        def work(tx: Transaction) -> None:
+            look = tx.look(path)
+            if look.memory is not None:
+                clean = self._examination(settings, decoded(look.data))[0]
+                WritePath(tx, settings, who, self._examination).put(look, target, clean)
+
+        self.backend.write(self.id, work)
 
     # -- one command, one way --------------------------------------------------------------------------------
 
@@ -258,6 +246,7 @@ class MemoryStore:
         path = command.path
 
         def work(tx: Transaction, write: WritePath) -> Reply:
+            write.check_name(path)
             write.check(path)
             look = Look(below=True) if path.is_root else tx.look(path.text)
             if look.below or (look.memory is not None and not self._effective(tx).create_overwrites):
@@ -304,11 +293,22 @@ class MemoryStore:
             look = Look() if path.is_root else tx.look(path.text)
             if look.memory is None:
                 raise Refused(missing)
-            text, at = edit(_decoded(look.data))
+            text, at = self._edited(edit, decoded(look.data), self._effective(tx))
             written = write.put(look, path, text)
             return self._said(said(self._effective(tx), written, at), written)
 
         return self._write(work, who)
+
+    def _edited(self, edit: Callable[[str], tuple[str, int]], text: str, settings: Settings) -> tuple[str, int]:
+        """The edited text; a refusal that echoes what was looked for does so without sensitive values."""
+        try:
+            return edit(text)
+        except Refused as refusal:
+            echoed = refusal.values.get("old_str")
+            if not isinstance(echoed, str):
+                raise
+            shown, _ = self._examination(settings, echoed)
+            raise Refused(refusal.key, **(refusal.values | {"old_str": shown})) from None
 
     def _delete(self, command: Delete, who: Actor | None) -> Reply:
         path = command.path
@@ -329,6 +329,7 @@ class MemoryStore:
         old, new = command.old_path, command.new_path
 
         def work(tx: Transaction, write: WritePath) -> Reply:
+            write.check_name(new)
             source = Look(below=True) if old.is_root else tx.look(old.text)
             moved = write.check_all(old, source)
             write.check(new)
@@ -365,7 +366,7 @@ class MemoryStore:
         """Run `work` with the one way to change the store."""
 
         def guarded(tx: Transaction) -> Reply:
-            return work(tx, WritePath(tx, self._effective(tx), who))
+            return work(tx, WritePath(tx, self._effective(tx), who, self._examination))
 
         return self.backend.write(self.id, guarded, frees=frees)
 
@@ -381,12 +382,6 @@ class MemoryStore:
         """A reply, with what guards have to say on lines of their own."""
         return Reply("\n".join([text, *(self.replies.phrase(note.key, note.values) for note in written.notes)]))
 
-    def _parsed(self, path: str) -> MemoryPath:
-        try:
-            return MemoryPath.parse(path)
-        except Refused as refusal:
-            raise InvalidPath(self.replies.phrase(refusal.key, refusal.values)) from None
-
 
 def _paths(command: Command) -> tuple[MemoryPath, ...]:
     """The paths a command names; the last is the one to look at when its outcome is unknown."""
@@ -400,10 +395,3 @@ def _moved(memory: Memory, old: MemoryPath, new: MemoryPath) -> Change:
         reason = Phrase("reason_moved", {"moved": memory.path, "limit_broken": broken})
         raise Refused("invalid_path", path=new.written, reason=reason)
     return Change(memory, path)
-
-
-def _decoded(data: bytes | None) -> str:
-    try:
-        return (data or b"").decode()
-    except UnicodeDecodeError:
-        raise Damaged("a stored text is not UTF-8") from None

@@ -54,6 +54,9 @@ def test_ls_as_json_says_all_that_is_known(at: str) -> None:
     }
 
 
+KINDS = "sqlite, postgresql, mariadb, s3, gs, az, memory"
+
+
 @pytest.mark.parametrize("path", ["/memories", "/memories/a.txt", "/memories/b", "/memories/none", "nonsense"])
 @pytest.mark.parametrize("language", ["en", "fr"])
 def test_view_is_the_reply_a_model_gets(at: str, path: str, language: str) -> None:
@@ -161,7 +164,7 @@ def test_errors_are_plain_sentences(at: str, command: list[str], status: int, sa
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--at", "nosuch://x"], "unknown kind of place 'nosuch'; known are a directory, and sqlite, postgresql, mariadb, s3, gs, az, memory"),
+        (["--at", "nosuch://x"], f"unknown kind of place 'nosuch'; known are a directory, and {KINDS}"),
         (["--at", ""], "the place of the memory must not be empty"),
         (["--store", ""], "a store key must have 1 to 255 characters, not 0"),
         (["--actor", "user:"], "actor must have 1 to 255 characters, not 0"),

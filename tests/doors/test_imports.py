@@ -28,7 +28,7 @@ LAYERS: list[set[str]] = [
     {"backends.base"},
     {"backends.disk", "backends.queue", "backends.pool", "backends.forking", "backends.server_urls"},
     {"backends"},
-    {"guards", "views"},
+    {"guards", "views", "readable"},
     {"store"},
     {"places"},
     {"opening", "aio"},

@@ -18,6 +18,8 @@ NUMBERS = ["view_chars", "list_rows", "max_memory_bytes", "max_memories", "max_s
 OTHERS: dict[str, Any] = {
     "create_overwrites": True,
     "read_only": True,
+    "sensitive": "reject",
+    "sensitive_kinds": ("payment_card",),
     "read_only_paths": ("/memories/team/**",),
     "allow_write": {"session:*": ("/memories/notes/**", "/memories/a")},
 } | dict.fromkeys(NUMBERS, 7)
@@ -48,6 +50,10 @@ def test_a_wrong_number_is_refused_before_anything_is_made(name: str, value: Any
     ("name", "value"),
     [
         ("create_overwrites", 1),
+        ("sensitive", "maybe"),
+        ("sensitive", None),
+        ("sensitive_kinds", "payment_card"),
+        ("sensitive_kinds", [7]),
         ("create_overwrites", None),
         ("read_only", "yes"),
         ("read_only_paths", "/memories/a"),

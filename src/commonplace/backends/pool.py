@@ -30,7 +30,8 @@ C = TypeVar("C", bound=Closable)
 class Pool(Generic[C]):
     """Opens connections as they are needed, and keeps some idle ones.
 
-    `limit` is how many may be open at once, and then all of them are kept; who has to wait longer than `timeout_s` is told so by `Unavailable`.
+    `limit` is how many may be open at once, and then all of them are kept; who has to wait longer than `timeout_s` is
+    told so by `Unavailable`.
     """
 
     def __init__(self, open_one: Callable[[], C], *, limit: int | None = None, timeout_s: float = 30.0) -> None:

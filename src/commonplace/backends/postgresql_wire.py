@@ -106,28 +106,27 @@ class Wire:
         failure: errors.Error | None = None
         self._flush(deadline)
         while self._pending:
-            if failure is not None and True not in self._pending:
-                break  # the rest is answered at the next sync
-            sync = self._pending[0]
             result = self._result(deadline)
             if result is None:
-                if not sync:
+                if not self._pending[0]:
                     self._pending.popleft()
-                continue
-            status = result.status
-            if status == ExecStatus.PIPELINE_SYNC:
+            elif result.status == ExecStatus.PIPELINE_SYNC:
                 self._pending.popleft()
-            elif status == ExecStatus.FATAL_ERROR:
+            elif result.status == ExecStatus.FATAL_ERROR:
                 failure = failure or errors.error_from_result(result)
-            elif status == ExecStatus.TUPLES_OK:
-                self._last = _rows(result)
-            elif status == ExecStatus.COMMAND_OK:
-                self.done = result.command_status or self.done
+            else:
+                self._take(result)
         doubtful, self._doubtful = self._doubtful, []
         if failure is not None:
             for statement in doubtful:
                 del self._prepared[statement]
             raise failure
+
+    def _take(self, result: PGresult) -> None:
+        if result.status == ExecStatus.TUPLES_OK:
+            self._last = _rows(result)
+        elif result.status == ExecStatus.COMMAND_OK:
+            self.done = result.command_status or self.done
 
     def _flush(self, deadline: float) -> None:
         try:

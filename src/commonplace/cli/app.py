@@ -25,6 +25,7 @@ COMMANDS: Mapping[str, str] = {
     "mv": "commonplace.cli.writing:mv",
     "stores": "commonplace.cli.reading:stores",
     "settings": "commonplace.cli.settings:settings",
+    "scan": "commonplace.cli.maintaining:scan",
     "keys": "commonplace.cli.keys:keys",
     "migrate-schema": "commonplace.cli.maintaining:migrate",
     "collect": "commonplace.cli.maintaining:collect",

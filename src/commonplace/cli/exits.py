@@ -50,6 +50,7 @@ EXITS: tuple[Exit, ...] = (
     Exit(13, "What is stored is damaged.", ("damaged",)),
     Exit(14, "The storage was written by a newer commonplace.", ("unknown_schema",)),
     Exit(15, "The memory store is sealed and its key is not here, or was destroyed.", ("locked",)),
+    Exit(16, "The text or path holds sensitive values, and they are to be rejected.", ("sensitive",)),
     Exit(INTERRUPTED, "Interrupted (Ctrl-C)."),
     Exit(BROKEN_PIPE, "The reader of the output went away."),
 )

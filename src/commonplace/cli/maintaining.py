@@ -1,10 +1,11 @@
-"""`migrate-schema` and `collect`: what an operator runs now and then."""
+"""`scan`, `migrate-schema` and `collect`: what an operator runs now and then."""
 
 from __future__ import annotations
 
 import click
 
 from commonplace.cli import output
+from commonplace.cli.exits import status_of
 from commonplace.cli.place import Place, pass_place
 from commonplace.places import migrate_schema
 
@@ -62,3 +63,26 @@ def collect(place: Place, *, older_than: float, as_json: bool) -> None:
         output.write_line(output.to_json({"stores": stores, "deleted": deleted}))
     else:
         output.write_line(f"Deleted {deleted} objects of {stores} memory stores.")
+
+
+@click.command(cls=output.Command)
+@click.option(
+    "--redact", is_flag=True, help="Write what was found anew without the values. Older versions still have them."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list of paths and kinds.")
+@pass_place
+def scan(place: Place, *, redact: bool, as_json: bool) -> None:
+    """Tell which memories hold sensitive values, and of which kinds; never the values.
+
+    They may have come past the guards: by hand, or before these were on. Ends with status 16 if something was found
+    and is still there.
+    """
+    with place.existing() as store:
+        found = store.scan(redact=redact)
+    rows: list[dict[str, object]] = [{"path": path, "kinds": kinds} for path, kinds in found]
+    if as_json:
+        output.write_line(output.to_json(rows))
+    else:
+        output.write("".join(f"{path}\t{', '.join(kinds)}\n" for path, kinds in found).encode())
+    if found and not redact:
+        raise click.exceptions.Exit(status_of("sensitive"))

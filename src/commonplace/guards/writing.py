@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from commonplace.backends.base import Actor, Change, Look, Memory, Transaction
 from commonplace.errors import Phrase, Refused
@@ -11,6 +12,8 @@ from commonplace.paths import MemoryPath
 from commonplace.patterns import covers, matches_actor
 from commonplace.settings import Settings
 
+Examiner: TypeAlias = Callable[[Settings, str], tuple[str, Sequence[str]]]
+"""Gives a text without its sensitive values, and the kinds of those it had, in order."""
 NEAR = 0.8  # of a limit; from here on a reply says how much is left, so that a model can tidy before it is refused
 
 
@@ -26,7 +29,8 @@ class Written:
 class WritePath:
     """Changes to one store by one actor, in one transaction. Refusals are raised before anything is recorded."""
 
-    def __init__(self, tx: Transaction, settings: Settings, who: Actor | None) -> None:
+    def __init__(self, tx: Transaction, settings: Settings, who: Actor | None, examine: Examiner) -> None:
+        self._examine = examine
         self._tx = tx
         self._settings = settings
         self._who = who
@@ -54,14 +58,27 @@ class WritePath:
             return False
         return self._allowed is None or covers(self._allowed, path)
 
+    def check_name(self, path: MemoryPath) -> None:
+        """Raise `Refused` for a path to be made that holds a sensitive value."""
+        shown, kinds = self._examine(self._settings, path.written)
+        if kinds:
+            reason = Phrase("reason_sensitive", {"kinds": _listed(kinds)})
+            raise Refused("invalid_path", path=shown, reason=reason)
+
     def put(self, look: Look, path: MemoryPath, text: str) -> Written:
         """Make `text` the memory at a path, if it passes the guards; what changes nothing is no version."""
-        data = text.encode()
-        if data == look.data:
+        if text.encode() == look.data:
             return Written(text)
-        self._check_size(look, len(data))
-        self._tx.record([Change(look.memory, path.text, data)], self._who)
-        return Written(text, notes=tuple(self._near(look, path, len(data))))
+        clean, kinds = self._examine(self._settings, text)
+        if kinds and self._settings.sensitive == "reject":
+            raise Refused("sensitive", kinds=_listed(kinds))
+        notes = [Phrase("redacted", {"count": len(kinds), "kinds": _listed(kinds)})] if kinds else []
+        data = clean.encode()
+        if data != look.data:
+            self._check_size(look, len(data))
+            self._tx.record([Change(look.memory, path.text, data)], self._who)
+            notes += self._near(look, path, len(data))
+        return Written(clean, altered=bool(kinds), notes=tuple(notes))
 
     def delete(self, memories: Sequence[Memory]) -> None:
         """Delete memories."""
@@ -96,6 +113,10 @@ class WritePath:
             yield Phrase("near_count", {"count": usage.memories, "limit": settings.max_memories})
         if _is_near(usage.size_bytes, settings.max_store_bytes):
             yield Phrase("near_store", {"size": usage.size_bytes, "limit": settings.max_store_bytes})
+
+
+def _listed(kinds: Iterable[str]) -> str:
+    return ", ".join(dict.fromkeys(kinds))
 
 
 def _is_near(present: int, limit: int) -> bool:

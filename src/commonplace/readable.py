@@ -1,0 +1,76 @@
+"""What programs read of a memory store: memories, texts, versions and usage, without commands and replies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from commonplace.backends.base import Backend, Memory, Snapshot, StoreInfo, Usage, Version
+from commonplace.errors import Damaged, InvalidPath, NotFound, Refused
+from commonplace.paths import ROOT, MemoryPath
+from commonplace.replies import Replies
+
+T = TypeVar("T")
+
+
+class Readable:
+    """One memory store, read by a program. Raises `CommonplaceError`."""
+
+    backend: Backend
+    info: StoreInfo
+    replies: Replies
+
+    @property
+    def id(self) -> str:
+        """`memstore_...`"""
+        return self.info.id
+
+    def load(self, path: str) -> tuple[Memory, str]:
+        """The memory at `path` and its text. Raises `NotFound`."""
+        target = self._parsed(path)
+        look = self.read(lambda snapshot: snapshot.look(target.text))
+        if look.memory is None:
+            raise NotFound(f"there is no memory at {path}")
+        return look.memory, decoded(look.data)
+
+    def text(self, path: str) -> str:
+        """The text of the memory at `path`. Raises `NotFound`."""
+        return self.load(path)[1]
+
+    def memories(self, under: str = ROOT) -> Iterator[Memory]:
+        """All memories below a directory, in the byte order of their paths."""
+        target = self._parsed(under)
+        return iter(self.read(lambda snapshot: list(snapshot.walk(target.text))))
+
+    def versions(
+        self, path: str | None = None, *, memory_id: str | None = None, limit: int | None = None
+    ) -> Iterator[Version]:
+        """Versions, newest first: of the store, of what changed at `path`, or of one memory across renames."""
+        at = None if path is None else self._parsed(path).text
+        return iter(self.read(lambda found: list(found.versions(memory_id=memory_id, path=at, limit=limit))))
+
+    def version_text(self, version_id: str) -> str:
+        """The text a version left behind, empty for a deletion. Raises `NotFound`."""
+        return decoded(self.read(lambda snapshot: snapshot.text(version_id)) or b"")
+
+    def usage(self) -> Usage:
+        """How much the store holds."""
+        return self.read(lambda snapshot: snapshot.usage())
+
+    def read(self, work: Callable[[Snapshot], T]) -> T:
+        """Run `work` on one consistent state."""
+        return self.backend.read(self.id, work)
+
+    def _parsed(self, path: str) -> MemoryPath:
+        try:
+            return MemoryPath.parse(path)
+        except Refused as refusal:
+            raise InvalidPath(self.replies.phrase(refusal.key, refusal.values)) from None
+
+
+def decoded(data: bytes | None) -> str:
+    """A stored text. Raises `Damaged`."""
+    try:
+        return (data or b"").decode()
+    except UnicodeDecodeError:
+        raise Damaged("a stored text is not UTF-8") from None

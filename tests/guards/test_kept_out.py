@@ -1,0 +1,171 @@
+"""Sensitive values are kept out: of texts, versions, replies and the bottom of every backend, through every command."""
+
+from __future__ import annotations
+
+import base64
+import logging
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anthropic.lib.tools import ToolError
+
+import commonplace
+from backends.places import EVERYWHERE, LOCAL, opened
+from cli.running import here
+from commonplace import InvalidInput, MemoryStore, MemoryTool
+from commonplace.guards.sensitive import Find, Rule
+
+A = "/memories/a.md"
+KEY = "AKIA" + "QYLPMN5HFIQR7XYA"  # put together here, so that no scanner takes this file for a leak
+CARD = "4111 1111 1111 1111"
+TEXT = f"the key is {KEY}, and\nthe card {CARD} is mine\n"
+CLEAN = "the key is [REDACTED:aws_access_key_id], and\nthe card [REDACTED:payment_card] is mine\n"
+NOTE = "Note: 2 sensitive value(s) were removed before saving: aws_access_key_id, payment_card."
+
+
+def create(text: str, path: str = A) -> dict[str, Any]:
+    return {"command": "create", "path": path, "file_text": text}
+
+
+@pytest.fixture(params=EVERYWHERE)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStore]:
+    with opened(str(request.param), tmp_path) as place:
+        yield place.store()
+
+
+def everything(store: MemoryStore) -> str:
+    """All that can be read of the store."""
+    texts = [store.version_text(version.id) + version.path for version in store.versions()]
+    return "\n".join([*texts, *(store.text(memory.path) for memory in store.memories())])
+
+
+def test_values_are_removed_before_saving(store: MemoryStore) -> None:
+    """By default; the reply says how many and of which kinds, and shows no text."""
+    assert store.execute(create(TEXT)).text == f"File created successfully at: {A}\n{NOTE}"
+    assert store.text(A) == CLEAN
+    more = {"command": "insert", "path": A, "insert_line": 0, "insert_text": f"again {KEY}"}
+    assert store.execute(more).text == (
+        f"The file {A} has been edited.\nNote: 1 sensitive value(s) were removed before saving: aws_access_key_id."
+    )
+    change = {"command": "str_replace", "path": A, "old_str": "mine", "new_str": f"mine {KEY}"}
+    assert store.execute(change).text.split("\n")[0] == "The memory file has been edited."
+    assert len(store.execute(change | {"old_str": "again", "new_str": "once"}).text.split("\n")) > 2
+    assert KEY not in everything(store)
+    assert "4111" not in everything(store)
+
+
+def test_a_value_that_comes_together_by_an_edit_is_found(store: MemoryStore) -> None:
+    """The whole new text is examined."""
+    store.execute(create(f"{KEY[:9]}-\n"))
+    change = {"command": "str_replace", "path": A, "old_str": "-", "new_str": KEY[9:]}
+    assert store.execute(change).text.startswith("The memory file has been edited.\nNote: 1 sensitive value(s)")
+    assert store.text(A) == "[REDACTED:aws_access_key_id]\n"
+
+
+def test_nothing_is_written_where_values_are_rejected(store: MemoryStore) -> None:
+    """The reply names the kinds, never the value."""
+    store.change_settings({"sensitive": "reject"})
+    reply = store.execute(create(TEXT))
+    assert reply.code == "sensitive"
+    assert reply.text == (
+        f"Error: {A} would hold sensitive values: aws_access_key_id, payment_card. Nothing was written. "
+        "Leave them out, and say where they are kept instead."
+    )
+    assert not [*store.memories(), *store.versions()]
+    store.change_settings({"sensitive": "off"})
+    store.execute(create(TEXT))
+    assert store.text(A) == TEXT
+
+
+def test_kinds_may_be_chosen(store: MemoryStore) -> None:
+    """Unknown ones are refused with those that are known."""
+    with pytest.raises(InvalidInput, match="aws_access_key_id"):
+        store.change_settings({"sensitive_kinds": ["aws"]})
+    store.change_settings({"sensitive_kinds": ["payment_card"]})
+    store.execute(create(TEXT))
+    assert store.text(A) == CLEAN.replace("[REDACTED:aws_access_key_id]", KEY)
+
+
+def test_a_path_that_holds_one_is_refused_and_shown_redacted(store: MemoryStore) -> None:
+    """To be made, or to be moved to."""
+    store.execute(create("x"))
+    shown = "/memories/[REDACTED:aws_access_key_id].md"
+    wanted = f"Error: Invalid path {shown}: holds a sensitive value: aws_access_key_id"
+    assert store.execute(create("x", f"/memories/{KEY}.md")).text == wanted
+    moved = {"command": "rename", "old_path": A, "new_path": f"/memories/{KEY}.md"}
+    assert store.execute(moved).text == wanted
+
+
+def test_what_is_looked_for_is_not_echoed(store: MemoryStore) -> None:
+    store.execute(create("x"))
+    change = {"command": "str_replace", "path": A, "old_str": f"key {KEY}", "new_str": ""}
+    assert store.execute(change).text == (
+        f"No replacement was performed, old_str `key [REDACTED:aws_access_key_id]` did not appear verbatim in {A}."
+    )
+
+
+@pytest.mark.parametrize("backend", LOCAL)
+def test_an_application_adds_its_own(backend: str, tmp_path: Path) -> None:
+    """Rules, and functions; through the SDK's tool too."""
+
+    def badge(text: str) -> Iterable[Find]:
+        at = text.find("badge 7")
+        return [Find("badge", at, at + 7)] if at >= 0 else []
+
+    rule = Rule("ticket", r"TICKET-\d{4}")
+    with opened(backend, tmp_path, rules=[rule], detectors=[badge]) as place:
+        tool = MemoryTool(place.store())
+        assert tool.call(create(f"TICKET-1234 badge 7 {KEY}")).endswith("ticket, badge, aws_access_key_id.")
+        assert place.store().text(A) == "[REDACTED:ticket] [REDACTED:badge] [REDACTED:aws_access_key_id]"
+
+
+def test_a_detector_that_raises_lets_nothing_pass(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """And the log names the error, not the text."""
+
+    def broken(text: str) -> Iterable[Find]:
+        raise ValueError(text)
+
+    with opened("sqlite", tmp_path, detectors=[broken]) as place, caplog.at_level(logging.ERROR):
+        with pytest.raises(ToolError, match="could not be examined"):
+            MemoryTool(place.store()).call(create(TEXT))
+        assert list(place.store().versions()) == []
+    assert "ValueError" in caplog.text
+    assert KEY not in caplog.text
+
+
+@pytest.mark.parametrize("backend", ["sqlite", "directory"])
+@pytest.mark.parametrize("mode", ["redact", "reject"])
+def test_no_byte_of_a_removed_value_rests(backend: str, mode: str, tmp_path: Path) -> None:
+    """In no file: database, its log, free pages, the files of the directory, whatever the command."""
+    with opened(backend, tmp_path) as place:
+        store = place.store()
+        store.change_settings({"sensitive": mode})
+        store.execute(create("start\n"))
+        for command in (
+            create(TEXT, "/memories/b.md"),
+            {"command": "insert", "path": A, "insert_line": 0, "insert_text": TEXT},
+            {"command": "str_replace", "path": A, "old_str": "start", "new_str": TEXT},
+            create("x", f"/memories/{KEY}"),
+            {"command": "rename", "old_path": A, "new_path": f"/memories/{KEY}"},
+        ):
+            store.execute(command)
+        store.save(A, TEXT, if_version=store.load(A)[0].version_id)
+        at_rest = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    for value in (KEY, CARD):
+        for form in (value.encode(), base64.b64encode(value.encode())[:12], value.encode("utf-16-le")):
+            assert form not in at_rest
+
+
+def test_what_a_store_holds_is_told_and_cleaned(tmp_path: Path) -> None:
+    """What came past the guards: by hand, or before they were on."""
+    with commonplace.open(tmp_path / "memory") as place:
+        place.store().execute(create("clean", "/memories/b.md"))
+    (tmp_path / "memory" / "memories" / "a.md").write_text(TEXT)
+    told = here(tmp_path / "memory", "scan")
+    assert (told.stdout, told.exit_code) == (f"{A}\taws_access_key_id, payment_card\n", 16)
+    cleaned = here(tmp_path / "memory", "scan", "--redact")
+    assert cleaned.exit_code == 0
+    assert here(tmp_path / "memory", "scan").stdout == ""
+    assert (tmp_path / "memory" / "memories" / "a.md").read_text() == CLEAN

@@ -20,6 +20,7 @@ LONG = os.environ.get("CI") == "true"
 TIMES = 20 if LONG else 3
 DETECTOR = Detector()
 AT_LEAST = 0.97
+FINDABLE = (Path(__file__).parent / "findable.txt").read_text("utf-8").splitlines()
 BENIGN = [
     line.replace("⏎", "\n")
     for line in (Path(__file__).parent / "benign.txt").read_text("utf-8").split("\n")
@@ -73,6 +74,13 @@ def test_passwords_are_found_in_five_languages(context: str) -> None:
     values = [password(rng) for _ in range(10 * TIMES)]
     count, left = missed((contexts.PASSWORD[context].format(v=value), value) for value in values)
     assert count - len(left) >= 0.95 * count, left[:5]
+
+
+def test_lines_as_people_write_them_are_found() -> None:
+    """Short texts in five languages and a dozen notations, each of which holds one value or more."""
+    left = [line for line in FINDABLE if not DETECTOR.find(line)]
+    assert len(FINDABLE) >= 150
+    assert len(left) <= 0.02 * len(FINDABLE), left
 
 
 def test_benign_texts_stay() -> None:

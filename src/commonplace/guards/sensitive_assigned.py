@@ -18,23 +18,26 @@ _SHORT = frozenset({"pass", "pw", "pwd", "psk", "mdp", "_auth", "senha", "token"
 
 _SUFFIX = re.compile(r"(?:[A-Za-zäöüß0-9]|[_.-](?=[A-Za-z0-9])|\[(?=[\"']?[a-z0-9]+[\"']?\]))*")
 _PARTS = re.compile(r"[A-Z]?[a-zäöüß]+|[A-Z]+|\d+")
+_CJK = "\u2e80"  # from here on, words are written without spaces: a letter of another script is a value's
 _ENDINGS = frozenset({"", "s", "es", "e", "en", "er", "n", "in"})
 
-_FOR = r"(?:for|of|to|on|at|in|from|here|now|für|fuer|zum|zur|vom|von|der|des|im|am|auf|bei|pour|du|de|des|sur|à|au|aux|d['’]\w+|wi-?fi|wlan|root|admin|actuel|[(\[])"
+_FOR = r"(?i:for|of|to|on|at|in|from|here|now|für|fuer|zum|zur|vom|von|der|des|im|am|auf|bei|pour|du|de|des|sur|à|au|aux|d['’]\w+|wi-?fi|wlan|root|admin|actuel|[(\[])"
 _GAP_WORD = r"[^\s:=：|;!?]{0,40}[^\s:=：|;!?.,]"
 _GAP = rf"(?:[ \t]{{1,3}}(?={_FOR}){_GAP_WORD}(?:[ \t]{_GAP_WORD}){{0,6}}?|[ \t]?の[^\s:=：はが]{{0,20}})?"
-_NOW = r"(?: (?:now|still|currently|set to|just|simply|again|temporarily|jetzt|nun|aktuell|derzeit|weiterhin|maintenant|désormais|actuellement|toujours))?"
+_NOW = r"(?: (?:now|still|currently|set to|just|simply|again|temporarily|jetzt|nun|aktuell|derzeit|weiterhin|maintenant|désormais|actuellement|toujours))?(?: set to)?"
 _TYPE = r"(?:[ \t]*:[ \t]*(?:Optional\[)?(?:str|String|string|SecretStr|bytes|&(?:'static )?str|Secret<String>|any)(?:\])?(?: ?\| ?(?:None|null|undefined))?(?=[ \t]*=)|[ \t]string(?=[ \t]*=))?"
 _LINK = re.compile(
     rf"[\"'`*_\])\\」』”»]{{0,5}}(?:"
-    rf"{_TYPE}[ \t]{{0,20}}(?P<equal>:=|=>|===?|!==?|\?=|\+=|=|＝)"
+    rf"(?:{_TYPE}|{_GAP})[ \t]{{0,20}}(?P<equal>:=|=>|===?|!==?|\?=|\+=|=|＝)"
     rf"|{_GAP}[ \t\u3000]{{0,20}}(?P<colon>:|：|—|–(?= )|->|→)"
-    rf"|{_GAP}(?:,?[ \t]{{1,3}}|(?=['’]s))(?P<word>(?:['’]s|[-–—]|used to be|had been|which (?:is|was)|it is|it['’]s|(?:is|was|has been|will be|should be|remains|becomes|lautet|lautete|ist|war|wird|est|était|sera){_NOW}|(?:set |changed |reset |updated |rotated )?to|auf|c'est|equals)(?::|[ ]?\n)?(?=[ \t]))"
+    rf"|{_GAP}(?:,?[ \t]{{1,3}}|(?=['’]s))(?P<word>(?:['’]s|[-–—]|used to be|had been|which (?:is|was)|it is|it['’]s|(?:is|was|has been|will be|should be|remains|becomes|lautet|lautete|ist|war|wird|est|était|sera){_NOW}|(?:set |changed |reset |updated |rotated )?to|auf|c'est|equals|(?:a été |est )?(?:changé|modifié|remplacé) (?:en|par|à)|has been (?:set|changed) to)(?::|[ ]?\n)?(?=[ \t]))"
     r"|[ \t]?(?P<kanji>は|が|を|是|为|為|改为|改成|设为|設為|设置为|已改为|重置为|更新为|就是|变更为)(?:[ \t]?[:：])?"
-    r"|(?P<value>(?:[ \t]*[,;]\s{0,20}|\s{1,20})[\"']?[Vv]alue[\"']?[ \t]?[:=])"
+    r"|(?P<value>(?:[ \t]*[,;]\s{0,20}|\s{1,20}|</\w{1,20}>\s{0,20}<)[\"']?[Vv]alue[\"']?[ \t]?[:=>])"
     r"|[ \t]{0,30}(?P<table>\|)(?=[ \t]|[^|\n]{4,80}\|)"
     r"|(?P<tag>>)(?!>)"
     r"|[ \t]?(?P<comma>,)"
+    r"|(?P<bracket>(?=[「『“]))"
+    r"|(?P<direct>(?<=[\u3040-\u9fff])(?=[A-Za-z0-9]))"
     r"|(?P<space>[ \t]{1,20}\(?)"
     r")"
     r"[ \t\u3000]{0,20}(?:\*{1,2}[ \t])?(?:!!str )?"
@@ -50,7 +53,7 @@ _UUID = re.compile(UUID)
 _KEEPS = re.compile(r"api|auth|access|bot|server|personal|secret|service|deploy|admin", re.IGNORECASE)
 _PHRASE = re.compile(r"[a-z]{3,10}(?: [a-z]{3,10}){3,9}(?=\.?[ \t]*(?:$|[\r\n]))")
 _TRAILING = ".,;:)]}'\\?*>"
-_REST = re.compile(r"[ \t]*(?:$|[\r\n]|[#|/<\"'`),;}\]\\。、，]|--|//|&)")
+_REST = re.compile(r"[ \t]*(?:$|[\r\n]|[#|/<\"'`),;}\]\\。、，は]|--|//|&)")
 
 
 def then(word: str) -> str:
@@ -63,7 +66,7 @@ def read(text: str, start: int, word: str) -> Iterator[Find]:
     after = start + len(word)
     if not _is_a_word(text, start, after, word):
         return
-    suffix = _SUFFIX.match(text, after, min(after + 60, len(text)))
+    suffix = _SUFFIX.match(text, after, min(after + 60, len(text))) if text[after - 1] < _CJK else None
     end = suffix.end() if suffix else after
     if not _is_about_a_value(text, after, end):
         return
@@ -77,7 +80,7 @@ def read(text: str, start: int, word: str) -> Iterator[Find]:
 
 def _judged(text: str, word: str, start: int, end: int, link: re.Match[str]) -> Find | None:
     sort = link.lastgroup or ""
-    sort = {"kanji": "word", "value": "equal"}.get(sort, sort)
+    sort = {"kanji": "word", "value": "equal", "bracket": "word", "direct": "space"}.get(sort, sort)
     if sort == "tag" and "<" not in text[max(0, start - 40) : start]:
         return None
     if sort == "comma" and text[end : end + 1] not in {'"', "'"} and not _starts_line(text, start):
@@ -89,10 +92,7 @@ def _judged(text: str, word: str, start: int, end: int, link: re.Match[str]) -> 
     if phrase is not None and is_passphrase(phrase[0]):
         return Find("password", *phrase.span())
     quoted = _QUOTED.match(text, at)
-    if quoted is not None and quoted.lastgroup:
-        first, last = quoted.span(quoted.lastgroup)
-    else:
-        first, last = _bare(text, at)
+    first, last = quoted.span(quoted.lastgroup) if quoted and quoted.lastgroup else _bare(text, at)
     if (sort == "comma" and quoted is None and not _is_row(text, link.end(), last)) or (
         sort == "tag" and not text.startswith("</", last)
     ):
@@ -103,8 +103,7 @@ def _judged(text: str, word: str, start: int, end: int, link: re.Match[str]) -> 
         text=text[first:last],
         link="equal" if sort == "tag" else sort,
         quoted=quoted is not None,
-        alone=_REST.match(text, quoted.end() if quoted else last) is not None
-        or (quoted is None and text[last : last + 1] in {"。", "は"}),
+        alone=_ends(text, quoted.end() if quoted else last),
         tight=at == link.start(sort) + 1 if sort in {"equal", "colon"} else False,
         config=_starts_line(text, start),
     )
@@ -112,6 +111,11 @@ def _judged(text: str, word: str, start: int, end: int, link: re.Match[str]) -> 
         return None  # most are of a page or a request
     good = is_password(value) if kind == "password" else is_secret(value)
     return Find(kind, first, last) if good else None
+
+
+def _ends(text: str, at: int) -> bool:
+    """Whether nothing follows a value that would make it a part of a sentence."""
+    return _REST.match(text, at) is not None
 
 
 def _is_row(text: str, first: int, last: int) -> bool:

@@ -145,6 +145,8 @@ def is_passphrase(text: str) -> bool:
 
 def _strong_look(text: str) -> bool:
     """Whether nobody would take it for a word, a number or a name, wherever it stands."""
+    if re.fullmatch(r"\d{6,12}", text):
+        return True
     if _OPTION.match(text):
         return False
     if (
@@ -156,7 +158,7 @@ def _strong_look(text: str) -> bool:
     ):
         return False
     if re.search(r"[A-Za-z]", text) is None:
-        return bool(re.fullmatch(r"\d{6,12}", text)) or (len(_SPECIAL.findall(text)) >= 1 and len(set(text)) >= 5)
+        return len(_SPECIAL.findall(text)) >= 1 and len(set(text)) >= 5
     if re.search(r"\d", text) or _SPECIAL.search(text[1:-1]):
         return re.fullmatch(r"[A-Za-z]?\d+(?:[-.]\d+)*[A-Za-z]?", text) is None
     return _camels(text) >= 4 or _is_chain(text)
@@ -181,7 +183,9 @@ def _fair_look(value: Value) -> bool:
     if _UUID.match(text):
         return value.link in {"equal", "colon"}
     if _ALGORITHM.match(text) or re.match(r"\d{4}-\d\d-\d\d(?:T|$)", text):
-        return bool(re.fullmatch(r"\d{4,12}", text)) and (value.quoted or value.tight)
+        return bool(
+            re.fullmatch(r"\d{6,12}", text) or ((value.quoted or value.tight) and re.fullmatch(r"\d{4,5}", text))
+        )
     if re.search(r"\d", text) or _SPECIAL.search(text):
         return re.search(r"[^\W_]", text) is not None or len(set(text)) >= 5
     if not _WORDY.match(text):

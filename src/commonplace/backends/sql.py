@@ -66,9 +66,7 @@ class Head:
 
 def select_head(connection: Connection, store_id: str, *, lock: str = "") -> Head:
     """The head of a store; `lock` is what the database wants to hear for holding it. Raises `NotFound`."""
-    found = connection.rows(
-        f"SELECT {_HEAD} FROM stores s WHERE id = ?{lock}", (store_id,)
-    )
+    found = connection.rows(f"SELECT {_HEAD} FROM stores s WHERE id = ?{lock}", (store_id,))
     if not found:
         raise NotFound(f"there is no memory store {store_id}")
     return _head(found[0])

@@ -109,3 +109,11 @@ def test_no_input_takes_for_ever() -> None:
             [sys.executable, "-c", code], input=text.encode(), capture_output=True, check=True, timeout=DEADLINE_S
         )
         assert done.stdout.strip() == b"done", text[:60]
+
+
+def test_every_kind_has_a_rule_and_every_rule_a_kind() -> None:
+    rules = sensitive._own_rules()
+    assert {rule.name for rule in rules} | {"secret"} == set(KINDS)
+    for rule in rules:
+        assert rule.compiled.pattern
+        assert rule.starts or rule.holds or rule.gate

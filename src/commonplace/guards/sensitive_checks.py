@@ -12,7 +12,7 @@ from collections import Counter
 from itertools import pairwise
 
 _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_MARKS = ("example", "xxxx", "your_", "your-", "yourapi", "yourtoken", "yourkey", "placeholder", "redacted", "dummy")
+_MARKS = ("example", "your_", "your-", "yourapi", "yourtoken", "yourkey", "placeholder", "redacted", "dummy")
 _WORD = re.compile(r"[A-Z]?[a-z]{4,}|[A-Z]{5,}")
 _UNSPEAKABLE = re.compile(r"[^aeiouyAEIOUY]{4}(?<!ngth)(?<!ghts)(?<!nstr)|^(.)\1|[jqxzJQXZ].?[jqxzkwJQXZKW]")
 _VOWEL = re.compile(r"[aeiouyAEIOUY]")
@@ -126,7 +126,7 @@ def is_random(value: str) -> bool:
     """Whether a token can be a real one: nothing says it stands for one, and it was not typed in a row."""
     value = value[:_ENOUGH]
     lower = value.lower()
-    if any(mark in lower for mark in _MARKS) or "..." in value or "***" in value:
+    if any(mark in lower for mark in _MARKS) or "xxxx" in value or "XXXX" in value or "..." in value or "***" in value:
         return False
     body = re.sub(r"^[A-Za-z]{2,12}[-_.]", "", value)
     few = 5 if len(body) <= 12 else 8 if re.fullmatch(r"[0-9a-fA-F.:_-]+", body) is None else 6

@@ -67,7 +67,7 @@ NO_VALUES = frozenset(_NO_VALUES_TEXT.split())
 _STANDS_FOR = re.compile(
     r"""^(?:[<\[{(].*[>\]})]|\$\{.*|\$[A-Za-z_][\w:]*(?:->.*|\[.*|\.\w.*)?|%[sdr]|%\(.*|%\w+%|%\{.*|\{\{.*|[*xX•·.#_?-]+|\\?[$@]\(.*|<.*|.*\{\{.*|.*\$\{.*|.*\}\}.*|.*<[\w -]+>.*|\.\.\..*"""
     r"""|.*\.\.\.|…+|.*\[[^\]]*[a-zA-Z0-9]-[a-zA-Z0-9][^\]]*\].*|!vault|!ref.*|!sub.*|ref\+.*|op://.*|&(?:#\w+|lt|gt|amp|quot|nbsp);?.*|vault:.*|ssm:.*|secret:.*|arn:.*|env[:.].*|file:.*|enc\[.*)$"""
-    r"""|example|placeholder|change[-_ ]?(?:me|it|this)|replace[-_ ]?(?:me|with|this)|redacted|your[-_ ]?|my[-_](?:secret|pass|api|token|key)|xxxx+|\*\*\*|•••|dummy|insert[-_ ]|goes[-_ ]here|_here$|-here$|todo|fixme|some[-_](?:secret|pass|key|token|value)""",
+    r"""|example|placeholder|change[-_ ]?(?:me|it|this)|replace[-_ ]?(?:me|with|this)|redacted|your[-_ ]?|my[-_](?:secret|pass|api|token|key)|(?-i:xxxx|XXXX)|\*\*\*|•••|dummy|insert[-_ ]|goes[-_ ]here|_here$|-here$|todo|fixme|some[-_](?:secret|pass|key|token|value)""",
     re.IGNORECASE | re.DOTALL,
 )
 

@@ -1,0 +1,65 @@
+"""The settings of a sealed memory store rest sealed too: they can be neither read nor forged in the database."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import commonplace
+from commonplace import Commonplace
+from commonplace.backends.keys import KeyRing
+
+KEYS = KeyRing.new()
+SECRET = "/memories/very-secret-project/**"
+VIEW = {"command": "view", "path": "/memories"}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    with opened(tmp_path / "m.db") as place:
+        place.store("one").change_settings({"read_only_paths": [SECRET]})
+        place.store("two").change_settings({"read_only": True})
+    return tmp_path / "m.db"
+
+
+def opened(file: Path) -> Commonplace:
+    return commonplace.open(f"sqlite:///{file}", keys=KEYS)
+
+
+def sql(file: Path, statement: str) -> None:
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute(statement)
+        connection.commit()
+
+
+def test_settings_are_there_again_and_rest_in_no_clear_byte(file: Path) -> None:
+    with opened(file) as place:
+        assert place.store("one").settings().read_only_paths == (SECRET,)
+        assert place.store("two").settings().read_only
+        at_rest = b"".join(path.read_bytes() for path in file.parent.iterdir())
+    assert b"very-secret-project" not in at_rest
+    assert b"read_only" not in at_rest.replace(b"read_only_paths TEXT", b"")
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        "settings = '{\"read_only\": false}'",
+        "settings = (SELECT o.settings FROM stores o WHERE o.store_key = 'two')",
+        "settings = substr(settings, 1, length(settings) - 4)",
+        "settings = 'AAAA' || substr(settings, 5)",
+        "settings = ''",
+    ],
+)
+def test_forged_settings_are_damage(forged: str, file: Path) -> None:
+    """In clear, of another store, cut or altered: no command runs under them."""
+    sql(file, f"UPDATE stores SET {forged} WHERE store_key = 'one'")
+    with opened(file) as place:
+        reply = place.store("one").execute(VIEW)
+        assert (reply.is_error, reply.code) == (True, "damaged")
+        create = {"command": "create", "path": "/memories/very-secret-project/a", "file_text": "x"}
+        assert place.store("one").execute(create).code == "damaged"
+        assert place.store("two").execute(VIEW).is_error is False

@@ -142,6 +142,8 @@ class MemoryStore(Readable):
         target = self._parsed(path)
 
         def work(tx: Transaction, write: WritePath) -> Reply:
+            if if_version is None:
+                write.check_name(target)
             write.check(target)
             look = Look(below=True) if target.is_root else tx.look(target.text)
             if look.below:

@@ -96,6 +96,7 @@ def test_a_path_that_holds_one_is_refused_and_shown_redacted(store: MemoryStore)
     assert store.execute(create("x", f"/memories/{KEY}.md")).text == wanted
     moved = {"command": "rename", "old_path": A, "new_path": f"/memories/{KEY}.md"}
     assert store.execute(moved).text == wanted
+    assert store.save(f"/memories/{KEY}.md", "x", if_version=None).text == wanted
 
 
 def test_what_is_looked_for_is_not_echoed(store: MemoryStore) -> None:

@@ -22,7 +22,7 @@ CASES = [
 ]
 
 
-QUICK = {"engine", "cli exec"}  # doors that are tried on servers and under encryption, when time is short
+QUICK = {"engine"}  # doors that are tried on servers and under encryption, when time is short
 ELSEWHERE = [*SERVERS, *(name for name in SEALED if name.startswith("sealed"))]
 
 

@@ -5,19 +5,17 @@ Patterns are imported and compiled at the first text that is examined (some 100 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from commonplace.errors import InvalidInput, Refused
+from commonplace.errors import Refused
 from commonplace.settings import Settings
 
 if TYPE_CHECKING:
     from commonplace.guards.sensitive import Detector, Find, Rule
 
 Detect: TypeAlias = "Callable[[str], Iterable[Find]]"
-_log = logging.getLogger("commonplace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +47,8 @@ class Examination:
         try:
             return self.detector(settings.sensitive_kinds).redact(text)
         except Exception as error:  # whatever somebody's detector raises: what was not examined is not written
-            kind = "InvalidInput" if isinstance(error, InvalidInput) else type(error).__name__
-            _log.error("examining a text for sensitive values failed (%s); it was not written", kind)
+            import logging  # noqa: PLC0415 - every start would wait for it
+
+            said = "examining a text for sensitive values failed (%s); it was not written"
+            logging.getLogger("commonplace").error(said, type(error).__name__)
             raise Refused("not_examined") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
@@ -90,8 +91,6 @@ class Settings:
 
     def to_text(self) -> str | None:
         """What differs from the defaults, as JSON; None if nothing does. Raises `InvalidInput` if it is too long."""
-        import json  # noqa: PLC0415 - most stores have no settings of their own, and every start would wait for it
-
         usual, own = asdict(DEFAULTS), asdict(self)
         text = json.dumps({name: value for name, value in own.items() if value != usual[name]}, sort_keys=True)
         if len(text.encode()) > MAX_SETTINGS_BYTES:
@@ -127,8 +126,6 @@ def from_text(text: str | None) -> Settings:
     """
     if text is None:
         return DEFAULTS
-    import json  # noqa: PLC0415 - see above
-
     try:
         return DEFAULTS.changed(json.loads(text))
     except (InvalidInput, ValueError, AttributeError):
@@ -137,7 +134,5 @@ def from_text(text: str | None) -> Settings:
 
 def describe() -> list[tuple[str, str, str]]:
     """Name, default as JSON, and meaning of every setting, for reference pages."""
-    import json  # noqa: PLC0415 - see above
-
     usual = asdict(DEFAULTS)
     return [(spec.name, json.dumps(usual[spec.name]), spec.metadata["text"]) for spec in fields(Settings)]

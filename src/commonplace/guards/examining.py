@@ -50,5 +50,5 @@ class Examination:
             import logging  # noqa: PLC0415 - every start would wait for it
 
             said = "examining a text for sensitive values failed (%s); it was not written"
-            logging.getLogger("commonplace").error(said, type(error).__name__)
+            logging.getLogger("commonplace").error(said, type(error).__name__)  # noqa: TRY400 - the error may hold the text
             raise Refused("not_examined") from None

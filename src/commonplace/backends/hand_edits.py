@@ -132,6 +132,8 @@ class WatchedSnapshot(SqlSnapshot):
         if self.seen.folds and not self.seen.tree.exact(path):
             raise Refused("path_folds", path=path)
         if self._taken(path, found) and not (look.below or look.above):
+            if self.seen.tree.state(path) != found:
+                return False  # a memory's file that was moved away meanwhile: looked at again, alone
             raise Refused("path_taken", path=path)
         match found.kind:
             case Kind.MISSING:

@@ -266,7 +266,8 @@ class ServerBackend(Backend):
                     raise
                 outcomes.append((None, error))
             if transaction.changed:
-                changed = transaction
+                transaction.newest = transaction.newest or (changed.newest if changed is not None else None)
+                changed = transaction  # knows the last version of the whole commit, by which it can be found
         if changed is not None:
             for job in jobs:
                 job.error = OutcomeUnknown("the commit was interrupted")  # until we know better

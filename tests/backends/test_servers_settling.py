@@ -1,0 +1,55 @@
+"""A commit that was never made is not taken for one, whatever else stood in its batch."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import servers
+from backends.places import name_of
+from commonplace.backends.base import Change, Transaction, sortable_id
+from commonplace.backends.postgresql import PostgresqlConnection, open_postgresql
+from commonplace.backends.sql import SqlTransaction
+
+PATIENCE_S = 60.0
+A = "/memories/a"
+
+
+def test_a_batch_that_ends_with_the_settings_it_had_is_found_by_its_versions(tmp_path: Path) -> None:
+    """The connection is cut before COMMIT; the settings look as if it had landed, the memory says that it did not."""
+    url = servers.postgresql().new_database(name_of(tmp_path))
+    backend = open_postgresql(url.partition("://")[2], clock=time.time, new_id=sortable_id)
+    store_id = backend.create_store(key="k", name="k").id
+    backend.write(store_id, lambda tx: tx.set_settings("same"))
+    begun, go, cuts = threading.Event(), threading.Event(), [1]
+
+    def hold(_: Transaction) -> None:
+        begun.set()
+        assert go.wait(PATIENCE_S)
+
+    def same_settings(tx: Transaction) -> None:
+        tx.set_settings("same")
+        if cuts:
+            cuts.pop()
+            assert isinstance(tx, SqlTransaction)
+            assert isinstance(tx.connection, PostgresqlConnection)
+            tx.connection._raw.pgconn.finish()
+
+    works = [hold, lambda tx: tx.record([Change(None, A, b"kept")], None), same_settings]
+    threads = []
+    for number, work in enumerate(works):
+        threads.append(threading.Thread(target=backend.write, args=(store_id, work)))
+        threads[-1].start()
+        assert begun.wait(PATIENCE_S)
+        deadline = time.monotonic() + PATIENCE_S
+        while len(backend._queues[store_id]._waiting) < number:
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+    go.set()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive()
+    assert not cuts
+    assert backend.read(store_id, lambda snapshot: snapshot.look(A).data) == b"kept"
+    backend.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import threading
 import time
 from pathlib import Path
@@ -34,7 +36,8 @@ def test_a_batch_that_ends_with_the_settings_it_had_is_found_by_its_versions(tmp
             cuts.pop()
             assert isinstance(tx, SqlTransaction)
             assert isinstance(tx.connection, PostgresqlConnection)
-            tx.connection._raw.pgconn.finish()
+            with socket.socket(fileno=os.dup(tx.connection._raw.pgconn.socket)) as wire:
+                wire.shutdown(socket.SHUT_RDWR)  # what waits to be sent, COMMIT among it, never arrives
 
     works = [hold, lambda tx: tx.record([Change(None, A, b"kept")], None), same_settings]
     threads = []

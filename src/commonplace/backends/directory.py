@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TypeVar, cast
 
-from commonplace.backends import sql
+from commonplace.backends import sql, sql_stores
 from commonplace.backends.base import Clock, NewId, Snapshot, StoreInfo, sortable_id
 from commonplace.backends.damage import MendedTree, count_damaged
 from commonplace.backends.disk import DIRECTORY_MODE, make_directory, os_error
@@ -124,7 +124,7 @@ class DirectoryBackend(SqliteBackend):
     def _seen(self, connection: SqliteConnection, store_id: str) -> Seen:
         seen = self._stores.get(store_id)
         if seen is None:
-            info = sql.find_store(connection, store_id)
+            info = sql_stores.find_store(connection, store_id)
             seen = self._stores.setdefault(store_id, Seen(self._tree(info), folds=self._folds))
         return seen
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TypeVar, cast
 
-from commonplace.backends import forking, migrations, sql
+from commonplace.backends import forking, migrations, sql, sql_stores
 from commonplace.backends.base import (
     Backend,
     Clock,
@@ -181,12 +181,12 @@ class ServerBackend(Backend):
 
         def attempt(connection: ServerConnection) -> StoreInfo:
             connection.begin_write()
-            by_key = key is not None and sql.select_store_by_key(connection, key)
-            found = by_key or sql.select_store(connection, store_id)
+            by_key = key is not None and sql_stores.select_store_by_key(connection, key)
+            found = by_key or sql_stores.select_store(connection, store_id)
             if found is not None:
                 return found
-            sql.insert_store(connection, store_id=store_id, key=key, name=name, at=at, seal=seal)
-            made = sql.find_store(connection, store_id)
+            sql_stores.insert_store(connection, store_id=store_id, key=key, name=name, at=at, seal=seal)
+            made = sql_stores.find_store(connection, store_id)
             connection.commit()  # if it is lost, the next try finds it
             return made
 
@@ -195,10 +195,10 @@ class ServerBackend(Backend):
     def get_store(self, id_or_key: str) -> StoreInfo | None:
         if "\0" in id_or_key or not _encodes(id_or_key):
             return None
-        return self._persevere(lambda connection: sql.select_store(connection, id_or_key))
+        return self._persevere(lambda connection: sql_stores.select_store(connection, id_or_key))
 
     def list_stores(self, *, after: str | None = None, limit: int | None = None) -> list[StoreInfo]:
-        return self._persevere(lambda connection: sql.select_stores(connection, after, limit))
+        return self._persevere(lambda connection: sql_stores.select_stores(connection, after, limit))
 
     # -- reading ---------------------------------------------------------------------------------------------
 

@@ -19,7 +19,6 @@ from commonplace.backends.base import (
     NewId,
     Operation,
     Snapshot,
-    StoreInfo,
     Transaction,
     Usage,
     Version,
@@ -35,7 +34,6 @@ Row: TypeAlias = tuple[Value, ...]
 _MEMORY = "m.id, m.path, m.size_bytes, m.sha256, m.version, m.created_at, m.updated_at, m.seal"
 _VERSION = "id, memory, operation, path, size_bytes, sha256, actor, created_at, revision, seal"
 _HEAD = "s.no, s.revision, s.memories, s.size_bytes, s.last_at, s.seal, s.settings"
-_STORE = "id, store_key, name, created_at, memories, size_bytes, seal"
 
 
 class Connection(Protocol):
@@ -326,54 +324,9 @@ class SqlTransaction(SqlSnapshot, Transaction):
 _NEW_VERSION = f"INSERT INTO versions (store, {_VERSION}, text_of, text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
-def insert_store(
-    connection: Connection, *, store_id: str, key: str | None, name: str, at: int, seal: str | None
-) -> None:
-    """Add a memory store."""
-    connection.run(
-        "INSERT INTO stores (id, store_key, name, created_at, revision, memories, size_bytes, last_at, seal)"
-        " VALUES (?, ?, ?, ?, 0, 0, 0, 0, ?)",
-        (store_id, key, name, at, seal),
-    )
-
-
 def has_version(connection: Connection, head: Head, version_id: str) -> bool:
     """Whether this version is there."""
     return bool(connection.rows("SELECT 1 FROM versions WHERE store = ? AND id = ?", (head.no, version_id)))
-
-
-def select_store(connection: Connection, id_or_key: str) -> StoreInfo | None:
-    """The store with this id, else the one with this key."""
-    for column in ("id", "store_key") if id_or_key.startswith("memstore_") else ("store_key",):
-        found = connection.rows(f"SELECT {_STORE} FROM stores WHERE {column} = ?", (id_or_key,))
-        if found:
-            return _store(found[0])
-    return None
-
-
-def select_store_by_key(connection: Connection, key: str) -> StoreInfo | None:
-    """The store with this key."""
-    found = connection.rows(f"SELECT {_STORE} FROM stores WHERE store_key = ?", (key,))
-    return _store(found[0]) if found else None
-
-
-def find_store(connection: Connection, store_id: str) -> StoreInfo:
-    """The store with this id. Raises `NotFound`."""
-    found = connection.rows(f"SELECT {_STORE} FROM stores WHERE id = ?", (store_id,))
-    if not found:
-        raise NotFound(f"there is no memory store {store_id}")
-    return _store(found[0])
-
-
-def select_stores(connection: Connection, after: str | None, limit: int | None) -> list[StoreInfo]:
-    """Stores in the order of their ids."""
-    sql, values = f"SELECT {_STORE} FROM stores", list[Value]()
-    if after is not None:
-        sql, values = sql + " WHERE id > ?", [after]
-    sql += " ORDER BY id"
-    if limit is not None:
-        sql, values = sql + " LIMIT ?", [*values, limit]
-    return [_store(row) for row in connection.rows(sql, values)]
 
 
 def _could_be_id(text: str) -> bool:
@@ -403,8 +356,3 @@ def _version(row: Row) -> Version:
     )
     who = None if actor is None else Actor.parse(actor)
     return Version(id_, memory, operation, path, size, sha256, who, to_datetime(created), revision, seal)
-
-
-def _store(row: Row) -> StoreInfo:
-    id_, key, name, created, memories, size, seal = cast("tuple[str, str | None, str, int, int, int, str | None]", row)
-    return StoreInfo(id_, key, name, to_datetime(created), memories, size, seal)

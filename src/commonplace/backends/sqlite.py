@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeVar, cast
 
-from commonplace.backends import forking, migrations, sql
+from commonplace.backends import forking, migrations, sql, sql_stores
 from commonplace.backends.base import (
     Backend,
     Clock,
@@ -165,13 +165,13 @@ class SqliteBackend(Backend):
         with self._queue.paused(), self._exclusive() as connection:
             self._begin(connection)
             try:
-                found = None if key is None else sql.select_store_by_key(connection, key)
+                found = None if key is None else sql_stores.select_store_by_key(connection, key)
                 if found is not None:
                     return found
                 at = now_us(self.clock)
                 store_id = self.new_id("memstore_", at)
-                sql.insert_store(connection, store_id=store_id, key=key, name=name, at=at, seal=seal)
-                made = sql.find_store(connection, store_id)
+                sql_stores.insert_store(connection, store_id=store_id, key=key, name=name, at=at, seal=seal)
+                made = sql_stores.find_store(connection, store_id)
                 self._commit(connection)
                 return made
             finally:
@@ -179,11 +179,11 @@ class SqliteBackend(Backend):
 
     def get_store(self, id_or_key: str) -> StoreInfo | None:
         with self._reading() as connection:
-            return sql.select_store(connection, id_or_key)
+            return sql_stores.select_store(connection, id_or_key)
 
     def list_stores(self, *, after: str | None = None, limit: int | None = None) -> list[StoreInfo]:
         with self._reading() as connection:
-            return sql.select_stores(connection, after, limit)
+            return sql_stores.select_stores(connection, after, limit)
 
     def purge(self) -> None:
         if self._path is not None:

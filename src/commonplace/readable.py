@@ -25,6 +25,16 @@ class Readable:
         """`memstore_...`"""
         return self.info.id
 
+    @property
+    def key(self) -> str | None:
+        """The application's own name for the store, unique in the backend."""
+        return self.info.key
+
+    @property
+    def name(self) -> str:
+        """The name to show to people."""
+        return self.info.name
+
     def load(self, path: str) -> tuple[Memory, str]:
         """The memory at `path` and its text. Raises `NotFound`."""
         target = self._parsed(path)

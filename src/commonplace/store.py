@@ -29,7 +29,7 @@ from commonplace.commands import (
     check_text,
     parse,
 )
-from commonplace.errors import CommonplaceError, Phrase, Refused
+from commonplace.errors import CommonplaceError, NotFound, Phrase, Refused
 from commonplace.guards.examining import Examination
 from commonplace.guards.writing import WritePath, Written
 from commonplace.paths import ROOT, MemoryPath, limit_broken
@@ -80,16 +80,6 @@ class MemoryStore(Readable):
         self.actor = actor
         self._lines = LineCounts()
         self._known: tuple[str | None, Settings | None] = (None, None)
-
-    @property
-    def key(self) -> str | None:
-        """The application's own name for the store, unique in the backend."""
-        return self.info.key
-
-    @property
-    def name(self) -> str:
-        """The name to show to people."""
-        return self.info.name
 
     # -- commands --------------------------------------------------------------------------------------------
 
@@ -191,7 +181,10 @@ class MemoryStore(Readable):
         who, found = as_actor(actor) or self.actor, list[tuple[str, list[str]]]()
         settings = self.settings().changed({"sensitive": "redact"})
         for memory in self.memories():
-            kinds = self._examination(settings, self.text(memory.path))[1]
+            try:
+                kinds = self._examination(settings, self.text(memory.path))[1]
+            except NotFound:  # gone since it was listed
+                continue
             if kinds:
                 found.append((memory.path, list(dict.fromkeys(kinds))))
                 if redact:

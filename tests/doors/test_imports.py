@@ -15,7 +15,7 @@ import commonplace
 ROOT = Path(commonplace.__file__).parent
 HEAVY = (
     "anthropic", "click", "rich", "starlette", "uvicorn", "httpx", "httpx2", "pydantic", "pytest", "hypothesis",
-    "psycopg", "pymysql", "obstore", "cryptography",
+    "psycopg", "pymysql", "obstore", "cryptography", "langchain", "pydantic_ai",
 )  # fmt: skip
 
 # Lower may not import higher; those of one line may not import each other unless they are one package.
@@ -24,15 +24,17 @@ LAYERS: list[set[str]] = [
     {"paths"},
     {"patterns"},
     {"settings"},
-    {"commands", "text", "replies", "listing"},
+    {"commands", "text", "replies", "listing", "compare", "search"},
     {"backends.base"},
     {"backends.disk", "backends.queue", "backends.pool", "backends.forking", "backends.server_urls"},
     {"backends"},
     {"guards", "views", "readable"},
     {"store"},
+    {"mounts"},
     {"places"},
     {"opening", "aio"},
     {"doors"},
+    {"agent"},
     {"testing"},
     {"cli"},  # `demo` plays the scripted Claude
 ]
@@ -42,8 +44,10 @@ DRIVERS = {
     "pymysql": {"backends/mariadb.py"},
     "obstore": {"backends/objects"},
     "cryptography": {"backends/keys.py", "backends/sealed", "cli/keys.py"},
-    "anthropic": {"doors/anthropic.py", "cli/demo.py"},
-    "anyio": {"aio.py", "doors/anthropic.py"},
+    "anthropic": {"doors/anthropic.py", "agent", "cli/demo.py", "cli/chat"},
+    "langchain": {"doors/langchain.py"},
+    "pydantic_ai": {"doors/pydantic_ai.py"},
+    "anyio": {"aio.py", "doors/anthropic.py", "agent"},
     "click": {"cli"},
     "rich": {"cli"},
     "re2": {"guards/sensitive"},

@@ -27,12 +27,13 @@ def human_size(size_bytes: int) -> str:
     return shown + _UNITS[step - 1]
 
 
-def listing(path: str, memories: Iterable[tuple[str, int]], *, max_rows: int) -> Listing:
-    """The rows for the directory `path`.
+def listing(path: str, memories: Iterable[tuple[str, int]], *, max_rows: int, shown: str | None = None) -> Listing:
+    """The rows for the directory `path`, which the caller sees as `shown`.
 
-    `memories` are the canonical paths and sizes of all memories below it, in the byte order of the paths. In that
-    order a directory's row, shown with a trailing `/`, comes just before the first of what lies below it, so the rows
-    stand in order as they are met. `max_rows` = 0 shows all.
+    `memories` are the canonical paths and sizes of all memories below it, in the byte order of the paths; a path with
+    a trailing `/` is a directory that is there though nothing lies in it. In that order a directory's row, shown with
+    a trailing `/`, comes just before the first of what lies below it, so the rows stand in order as they are met.
+    `max_rows` = 0 shows all.
     """
     sizes: dict[str, int] = {}
     start = len(path) + 1
@@ -48,9 +49,10 @@ def listing(path: str, memories: Iterable[tuple[str, int]], *, max_rows: int) ->
         directory = first + "/"
         sizes[directory] = sizes.get(directory, 0) + size
         second, slash, _ = rest.partition("/")
-        if second[0] != "." and second != "node_modules":
+        if second and second[0] != "." and second != "node_modules":
             row = directory + second + slash
             sizes[row] = sizes.get(row, 0) + size
     names = list(sizes)[: max_rows or None]
-    rows = [f"{human_size(whole)}\t{path}", *[f"{human_size(sizes[name])}\t{path}/{name}" for name in names]]
+    top = path if shown is None else shown
+    rows = [f"{human_size(whole)}\t{top}", *[f"{human_size(sizes[name])}\t{top}/{name}" for name in names]]
     return Listing(tuple(rows), len(sizes))

@@ -29,12 +29,13 @@ _LINE_SEPARATORS = frozenset("\u2028\u2029")
 class MemoryPath:
     """A parsed path. `text` is canonical (no double or trailing `/`, NFC); equality looks at it alone.
 
-    `written` is the path as the caller wrote it, for replies. Paths sort by the bytes of their UTF-8 form,
-    which is the order of Python's strings.
+    `written` is the path as the caller wrote it, for replies; `mount` is where the caller sees the root of the store
+    the path lies in. Paths sort by the bytes of their UTF-8 form, which is the order of Python's strings.
     """
 
     text: str
     written: str = field(compare=False, repr=False)
+    mount: str = field(default=ROOT, compare=False, repr=False)
 
     @classmethod
     def parse(cls, written: str) -> MemoryPath:
@@ -86,6 +87,26 @@ class MemoryPath:
     def contains(self, other: MemoryPath) -> bool:
         """Whether `other` lies strictly below this path."""
         return other.text.startswith(self.text + "/")
+
+    def within(self, mount: str) -> MemoryPath:
+        """This path inside the store mounted at the canonical path `mount`, which is this path or lies above it."""
+        return MemoryPath(ROOT + self.text[len(mount) :], self.written, mount)
+
+    def outward(self, text: str) -> str:
+        """What the caller of this path calls the canonical path `text` of the same store."""
+        return self.mount + text[len(ROOT) :]
+
+    def moved(self, text: str, new: MemoryPath) -> str:
+        """Where the canonical path `text`, this one or below it, goes when this one becomes `new`.
+
+        Raises `Refused` if the caller's path, which is never the shorter, would be over a limit there.
+        """
+        path = new.text + text[len(self.text) :]
+        broken = limit_broken(new.outward(path))
+        if broken is not None:
+            reason = Phrase("reason_moved", {"moved": self.outward(text), "limit_broken": broken})
+            raise Refused("invalid_path", path=new.written, reason=reason)
+        return path
 
 
 def ancestors(text: str) -> tuple[str, ...]:

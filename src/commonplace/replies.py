@@ -73,6 +73,16 @@ class Replies:
     )
     root_deleted: str = "Error: The /memories directory itself cannot be deleted"
     root_renamed: str = "Error: The /memories directory itself cannot be renamed"
+    mount_deleted: str = (
+        "Error: {path} cannot be deleted: a memory store is mounted at {mount}. Delete what lies in it instead."
+    )
+    mount_renamed: str = (
+        "Error: {old_path} cannot be renamed: a memory store is mounted at {mount}. Rename what lies in it instead."
+    )
+    across_mounts: str = (
+        "Error: {old_path} cannot be renamed to {new_path}: that crosses from one mounted memory store to another. "
+        "Create it at the new path, then delete the old one."
+    )
     destination_exists: str = "Error: The destination {new_path} already exists"
     into_itself: str = "Error: The directory {old_path} cannot be moved into itself"
     changed_meanwhile: str = (
@@ -203,6 +213,9 @@ ERROR_CODES: Mapping[str, str] = {
     "not_examined": "sensitive",
     "root_deleted": "root_protected",
     "root_renamed": "root_protected",
+    "mount_deleted": "root_protected",
+    "mount_renamed": "root_protected",
+    "across_mounts": "across_mounts",
     "into_itself": "into_itself",
     "path_taken": "path_taken",
     "path_folds": "path_taken",

@@ -11,7 +11,6 @@ from commonplace.backends.base import (
     Backend,
     Change,
     Look,
-    Memory,
     Snapshot,
     StoreInfo,
     Transaction,
@@ -29,10 +28,10 @@ from commonplace.commands import (
     check_text,
     parse,
 )
-from commonplace.errors import CommonplaceError, NotFound, Phrase, Refused
+from commonplace.errors import CommonplaceError, NotFound, Refused
 from commonplace.guards.examining import Examination
 from commonplace.guards.writing import WritePath, Written
-from commonplace.paths import ROOT, MemoryPath, limit_broken
+from commonplace.paths import ROOT, MemoryPath
 from commonplace.readable import Readable, decoded
 from commonplace.replies import EN, Replies, Reply
 from commonplace.settings import DEFAULTS, Settings, from_text
@@ -52,6 +51,8 @@ STORAGE_REPLIES = {
     "unknown_schema": "unavailable",
 }
 """Which reply a failure of storage becomes. Codes that are not here are errors of the application, and rise."""
+_OF_BACKENDS = {"path_taken", "path_folds"}
+"""Refusals of a backend, which knows canonical paths only."""
 
 
 class MemoryStore(Readable):
@@ -81,6 +82,17 @@ class MemoryStore(Readable):
         self._lines = LineCounts()
         self._known: tuple[str | None, Settings | None] = (None, None)
 
+    def read_only(self) -> MemoryStore:
+        """The same memory store for one who may not change it: `read_only` is pinned in what is returned."""
+        pins = self._pins | {"read_only": True}
+        examination, replies, actor = self._examination, self.replies, self.actor
+        return MemoryStore(self.backend, self.info, pins=pins, examination=examination, replies=replies, actor=actor)
+
+    @property
+    def directory(self) -> str | None:
+        """The directory in which the memories lie as plain files, if they do."""
+        return self.backend.directory_of(self.info)
+
     # -- commands --------------------------------------------------------------------------------------------
 
     def execute(self, command: object, *, actor: Actor | str | None = None) -> Reply:
@@ -89,29 +101,12 @@ class MemoryStore(Readable):
         When it returns without an error, the change is durable. `actor` is recorded with the change; without one,
         the actor the store was opened with.
         """
-        who = as_actor(actor) or self.actor
+        who = as_actor(actor)
         try:
             parsed = command if isinstance(command, Command) else parse(command)
         except Refused as refusal:
             return self.replies.error(refusal.key, refusal.values)
-        return self._answer(lambda: self._run(parsed, who), *_paths(parsed))
-
-    def _answer(self, run: Callable[[], Reply], *paths: MemoryPath) -> Reply:
-        """What `run` replies; what a model or user got wrong and what storage could not do become replies too."""
-        shown: dict[str, object] = {"path": paths[-1].written}
-        if len(paths) > 1:
-            shown |= {"old_path": paths[0].written, "new_path": paths[1].written}
-        try:
-            return run()
-        except Refused as refusal:
-            values = shown | refusal.values
-            written = {path.text: path.written for path in paths}  # a backend knows canonical paths only
-            values["path"] = written.get(str(values["path"]), values["path"])
-            return self.replies.error(refusal.key, values)
-        except CommonplaceError as error:
-            if error.code not in STORAGE_REPLIES:
-                raise
-            return self.replies.error(STORAGE_REPLIES[error.code], shown)
+        return answer(self.replies, lambda: self._run(parsed, who), *paths_of(parsed))
 
     def clear(self, *, actor: Actor | str | None = None) -> Reply:
         """Delete all memories, at once or not at all."""
@@ -121,14 +116,14 @@ class MemoryStore(Readable):
             path.delete(path.check_all(root, Look(below=True)))
             return Reply(self.replies.cleared)
 
-        return self._answer(lambda: self._write(work, as_actor(actor) or self.actor, frees=True), root)
+        return answer(self.replies, lambda: self.write(work, as_actor(actor), frees=True), root)
 
     def save(self, path: str, text: str, *, if_version: str | None, actor: Actor | str | None = None) -> Reply:
         """Replace the whole text of the memory at `path`, if `if_version` is still its newest version.
 
         `if_version` None makes a memory where there is none. For editors: read, let a person change it, save.
         """
-        who = as_actor(actor) or self.actor
+        who = as_actor(actor)
         target = self._parsed(path)
 
         def work(tx: Transaction, write: WritePath) -> Reply:
@@ -147,9 +142,9 @@ class MemoryStore(Readable):
         def run() -> Reply:
             check_text("text", text)
             check_file_path(target)
-            return self._write(work, who)
+            return self.write(work, who)
 
-        return self._answer(run, target)
+        return answer(self.replies, run, target)
 
     # -- settings --------------------------------------------------------------------------------------------
 
@@ -220,22 +215,10 @@ class MemoryStore(Readable):
                 return self._rename(command, who)
 
     def _view(self, command: View) -> Reply:
-        path = command.path
-
-        def work(snapshot: Snapshot) -> tuple[Settings, Look | list[tuple[str, int]]]:
-            if path.is_root:
-                return self._effective(snapshot), list(snapshot.sizes(ROOT))
-            look = snapshot.look(path.text)
-            if look.memory is not None:
-                return self._effective(snapshot), look
-            if look.below:
-                return self._effective(snapshot), list(snapshot.sizes(path.text))
-            raise Refused("view_missing")
-
-        settings, found = self.read(work)
+        settings, found = self.read(lambda snapshot: (self._effective(snapshot), views.found(snapshot, command.path)))
         if isinstance(found, Look):
             return views.memory(command, found, settings, self.replies, self._lines)
-        return views.directory(path, found, settings, self.replies)
+        return views.directory(command.path, found, settings, self.replies)
 
     def _create(self, command: Create, who: Actor | None) -> Reply:
         path = command.path
@@ -247,11 +230,11 @@ class MemoryStore(Readable):
             if look.below or (look.memory is not None and not self._effective(tx).create_overwrites):
                 raise Refused("exists")
             if look.above is not None:
-                raise Refused("not_a_directory", ancestor=look.above)
+                raise Refused("not_a_directory", ancestor=path.outward(look.above))
             written = write.put(look, path, command.file_text)
             return self._said(self.replies.phrase("created", {"path": path.written}), written)
 
-        return self._write(work, who)
+        return self.write(work, who)
 
     def _str_replace(self, command: StrReplace, who: Actor | None) -> Reply:
         def edit(text: str) -> tuple[str, int]:
@@ -292,7 +275,7 @@ class MemoryStore(Readable):
             written = write.put(look, path, text)
             return self._said(said(self._effective(tx), written, at), written)
 
-        return self._write(work, who)
+        return self.write(work, who)
 
     def _edited(self, edit: Callable[[str], tuple[str, int]], text: str, settings: Settings) -> tuple[str, int]:
         """The edited text; a refusal that echoes what was looked for does so without sensitive values."""
@@ -318,7 +301,7 @@ class MemoryStore(Readable):
             write.delete(gone)
             return Reply(self.replies.phrase("deleted", {"path": path.written}))
 
-        return self._write(work, who, frees=True)
+        return self.write(work, who, frees=True)
 
     def _rename(self, command: Rename, who: Actor | None) -> Reply:
         old, new = command.old_path, command.new_path
@@ -333,13 +316,13 @@ class MemoryStore(Readable):
             if not source.exists:
                 raise Refused("missing", path=old.written)
             self._check_destination(tx, command, source)
-            changes = [_moved(memory, old, new) for memory in moved]
+            changes = [Change(memory, old.moved(memory.path, new)) for memory in moved]
             if not all(write.may_change(str(change.path)) for change in changes):
                 raise Refused("read_only", path=new.written)
             write.move(changes)
             return Reply(self.replies.phrase("renamed", {"old_path": old.written, "new_path": new.written}))
 
-        return self._write(work, who)
+        return self.write(work, who)
 
     def _check_destination(self, tx: Transaction, command: Rename, source: Look) -> None:
         old, new = command.old_path, command.new_path
@@ -353,15 +336,13 @@ class MemoryStore(Readable):
         if source.memory is None and old.contains(new):
             raise Refused("into_itself")
         if target.above is not None:
-            raise Refused("not_a_directory", ancestor=target.above)
+            raise Refused("not_a_directory", ancestor=new.outward(target.above))
 
-    def _write(
-        self, work: Callable[[Transaction, WritePath], Reply], who: Actor | None, *, frees: bool = False
-    ) -> Reply:
-        """Run `work` with the one way to change the store."""
+    def write(self, work: Callable[[Transaction, WritePath], T], who: Actor | None, *, frees: bool = False) -> T:
+        """Run `work` with the one way to change the store, for `who` or the actor the store was opened with."""
 
-        def guarded(tx: Transaction) -> Reply:
-            return work(tx, WritePath(tx, self._effective(tx), who, self._examination))
+        def guarded(tx: Transaction) -> T:
+            return work(tx, WritePath(tx, self._effective(tx), who or self.actor, self._examination))
 
         return self.backend.write(self.id, guarded, frees=frees)
 
@@ -378,15 +359,26 @@ class MemoryStore(Readable):
         return Reply("\n".join([text, *(self.replies.phrase(note.key, note.values) for note in written.notes)]))
 
 
-def _paths(command: Command) -> tuple[MemoryPath, ...]:
+def paths_of(command: Command) -> tuple[MemoryPath, ...]:
     """The paths a command names; the last is the one to look at when its outcome is unknown."""
     return (command.old_path, command.new_path) if isinstance(command, Rename) else (command.path,)
 
 
-def _moved(memory: Memory, old: MemoryPath, new: MemoryPath) -> Change:
-    path = new.text + memory.path[len(old.text) :]
-    broken = limit_broken(path)
-    if broken is not None:
-        reason = Phrase("reason_moved", {"moved": memory.path, "limit_broken": broken})
-        raise Refused("invalid_path", path=new.written, reason=reason)
-    return Change(memory, path)
+def answer(replies: Replies, run: Callable[[], Reply], *paths: MemoryPath) -> Reply:
+    """What `run` replies; what a model or user got wrong and what storage could not do become replies too."""
+    shown: dict[str, object] = {"path": paths[-1].written}
+    if len(paths) > 1:
+        shown |= {"old_path": paths[0].written, "new_path": paths[1].written}
+    try:
+        return run()
+    except Refused as refusal:
+        values = shown | refusal.values
+        if refusal.key in _OF_BACKENDS:
+            written = {path.text: path.written for path in paths}
+            canonical = str(values["path"])
+            values["path"] = written.get(canonical, paths[0].outward(canonical))
+        return replies.error(refusal.key, values)
+    except CommonplaceError as error:
+        if error.code not in STORAGE_REPLIES:
+            raise
+        return replies.error(STORAGE_REPLIES[error.code], shown)

@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
-from commonplace.backends.base import Look
+from commonplace.backends.base import Look, Snapshot
 from commonplace.commands import View
-from commonplace.errors import Damaged
+from commonplace.errors import Damaged, Refused
 from commonplace.listing import listing
-from commonplace.paths import MemoryPath
+from commonplace.paths import ROOT, MemoryPath
 from commonplace.replies import Replies, Reply
 from commonplace.settings import Settings
 from commonplace.text import LineCounts, view
+
+Sizes: TypeAlias = Sequence[tuple[str, int]]
+"""Canonical paths and sizes in bytes of memories, in the byte order of the paths."""
+
+
+def found(snapshot: Snapshot, path: MemoryPath) -> Look | Sizes:
+    """What there is to show: a memory, or all that lies below a directory. Raises `Refused`."""
+    if path.is_root:
+        return list(snapshot.sizes(ROOT))
+    look = snapshot.look(path.text)
+    if look.memory is not None:
+        return look
+    if look.below:
+        return list(snapshot.sizes(path.text))
+    raise Refused("view_missing")
 
 
 def memory(command: View, look: Look, settings: Settings, replies: Replies, counts: LineCounts) -> Reply:
@@ -30,10 +46,11 @@ def memory(command: View, look: Look, settings: Settings, replies: Replies, coun
     return Reply("\n".join(lines))
 
 
-def directory(path: MemoryPath, sizes: Sequence[tuple[str, int]], settings: Settings, replies: Replies) -> Reply:
+def directory(path: MemoryPath, sizes: Sizes, settings: Settings, replies: Replies) -> Reply:
     """Two levels of what is below, from the paths and sizes of all memories there."""
-    shown = listing(path.text, sizes, max_rows=settings.list_rows)
-    lines = [replies.phrase("directory_header", {"path": path.text}), *shown.rows]
+    outer = path.outward(path.text)
+    shown = listing(path.text, sizes, max_rows=settings.list_rows, shown=outer)
+    lines = [replies.phrase("directory_header", {"path": outer}), *shown.rows]
     if len(shown.rows) - 1 < shown.total:
         values = {"shown": len(shown.rows) - 1, "total": shown.total}
         lines.append(replies.phrase("rows_cut", values))

@@ -12,7 +12,7 @@ import servers
 from backends.places import name_of
 from commonplace.backends.base import Change, Transaction, sortable_id
 from commonplace.backends.postgresql import PostgresqlConnection, open_postgresql
-from commonplace.backends.sql import SqlTransaction
+from commonplace.backends.sql_writing import SqlTransaction
 
 PATIENCE_S = 60.0
 A = "/memories/a"

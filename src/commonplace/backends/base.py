@@ -14,183 +14,63 @@ What it promises (held by `commonplace.testing.backend_suite`):
 
 from __future__ import annotations
 
-import hashlib
-import os
-import time
-import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Literal, TypeAlias, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
-from commonplace.errors import InvalidInput, Locked
+from commonplace.backends.records import (
+    ACTOR_KINDS,
+    EXTERNAL,
+    MAX_NAME_CHARS,
+    Actor,
+    ActorKind,
+    Change,
+    Clock,
+    Kept,
+    Look,
+    Memory,
+    NewId,
+    Operation,
+    Sealing,
+    StoreInfo,
+    Usage,
+    Version,
+    as_actor,
+    now_us,
+    plain_name,
+    sortable_id,
+    to_datetime,
+)
+from commonplace.errors import Locked
+
+__all__ = [
+    "ACTOR_KINDS",
+    "EXTERNAL",
+    "MAX_NAME_CHARS",
+    "Actor",
+    "ActorKind",
+    "Backend",
+    "Change",
+    "Clock",
+    "Kept",
+    "Look",
+    "Memory",
+    "NewId",
+    "Operation",
+    "Sealing",
+    "Snapshot",
+    "StoreInfo",
+    "Transaction",
+    "Usage",
+    "Version",
+    "as_actor",
+    "now_us",
+    "plain_name",
+    "sortable_id",
+    "to_datetime",
+]
 
 T = TypeVar("T")
-
-ActorKind: TypeAlias = Literal["session", "api_key", "user", "service_account", "job"]
-Operation: TypeAlias = Literal["created", "modified", "deleted"]
-NewId: TypeAlias = Callable[[str, int], str]
-"""Makes an id from its prefix and the time in microseconds. Later ids of one store must sort after earlier ones."""
-Clock: TypeAlias = Callable[[], float]
-"""Seconds since 1970, as `time.time`."""
-
-ACTOR_KINDS: tuple[ActorKind, ...] = ("session", "api_key", "user", "service_account", "job")
-MAX_NAME_CHARS = 255
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class Actor:
-    """Who made a change: a session, an API key, a user, a service account, or a job of commonplace's own."""
-
-    kind: ActorKind
-    id: str
-
-    @classmethod
-    def parse(cls, text: str) -> Actor:
-        """`kind:id`, as in `user:ann`; text without a known kind is a session's id."""
-        kind, colon, name = text.partition(":")
-        for known in ACTOR_KINDS:
-            if colon and kind == known:
-                return cls(known, plain_name("actor", name))
-        return cls("session", plain_name("actor", text))
-
-    def __str__(self) -> str:
-        return f"{self.kind}:{self.id}"
-
-
-def as_actor(actor: Actor | str | None) -> Actor | None:
-    """The actor meant by a text such as `user:ann`. Raises `InvalidInput`."""
-    return Actor.parse(actor) if isinstance(actor, str) else actor
-
-
-EXTERNAL = Actor("job", "external")
-"""Who edited a file of the directory backend by hand."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoreInfo:
-    """A memory store, as the backend knows it. `seal` is what a layer that encrypts wants kept with it."""
-
-    id: str
-    key: str | None
-    name: str
-    created_at: datetime
-    memories: int
-    size_bytes: int
-    seal: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """The present state of one memory, without its text. `id` survives renames; `seal` is that of its version."""
-
-    id: str
-    path: str
-    size_bytes: int
-    sha256: str
-    version_id: str
-    created_at: datetime
-    updated_at: datetime
-    seal: bytes | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """One change to one memory. `size_bytes` and `sha256` are None for a deletion.
-
-    `seal` is what a layer that encrypts wants kept with the version, and is nothing to the backend.
-    """
-
-    id: str
-    memory_id: str
-    operation: Operation
-    path: str
-    size_bytes: int | None
-    sha256: str | None
-    actor: Actor | None
-    created_at: datetime
-    revision: int
-    seal: bytes | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What a memory store holds at present."""
-
-    memories: int
-    size_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """What stands at a path: a memory with its bytes, or else a memory above it, memories below it, or nothing."""
-
-    memory: Memory | None = None
-    data: bytes | None = None
-    above: str | None = None
-    below: bool = False
-
-    @property
-    def exists(self) -> bool:
-        """Whether the path names a memory or a directory."""
-        return self.memory is not None or self.below
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """What comes to rest of a change. `data` None: the bytes stay as they are, or there are none."""
-
-    data: bytes | None
-    sha256: str | None
-    seal: bytes | None
-
-
-@dataclass(frozen=True, slots=True)
-class Sealing:
-    """What a layer that encrypts gives in place of `Change.data`.
-
-    `keep` makes it from the ids of the memory and the version, to which it is bound. `size_bytes` is the length of the
-    plain text, None where no bytes change.
-    """
-
-    size_bytes: int | None
-    keep: Callable[[str, str], Kept]
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A change to record: `before` becomes a memory at `path` with the bytes `data`.
-
-    `before` None = created; `path` None = deleted; neither `data` nor a size in `sealing` = the bytes stay and the path
-    changes (a rename). With bytes, the path of an existing memory stays. A backend keeps what `kept` says.
-    """
-
-    before: Memory | None
-    path: str | None
-    data: bytes | None = None
-    sealing: Sealing | None = None
-
-    @property
-    def operation(self) -> Operation:
-        """How the version calls it."""
-        if self.path is None:
-            return "deleted"
-        return "created" if self.before is None else "modified"
-
-    @property
-    def size_bytes(self) -> int | None:
-        """The length of the new text, None where the bytes stay or go."""
-        if self.sealing is not None:
-            return self.sealing.size_bytes
-        return None if self.data is None else len(self.data)
-
-    def kept(self, memory_id: str, version_id: str) -> Kept:
-        """What is to rest under these ids."""
-        if self.sealing is not None:
-            return self.sealing.keep(memory_id, version_id)
-        return Kept(self.data, None if self.data is None else hashlib.sha256(self.data).hexdigest(), None)
 
 
 class Snapshot(ABC):
@@ -199,7 +79,7 @@ class Snapshot(ABC):
     @property
     @abstractmethod
     def revision(self) -> int:
-        """How many writes this store has seen: grows by one with every commit that changed something."""
+        """How many writes this store has seen: grows by one with every commit that changed memories or history."""
 
     @property
     @abstractmethod
@@ -224,14 +104,34 @@ class Snapshot(ABC):
         """Path and size in bytes of all that `walk` would give, without the rest: what a listing needs."""
 
     @abstractmethod
+    def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
+        """All memories strictly below a canonical path with their bytes, in the byte order of their paths."""
+
+    @abstractmethod
     def find(self, memory_id: str) -> Memory | None:
         """The present memory with this id, wherever it lies now."""
 
     @abstractmethod
     def versions(
-        self, *, memory_id: str | None = None, path: str | None = None, limit: int | None = None
+        self,
+        *,
+        memory_id: str | None = None,
+        path: str | None = None,
+        after: str | None = None,
+        before: str | None = None,
+        limit: int | None = None,
     ) -> Iterator[Version]:
-        """Versions, newest first; of one memory across its renames, or of all that changed at one path."""
+        """Versions, newest first; of one memory across its renames, or of all that changed at one path.
+
+        `after` and `before` are ids, or any text to compare ids with: only those strictly between are given.
+        """
+
+    @abstractmethod
+    def heads(self, before: str) -> Iterator[Version]:
+        """What the store was: of each memory the newest version with an id below `before`, in any order.
+
+        Deletions are left out. A redacted version is given, with an empty path.
+        """
 
     @abstractmethod
     def version(self, version_id: str) -> tuple[Version, bytes | None]:
@@ -244,6 +144,14 @@ class Snapshot(ABC):
     @abstractmethod
     def usage(self) -> Usage:
         """How much is in the store: kept with every change, never counted."""
+
+    @abstractmethod
+    def note(self, kind: str, key: str) -> str | None:
+        """The note of a kind with this key."""
+
+    @abstractmethod
+    def notes(self, kind: str) -> Iterator[tuple[str, str]]:
+        """Keys and values of all notes of a kind, in the order of their keys."""
 
 
 class Transaction(Snapshot):
@@ -260,6 +168,28 @@ class Transaction(Snapshot):
     @abstractmethod
     def set_settings(self, settings: str | None) -> None:
         """Replace the settings, which have at most 64 KB. The revision stays."""
+
+    @abstractmethod
+    def put_note(self, kind: str, key: str, value: str | None) -> None:
+        """Keep a small record with the store, in place of the one with this key; None removes it.
+
+        Kind and key have 1 to 200 printable ASCII characters and tell nothing worth sealing; the value is any text
+        without NUL. The revision stays. A commit of notes alone may be done twice, should its outcome have been lost:
+        make their keys outside `work`.
+        """
+
+    @abstractmethod
+    def blank(self, version_ids: Sequence[str], actor: Actor | None) -> None:
+        """Remove text, path, size and hash of versions; id, memory, operation, time and actor stay.
+
+        Newest versions of present memories and versions blanked before are left as they are. Bytes that another
+        version has by a rename stay until the last of them is blanked. Nothing else of them rests in the storage once
+        `Backend.purge` has returned True.
+        """
+
+    @abstractmethod
+    def prune(self, version_ids: Sequence[str]) -> None:
+        """Remove versions. Those that present memories need, and texts that others need, stay."""
 
 
 class Backend(ABC):
@@ -304,8 +234,32 @@ class Backend(ABC):
         """
         return 0
 
-    def purge(self) -> None:  # noqa: B027 - most keep nothing of the kind
-        """Leave nothing of what was overwritten or deleted in logs and free pages. Does nothing where none is kept."""
+    @abstractmethod
+    def jot(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
+        """Keep small records beside the store: durable on return, without waiting for its writers. None removes one.
+
+        As notes, but of kinds of their own, and not part of any transaction. Of two processes that write the same key
+        at once, one wins.
+        """
+
+    @abstractmethod
+    def jottings(self, store_id: str, kind: str) -> Iterator[tuple[str, str]]:
+        """Keys and values of all records of a kind kept by `jot`, in the order of their keys."""
+
+    @abstractmethod
+    def erase_store(self, store_id: str, actor: Actor | None) -> None:
+        """Remove all that is in a store: memories, versions, notes, settings, key and name. Its id stays, as erased.
+
+        Reading and writing it raise `NotFound` from now on, and it is not listed; the key can be given anew. Erasing
+        it again does nothing.
+        """
+
+    def purge(self) -> bool:
+        """Leave nothing of what was overwritten or deleted in logs and free pages.
+
+        False if something still rests there, since a reader is in the way: call it again later.
+        """
+        return True
 
     def damaged(self) -> int:
         """How many files of sealed memory stores were found altered, and are kept aside."""
@@ -314,27 +268,3 @@ class Backend(ABC):
     @abstractmethod
     def close(self) -> None:
         """Give back files and connections. Later calls raise `Unavailable`. Calling it twice is no error."""
-
-
-def sortable_id(prefix: str, time_us: int) -> str:
-    """A new id that sorts by its time: `mem_` and 32 hexadecimal digits, 72 bits of them random."""
-    return f"{prefix}{time_us:014x}{os.urandom(9).hex()}"
-
-
-def to_datetime(time_us: int) -> datetime:
-    """The UTC time for microseconds since 1970."""
-    return _EPOCH + timedelta(microseconds=time_us)
-
-
-def now_us(clock: Clock = time.time) -> int:
-    """Microseconds since 1970."""
-    return int(clock() * 1_000_000)
-
-
-def plain_name(what: str, text: str) -> str:
-    """`text` if it can name something: 1 to 255 characters, none of them a control. Raises `InvalidInput`."""
-    if not 1 <= len(text) <= MAX_NAME_CHARS:
-        raise InvalidInput(f"{what} must have 1 to {MAX_NAME_CHARS} characters, not {len(text)}")
-    if any(unicodedata.category(char) in {"Cc", "Cs"} for char in text):
-        raise InvalidInput(f"{what} may not contain control characters or lone surrogates")
-    return text

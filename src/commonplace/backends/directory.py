@@ -19,17 +19,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TypeVar, cast
 
-from commonplace.backends import sql, sql_stores
-from commonplace.backends.base import Clock, NewId, Snapshot, StoreInfo, sortable_id
+from commonplace.backends import sql_stores
+from commonplace.backends.base import Actor, Change, Clock, NewId, Snapshot, StoreInfo, Transaction, sortable_id
 from commonplace.backends.damage import MendedTree, count_damaged
 from commonplace.backends.disk import DIRECTORY_MODE, make_directory, os_error
 from commonplace.backends.following import changed_since, follow, settle
-from commonplace.backends.hand_edits import HandEdit, Seen, WatchedSnapshot, WatchedTransaction, mark_text
+from commonplace.backends.hand_edits import HandEdit, Seen, Unsynced, WatchedSnapshot, WatchedTransaction, mark_text
 from commonplace.backends.ledger import Ledger, LiveFile, LockFile, sync_file_system
 from commonplace.backends.scratch import Scratch
+from commonplace.backends.sql_writing import SqlTransaction
 from commonplace.backends.sqlite import SqliteBackend
 from commonplace.backends.sqlite_connection import SqliteConnection
-from commonplace.errors import CommonplaceError, InvalidInput
+from commonplace.errors import CommonplaceError, InvalidInput, Unavailable
+from commonplace.paths import ROOT
 
 T = TypeVar("T")
 CLEAR_AFTER = 512  # versions; a sync of the file system then costs each command some 20 microseconds
@@ -87,6 +89,29 @@ class DirectoryBackend(SqliteBackend):
             return super().read(store_id, work)
         except HandEdit:  # what a person did is recorded first, which is a write
             return self.write(store_id, work)
+
+    def write(self, store_id: str, work: Callable[[Transaction], T], *, frees: bool = False) -> T:
+        try:
+            return super().write(store_id, work, frees=frees)
+        except Unsynced:
+            self._sync()
+        try:
+            return super().write(store_id, work, frees=frees)
+        except Unsynced:
+            raise Unavailable("the files of the memory store could not be made durable") from None
+
+    def erase_store(self, store_id: str, actor: Actor | None) -> None:
+        info = self.get_store(store_id)
+        if info is None or info.erased_at is not None:
+            return
+        self.write(store_id, lambda tx: _delete_all(tx, actor), frees=True)
+        self._sync()
+        super().erase_store(store_id, actor)
+        self._stores.pop(store_id, None)
+
+    def _sync(self) -> None:
+        with self._queue.paused(), self._exclusive() as connection:
+            self._clear(connection)
 
     def forget_threads(self) -> None:
         super().forget_threads()
@@ -153,11 +178,11 @@ class DirectoryBackend(SqliteBackend):
                 for seen in self._stores.values():
                     seen.in_flight = frozenset()
 
-    def _job_done(self, transaction: sql.SqlTransaction) -> None:
+    def _job_done(self, transaction: SqlTransaction) -> None:
         if isinstance(transaction, WatchedTransaction) and transaction.plan:
             transaction.seen.in_flight |= transaction.plan.keys()
 
-    def _before_commit(self, connection: SqliteConnection, changed: Sequence[sql.SqlTransaction]) -> None:
+    def _before_commit(self, connection: SqliteConnection, changed: Sequence[SqlTransaction]) -> None:
         self._plans = _merged(cast("Sequence[WatchedTransaction]", changed))
         newest = cast("int | None", connection.rows("SELECT max(seq) FROM versions")[0][0])
         self._newest = newest or 0  # a new store may be given its seal before it has a version
@@ -166,7 +191,7 @@ class DirectoryBackend(SqliteBackend):
         except OSError as error:
             raise os_error(error) from None
 
-    def _after_commit(self, connection: SqliteConnection, changed: Sequence[sql.SqlTransaction]) -> None:
+    def _after_commit(self, connection: SqliteConnection, changed: Sequence[SqlTransaction]) -> None:
         with suppress(OSError, CommonplaceError):  # committed is committed; what is not done is found and done again
             whole = [follow(connection, merged) for merged in self._plans]
             if all(whole) and not self._ledger.busy:
@@ -224,6 +249,10 @@ class DirectoryBackend(SqliteBackend):
                 seen.unsaved = {}
             self._ledger = Ledger(applied, applied, busy=self._ledger.busy)
             self._lock.write(self._ledger)
+
+
+def _delete_all(tx: Transaction, actor: Actor | None) -> None:
+    tx.record([Change(memory, None) for memory in tx.walk(ROOT)], actor)
 
 
 def _merged(changed: Sequence[WatchedTransaction]) -> list[WatchedTransaction]:

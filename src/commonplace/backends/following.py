@@ -8,7 +8,8 @@ from functools import partial
 
 from commonplace.backends.files import FileTree, Found, Kind, Mark
 from commonplace.backends.hand_edits import Seen, WatchedTransaction
-from commonplace.backends.sql import Connection, SqlSnapshot
+from commonplace.backends.sql import SqlSnapshot
+from commonplace.backends.sql_connection import Connection
 from commonplace.errors import CommonplaceError
 
 _OURS = {Kind.FILE, Kind.MISSING, Kind.DIRECTORY, Kind.BELOW_FILE}  # where a file may be written or removed

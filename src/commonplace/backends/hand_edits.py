@@ -14,7 +14,9 @@ from typing import TypeAlias, cast
 from commonplace.backends.base import EXTERNAL, Actor, Change, Clock, Look, Memory, NewId
 from commonplace.backends.damage import MendedTree
 from commonplace.backends.files import MISSING, Found, Kind, Mark, found_of, mark_of
-from commonplace.backends.sql import Connection, SqlSnapshot, SqlTransaction, below
+from commonplace.backends.sql import SqlSnapshot, below
+from commonplace.backends.sql_connection import Connection
+from commonplace.backends.sql_writing import SqlTransaction
 from commonplace.errors import Refused
 from commonplace.paths import ROOT, ancestors
 
@@ -25,6 +27,10 @@ _Row: TypeAlias = tuple[str, str, int]  # path, version, size in bytes
 
 class HandEdit(Exception):
     """A file is not as it was recorded. Raised while reading; the read is then run again where it can be recorded."""
+
+
+class Unsynced(Exception):
+    """The files of versions that are to go do not rest durably yet; these say which files may be behind."""
 
 
 class Seen:
@@ -254,6 +260,21 @@ class WatchedTransaction(WatchedSnapshot, SqlTransaction):
         for change in changes:
             for path in {change.before.path if change.before is not None else change.path, change.path} - {None}:
                 self._will(str(path), change)
+
+    def blank(self, version_ids: Sequence[str], actor: Actor | None) -> None:
+        self._check_synced(version_ids)
+        SqlTransaction.blank(self, version_ids, actor)
+
+    def prune(self, version_ids: Sequence[str]) -> None:
+        self._check_synced(version_ids)
+        SqlTransaction.prune(self, version_ids)
+
+    def _check_synced(self, version_ids: Sequence[str]) -> None:
+        if version_ids and self.connection.rows(
+            "SELECT 1 FROM versions WHERE store = ? AND id = ? AND seq > (SELECT seq FROM synced)",
+            (self.store, max(version_ids)),
+        ):
+            raise Unsynced
 
     def _will(self, path: str, change: Change) -> None:
         if path in self.plan:

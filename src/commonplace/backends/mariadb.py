@@ -20,7 +20,7 @@ from commonplace.backends.base import Clock, NewId
 from commonplace.backends.server import ServerBackend
 from commonplace.backends.server_engine import Clash, Engine, Lost, ServerConnection
 from commonplace.backends.server_urls import ServerOptions, refuse_unknown, split_options
-from commonplace.backends.sql import Row, Value
+from commonplace.backends.sql_connection import Row, Value
 from commonplace.errors import InvalidInput, PermissionDenied, Refused, StoreFull
 
 T = TypeVar("T")

@@ -20,7 +20,7 @@ from commonplace.backends.postgresql_wire import NoAnswer, Wire
 from commonplace.backends.server import ServerBackend
 from commonplace.backends.server_engine import Clash, Engine, Lost, ServerConnection
 from commonplace.backends.server_urls import ServerOptions, split_options
-from commonplace.backends.sql import Row, Value
+from commonplace.backends.sql_connection import Row, Value
 from commonplace.errors import InvalidInput, PermissionDenied, Refused, StoreFull, Unavailable
 
 _SCHEMA_LOCK = 0x636F6D6D6F6E  # any number, the same in every process: "common"

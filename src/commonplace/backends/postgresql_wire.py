@@ -17,7 +17,7 @@ from psycopg import errors
 from psycopg.pq import ConnStatus, ExecStatus, Format, TransactionStatus
 from psycopg.pq.abc import PGconn, PGresult
 
-from commonplace.backends.sql import Row, Value
+from commonplace.backends.sql_connection import Row, Value
 
 _INT8, _BYTEA, _INFERRED = 20, 17, 0
 _INTEGERS = {20, 21, 23, 26}  # int8, int2, int4, oid

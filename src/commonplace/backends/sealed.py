@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-from commonplace.backends.base import Backend, Clock, Snapshot, StoreInfo, Transaction
+from commonplace.backends.base import Actor, Backend, Clock, Snapshot, StoreInfo, Transaction
 from commonplace.backends.keys import KEY_BYTES, KeyWrapper
 from commonplace.backends.sealed_codec import StoreKeys
 from commonplace.backends.sealed_snapshot import SealedSnapshot, SealedTransaction
 from commonplace.backends.sealed_store import StoreSeal, timestamp
-from commonplace.errors import CommonplaceError, Damaged, InvalidInput, Locked, NotFound
+from commonplace.errors import CommonplaceError, Damaged, InvalidInput, Locked, NotFound, Unavailable
 
 T = TypeVar("T")
 _MAX_STORES = 1_000  # whose keys are held ready
@@ -95,8 +95,26 @@ class SealedBackend(Backend):
     def collect(self, store_id: str, *, older_than_s: float) -> int:
         return self.inner.collect(store_id, older_than_s=older_than_s)
 
-    def purge(self) -> None:
-        self.inner.purge()
+    def erase_store(self, store_id: str, actor: Actor | None) -> None:
+        self._opened.pop(store_id, None)
+        self.inner.erase_store(store_id, actor)
+
+    def jot(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
+        keys = self._keys_at_hand(store_id)
+        sealed = {key: None if value is None else keys.seal_note(kind, key, value) for key, value in values.items()}
+        self.inner.jot(store_id, kind, sealed)
+
+    def jottings(self, store_id: str, kind: str) -> Iterator[tuple[str, str]]:
+        keys = self._keys_at_hand(store_id)
+        return ((key, keys.open_note(kind, key, value)) for key, value in self.inner.jottings(store_id, kind))
+
+    def _keys_at_hand(self, store_id: str) -> StoreKeys:
+        """The keys of a store: as they are held, else as they are now."""
+        held = self._opened.get(store_id)
+        return held[1] if held is not None else self.read(store_id, lambda _: self._opened[store_id][1])
+
+    def purge(self) -> bool:
+        return self.inner.purge()
 
     def damaged(self) -> int:
         return self.inner.damaged()
@@ -188,7 +206,7 @@ def rotate(backend: SealedBackend, *, progress: Callable[[int], None] | None = N
         if progress is not None:
             progress(done.total)
     if done.rewrapped:
-        backend.purge()
+        _purge(backend)
     return done
 
 
@@ -215,8 +233,13 @@ def destroy(backend: Backend, store_id: str) -> str:
         return str(seal.destroyed_at)
 
     since = inner.write(store_id, work, frees=True)
-    inner.purge()
+    _purge(inner)
     return since
+
+
+def _purge(backend: Backend) -> None:
+    if not backend.purge():
+        raise Unavailable("another process reads the database all the time: old keys still rest in its log")
 
 
 def _rewrap(backend: SealedBackend, store: StoreInfo) -> str:

@@ -81,6 +81,24 @@ class StoreKeys:
         self._settings = (sealed, opened)
         return opened
 
+    # -- notes -----------------------------------------------------------------------------------------------
+
+    def seal_note(self, kind: str, key: str, value: str) -> str:
+        """What rests of a note."""
+        nonce = os.urandom(NONCE_BYTES)
+        return base64.b64encode(nonce + self._seal.encrypt(nonce, value.encode(), self._bound_note(kind, key))).decode()
+
+    def open_note(self, kind: str, key: str, sealed: str) -> str:
+        """The value of a note. Raises `Damaged`."""
+        try:
+            data = base64.b64decode(sealed, validate=True)
+            return self._seal.decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], self._bound_note(kind, key)).decode()
+        except (InvalidTag, ValueError):
+            raise Damaged("a note of the sealed memory store is not what was written") from None
+
+    def _bound_note(self, kind: str, key: str) -> bytes:
+        return f"note 1\0{self._store_id}\0{kind}\0{key}".encode()
+
     def _bound_settings(self) -> bytes:
         return f"settings|{self._store_id}".encode()
 

@@ -76,11 +76,36 @@ class SealedSnapshot(Snapshot):
         return None if memory is None else _plain(memory, self._said(memory))
 
     def versions(
-        self, *, memory_id: str | None = None, path: str | None = None, limit: int | None = None
+        self,
+        *,
+        memory_id: str | None = None,
+        path: str | None = None,
+        after: str | None = None,
+        before: str | None = None,
+        limit: int | None = None,
     ) -> Iterator[Version]:
         hidden = None if path is None else self._keys.hidden(path)
-        found = self._inner.versions(memory_id=memory_id, path=hidden, limit=limit)
+        found = self._inner.versions(memory_id=memory_id, path=hidden, after=after, before=before, limit=limit)
         return (_plain_version(version, self._said_of(version)) for version in found)
+
+    def heads(self, before: str) -> Iterator[Version]:
+        return (_plain_version(version, self._said_of(version)) for version in self._inner.heads(before))
+
+    def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
+        found = self._opened_texts(under)
+        return iter(sorted(found, key=lambda one: one[0].path)) if self._keys.seal_paths else found
+
+    def _opened_texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
+        for memory, data in self._inner.texts(self._keys.hidden(under)):
+            said = self._said(memory)
+            yield _plain(memory, said), self._keys.open_text(data, said) or b""
+
+    def note(self, kind: str, key: str) -> str | None:
+        value = self._inner.note(kind, key)
+        return None if value is None else self._keys.open_note(kind, key, value)
+
+    def notes(self, kind: str) -> Iterator[tuple[str, str]]:
+        return ((key, self._keys.open_note(kind, key, value)) for key, value in self._inner.notes(kind))
 
     def version(self, version_id: str) -> tuple[Version, bytes | None]:
         version, data = self._inner.version(version_id)
@@ -96,6 +121,8 @@ class SealedSnapshot(Snapshot):
         return said
 
     def _said_of(self, version: Version) -> Unsealed:
+        if version.redacted_at is not None:
+            return Unsealed()
         said = self._keys.open_seal(version.seal, version.memory_id, version.id, version.path)
         if said.size_bytes != version.size_bytes or (said.text_of is None) != (version.operation == "deleted"):
             raise Damaged("a version in a sealed memory store is not what its seal says")
@@ -123,21 +150,34 @@ class SealedTransaction(SealedSnapshot, Transaction):
     def set_settings(self, settings: str | None) -> None:
         self._writing.set_settings(self._keys.seal_settings(settings))
 
+    def put_note(self, kind: str, key: str, value: str | None) -> None:
+        self._writing.put_note(kind, key, None if value is None else self._keys.seal_note(kind, key, value))
+
+    def blank(self, version_ids: Sequence[str], actor: Actor | None) -> None:
+        self._writing.blank(version_ids, actor)
+
+    def prune(self, version_ids: Sequence[str]) -> None:
+        self._writing.prune(version_ids)
+
     def _sealed(self, change: Change) -> Change:
         if change.sealing is not None:
             raise InvalidInput("the memory store is sealed already")
         before, path, data, keys = change.before, change.path, change.data, self._keys
+        if change.origin is not None and change.origin.redacted_at is not None:
+            return change
         inner = _hidden_memory(before, keys) if before is not None and keys.seal_paths else before
         hidden = None if path is None else keys.hidden(path)
         if data is not None and path is not None and hidden is not None:
-            return Change(inner, hidden, None, Sealing(len(data), _text_keeper(keys, data, path, hidden)))
+            sealing = Sealing(len(data), _text_keeper(keys, data, path, hidden))
+            return replace(change, before=inner, path=hidden, data=None, sealing=sealing)
         if inner is None or before is None:
             raise InvalidInput("a new memory needs a text")
         said = Unsealed(path=before.path if keys.seal_paths else None)
         if path is not None:  # a rename: the text stays where it is
             said = keys.open_seal(inner.seal, inner.id, inner.version_id, inner.path)
             said = said._replace(path=path if keys.seal_paths else None)
-        return Change(inner, hidden, None, Sealing(None, _keeper(keys, said, hidden or inner.path)))
+        sealing = Sealing(None, _keeper(keys, said, hidden or inner.path))
+        return replace(change, before=inner, path=hidden, sealing=sealing)
 
 
 def _text_keeper(keys: StoreKeys, data: bytes, path: str, hidden: str) -> Callable[[str, str], Kept]:

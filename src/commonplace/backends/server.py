@@ -11,13 +11,14 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TypeVar, cast
 
-from commonplace.backends import forking, migrations, sql, sql_stores
+from commonplace.backends import forking, migrations, sql, sql_notes, sql_stores
 from commonplace.backends.base import (
+    Actor,
     Backend,
     Clock,
     Look,
@@ -31,10 +32,12 @@ from commonplace.backends.base import (
 from commonplace.backends.pool import Pool
 from commonplace.backends.queue import StoreJob, WriteQueue
 from commonplace.backends.server_engine import Clash, Engine, Late, Lost, ServerConnection
+from commonplace.backends.sql_writing import SqlTransaction
 from commonplace.errors import (
     CommonplaceError,
     Damaged,
     InvalidInput,
+    NotFound,
     OutcomeUnknown,
     PermissionDenied,
     StoreFull,
@@ -99,7 +102,7 @@ class FirstLook(sql.SqlSnapshot):
         return head
 
 
-class ServerTransaction(sql.SqlTransaction):
+class ServerTransaction(SqlTransaction):
     """A store while it is being changed, with the lock on its row."""
 
     def look(self, path: str) -> Look:
@@ -200,6 +203,35 @@ class ServerBackend(Backend):
     def list_stores(self, *, after: str | None = None, limit: int | None = None) -> list[StoreInfo]:
         return self._persevere(lambda connection: sql_stores.select_stores(connection, after, limit))
 
+    def erase_store(self, store_id: str, actor: Actor | None) -> None:
+        by = None if actor is None else str(actor)
+
+        def attempt(connection: ServerConnection) -> None:
+            connection.begin_write()
+            with suppress(NotFound):  # it is erased already
+                sql.select_head(connection, store_id, lock=self.engine.lock)
+                sql_stores.erase_store(connection, store_id, at=now_us(self.clock), by=by)
+                connection.commit()
+
+        self._persevere(attempt)
+
+    # -- notes beside the stores -----------------------------------------------------------------------------
+
+    def jot(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
+        def attempt(connection: ServerConnection) -> None:
+            connection.begin_write()
+            number = sql_notes.store_number(connection, store_id)
+            sql_notes.write_notes(connection, number, kind, values)
+            connection.commit()  # if it is lost, it is done again
+
+        self._persevere(attempt)
+
+    def jottings(self, store_id: str, kind: str) -> Iterator[tuple[str, str]]:
+        def attempt(connection: ServerConnection) -> list[tuple[str, str]]:
+            return sql_notes.select_notes(connection, sql_notes.store_number(connection, store_id), kind)
+
+        return iter(self._persevere(attempt))
+
     # -- reading ---------------------------------------------------------------------------------------------
 
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
@@ -256,7 +288,7 @@ class ServerBackend(Backend):
         store_id = jobs[0].store_id
         head = sql.select_head(connection, store_id, lock=self.engine.lock)
         outcomes: list[tuple[object, Exception | None]] = []
-        changed: sql.SqlTransaction | None = None
+        changed: SqlTransaction | None = None
         for job in jobs:
             transaction = ServerTransaction(connection, store_id, head, clock=self.clock, new_id=self.new_id)
             try:
@@ -266,7 +298,9 @@ class ServerBackend(Backend):
                     raise
                 outcomes.append((None, error))
             if transaction.changed:
-                transaction.newest = transaction.newest or (changed.newest if changed is not None else None)
+                if changed is not None:
+                    transaction.newest = transaction.newest or changed.newest
+                    transaction.noted = transaction.noted or changed.noted
                 changed = transaction  # knows the last version of the whole commit, by which it can be found
         if changed is not None:
             for job in jobs:
@@ -276,14 +310,14 @@ class ServerBackend(Backend):
         for job, (result, failure) in zip(jobs, outcomes, strict=True):
             job.result, job.error = result, failure
 
-    def _commit(self, connection: ServerConnection, changed: sql.SqlTransaction) -> None:
+    def _commit(self, connection: ServerConnection, changed: SqlTransaction) -> None:
         try:
             connection.commit()
         except Lost:
             if not self._landed(changed):
                 raise Clash("the connection was lost before the commit") from None
 
-    def _landed(self, changed: sql.SqlTransaction) -> bool:
+    def _landed(self, changed: SqlTransaction) -> bool:
         """Whether a commit without an answer took place. Raises `OutcomeUnknown` if that cannot be told.
 
         The lock on the store's row makes this wait until the server has ended the transaction, one way or the other;
@@ -303,13 +337,13 @@ class ServerBackend(Backend):
             time.sleep(pause_s)
         raise AssertionError("pauses never end")
 
-    def _look_for(self, connection: ServerConnection, changed: sql.SqlTransaction) -> bool:
+    def _look_for(self, connection: ServerConnection, changed: SqlTransaction) -> bool:
         connection.begin_write()
         head = sql.select_head(connection, changed.store_id, lock=self.engine.lock)
         if changed.newest is not None:
             landed = sql.has_version(connection, head, changed.newest)
         else:
-            landed = (head.seal, head.settings) == (changed.head.seal, changed.head.settings)
+            landed = not changed.noted and (head.seal, head.settings) == (changed.head.seal, changed.head.settings)
         connection.run("UPDATE stores SET last_at = last_at + 1 WHERE no = ?", (head.no,))
         connection.commit()
         return landed

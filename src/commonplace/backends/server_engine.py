@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
 from typing import ClassVar, Protocol
 
-from commonplace.backends import sql
 from commonplace.backends.server_urls import ServerOptions
+from commonplace.backends.sql_connection import Connection
 from commonplace.errors import Unavailable
 
 
@@ -23,7 +23,7 @@ class Clash(Exception):
     """Another transaction was in the way, and this one was taken back. The same again will do."""
 
 
-class ServerConnection(sql.Connection, Protocol):
+class ServerConnection(Connection, Protocol):
     """A connection to a server. It is in no transaction, or in one begun by `begin_*`."""
 
     def begin_write(self) -> None:

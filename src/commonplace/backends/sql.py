@@ -8,45 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, cast
+from typing import cast
 
+from commonplace.backends import sql_notes
 from commonplace.backends.base import (
     Actor,
-    Change,
-    Clock,
     Look,
     Memory,
-    NewId,
     Operation,
     Snapshot,
-    Transaction,
     Usage,
     Version,
-    now_us,
     to_datetime,
 )
+from commonplace.backends.sql_connection import Connection, Row, Value
 from commonplace.errors import NotFound
 from commonplace.paths import ancestors
 
-Value: TypeAlias = str | int | bytes | None
-Row: TypeAlias = tuple[Value, ...]
-
 _MEMORY = "m.id, m.path, m.size_bytes, m.sha256, m.version, m.created_at, m.updated_at, m.seal"
-_VERSION = "id, memory, operation, path, size_bytes, sha256, actor, created_at, revision, seal"
+VERSION = "id, memory, operation, path, size_bytes, sha256, actor, created_at, revision, seal, redacted_at, redacted_by"
 _HEAD = "s.no, s.revision, s.memories, s.size_bytes, s.last_at, s.seal, s.settings"
-
-
-class Connection(Protocol):
-    """What the statements need of a connection. Errors that get out are those of `commonplace.errors`."""
-
-    def rows(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
-        """Run a statement and fetch all its rows."""
-
-    def run(self, sql: str, values: Sequence[Value] = ()) -> None:
-        """Run a statement; it may be sent, and its error raised, only with the next `rows` or the commit."""
-
-    def run_many(self, sql: str, values: Sequence[Sequence[Value]]) -> None:
-        """As `run`, once for each of `values`."""
 
 
 @dataclass(slots=True)
@@ -64,7 +45,7 @@ class Head:
 
 def select_head(connection: Connection, store_id: str, *, lock: str = "") -> Head:
     """The head of a store; `lock` is what the database wants to hear for holding it. Raises `NotFound`."""
-    found = connection.rows(f"SELECT {_HEAD} FROM stores s WHERE id = ?{lock}", (store_id,))
+    found = connection.rows(f"SELECT {_HEAD} FROM stores s WHERE id = ? AND erased_at IS NULL{lock}", (store_id,))
     if not found:
         raise NotFound(f"there is no memory store {store_id}")
     return _head(found[0])
@@ -86,7 +67,7 @@ def look_with_head(connection: Connection, store_id: str, path: str) -> tuple[He
             else "NULL"
         )
         + f", v.text, {_MEMORY} FROM stores s LEFT JOIN memories m ON m.store = s.no AND m.path = ?"
-        " LEFT JOIN versions v ON v.store = m.store AND v.id = m.text_of WHERE s.id = ?",
+        " LEFT JOIN versions v ON v.store = m.store AND v.id = m.text_of WHERE s.id = ? AND s.erased_at IS NULL",
         (*below(path), *above, path, store_id),
     )
     if not found:
@@ -95,7 +76,7 @@ def look_with_head(connection: Connection, store_id: str, path: str) -> tuple[He
     lower, upper, data, *fields = found[0][7:]
     if fields[0] is None:
         return head, Look(above=cast("str | None", upper), below=lower is not None)
-    return head, Look(_memory(tuple(fields)), cast("bytes", data))
+    return head, Look(_memory(fields), cast("bytes", data))
 
 
 class SqlSnapshot(Snapshot):
@@ -139,7 +120,7 @@ class SqlSnapshot(Snapshot):
         )
         if found:
             mark, data, *fields = found[0]
-            return Look(_memory(tuple(fields)), cast("bytes", data)), cast("str | None", mark)
+            return Look(_memory(fields), cast("bytes", data)), cast("str | None", mark)
         return self._look_around(path), None
 
     def _look_around(self, path: str) -> Look:
@@ -171,8 +152,16 @@ class SqlSnapshot(Snapshot):
         )
         return iter(cast("list[tuple[str, int]]", found))
 
+    def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
+        found = self.connection.rows(
+            f"SELECT v.text, {_MEMORY} FROM memories m JOIN versions v ON v.store = m.store AND v.id = m.text_of"
+            " WHERE m.store = ? AND m.path > ? AND m.path < ? ORDER BY m.path",
+            (self.store, *below(under)),
+        )
+        return ((_memory(fields), cast("bytes", data)) for data, *fields in found)
+
     def find(self, memory_id: str) -> Memory | None:
-        if not _could_be_id(memory_id):
+        if not could_be_id(memory_id):
             return None
         found = self.connection.rows(
             f"SELECT {_MEMORY} FROM memories m WHERE m.store = ? AND m.id = ? AND m.path ="
@@ -182,26 +171,50 @@ class SqlSnapshot(Snapshot):
         return _memory(found[0]) if found else None
 
     def versions(
-        self, *, memory_id: str | None = None, path: str | None = None, limit: int | None = None
+        self,
+        *,
+        memory_id: str | None = None,
+        path: str | None = None,
+        after: str | None = None,
+        before: str | None = None,
+        limit: int | None = None,
     ) -> Iterator[Version]:
-        if memory_id is not None and not _could_be_id(memory_id):
+        if not all(could_be_id(given) for given in (memory_id, after, before) if given is not None):
             return iter(())
-        filters = [("memory = ?", memory_id), ("path = ?", path)]
+        filters = [("memory = ?", memory_id), ("path = ?", path), ("id > ?", after), ("id < ?", before)]
         chosen = [(clause, value) for clause, value in filters if value is not None]
         where = "".join(f" AND {clause}" for clause, _ in chosen)
         values: list[Value] = [self.store, *(value for _, value in chosen)]
         if limit is not None:
             values.append(limit)
         found = self.connection.rows(
-            f"SELECT {_VERSION} FROM versions WHERE store = ?{where} ORDER BY id DESC"
+            f"SELECT {VERSION} FROM versions WHERE store = ?{where} ORDER BY id DESC"
             + (" LIMIT ?" if limit is not None else ""),
             values,
         )
         return map(_version, found)
 
+    def heads(self, before: str) -> Iterator[Version]:
+        if not could_be_id(before):
+            return iter(())
+        found = self.connection.rows(
+            f"SELECT {VERSION} FROM versions WHERE store = ? AND operation <> 'deleted' AND id IN"
+            " (SELECT max(id) FROM versions WHERE store = ? AND id < ? GROUP BY memory)",
+            (self.store, self.store, before),
+        )
+        return map(_version, found)
+
+    def note(self, kind: str, key: str) -> str | None:
+        if not could_be_id(key):
+            return None
+        return sql_notes.select_note(self.connection, self.store, kind, key)
+
+    def notes(self, kind: str) -> Iterator[tuple[str, str]]:
+        return iter(sql_notes.select_notes(self.connection, self.store, kind))
+
     def version(self, version_id: str) -> tuple[Version, bytes | None]:
-        columns = ", ".join(f"v.{column}" for column in _VERSION.split(", "))
-        found = _could_be_id(version_id) and self.connection.rows(
+        columns = ", ".join(f"v.{column}" for column in VERSION.split(", "))
+        found = could_be_id(version_id) and self.connection.rows(
             f"SELECT t.text, {columns} FROM versions v"
             " LEFT JOIN versions t ON t.store = v.store AND t.id = v.text_of WHERE v.store = ? AND v.id = ?",
             (self.store, version_id),
@@ -212,124 +225,12 @@ class SqlSnapshot(Snapshot):
         return _version(tuple(fields)), cast("bytes | None", data)
 
 
-class SqlTransaction(SqlSnapshot, Transaction):
-    """A store while it is being changed; the caller holds the lock, calls `finish`, and commits.
-
-    Those of one commit may share a `head`, each going on where the one before ended.
-    """
-
-    def __init__(
-        self, connection: Connection, store_id: str, head: Head | None = None, *, clock: Clock, new_id: NewId
-    ) -> None:
-        super().__init__(connection, store_id, head)
-        self._clock = clock
-        self._new_id = new_id
-        self._revision_before = self.head.revision
-        self.changed = False
-        self.newest: str | None = None  # id of the version recorded last
-
-    @property
-    def outlasts_refusal(self) -> bool:
-        """Whether what was recorded is to be committed although the work was refused."""
-        return False
-
-    def record(self, changes: Sequence[Change], actor: Actor | None) -> None:
-        if not changes:
-            return
-        self.changed = True
-        self.head.revision = self._revision_before + 1
-        who = None if actor is None else str(actor)
-        moves: list[Sequence[Value]] = []
-        for change in changes:
-            before, size = change.before, change.size_bytes
-            self.head.memories += (before is None) - (change.path is None)
-            if change.path is None and before is not None:
-                self._delete(before, change, who)
-                self.head.size_bytes -= before.size_bytes
-            elif size is not None and change.path is not None:
-                self._put(change, change.path, size, who)
-                self.head.size_bytes += size - (before.size_bytes if before is not None else 0)
-            elif before is not None and change.path is not None:
-                moves.append(self._move(before, change, change.path, who))
-        if moves:
-            self.connection.run_many(
-                "UPDATE memories SET path = ?, version = ?, updated_at = ?, seal = ?, mark = NULL"
-                " WHERE store = ? AND path = ?",
-                moves,
-            )
-
-    def reseal(self, seal: str | None) -> None:
-        self.changed = True
-        self.head.seal = seal
-
-    def set_settings(self, settings: str | None) -> None:
-        self.changed = True
-        self.head.settings = settings
-
-    def finish(self) -> None:
-        """Write the head, if something changed."""
-        head = self.head
-        if self.changed:
-            self.connection.run(
-                "UPDATE stores SET revision = ?, memories = ?, size_bytes = ?, last_at = ?, seal = ?, settings = ?"
-                " WHERE no = ?",
-                (head.revision, head.memories, head.size_bytes, head.last_at, head.seal, head.settings, head.no),
-            )
-
-    def _put(self, change: Change, path: str, size: int, who: str | None) -> None:
-        before = change.before
-        at, version = self._tick()
-        memory = self._new_id("mem_", at) if before is None else before.id
-        kept = change.kept(memory, version)
-        values = (version, memory, change.operation, path, size, kept.sha256, who, at, self.head.revision, kept.seal)
-        self.connection.run(_NEW_VERSION, (self.store, *values, version, kept.data))
-        if before is not None:
-            self.connection.run(
-                "UPDATE memories SET version = ?, text_of = ?, size_bytes = ?, sha256 = ?, updated_at = ?, seal = ?,"
-                " mark = NULL WHERE store = ? AND path = ?",
-                (version, version, size, kept.sha256, at, kept.seal, self.store, path),
-            )
-            return
-        self.connection.run(
-            "INSERT INTO memories (store, path, id, version, text_of, size_bytes, sha256, created_at, updated_at, seal)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (self.store, path, memory, version, version, size, kept.sha256, at, at, kept.seal),
-        )
-
-    def _move(self, before: Memory, change: Change, path: str, who: str | None) -> Sequence[Value]:
-        at, version = self._tick()
-        seal = change.kept(before.id, version).seal
-        self.connection.run(
-            f"INSERT INTO versions (store, {_VERSION}, text_of, text)"
-            " SELECT store, ?, id, 'modified', ?, size_bytes, sha256, ?, ?, ?, ?, text_of, NULL"
-            " FROM memories WHERE store = ? AND path = ?",
-            (version, path, who, at, self.head.revision, seal, self.store, before.path),
-        )
-        return (path, version, at, seal, self.store, before.path)
-
-    def _delete(self, before: Memory, change: Change, who: str | None) -> None:
-        at, version = self._tick()
-        seal = change.kept(before.id, version).seal
-        values = (version, before.id, "deleted", before.path, None, None, who, at, self.head.revision, seal)
-        self.connection.run(_NEW_VERSION, (self.store, *values, None, None))
-        self.connection.run("DELETE FROM memories WHERE store = ? AND path = ?", (self.store, before.path))
-
-    def _tick(self) -> tuple[int, str]:
-        """Time and id of the next version: now, but later than the one before, whatever the clock says."""
-        self.head.last_at = max(now_us(self._clock), self.head.last_at + 1)
-        self.newest = self._new_id("memver_", self.head.last_at)
-        return self.head.last_at, self.newest
-
-
-_NEW_VERSION = f"INSERT INTO versions (store, {_VERSION}, text_of, text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-
-
 def has_version(connection: Connection, head: Head, version_id: str) -> bool:
     """Whether this version is there."""
     return bool(connection.rows("SELECT 1 FROM versions WHERE store = ? AND id = ?", (head.no, version_id)))
 
 
-def _could_be_id(text: str) -> bool:
+def could_be_id(text: str) -> bool:
     """Whether a database can be asked for it: not all take NUL or a lone surrogate."""
     return text.isascii() and text.isprintable()
 
@@ -343,7 +244,7 @@ def _head(row: Row) -> Head:
     return Head(*cast("tuple[int, int, int, int, int, str | None, str | None]", row))
 
 
-def _memory(row: Row) -> Memory:
+def _memory(row: Sequence[Value]) -> Memory:
     id_, path, size, sha256, version, created, updated, seal = cast(
         "tuple[str, str, int, str, str, int, int, bytes | None]", row
     )
@@ -351,8 +252,26 @@ def _memory(row: Row) -> Memory:
 
 
 def _version(row: Row) -> Version:
-    id_, memory, operation, path, size, sha256, actor, created, revision, seal = cast(
-        "tuple[str, str, Operation, str, int | None, str | None, str | None, int, int, bytes | None]", row
+    id_, memory, operation, path, size, sha256, actor, created, revision, seal, blanked, by = cast(
+        "tuple[str, str, Operation, str, int | None, str | None, str | None, int, int, bytes | None,"
+        " int | None, str | None]",
+        row,
     )
-    who = None if actor is None else Actor.parse(actor)
-    return Version(id_, memory, operation, path, size, sha256, who, to_datetime(created), revision, seal)
+    return Version(
+        id_,
+        memory,
+        operation,
+        path,
+        size,
+        sha256,
+        _actor(actor),
+        to_datetime(created),
+        revision,
+        seal,
+        None if blanked is None else to_datetime(blanked),
+        _actor(by),
+    )
+
+
+def _actor(text: str | None) -> Actor | None:
+    return None if text is None else Actor.parse(text)

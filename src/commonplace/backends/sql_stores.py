@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import cast
 
 from commonplace.backends.base import StoreInfo, to_datetime
-from commonplace.backends.sql import Connection, Row, Value
+from commonplace.backends.sql_connection import Connection, Row, Value
 from commonplace.errors import NotFound
 
-_STORE = "id, store_key, name, created_at, memories, size_bytes, seal"
+_STORE = "id, store_key, name, created_at, memories, size_bytes, seal, erased_at"
 
 
 def insert_store(
@@ -19,6 +19,18 @@ def insert_store(
         "INSERT INTO stores (id, store_key, name, created_at, revision, memories, size_bytes, last_at, seal)"
         " VALUES (?, ?, ?, ?, 0, 0, 0, 0, ?)",
         (store_id, key, name, at, seal),
+    )
+
+
+def erase_store(connection: Connection, store_id: str, *, at: int, by: str | None) -> None:
+    """Remove all of a store but its id. The caller holds the lock on its row."""
+    number = "(SELECT no FROM stores WHERE id = ?)"
+    for table in ("memories", "versions", "notes"):
+        connection.run(f"DELETE FROM {table} WHERE store = {number}", (store_id,))
+    connection.run(
+        "UPDATE stores SET store_key = NULL, name = '', memories = 0, size_bytes = 0, seal = NULL, settings = NULL,"
+        " erased_at = ?, erased_by = ? WHERE id = ? AND erased_at IS NULL",
+        (at, by, store_id),
     )
 
 
@@ -47,9 +59,9 @@ def find_store(connection: Connection, store_id: str) -> StoreInfo:
 
 def select_stores(connection: Connection, after: str | None, limit: int | None) -> list[StoreInfo]:
     """Stores in the order of their ids."""
-    sql, values = f"SELECT {_STORE} FROM stores", list[Value]()
+    sql, values = f"SELECT {_STORE} FROM stores WHERE erased_at IS NULL", list[Value]()
     if after is not None:
-        sql, values = sql + " WHERE id > ?", [after]
+        sql, values = sql + " AND id > ?", [after]
     sql += " ORDER BY id"
     if limit is not None:
         sql, values = sql + " LIMIT ?", [*values, limit]
@@ -57,5 +69,8 @@ def select_stores(connection: Connection, after: str | None, limit: int | None) 
 
 
 def _store(row: Row) -> StoreInfo:
-    id_, key, name, created, memories, size, seal = cast("tuple[str, str | None, str, int, int, int, str | None]", row)
-    return StoreInfo(id_, key, name, to_datetime(created), memories, size, seal)
+    id_, key, name, created, memories, size, seal, erased = cast(
+        "tuple[str, str | None, str, int, int, int, str | None, int | None]", row
+    )
+    gone = None if erased is None else to_datetime(erased)
+    return StoreInfo(id_, key, name, to_datetime(created), memories, size, seal, gone)

@@ -8,15 +8,15 @@ replaced underneath is noticed.
 from __future__ import annotations
 
 import os
-import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeVar, cast
 
-from commonplace.backends import forking, migrations, sql, sql_stores
+from commonplace.backends import forking, migrations, sql, sql_notes, sql_stores
 from commonplace.backends.base import (
+    Actor,
     Backend,
     Clock,
     NewId,
@@ -26,10 +26,12 @@ from commonplace.backends.base import (
     now_us,
     sortable_id,
 )
-from commonplace.backends.disk import Reserve, free_bytes, local_file_system, make_directory, make_file, os_error
+from commonplace.backends.disk import make_directory, make_file, os_error
 from commonplace.backends.pool import Pool
 from commonplace.backends.queue import StoreJob, WriteQueue
-from commonplace.backends.sqlite_connection import SqliteConnection, connect
+from commonplace.backends.sql_writing import SqlTransaction
+from commonplace.backends.sqlite_connection import SqliteConnection, connect, wait_for_lock
+from commonplace.backends.sqlite_space import Space
 from commonplace.errors import (
     CommonplaceError,
     Damaged,
@@ -41,9 +43,7 @@ from commonplace.errors import (
 )
 
 T = TypeVar("T")
-LOCK_TIMEOUT_S = 30.0
-LOW_SPACE_BYTES = 16 * 1024 * 1024  # four times the log at its longest
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.0002, 0.002
+PURGE_WAIT_S = 5.0  # for those who still read from the log
 _STORAGE_ERRORS = (StoreFull, Unavailable, Damaged, PermissionDenied)
 
 
@@ -52,7 +52,7 @@ class _Ran:
     """What came of a job, until its commit makes it so."""
 
     job: StoreJob
-    transaction: sql.SqlTransaction | None = None
+    transaction: SqlTransaction | None = None
     result: object = None
     error: Exception | None = None
 
@@ -68,8 +68,7 @@ class SqliteBackend(Backend):
         self.new_id = new_id
         self._path = None if path is None else os.path.abspath(path)
         self._identity: tuple[int, int] | None = None
-        self._file_system = ""
-        self._reserve: Reserve | None = None
+        self._space: Space | None = None
         self._closed = False
         self._scrub_due = False
         self._writer: SqliteConnection | None = None
@@ -93,13 +92,12 @@ class SqliteBackend(Backend):
         directory = os.path.dirname(path)
         try:
             make_directory(directory)
-            self._file_system = local_file_system(directory)
+            self._space = Space(path)
             make_file(path)
             self._identity = _identity(path)
         except OSError as error:
             raise os_error(error) from None
-        self._reserve = Reserve(path + "-reserve")
-        self._reserve.keep()
+        self._space.keep()
 
     def _migrate(self) -> None:
         connection = self._open_writer()
@@ -162,20 +160,27 @@ class SqliteBackend(Backend):
     # -- memory stores ---------------------------------------------------------------------------------------
 
     def create_store(self, *, key: str | None, name: str, seal: str | None = None) -> StoreInfo:
+        def create(connection: SqliteConnection) -> StoreInfo:
+            found = None if key is None else sql_stores.select_store_by_key(connection, key)
+            if found is not None:
+                return found
+            at = now_us(self.clock)
+            store_id = self.new_id("memstore_", at)
+            sql_stores.insert_store(connection, store_id=store_id, key=key, name=name, at=at, seal=seal)
+            return sql_stores.find_store(connection, store_id)
+
+        return self._alone(create)
+
+    def _alone(self, work: Callable[[SqliteConnection], T]) -> T:
+        """Run and commit what is no change of a store's memories."""
         with self._queue.paused(), self._exclusive() as connection:
             self._begin(connection)
             try:
-                found = None if key is None else sql_stores.select_store_by_key(connection, key)
-                if found is not None:
-                    return found
-                at = now_us(self.clock)
-                store_id = self.new_id("memstore_", at)
-                sql_stores.insert_store(connection, store_id=store_id, key=key, name=name, at=at, seal=seal)
-                made = sql_stores.find_store(connection, store_id)
+                done = work(connection)
                 self._commit(connection)
-                return made
             finally:
                 connection.roll_back()
+            return done
 
     def get_store(self, id_or_key: str) -> StoreInfo | None:
         with self._reading() as connection:
@@ -185,10 +190,26 @@ class SqliteBackend(Backend):
         with self._reading() as connection:
             return sql_stores.select_stores(connection, after, limit)
 
-    def purge(self) -> None:
-        if self._path is not None:
-            with self._queue.paused(), self._exclusive() as connection:
-                connection.clear_log()
+    def erase_store(self, store_id: str, actor: Actor | None) -> None:
+        def erase(connection: SqliteConnection) -> None:
+            by = None if actor is None else str(actor)
+            sql_stores.erase_store(connection, store_id, at=now_us(self.clock), by=by)
+
+        self._alone(erase)
+
+    def jot(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
+        # There is one writer for the whole file in any case.
+        self._alone(lambda found: sql_notes.write_notes(found, sql_notes.store_number(found, store_id), kind, values))
+
+    def jottings(self, store_id: str, kind: str) -> Iterator[tuple[str, str]]:
+        with self._reading() as connection:
+            return iter(sql_notes.select_notes(connection, sql_notes.store_number(connection, store_id), kind))
+
+    def purge(self) -> bool:
+        if self._path is None:
+            return True
+        with self._queue.paused(), self._exclusive() as connection:
+            return connection.clear_log(wait_s=PURGE_WAIT_S)
 
     # -- reading ---------------------------------------------------------------------------------------------
 
@@ -238,33 +259,18 @@ class SqliteBackend(Backend):
         if len(jobs) > 1:
             for job in jobs:
                 self._run_admitted([job])
-        elif isinstance(failure, StoreFull) and jobs[0].frees and self._reserve and self._reserve.give_up():
+        elif isinstance(failure, StoreFull) and jobs[0].frees and self._space and self._space.give_up():
             self._run_admitted(jobs)  # the reserve is gone now, so this ends
         else:
             jobs[0].error = failure
 
     def _admitted(self, jobs: Sequence[StoreJob]) -> Sequence[StoreJob]:
         """The jobs that may run: while the reserve is not whole, only those that free something."""
-        if self._reserve is None or self._reserve.keep():
+        if self._space is None or self._space.keep():
             return jobs
         for job in jobs:
             job.error = StoreFull("no space is left where the memory store rests")
         return [job for job in jobs if job.frees]
-
-    def _make_room(self, connection: SqliteConnection) -> None:
-        """On a disk that is full, or nearly: keep the log short, and hold the reserve.
-
-        A checkpoint gives back the space of the log, but first needs some for the pages the database grew by. Tried
-        without having it, it would eat up what is left for deletions.
-        """
-        if self._path is None or self._reserve is None:
-            return
-        with suppress(CommonplaceError, OSError):
-            pages = int(connection.rows("PRAGMA page_count")[0][0] or 0)
-            growth = pages * int(connection.rows("PRAGMA page_size")[0][0] or 0) - os.stat(self._path).st_size
-            if growth <= free_bytes(self._path, self._file_system):
-                connection.rows("PRAGMA wal_checkpoint(TRUNCATE)")
-        self._reserve.keep()
 
     def _attempt(self, connection: SqliteConnection, jobs: Sequence[StoreJob]) -> CommonplaceError | None:
         """Run and commit; the failure of storage that undid all of it, if there was one."""
@@ -290,8 +296,8 @@ class SqliteBackend(Backend):
             one.settle()
         if changed:
             self._after_commit(connection, changed)
-            if self._path is not None and free_bytes(self._path, self._file_system) < LOW_SPACE_BYTES:
-                self._make_room(connection)
+            if self._space is not None and self._space.is_low:
+                self._space.make_room(connection)
         return None
 
     def _run_job(self, connection: SqliteConnection, job: StoreJob, *, alone: bool) -> _Ran:
@@ -317,16 +323,16 @@ class SqliteBackend(Backend):
             connection.run("RELEASE job")
         return ran
 
-    def _transaction(self, connection: SqliteConnection, store_id: str) -> sql.SqlTransaction:
-        return sql.SqlTransaction(connection, store_id, clock=self.clock, new_id=self.new_id)
+    def _transaction(self, connection: SqliteConnection, store_id: str) -> SqlTransaction:
+        return SqlTransaction(connection, store_id, clock=self.clock, new_id=self.new_id)
 
-    def _job_done(self, transaction: sql.SqlTransaction) -> None:
+    def _job_done(self, transaction: SqlTransaction) -> None:
         """What a backend over this one notes between two jobs of a batch."""
 
-    def _before_commit(self, connection: SqliteConnection, changed: Sequence[sql.SqlTransaction]) -> None:
+    def _before_commit(self, connection: SqliteConnection, changed: Sequence[SqlTransaction]) -> None:
         """What a backend over this one adds to the commit."""
 
-    def _after_commit(self, connection: SqliteConnection, changed: Sequence[sql.SqlTransaction]) -> None:
+    def _after_commit(self, connection: SqliteConnection, changed: Sequence[SqlTransaction]) -> None:
         """What a backend over this one does, still alone in the store, once the commit is durable."""
 
     @contextmanager
@@ -339,7 +345,7 @@ class SqliteBackend(Backend):
         """Start a write, waiting for other processes."""
         if self._scrub_due:
             self._scrub(connection)
-        _wait_for_lock(connection)
+        wait_for_lock(connection)
 
     def _commit(self, connection: SqliteConnection) -> None:
         """Commit. A commit that failed must stay failed.
@@ -363,31 +369,20 @@ class SqliteBackend(Backend):
         try:
             self._commit_trifle(connection)
         except StoreFull:
-            if self._reserve is None or not self._reserve.give_up():
+            if self._space is None or not self._space.give_up():
                 raise
             self._commit_trifle(connection)
-            self._make_room(connection)
+            self._space.make_room(connection)
         self._scrub_due = False
 
     def _commit_trifle(self, connection: SqliteConnection) -> None:
         try:
-            _wait_for_lock(connection)
+            wait_for_lock(connection)
             number = int(connection.rows("PRAGMA user_version")[0][0] or 0) % 1_000_000
             connection.run(f"PRAGMA user_version = {number + 1}")
             connection.run("COMMIT")
         finally:
             connection.roll_back()
-
-
-def _wait_for_lock(connection: SqliteConnection) -> None:
-    """Start a write transaction. SQLite's own waiting sleeps up to 100 ms at a time, ours at most 2."""
-    deadline = time.monotonic() + LOCK_TIMEOUT_S
-    pause_s = _FIRST_PAUSE_S
-    while not connection.begin():
-        if time.monotonic() > deadline:
-            raise Unavailable("another process holds the memory store")
-        time.sleep(random.uniform(pause_s / 2, pause_s))  # noqa: S311 - spreads waiters, hides nothing
-        pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
 
 
 def _identity(path: str) -> tuple[int, int] | None:

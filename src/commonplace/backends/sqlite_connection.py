@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import random
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from commonplace.backends.sql import Row, Value
+from commonplace.backends.sql_connection import Row, Value
 from commonplace.errors import CommonplaceError, Damaged, PermissionDenied, Refused, StoreFull, Unavailable
 
+LOCK_TIMEOUT_S = 30.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.0002, 0.002
 READ_TIMEOUT_S = 30.0
 _PRAGMAS = (
     "PRAGMA synchronous = FULL",  # a reply is durable: the log is synced at every commit
@@ -73,13 +76,14 @@ class SqliteConnection:
             raise Unavailable("the database cannot keep a write-ahead log here")
         return True
 
-    def clear_log(self) -> None:
-        """Move the write-ahead log into the database and empty it, waiting for those who still read from it."""
-        deadline = time.monotonic() + READ_TIMEOUT_S
+    def clear_log(self, *, wait_s: float) -> bool:
+        """Move the write-ahead log into the database and empty it; False if somebody still reads from it."""
+        deadline = time.monotonic() + wait_s
         while self.rows("PRAGMA wal_checkpoint(TRUNCATE)")[0][0]:
             if time.monotonic() > deadline:
-                raise Unavailable("another process reads the database all the time")
+                return False
             time.sleep(0.005)
+        return True
 
     def roll_back(self) -> None:
         """End the transaction, if there is one, as if it had never been."""
@@ -105,6 +109,17 @@ def connect(path: str | None, *, timeout_s: float = READ_TIMEOUT_S) -> SqliteCon
         connection.close()
         raise
     return connection
+
+
+def wait_for_lock(connection: SqliteConnection) -> None:
+    """Start a write transaction. SQLite's own waiting sleeps up to 100 ms at a time, ours at most 2."""
+    deadline = time.monotonic() + LOCK_TIMEOUT_S
+    pause_s = _FIRST_PAUSE_S
+    while not connection.begin():
+        if time.monotonic() > deadline:
+            raise Unavailable("another process holds the memory store")
+        time.sleep(random.uniform(pause_s / 2, pause_s))  # noqa: S311 - spreads waiters, hides nothing
+        pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
 
 
 def _use_log(connection: SqliteConnection) -> None:

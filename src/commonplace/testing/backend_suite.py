@@ -15,10 +15,12 @@ from __future__ import annotations
 
 import pytest
 
-_PARTS = ("opening", "stores", "snapshots", "records", "promises", "seals", "sharing")
+_PARTS = ("opening", "stores", "snapshots", "records", "history", "notes", "promises", "seals", "sharing")
 pytest.register_assert_rewrite(*(f"commonplace.testing.backend_suite_{part}" for part in _PARTS))
 
-from commonplace.testing.backend_suite_promises import PromisesSuite  # noqa: E402 - after asking for readable asserts
+from commonplace.testing.backend_suite_history import HistorySuite  # noqa: E402 - after asking for readable asserts
+from commonplace.testing.backend_suite_notes import NotesSuite  # noqa: E402
+from commonplace.testing.backend_suite_promises import PromisesSuite  # noqa: E402
 from commonplace.testing.backend_suite_records import RecordsSuite  # noqa: E402
 from commonplace.testing.backend_suite_seals import SealsSuite  # noqa: E402
 from commonplace.testing.backend_suite_sharing import SharingSuite  # noqa: E402
@@ -28,5 +30,7 @@ from commonplace.testing.backend_suite_stores import StoresSuite  # noqa: E402
 __all__ = ["BackendSuite"]
 
 
-class BackendSuite(StoresSuite, SnapshotsSuite, RecordsSuite, PromisesSuite, SealsSuite, SharingSuite):
+class BackendSuite(
+    StoresSuite, SnapshotsSuite, RecordsSuite, HistorySuite, NotesSuite, PromisesSuite, SealsSuite, SharingSuite
+):
     """Every promise of `commonplace.backends.base`."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import cache
 from importlib import resources
 
-from commonplace.backends.sql import Connection
+from commonplace.backends.sql_connection import Connection
 from commonplace.errors import InvalidInput, UnknownSchema
 
 _RECORD = "commonplace_schema"
-_OURS = {"stores", "memories", "versions"}
+_OURS = {"stores", "memories", "versions", "notes"}
 _TABLES = {
     "sqlite": "SELECT name FROM sqlite_master WHERE type = 'table'",
     "postgresql": "SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = current_schema()",
@@ -81,7 +81,7 @@ def _statements(script: str, engine: str, partitions: int) -> list[str]:
         return statements
     return statements + [
         f"CREATE TABLE {table}_{number} PARTITION OF {table} FOR VALUES WITH (MODULUS {partitions}, REMAINDER {number})"
-        for table in ("memories", "versions")
+        for table in ("memories", "versions", "notes")
         if f"CREATE TABLE {table} " in text
         for number in range(partitions)
     ]

@@ -14,7 +14,9 @@ CREATE TABLE IF NOT EXISTS stores (
     size_bytes  BIGINT          NOT NULL,
     last_at     BIGINT          NOT NULL,
     seal        VARBINARY(4000),
-    settings    MEDIUMTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
+    settings    MEDIUMTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+    erased_at   BIGINT,
+    erased_by   VARBINARY(1100)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;
 
 CREATE TABLE IF NOT EXISTS memories (
@@ -44,8 +46,18 @@ CREATE TABLE IF NOT EXISTS versions (
     created_at  BIGINT          NOT NULL,
     revision    BIGINT          NOT NULL,
     seal        BLOB,
+    redacted_at BIGINT,
+    redacted_by VARBINARY(1100),
     text_of     VARBINARY(64),
     text        LONGBLOB,
     PRIMARY KEY (store, id),
     INDEX versions_by_memory (store, memory, id)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC {by_store};
+
+CREATE TABLE IF NOT EXISTS notes (
+    store       BIGINT          NOT NULL,
+    kind        VARBINARY(200)  NOT NULL,
+    name        VARBINARY(200)  NOT NULL,
+    value       LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+    PRIMARY KEY (store, kind, name)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC {by_store};

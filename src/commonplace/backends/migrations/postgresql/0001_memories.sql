@@ -12,7 +12,9 @@ CREATE TABLE stores (
     size_bytes  BIGINT  NOT NULL,
     last_at     BIGINT  NOT NULL,     -- time of the newest version: times in one store only grow
     seal        TEXT,                 -- what a layer that encrypts keeps with the store
-    settings    TEXT                  -- JSON of what differs from the defaults
+    settings    TEXT,                 -- JSON of what differs from the defaults
+    erased_at   BIGINT,               -- of an erased store nothing else is left
+    erased_by   TEXT
 ) WITH (fillfactor = 50);             -- every write changes its row, in place if the page has room
 
 CREATE TABLE memories (
@@ -42,8 +44,18 @@ CREATE TABLE versions (
     created_at  BIGINT  NOT NULL,
     revision    BIGINT  NOT NULL,
     seal        BYTEA,                -- what a layer that encrypts keeps with the version
+    redacted_at BIGINT,               -- then path, size, hash, seal and text are gone
+    redacted_by TEXT,
     text_of     TEXT    COLLATE "C",  -- the version whose row holds the text; null for a deletion
     text        BYTEA,
     PRIMARY KEY (store, id)
 ) {by_store};
 CREATE INDEX versions_by_memory ON versions (store, memory, id);
+
+CREATE TABLE notes (
+    store       BIGINT  NOT NULL,
+    kind        TEXT    COLLATE "C" NOT NULL,
+    name        TEXT    COLLATE "C" NOT NULL,
+    value       TEXT    NOT NULL,
+    PRIMARY KEY (store, kind, name)
+) {by_store};

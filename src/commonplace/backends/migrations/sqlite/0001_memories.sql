@@ -12,7 +12,9 @@ CREATE TABLE stores (
     size_bytes  INTEGER NOT NULL,
     last_at     INTEGER NOT NULL,     -- time of the newest version: times in one store only grow
     seal        TEXT,                 -- what a layer that encrypts keeps with the store
-    settings    TEXT                  -- JSON of what differs from the defaults
+    settings    TEXT,                 -- JSON of what differs from the defaults
+    erased_at   INTEGER,              -- of an erased store nothing else is left
+    erased_by   TEXT
 );
 
 CREATE TABLE memories (
@@ -43,8 +45,18 @@ CREATE TABLE versions (
     created_at  INTEGER NOT NULL,
     revision    INTEGER NOT NULL,
     seal        BLOB,                 -- what a layer that encrypts keeps with the version
+    redacted_at INTEGER,              -- then path, size, hash, seal and text are gone
+    redacted_by TEXT,
     text_of     TEXT,                 -- the version whose row holds the text; null for a deletion
     text        BLOB                  -- last in the row: reading history does not read texts
 );
 CREATE UNIQUE INDEX versions_by_id ON versions (store, id);
 CREATE INDEX versions_by_memory ON versions (store, memory, id);
+
+CREATE TABLE notes (
+    store       INTEGER NOT NULL,
+    kind        TEXT    NOT NULL,
+    name        TEXT    NOT NULL,
+    value       TEXT    NOT NULL,
+    PRIMARY KEY (store, kind, name)
+) WITHOUT ROWID;

@@ -1,0 +1,201 @@
+"""Diffs, blame and merges by examples; `tests/laws/test_compare_laws.py` says what holds for all."""
+
+from __future__ import annotations
+
+import pytest
+
+from commonplace.compare import Conflict, DiffLine, LineChange, Merged, as_text, blame, line_changes, merge, unified
+from commonplace.errors import InvalidInput
+
+
+def diff(old: str, new: str, *, context: int = 3) -> str:
+    return as_text(unified(old, new, old_name="a", new_name="b", context=context))
+
+
+def marked(old: str, new: str) -> list[tuple[str, list[str]]]:
+    rows = unified(old, new, old_name="a", new_name="b")
+    return [
+        (row.row, [row.text[slice(*span)] for span in row.marks]) for row in rows if row.kind in {"removed", "added"}
+    ]
+
+
+def test_a_change_names_its_lines_on_both_sides() -> None:
+    changes = line_changes("a\nb\nc\nd\n", "a\nB\nc\nd\ne")
+    assert changes == [LineChange(1, 1, ("b\n",), ("B\n",)), LineChange(4, 4, (), ("e",))]
+    assert [(change.old_end, change.new_end) for change in changes] == [(2, 2), (4, 5)]
+
+
+def test_lines_end_at_newlines_and_nowhere_else() -> None:
+    """`\\r`, form feed and U+2028 do not end a line, so all of it is one line that differs."""
+    assert line_changes("a\r\x0c\u2028\x85b", "a\r\x0c\u2028\x85c") == [
+        LineChange(0, 0, ("a\r\x0c\u2028\x85b",), ("a\r\x0c\u2028\x85c",))
+    ]
+
+
+def test_a_line_that_loses_its_newline_is_another() -> None:
+    assert line_changes("a\n", "a") == [LineChange(0, 0, ("a\n",), ("a",))]
+
+
+@pytest.mark.parametrize("text", ["", "a", "a\n", "\n\n"])
+def test_equal_texts_have_no_changes(text: str) -> None:
+    assert (line_changes(text, text), unified(text, text, old_name="a", new_name="b")) == ([], [])
+
+
+def test_what_could_stand_in_several_places_stands_in_the_last() -> None:
+    """A new function is added with its own end, not with that of the one before."""
+    old = "def a\n  x\nend\n\ndef b\n  y\nend\n"
+    new = "def a\n  x\nend\n\ndef n\n  z\nend\n\ndef b\n  y\nend\n"
+    assert line_changes(old, new) == [LineChange(4, 4, (), ("def n\n", "  z\n", "end\n", "\n"))]
+
+
+def test_changes_that_meet_become_one() -> None:
+    assert line_changes("x\nx\n", "x\nx\nx\nx\n") == [LineChange(2, 2, (), ("x\n", "x\n"))]
+
+
+def test_a_very_large_text_is_compared_by_the_lines_it_has_once() -> None:
+    """Too many lines to compare exactly: the changes are found all the same, between lines that occur once."""
+    old = [f"{number}\n" for number in range(10_000)] + ["x\n"] * 10_000
+    new = ["x\n", *old[:4_000], "new\n", *old[4_000:9_000], *old[9_001:], "0\n"]
+    assert line_changes("".join(old), "".join(new)) == [
+        LineChange(0, 0, (), ("x\n",)),
+        LineChange(4_000, 4_001, (), ("new\n",)),
+        LineChange(9_000, 9_002, ("9000\n",), ()),
+        LineChange(20_000, 20_001, (), ("0\n",)),
+    ]
+
+
+def test_a_unified_diff_has_hunks_with_three_lines_around() -> None:
+    old = "".join(f"{number}\n" for number in range(1, 21))
+    new = old.replace("2\n3\n", "2\nthree\n", 1).replace("20\n", "20\n21\n")
+    assert diff(old, new) == (
+        "--- a\n+++ b\n@@ -1,6 +1,6 @@\n 1\n 2\n-3\n+three\n 4\n 5\n 6\n@@ -18,3 +18,4 @@\n 18\n 19\n 20\n+21\n"
+    )
+
+
+def test_hunks_whose_context_meets_are_one() -> None:
+    old = "".join(f"{number}\n" for number in range(1, 9))
+    assert diff(old, old.replace("1\n", "").replace("8\n", ""), context=3) == (
+        "--- a\n+++ b\n@@ -1,8 +1,6 @@\n-1\n 2\n 3\n 4\n 5\n 6\n 7\n-8\n"
+    )
+    assert diff(old, old.replace("1\n", "").replace("8\n", ""), context=2).count("@@ -") == 2
+
+
+def test_ranges_of_one_line_and_of_none() -> None:
+    assert diff("", "a\n").splitlines()[2] == "@@ -0,0 +1 @@"
+    assert diff("a\nb\n", "").splitlines()[2] == "@@ -1,2 +0,0 @@"
+    assert diff("a\nb\nc\n", "a\nc\n", context=0).splitlines()[2] == "@@ -2 +1,0 @@"
+    assert diff("a\nc\n", "a\nb\nc\n", context=0).splitlines()[2] == "@@ -1,0 +2 @@"
+
+
+def test_a_missing_newline_at_the_end_is_said_on_the_side_it_is_missing() -> None:
+    note = "\\ No newline at end of file\n"
+    assert diff("a\nb", "a\nb\n") == f"--- a\n+++ b\n@@ -1,2 +1,2 @@\n a\n-b\n{note}+b\n"
+    assert diff("a\nb", "A\nb") == f"--- a\n+++ b\n@@ -1,2 +1,2 @@\n-a\n+A\n b\n{note}"
+
+
+def test_rows_have_the_numbers_of_their_lines() -> None:
+    rows = unified("x\na\nb\n", "x\nB\nb\nc", old_name="a", new_name="b")
+    assert [(row.kind, row.old_line, row.new_line, row.newline) for row in rows[3:]] == [
+        ("context", 1, 1, True),
+        ("removed", 2, None, True),
+        ("added", None, 2, True),
+        ("context", 3, 3, True),
+        ("added", None, 4, False),
+    ]
+    assert rows[:2] == [DiffLine("header", "--- a"), DiffLine("header", "+++ b")]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("timeout: 30 seconds", "timeout: 45 seconds", [["30"], ["45"]]),
+        ("the quick brown fox jumps", "the slow red fox jumps", [["quick brown"], ["slow red"]]),
+        ("a b c d", "a b c d e", [[], ["e"]]),
+        ("会议在星期二举行", "会议在星期五举行", [["二"], ["五"]]),
+        ("caf\u0301e du coin la", "cafe du coin la", [["caf\u0301e"], ["cafe"]]),
+        ("nothing is the same", "all words differ here", [[], []]),
+        ("x  y z", "x y z", [[], []]),
+        ("一二三四五六七八", "九十百千万亿兆京", [[], []]),
+        ("สวัสดีตอนเช้า", "สวัสดีตอนเย็น", [["ช้า"], ["ย็น"]]),
+    ],
+)
+def test_words_that_differ_are_marked(old: str, new: str, expected: list[list[str]]) -> None:
+    """Characters where words have no spaces; nothing where most of it differs anyway."""
+    assert marked(old, new) == [("-" + old, expected[0]), ("+" + new, expected[1])]
+
+
+def test_a_line_that_became_two_marks_what_is_new() -> None:
+    assert marked("a b c d", "a b\nc new d") == [("-a b c d", []), ("+a b", []), ("+c new d", ["new"])]
+
+
+def test_a_very_long_change_is_shown_without_marks() -> None:
+    assert marked("a " * 5_000 + "b", "a " * 5_000 + "c")[0][1] == []
+    assert marked("a " * 4_999 + "b", "a " * 4_999 + "c")[0][1] == ["b"]
+
+
+@pytest.mark.parametrize("name", ["", "a\nb", "a\tb", "a\x7f"])
+def test_a_name_that_would_break_the_header_is_refused(name: str) -> None:
+    with pytest.raises(InvalidInput, match="without control characters"):
+        unified("a", "b", old_name="a", new_name=name)
+
+
+def test_negative_context_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="whole number from 0"):
+        unified("a", "b", old_name="a", new_name="b", context=-1)
+
+
+def test_blame_names_the_version_that_brought_a_line_in() -> None:
+    texts = [(1, "a\nb\n"), (2, "a\nnew\nb\n"), (3, "a\nnew\nB\n"), (4, "top\na\nnew\nB\nend")]
+    assert blame(texts) == [4, 1, 2, 3, 4]
+
+
+def test_a_line_that_went_and_came_back_is_of_the_version_it_came_back_with() -> None:
+    assert blame([(1, "a\nb\n"), (2, "a\n"), (3, "a\nb\n")]) == [1, 3]
+    assert blame([(1, "a\n"), (2, ""), (3, "a\n")]) == [3]
+
+
+def test_blame_of_nothing_is_nothing() -> None:
+    assert (blame([]), blame([(1, "")]), blame([(1, "a\n"), (2, "")])) == ([], [], [])
+
+
+BASE = "a\nb\nc\nd\ne\n"
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "merged"),
+    [
+        ("A\nb\nc\nd\ne\n", "a\nb\nc\nd\nE", "A\nb\nc\nd\nE"),
+        ("a\nc\nd\ne\n", "a\nb\nc\nd\ne\nf\n", "a\nc\nd\ne\nf\n"),
+        ("a\nX\nc\nd\ne\n", "a\nX\nc\nd\nE\n", "a\nX\nc\nd\nE\n"),
+        ("a\nb\nc\nd\ne\nf\n", "a\nb\nc\nd\ne\nf\n", "a\nb\nc\nd\ne\nf\n"),
+        ("", "", ""),
+        ("0\na\nb\nc\nd\ne\n", "a\nb\nd\ne\n9", "0\na\nb\nd\ne\n9"),
+    ],
+)
+def test_changes_of_both_sides_are_taken_and_the_same_once(ours: str, theirs: str, merged: str) -> None:
+    assert merge(BASE, ours, theirs) == Merged(merged)
+    assert merge(BASE, theirs, ours) == Merged(merged)
+
+
+def test_different_changes_of_a_line_conflict() -> None:
+    """With their lines and texts; what does not conflict is not named."""
+    assert merge(BASE, "0\na\nb\nC\nd\ne\n", "a\nb\nc1\nc2\nd\n") == Merged(
+        None, (Conflict((2, 3), (3, 4), (2, 4), "c\n", "C\n", "c1\nc2\n"),)
+    )
+
+
+def test_changes_that_touch_conflict() -> None:
+    """As in git: neighbours were often changed because of each other."""
+    assert merge(BASE, "a\nB\nc\nd\ne\n", "a\nb\nC\nd\ne\n").conflicts == (
+        Conflict((1, 3), (1, 3), (1, 3), "b\nc\n", "B\nc\n", "b\nC\n"),
+    )
+    assert merge(BASE, BASE + "x\n", BASE + "y\n").conflicts == (Conflict((5, 5), (5, 6), (5, 6), "", "x\n", "y\n"),)
+
+
+def test_a_newline_lost_by_one_side_and_a_line_added_by_the_other_conflict() -> None:
+    assert merge("a\n", "a", "a\nb\n").conflicts == (Conflict((0, 1), (0, 1), (0, 2), "a\n", "a", "a\nb\n"),)
+
+
+def test_each_conflict_is_named_in_order() -> None:
+    spans = [conflict.base for conflict in merge(BASE, "1\nb\nc\nd\n5\n", "6\nb\nc\nd\n7\n").conflicts]
+    assert spans == [(0, 1), (4, 5)]

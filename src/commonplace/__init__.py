@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from commonplace.backends.base import Actor, Memory, StoreInfo, Usage, Version
 from commonplace.doors.messages import TOOL, tool_result
 from commonplace.errors import CommonplaceError, InvalidInput, NotFound
+from commonplace.mounts import Mounts
 from commonplace.opening import Commonplace, open  # noqa: A004 - `commonplace.open` is the name a reader expects
 from commonplace.replies import EN, FR, Replies, Reply
 from commonplace.store import MemoryStore
@@ -28,6 +29,7 @@ __all__ = [
     "Memory",
     "MemoryStore",
     "MemoryTool",
+    "Mounts",
     "NotFound",
     "Replies",
     "Reply",

@@ -5,15 +5,15 @@ from __future__ import annotations
 from anyio import to_thread
 
 from commonplace.backends.base import Actor
+from commonplace.mounts import MemoryTree
 from commonplace.replies import Reply
-from commonplace.store import MemoryStore
 
 
-async def execute(store: MemoryStore, command: object, *, actor: Actor | str | None = None) -> Reply:
+async def execute(tree: MemoryTree, command: object, *, actor: Actor | str | None = None) -> Reply:
     """As `MemoryStore.execute`. A command that began runs to its end, also when its caller is cancelled."""
-    return await to_thread.run_sync(lambda: store.execute(command, actor=actor))
+    return await to_thread.run_sync(lambda: tree.execute(command, actor=actor))
 
 
-async def clear(store: MemoryStore, *, actor: Actor | str | None = None) -> Reply:
+async def clear(tree: MemoryTree, *, actor: Actor | str | None = None) -> Reply:
     """As `MemoryStore.clear`."""
-    return await to_thread.run_sync(lambda: store.clear(actor=actor))
+    return await to_thread.run_sync(lambda: tree.clear(actor=actor))

@@ -51,7 +51,7 @@ STORAGE_REPLIES = {
     "unknown_schema": "unavailable",
 }
 """Which reply a failure of storage becomes. Codes that are not here are errors of the application, and rise."""
-_OF_BACKENDS = {"path_taken", "path_folds"}
+OF_BACKENDS = {"path_taken", "path_folds"}
 """Refusals of a backend, which knows canonical paths only."""
 
 
@@ -88,7 +88,6 @@ class MemoryStore(Readable):
         examination, replies, actor = self._examination, self.replies, self.actor
         return MemoryStore(self.backend, self.info, pins=pins, examination=examination, replies=replies, actor=actor)
 
-    @property
     def directory(self) -> str | None:
         """The directory in which the memories lie as plain files, if they do."""
         return self.backend.directory_of(self.info)
@@ -373,7 +372,7 @@ def answer(replies: Replies, run: Callable[[], Reply], *paths: MemoryPath) -> Re
         return run()
     except Refused as refusal:
         values = shown | refusal.values
-        if refusal.key in _OF_BACKENDS:
+        if refusal.key in OF_BACKENDS:
             written = {path.text: path.written for path in paths}
             canonical = str(values["path"])
             values["path"] = written.get(canonical, paths[0].outward(canonical))

@@ -21,6 +21,7 @@ except ImportError as error:
 from commonplace import aio, opening
 from commonplace.backends.base import Actor, as_actor
 from commonplace.errors import InvalidInput
+from commonplace.mounts import MemoryTree
 from commonplace.replies import Replies, Reply
 from commonplace.settings import Pins
 from commonplace.store import MemoryStore
@@ -41,27 +42,34 @@ if TYPE_CHECKING:
 class _OpenedStore:
     """The constructor both tools share, and what does not differ between sync and async."""
 
-    store: MemoryStore
+    tree: MemoryTree
     actor: Actor | None
     _opened: opening.Commonplace | None = None
 
     def _open(
         self,
-        at: str | os.PathLike[str] | MemoryStore,
+        at: str | os.PathLike[str] | MemoryTree,
         *,
-        store: str | MemoryStore | None,
+        store: str | MemoryTree | None,
         actor: Actor | str | None,
         replies: Replies | str,
         keys: opening.Keys | None,
         settings: Pins,
     ) -> None:
         self.actor = as_actor(actor)  # first: what names nobody is refused before anything is made
-        given = store if isinstance(store, MemoryStore) else at
-        if isinstance(given, MemoryStore):
-            self.store = given
+        given = at if store is None or isinstance(store, str) else store
+        if isinstance(given, MemoryTree):
+            self.tree = given
         else:
             self._opened = opening.open(given, replies=replies, keys=keys, **settings)
-            self.store = self._opened.store(store if isinstance(store, str) else None)
+            self.tree = self._opened.store(store if isinstance(store, str) else None)
+
+    @property
+    def store(self) -> MemoryStore:
+        """The memory store the tool was opened on."""
+        if not isinstance(self.tree, MemoryStore):
+            raise AttributeError("the tool was opened on several memory stores, see `tree`")  # noqa: TRY004 - as base_path
+        return self.tree
 
     def close(self) -> None:
         """Close what this tool opened itself. Not closing loses nothing."""
@@ -69,7 +77,7 @@ class _OpenedStore:
             self._opened.close()
 
     def _files(self) -> Path:
-        root = self.store.backend.directory_of(self.store.info)
+        root = self.tree.directory()
         if root is None:
             raise AttributeError("base_path and memory_root are there only where memories are plain files")
         return Path(root)
@@ -79,17 +87,17 @@ class MemoryTool(_OpenedStore, BetaAbstractMemoryTool):
     """The memory tool for `client.beta.messages.tool_runner(tools=[MemoryTool("./memory")])`.
 
     `at` (or `base_path`, as in the SDK's local tool) is a place as for `commonplace.open`; `store` a key or id, made
-    if missing, or an opened `MemoryStore`. `settings`, such as `view_chars`, are pinned for this process, and with
-    `keys` memory stores are sealed, as in `commonplace.open`. An error reply is raised as the SDK's `ToolError`;
-    nothing else leaves `call` for anything a model sent or storage did. Threads may share it.
+    if missing; either may be an opened `MemoryStore`, or `Mounts`. `settings`, such as `view_chars`, are pinned for
+    this process, and with `keys` memory stores are sealed, as in `commonplace.open`. An error reply is raised as the
+    SDK's `ToolError`; nothing else leaves `call` for anything a model sent or storage did. Threads may share it.
     """
 
     def __init__(
         self,
-        at: str | os.PathLike[str] | MemoryStore | None = None,
+        at: str | os.PathLike[str] | MemoryTree | None = None,
         *,
         base_path: str | os.PathLike[str] | None = None,
-        store: str | MemoryStore | None = None,
+        store: str | MemoryTree | None = None,
         actor: Actor | str | None = None,
         replies: Replies | str = "en",
         keys: opening.Keys | None = None,
@@ -111,7 +119,7 @@ class MemoryTool(_OpenedStore, BetaAbstractMemoryTool):
 
     def call(self, input: object) -> str:  # noqa: A002 - the SDK's name
         """The text of the reply; raises `ToolError` for an error reply."""
-        return _text(self.store.execute(input, actor=self.actor))
+        return _text(self.tree.execute(input, actor=self.actor))
 
     def execute(self, command: BetaMemoryTool20250818Command) -> str:
         """As `call`, for the SDK's command objects."""
@@ -142,8 +150,8 @@ class MemoryTool(_OpenedStore, BetaAbstractMemoryTool):
         return self.call(_fields(command, "rename"))
 
     def clear_all_memory(self) -> str:
-        """Delete all memories of the store, at once; history keeps them."""
-        return _text(self.store.clear(actor=self.actor))
+        """Delete all memories, those of a store at once; history keeps them."""
+        return _text(self.tree.clear(actor=self.actor))
 
 
 class AsyncMemoryTool(_OpenedStore, BetaAsyncAbstractMemoryTool):
@@ -151,10 +159,10 @@ class AsyncMemoryTool(_OpenedStore, BetaAsyncAbstractMemoryTool):
 
     def __init__(
         self,
-        at: str | os.PathLike[str] | MemoryStore | None = None,
+        at: str | os.PathLike[str] | MemoryTree | None = None,
         *,
         base_path: str | os.PathLike[str] | None = None,
-        store: str | MemoryStore | None = None,
+        store: str | MemoryTree | None = None,
         actor: Actor | str | None = None,
         replies: Replies | str = "en",
         keys: opening.Keys | None = None,
@@ -176,7 +184,7 @@ class AsyncMemoryTool(_OpenedStore, BetaAsyncAbstractMemoryTool):
 
     async def call(self, input: object) -> str:  # noqa: A002 - the SDK's name
         """The text of the reply; raises `ToolError` for an error reply."""
-        return _text(await aio.execute(self.store, input, actor=self.actor))
+        return _text(await aio.execute(self.tree, input, actor=self.actor))
 
     async def execute(self, command: BetaMemoryTool20250818Command) -> str:
         """As `call`, for the SDK's command objects."""
@@ -207,13 +215,13 @@ class AsyncMemoryTool(_OpenedStore, BetaAsyncAbstractMemoryTool):
         return await self.call(_fields(command, "rename"))
 
     async def clear_all_memory(self) -> str:
-        """Delete all memories of the store, at once; history keeps them."""
-        return _text(await aio.clear(self.store, actor=self.actor))
+        """Delete all memories, those of a store at once; history keeps them."""
+        return _text(await aio.clear(self.tree, actor=self.actor))
 
 
 def _place(
-    at: str | os.PathLike[str] | MemoryStore | None, base_path: str | os.PathLike[str] | None
-) -> str | os.PathLike[str] | MemoryStore:
+    at: str | os.PathLike[str] | MemoryTree | None, base_path: str | os.PathLike[str] | None
+) -> str | os.PathLike[str] | MemoryTree:
     if at is not None and base_path is not None:
         raise InvalidInput("give the place once: as the first argument or as base_path")
     if base_path is not None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from commonplace.backends.base import Actor
 from commonplace.errors import InvalidInput
+from commonplace.mounts import MemoryTree
 from commonplace.paths import visible
 from commonplace.replies import Reply
-from commonplace.store import MemoryStore
 
 if TYPE_CHECKING:
     from anthropic.types import MemoryTool20250818Param
@@ -18,7 +18,7 @@ TOOL: Final[MemoryTool20250818Param] = {"type": "memory_20250818", "name": "memo
 """The entry for the `tools` list of a request."""
 
 
-def tool_result(store: MemoryStore, block: object, *, actor: Actor | str | None = None) -> dict[str, Any]:
+def tool_result(store: MemoryTree, block: object, *, actor: Actor | str | None = None) -> dict[str, Any]:
     """The tool_result block that answers a tool_use block, a dict or an object of an SDK.
 
     What the model got wrong is said in the result. Raises `InvalidInput` if `block` has no id to answer to.

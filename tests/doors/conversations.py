@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from commonplace import MemoryStore
+from commonplace.mounts import Mounts
 from commonplace.testing.scripted_claude import Call, Check, Script, ScriptedClaude, Turn
 
 MODEL = "claude-sonnet-5-5"
@@ -59,6 +60,14 @@ def story(twin: MemoryStore) -> Script:
 def one_turn(*commands: dict[str, Any]) -> Script:
     """A script that makes all calls in one turn, and wants none of them to fail."""
     return Script((Turn(tuple(Call(command, Check()) for command in commands)), Turn(("Done.",))), "one turn")
+
+
+def mounted(tree: Mounts) -> Script:
+    """A script that writes to a tree with a read-only `/memories/team`, and wants what the tree says of it."""
+    mine = Call({"command": "create", "path": A, "file_text": "mine"}, Check(f"File created successfully at: {A}"))
+    theirs = {"command": "create", "path": "/memories/team/a", "file_text": "mine too"}
+    refused = Check(tree.execute(theirs).text, ("read-only",), is_error=True)
+    return Script((Turn((mine,)), Turn((Call(theirs, refused),)), Turn(("Done.",))), "mounts")
 
 
 INSERTS = [{"command": "insert", "path": A, "insert_line": 0, "insert_text": f"line {n}"} for n in range(12)]

@@ -19,10 +19,11 @@ from pydantic import SecretStr
 from commonplace import TOOL, InvalidInput, MemoryStore, Reply
 from commonplace.doors.function_tool import DESCRIPTION, INPUT_SCHEMA
 from commonplace.doors.langchain import memory_tool
+from commonplace.mounts import Mounts
 from commonplace.testing.scripted_claude import ScriptedClaude, scripted_claude
 from conftest import OpenPlace
 
-from .conversations import ERRORS, INSERTED, INSERTS, KEY, MODEL, STORY, A, offered, one_turn, story
+from .conversations import ERRORS, INSERTED, INSERTS, KEY, MODEL, STORY, A, mounted, offered, one_turn, story
 from .test_imports import run
 
 HELLO: Any = {"messages": [{"role": "user", "content": "Hello"}]}
@@ -158,6 +159,15 @@ def test_the_tool_can_be_called_without_an_agent(store: MemoryStore) -> None:
     assert (message.status, message.content, message.tool_call_id) == ("success", store.execute(view).text, "toolu_1")
     assert tool.invoke(view) == asyncio.run(tool.ainvoke(view)) == store.execute(view).text
     assert tool.invoke("view") == store.execute("view").text
+
+
+def test_several_stores_as_one_tree_will_do(open_place: OpenPlace) -> None:
+    place = open_place("sqlite://")
+    tree = Mounts({"/memories": place.store("mine"), "/memories/team": place.store("team").read_only()})
+    with scripted_claude(mounted(tree)) as server:
+        invoke(server, memory_tool(tree))
+        assert server.failures == []
+    assert place.store("mine").usage().memories == 1
 
 
 def test_anything_that_executes_will_do() -> None:

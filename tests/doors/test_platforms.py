@@ -19,6 +19,7 @@ from conftest import OpenPlace
 from .conversations import KEY, MODEL, STORY, story
 
 ASK: dict[str, Any] = {"model": MODEL, "max_tokens": 1_000, "messages": [{"role": "user", "content": "Hello"}]}
+HELD = {"Anthropic", "AnthropicFoundry"}  # those that are asked to hold the conversation
 _PATH = re.compile(r"/model/(?P<bedrock>[^/]+)/invoke|.*/publishers/anthropic/models/(?P<vertex>[^/]+):rawPredict")
 CLIENTS: dict[str, dict[str, Any]] = {
     "Anthropic": {"api_key": KEY},
@@ -65,6 +66,9 @@ def test_the_tool_runs_with_each_client(name: str, claude: ScriptedClaude, store
         assert runner.until_done().content[0].text == "That is all."
     assert claude.failures == []
     assert sum(exchange.status == 200 for exchange in claude.requests) == len(STORY) + 1
+    first = claude.requests[0].body
+    assert isinstance(first, dict)
+    assert ("thread" in first) == (name in HELD)
 
 
 @pytest.mark.parametrize("name", CLIENTS)

@@ -18,10 +18,11 @@ from pydantic_ai.run import AgentRunResult
 from commonplace import TOOL, InvalidInput, MemoryStore, Reply
 from commonplace.doors.function_tool import DESCRIPTION, INPUT_SCHEMA
 from commonplace.doors.pydantic_ai import MemoryCapability, memory_tool
+from commonplace.mounts import Mounts
 from commonplace.testing.scripted_claude import ScriptedClaude, scripted_claude
 from conftest import OpenPlace
 
-from .conversations import ERRORS, INSERTED, INSERTS, KEY, MODEL, STORY, A, offered, one_turn, story
+from .conversations import ERRORS, INSERTED, INSERTS, KEY, MODEL, STORY, A, mounted, offered, one_turn, story
 from .test_imports import run
 
 
@@ -135,6 +136,15 @@ def test_other_models_get_a_function_tool(store: MemoryStore, twin: MemoryStore)
     replies = [twin.execute(command) for command in STORY]
     assert [part.content for part in parts] == [reply.text for reply in replies]
     assert [part.outcome == "failed" for part in parts] == [reply.is_error for reply in replies]
+
+
+def test_several_stores_as_one_tree_will_do(open_place: OpenPlace) -> None:
+    place = open_place("sqlite://")
+    tree = Mounts({"/memories": place.store("mine"), "/memories/team": place.store("team").read_only()})
+    with scripted_claude(mounted(tree)) as server:
+        talk(server, Agent(capabilities=[MemoryCapability[None](tree)]))
+        assert server.failures == []
+    assert place.store("mine").usage().memories == 1
 
 
 def test_anything_that_executes_will_do() -> None:

@@ -22,7 +22,7 @@ from commonplace.doors.messages import TOOL
 from commonplace.replies import Reply
 
 if TYPE_CHECKING:
-    from commonplace.store import MemoryStore
+    from commonplace.mounts import MemoryTree
 
 Who: TypeAlias = Actor | str | None
 
@@ -73,7 +73,7 @@ class _MemoryTool(BaseTool):
 
     async def _arun(self, command: object, config: RunnableConfig) -> str:
         memory, actor = self._chosen(config)
-        return _text(await aio.execute(cast("MemoryStore", memory), command, actor=actor))  # calls `execute` alone
+        return _text(await aio.execute(cast("MemoryTree", memory), command, actor=actor))  # calls `execute` alone
 
     def _chosen(self, config: RunnableConfig) -> tuple[Executes, Who]:
         memory = self._memory(config) if callable(self._memory) else self._memory

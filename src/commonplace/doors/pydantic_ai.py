@@ -24,7 +24,7 @@ from commonplace.backends.base import Actor, as_actor
 from commonplace.doors.function_tool import DESCRIPTION, INPUT_SCHEMA, NAME, Executes
 
 if TYPE_CHECKING:
-    from commonplace.store import MemoryStore
+    from commonplace.mounts import MemoryTree
 
 Who: TypeAlias = Actor | str | None
 
@@ -75,7 +75,7 @@ def memory_tool(
     async def execute(context: RunContext[AgentDepsT], /, **command: Any) -> str:
         chosen = memory(context) if callable(memory) else memory
         who = actor(context) if callable(actor) else actor
-        reply = await aio.execute(cast("MemoryStore", chosen), command, actor=who)  # calls `execute` alone
+        reply = await aio.execute(cast("MemoryTree", chosen), command, actor=who)  # calls `execute` alone
         if reply.is_error:
             raise ToolFailed(reply.text)
         return reply.text

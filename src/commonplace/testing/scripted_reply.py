@@ -1,24 +1,29 @@
 """What a scripted Claude answers to a conversation: decided here, rendered and sent elsewhere.
 
-Which turn comes next follows from the conversation alone, from the number of replies in it. So nothing is
-remembered between requests, and any number of conversations may run at once.
+Which turn of a fixed script comes next follows from the conversation alone, from the number of replies in it; a
+function is asked with what the model sees. So nothing is remembered between requests, and any number of
+conversations may run at once.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from commonplace.testing.scripted_script import Call, Result, Script, Turn, pick
+from commonplace.testing.scripted_counting import blocks_tokens
+from commonplace.testing.scripted_messages import COMPACTION
+from commonplace.testing.scripted_script import Answering, Call, Script, Thinking, Turn, pick, turn_of
+from commonplace.testing.scripted_seen import result_of
 
 if TYPE_CHECKING:
-    from commonplace.testing.scripted_requests import Block, Conversation
+    from commonplace.testing.scripted_context import Compaction, Context
+    from commonplace.testing.scripted_messages import Block, Conversation
+    from commonplace.testing.scripted_seen import Seen
 
 MODEL = "scripted-claude"
 THE_END = "[scripted Claude] The script ends here; a real model would go on."
-CHARS_PER_TOKEN = 4  # a rule of thumb for English; usage is there to be shaped right, not to be right
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +48,15 @@ class PlayError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One message of the assistant, before it has a form."""
+    """One message of the assistant, before it has a form. `applied` is None where no context editing was asked for."""
 
     id: str
     blocks: tuple[Block, ...]
     stop_reason: str
     input_tokens: int
     output_tokens: int
-    edits_context: bool = False
+    applied: tuple[Block, ...] | None = None
+    iterations: tuple[Block, ...] = ()
 
     def message(self) -> dict[str, object]:
         """The body of the response when it is not streamed."""
@@ -64,71 +70,64 @@ class Reply:
             "stop_sequence": None,
             "usage": self.usage(self.output_tokens),
         }
-        if self.edits_context:
-            message["context_management"] = {"applied_edits": []}
+        if self.applied is not None:
+            message["context_management"] = {"applied_edits": list(self.applied)}
         return message
 
     def usage(self, output_tokens: int) -> dict[str, object]:
         """The usage of this reply, with so many tokens written."""
-        return {
-            "input_tokens": self.input_tokens,
-            "cache_creation_input_tokens": 0,
-            "cache_read_input_tokens": 0,
-            "output_tokens": output_tokens,
-            "service_tier": "standard",
-        }
+        usage: dict[str, object] = {**_usage(self.input_tokens, output_tokens), "service_tier": "standard"}
+        return {**usage, "iterations": list(self.iterations)} if self.iterations else usage
 
 
-def answer(scripts: Sequence[Script], conversation: Conversation, *, suffix: str, edits_context: bool = False) -> Reply:
-    """The next reply in `conversation`, which the API would take; raises `PlayError`.
-
-    First the results of the last turn meet its checks, then the next turn is said. After the script's end it
-    is one closing text, so that no loop runs for ever. `suffix` makes the ids of the reply unique.
-    """
-    script = pick(scripts, conversation.opening)
-    if script is None:
-        opening = conversation.opening[:200]
-        raise PlayError(Failure("none", 0, f"no script is for a conversation that opens with {opening!r}"))
-    number = len(conversation.replies)
-    if 0 < number <= len(script.turns):
-        _check_turn(script, number, conversation)
-    turn = script.turns[number] if number < len(script.turns) else Turn((THE_END,))
-    _check_tools(script, number + 1, turn, conversation)
-    blocks = tuple(_blocks(turn, suffix))
+def reply_of(turn: Turn | None, context: Context, *, suffix: str, edited: bool) -> Reply:
+    """`turn` as the reply to `context`; None where a compaction pauses. `suffix` makes its ids unique."""
+    said = _blocks(turn, suffix) if turn is not None else []
+    blocks = [context.compaction.block, *said] if context.compaction is not None else said
+    read, written = (context.tokens, max(1, blocks_tokens(said))) if turn is not None else (0, 0)
     return Reply(
         id=f"msg_scripted_{suffix}",
-        blocks=blocks,
-        stop_reason=turn.stop_reason or ("tool_use" if turn.calls else "end_turn"),
-        input_tokens=rough_tokens(conversation),
-        output_tokens=max(1, len(json.dumps(blocks)) // CHARS_PER_TOKEN),
-        edits_context=edits_context,
+        blocks=tuple(blocks),
+        stop_reason=COMPACTION if turn is None else turn.stop_reason or ("tool_use" if turn.calls else "end_turn"),
+        input_tokens=read,
+        output_tokens=written,
+        applied=context.applied if edited else None,
+        iterations=_iterations(context.compaction, read, written) if context.compaction is not None else (),
     )
 
 
-def rough_tokens(conversation: Conversation) -> int:
-    """About how many tokens `conversation` is: its JSON, four characters to a token."""
-    messages = [{"role": message.role, "content": message.blocks} for message in conversation.messages]
-    chars = len(json.dumps([messages, conversation.system, conversation.tools]))
-    return max(1, chars // CHARS_PER_TOKEN)
+def next_turn(scripts: Sequence[Script | Answering], conversation: Conversation, seen: Seen) -> Turn:
+    """What is said next in `conversation`, which the API would take; raises `PlayError`.
+
+    A function gets `seen`. Of a fixed script, first the results of the last turn meet its checks, then the next turn
+    is said. After the script's end it is one closing text, so that no loop runs for ever.
+    """
+    script = pick(scripts, conversation.opening)
+    number = len(conversation.replies) + 1
+    if script is None:
+        opening = conversation.opening[:200]
+        raise PlayError(Failure("none", 0, f"no script is for a conversation that opens with {opening!r}"))
+    if isinstance(script, Script):
+        if 1 < number <= len(script.turns) + 1:
+            _check_turn(script, number - 1, conversation)
+        name, turn = script.name, script.turns[number - 1] if number <= len(script.turns) else Turn((THE_END,))
+    else:
+        name = getattr(script, "__name__", "function")
+        turn = _asked(script, seen, name, number)
+    _check_tools(name, number, turn, conversation)
+    return turn
 
 
-def result_of(block: Block) -> Result:
-    """What a tool_result block says; blocks other than text show as `[type]`."""
-    content = block.get("content")
-    if isinstance(content, list):
-        content = "".join(_shown(part) for part in content)
-    return Result(content if isinstance(content, str) else "", block.get("is_error") is True)
-
-
-def _shown(part: object) -> str:
-    if not isinstance(part, Mapping):
-        return ""
-    return str(part.get("text", "")) if part.get("type") == "text" else f"[{part.get('type')}]"
+def _asked(script: Answering, seen: Seen, name: str, number: int) -> Turn:
+    try:
+        return turn_of(script(seen))
+    except Exception as error:  # somebody's own function may raise anything; that is its answer
+        raise PlayError(Failure(name, number, f"the function raised {error!r}")) from error
 
 
 def _check_turn(script: Script, number: int, conversation: Conversation) -> None:
     """Raise `PlayError` unless the last turn stands in the history as it was said, and its checks hold."""
-    said, answered = conversation.messages[-2:]
+    said, answered = [message for message in conversation.messages if not message.only_compacts][-2:]
     calls = script.turns[number - 1].calls
     blocks = said.of_type("tool_use")
     expected = [{"name": call.name, "input": dict(call.input)} for call in calls]
@@ -143,13 +142,13 @@ def _check_turn(script: Script, number: int, conversation: Conversation) -> None
             raise PlayError(Failure(script.name, number, f"{_named(call)}: {problem}"))
 
 
-def _check_tools(script: Script, number: int, turn: Turn, conversation: Conversation) -> None:
+def _check_tools(script: str, number: int, turn: Turn, conversation: Conversation) -> None:
     """Raise `PlayError` if the turn calls a tool the request did not offer: no model could."""
     offered = [tool.get("name") for tool in conversation.tools]
     for call in turn.calls:
         if call.name not in offered:
             message = f"{_named(call)}: the request's tools are {offered}, and {call.name!r} is not among them"
-            raise PlayError(Failure(script.name, number, message))
+            raise PlayError(Failure(script, number, message))
 
 
 def _named(call: Call) -> str:
@@ -157,11 +156,34 @@ def _named(call: Call) -> str:
 
 
 def _blocks(turn: Turn, suffix: str) -> list[Block]:
-    blocks: list[Block] = []
-    for n, block in enumerate(turn.blocks):
-        if isinstance(block, str):
-            blocks.append({"type": "text", "text": block})
-        else:
-            tool_use_id = f"toolu_scripted_{suffix}_{n}"
-            blocks.append({"type": "tool_use", "id": tool_use_id, "name": block.name, "input": dict(block.input)})
-    return blocks
+    return [_block(block, f"{suffix}_{n}") for n, block in enumerate(turn.blocks)]
+
+
+def _block(block: str | Call | Thinking, suffix: str) -> Block:
+    match block:
+        case str():
+            return {"type": "text", "text": block}
+        case Thinking():
+            return {"type": "thinking", "thinking": block.text, "signature": f"scripted_{suffix}"}
+        case Call():
+            return {
+                "type": "tool_use",
+                "id": f"toolu_scripted_{suffix}",
+                "name": block.name,
+                "input": dict(block.input),
+            }
+
+
+def _iterations(compaction: Compaction, read: int, written: int) -> tuple[Block, ...]:
+    """The summary and, unless it pauses, the message; the usage of the reply is that of the message alone."""
+    first = {"type": COMPACTION, **_usage(compaction.input_tokens, compaction.output_tokens)}
+    return (first,) if compaction.pauses else (first, {"type": "message", **_usage(read, written)})
+
+
+def _usage(read: int, written: int) -> dict[str, object]:
+    return {
+        "input_tokens": read,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": 0,
+        "output_tokens": written,
+    }

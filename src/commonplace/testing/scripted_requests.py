@@ -8,53 +8,28 @@ threads documentation; the error types of the `anthropic` SDK.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from commonplace.testing.scripted_edits import edits_of
+from commonplace.testing.scripted_errors import ApiError, invalid
+from commonplace.testing.scripted_messages import COMPACTION, Block, Conversation, Message, merged
+
+if TYPE_CHECKING:
+    from commonplace.testing.scripted_choices import Choices
+    from commonplace.testing.scripted_edits import Edit
 
 THREADS_BETA = "message-threads-2026-08-12"
-CONTEXT_BETA = "context-management-2025-06-27"
 MEMORY_TOOL = {"type": "memory_20250818", "name": "memory"}
-
-Block = Mapping[str, object]
-
-
-class ApiError(Exception):
-    """A request the Messages API would refuse, with the status and the error body it would send."""
-
-    def __init__(self, status: int, kind: str, message: str, details: Mapping[str, object] | None = None) -> None:
-        super().__init__(message)
-        self.status = status
-        self.kind = kind
-        self.details = details
-
-    def body(self) -> dict[str, object]:
-        """The JSON body, in the API's error shape."""
-        error: dict[str, object] = {"type": self.kind, "message": str(self)}
-        if self.details is not None:
-            error["details"] = self.details
-        return {"type": "error", "error": error}
-
-
-def invalid(message: str) -> ApiError:
-    """The error for a request that is wrong in itself."""
-    return ApiError(400, "invalid_request_error", message)
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One message of a conversation; a plain string as content has become one text block."""
-
-    role: str
-    blocks: tuple[Block, ...]
-
-    def of_type(self, kind: str) -> tuple[Block, ...]:
-        """The blocks of one type, in order."""
-        return tuple(block for block in self.blocks if block.get("type") == kind)
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One `POST /v1/messages`. `thread` is None, "create", or "continue" from `previous_message_id`."""
+    """One `POST /v1/messages`, or one to be counted, which has no `max_tokens`.
+
+    `thread` is None, "create", or "continue" from `previous_message_id`. `edits` is None without `context_management`.
+    """
 
     model: str
     max_tokens: int
@@ -64,29 +39,7 @@ class Request:
     stream: bool
     thread: str | None
     previous_message_id: str
-    edits_context: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Conversation:
-    """All the model would see: the whole history, whoever held it, with the system prompt and the tools.
-
-    Messages of one role in a row are one message, as in the API.
-    """
-
-    messages: tuple[Message, ...]
-    system: object
-    tools: tuple[Block, ...]
-
-    @property
-    def opening(self) -> str:
-        """The text of the first user message."""
-        return "\n".join(str(block.get("text", "")) for block in self.messages[0].of_type("text"))
-
-    @property
-    def replies(self) -> tuple[Message, ...]:
-        """What the assistant has said so far."""
-        return tuple(message for message in self.messages if message.role == "assistant")
+    edits: tuple[Edit, ...] | None
 
 
 @dataclass(slots=True)
@@ -133,7 +86,7 @@ class Threads:
 
     def _refuse_unsupported(self, request: Request) -> None:
         details: dict[str, object] = {"error_code": "thread_unsupported_request"}
-        if request.edits_context:
+        if request.edits is not None:
             details["unsupported"] = ["context_management"]
         elif self._supported:
             return
@@ -141,57 +94,51 @@ class Threads:
         raise ApiError(400, "invalid_request_error", message, details)
 
 
-def parse(headers: Mapping[str, str], body: object) -> Request:
-    """The request in `body`. Header names are in lower case."""
+def parse(headers: Mapping[str, str], body: object, choices: Choices, *, counting: bool = False) -> Request:
+    """The request in `body`. Header names are in lower case. Raises `ApiError`."""
     _check_headers(headers)
     if not isinstance(body, dict):
         raise invalid("The request body must be a JSON object.")
     betas = {beta.strip() for beta in headers.get("anthropic-beta", "").split(",")}
-    for name, beta in (("thread", THREADS_BETA), ("context_management", CONTEXT_BETA)):
-        if body.get(name) is not None and beta not in betas:
-            raise invalid(f"{name}: Extra inputs are not permitted (this needs the beta header {beta})")
+    if body.get("thread") is not None and (THREADS_BETA not in betas or counting):
+        raise invalid(f"thread: Extra inputs are not permitted (this needs the beta header {THREADS_BETA})")
+    if body.get("compaction") is not None:
+        raise invalid("[scripted Claude] compaction: compacting on request is not played; use compact_20260112")
     thread, previous_message_id = _thread(body.get("thread"))
     return Request(
         model=_model(body),
-        max_tokens=_max_tokens(body),
+        max_tokens=0 if counting else _max_tokens(body),
         messages=_messages(body),
         system=body.get("system"),
         tools=_tools(body),
-        stream=body.get("stream") is True,
+        stream=body.get("stream") is True and not counting,
         thread=thread,
         previous_message_id=previous_message_id,
-        edits_context=body.get("context_management") is not None,
+        edits=edits_of(body, betas, choices),
     )
 
 
 def check_conversation(conversation: Conversation) -> None:
-    """Raise `ApiError` unless the API would take these messages: order of roles, every tool call answered."""
+    """Raise `ApiError` unless the API would take these messages: order of roles, every tool call answered.
+
+    A compaction block may open a conversation, in place of what it stands for, and one alone may end it.
+    """
     messages = conversation.messages
     if not messages:
         raise invalid("messages: at least one message is required")
-    if messages[0].role != "user":
+    if messages[0].role != "user" and messages[0].blocks[0].get("type") != COMPACTION:
         raise invalid('messages: first message must use the "user" role')
     previous: Message | None = None
     for n, message in enumerate(messages):
         _check_results(n, message, previous)
         previous = message
-    if messages[-1].role != "user":
+    if messages[-1].role != "user" and messages[-1].blocks[-1].get("type") != COMPACTION:
         raise invalid(
             "This model does not support assistant message prefill. The conversation must end with a user message."
         )
-
-
-def merged(messages: Iterable[Message]) -> tuple[Message, ...]:
-    """`messages` with those of one role in a row as one; mid-conversation system messages are left out."""
-    turns: list[Message] = []
-    for message in messages:
-        if message.role == "system":
-            continue
-        if turns and turns[-1].role == message.role:
-            turns[-1] = Message(message.role, (*turns[-1].blocks, *message.blocks))
-        else:
-            turns.append(message)
-    return tuple(turns)
+    uses = [str(block.get("id")) for message in messages for block in message.of_type("tool_use")]
+    if len(set(uses)) < len(uses):
+        raise invalid("messages: `tool_use` ids must be unique")
 
 
 def _check_headers(headers: Mapping[str, str]) -> None:
@@ -242,6 +189,8 @@ def _message(data: object, where: str) -> Message:
             raise invalid(f"{where}.content.{n}.type: Field required")
         if block["type"] == "text" and not block.get("text"):
             raise invalid(f"{where}: text content blocks must be non-empty")
+        if block["type"] == COMPACTION and (role != "assistant" or block.get("content") == ""):
+            raise invalid(f"{where}.content.{n}: a compaction block is the assistant's, and its content not empty")
     return Message(role, tuple(content))
 
 

@@ -6,11 +6,12 @@ Nothing here speaks HTTP or knows the Messages API; see `commonplace.testing.scr
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from commonplace.testing.scripted_seen import Seen
 
 MEMORY = "memory"  # the name the API fixes for the tool of type memory_20250818
 
@@ -75,13 +76,23 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class Thinking:
+    """One thinking block. A client must send it back as it came; what is cleared of it, is cleared by the server."""
+
+    text: str
+
+
+Said: TypeAlias = str | Call | Thinking
+
+
+@dataclass(frozen=True, slots=True)
 class Turn:
-    """One reply of the assistant: texts (str) and tool calls, in order.
+    """One reply of the assistant: texts (str), tool calls and thinking, in order.
 
     The stop reason is "tool_use" with a call in it and "end_turn" without, unless given here.
     """
 
-    blocks: tuple[str | Call, ...]
+    blocks: tuple[Said, ...]
     stop_reason: str | None = None
 
     def __post_init__(self) -> None:
@@ -103,9 +114,25 @@ class Script:
     when: str = field(default="", kw_only=True)
 
 
-def pick(scripts: Sequence[Script], opening: str) -> Script | None:
-    """The first of `scripts` whose `when` occurs in `opening`, the text of the first user message."""
-    return next((script for script in scripts if script.when in opening), None)
+Answering: TypeAlias = "Callable[[Seen], Turn | Said | Sequence[Said]]"
+"""A script that is a function: what it says to a request, worked out from what the model sees of it alone."""
+
+
+def pick(scripts: Sequence[Script | Answering], opening: str) -> Script | Answering | None:
+    """The first of `scripts` whose `when` occurs in `opening`, the text of the first user message; a function fits."""
+    fitting = (script for script in scripts if not isinstance(script, Script) or script.when in opening)
+    return next(fitting, None)
+
+
+def turn_of(answer: object) -> Turn:
+    """What a function answered as a turn; raises `ScriptError` for anything that is none."""
+    if isinstance(answer, Turn):
+        return answer
+    blocks = tuple(answer) if isinstance(answer, (list, tuple)) else (answer,)
+    for block in blocks:
+        if not isinstance(block, (str, Call, Thinking)):
+            raise ScriptError(f"an answer is a Turn, or texts, Calls and Thinking, got {block!r}")
+    return Turn(blocks)
 
 
 def scripts_from_json(text: str) -> tuple[Script, ...]:
@@ -140,13 +167,17 @@ def _turn(data: object, where: str) -> Turn:
         raise ScriptError(f"{where}: {error}") from error
 
 
-def _block(data: object, where: str) -> str | Call:
+def _block(data: object, where: str) -> Said:
     if isinstance(data, str):
         return data
-    record = _record(data, where, ("call", "check", "name"))
+    record = _record(data, where, ("call", "check", "name", "thinking"))
+    if len(record) == 1 and (thinking := _text(record, where, "thinking")):
+        return Thinking(thinking)
     call = record.get("call")
-    if not isinstance(call, dict):
-        raise ScriptError(f"{where}: a block is a text, or an object with a 'call', the input of a tool call")
+    if not isinstance(call, dict) or "thinking" in record:
+        raise ScriptError(
+            f"{where}: a block is a text, or an object with a 'call', the input of a tool call, or 'thinking' alone"
+        )
     check = _check(record["check"], f"{where}.check") if "check" in record else None
     return Call(call, check, _text(record, where, "name") or MEMORY)
 

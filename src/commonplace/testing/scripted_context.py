@@ -1,0 +1,142 @@
+"""What the model sees of a conversation: all edits of a request, in the order it lists them.
+
+Nothing is remembered from request to request: each is worked out from the history it brings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from commonplace.testing.scripted_clearing import Cleared, clear_thinking, clear_tool_uses, measure
+from commonplace.testing.scripted_compacting import after_compaction, compaction_block
+from commonplace.testing.scripted_counting import block_tokens, prompt_tokens
+from commonplace.testing.scripted_edits import (
+    CLEAR_THINKING,
+    CLEAR_TOOL_USES,
+    ClearThinking,
+    ClearToolUses,
+    Compact,
+    Edit,
+)
+from commonplace.testing.scripted_messages import Conversation, Message
+from commonplace.testing.scripted_seen import Seen
+
+if TYPE_CHECKING:
+    from commonplace.testing.scripted_choices import Choices
+    from commonplace.testing.scripted_messages import Block
+
+Summarize = Callable[[Seen], str | None]
+MEMORY = "memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """A summary that was made in this request, and the tokens it took."""
+
+    block: Block
+    input_tokens: int
+    output_tokens: int
+    pauses: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A conversation as the model sees it, and what was done to it.
+
+    `applied` are the entries of `applied_edits`. `prompts` are the sizes of what a model read for this request: for a
+    summary the prompt before it, for the answer the prompt after all edits.
+    """
+
+    conversation: Conversation
+    original_tokens: int
+    applied: tuple[Block, ...] = ()
+    warning: str | None = None
+    compaction: Compaction | None = None
+
+    @property
+    def tokens(self) -> int:
+        """The size of the prompt after all edits."""
+        return prompt_tokens(self.conversation)
+
+    @property
+    def prompts(self) -> tuple[int, ...]:
+        """The sizes of the prompts a model read, in order."""
+        summarized = (self.compaction.input_tokens,) if self.compaction else ()
+        return summarized if self.compaction and self.compaction.pauses else (*summarized, self.tokens)
+
+    def seen(self, choices: Choices, *, instructions: str | None = None) -> Seen:
+        """What a script gets."""
+        view = self.conversation
+        return Seen(
+            view.messages, view.system, view.tools, self.tokens, self.warning, choices.placeholder, instructions
+        )
+
+
+def managed(
+    conversation: Conversation, edits: tuple[Edit, ...], choices: Choices, *, summarize: Summarize | None
+) -> Context:
+    """`conversation` after what earlier compactions left and `edits`; without `summarize` none is compacted anew."""
+    left = _with(conversation, after_compaction(conversation.messages))
+    context = Context(left, prompt_tokens(conversation))
+    if not any(isinstance(edit, ClearThinking) for edit in edits):
+        kept = clear_thinking(left.messages, choices.thinking_turns_without_edit, choices)
+        context = replace(context, conversation=_with(left, kept.messages))
+    for edit in edits:
+        match edit:
+            case ClearToolUses():
+                context = _tool_uses_cleared(context, edit, choices)
+            case ClearThinking():
+                context = _thinking_cleared(context, edit, choices)
+            case Compact() if summarize is not None:
+                context = _compacted(context, edit, choices, summarize)
+    return context
+
+
+def _tool_uses_cleared(context: Context, edit: ClearToolUses, choices: Choices) -> Context:
+    messages = context.conversation.messages
+    cleared = clear_tool_uses(messages, edit, choices, size=context.tokens)
+    share = measure(messages, edit, choices, size=context.tokens) / edit.trigger.value
+    warns = _warns(context.conversation, choices, share, cleared=cleared.count > 0)
+    context = replace(context, warning=choices.warning if warns else context.warning)
+    return _applied(context, cleared, CLEAR_TOOL_USES, "cleared_tool_uses")
+
+
+def _thinking_cleared(context: Context, edit: ClearThinking, choices: Choices) -> Context:
+    keep = None if edit.keep == "all" else choices.thinking_turns if edit.keep is None else edit.keep
+    cleared = clear_thinking(context.conversation.messages, keep, choices)
+    return _applied(context, cleared, CLEAR_THINKING, "cleared_thinking_turns")
+
+
+def _applied(context: Context, cleared: Cleared, kind: str, what: str) -> Context:
+    if not cleared.count:
+        return context
+    entry = {"type": kind, what: cleared.count, "cleared_input_tokens": cleared.tokens}
+    conversation = _with(context.conversation, cleared.messages)
+    return replace(context, conversation=conversation, applied=(*context.applied, entry))
+
+
+def _compacted(context: Context, edit: Compact, choices: Choices, summarize: Summarize) -> Context:
+    size = context.tokens
+    if size <= edit.trigger:
+        return context
+    block = compaction_block(summarize(context.seen(choices, instructions=edit.instructions)))
+    failed = block["content"] is None
+    compaction = Compaction(block, size, max(1, block_tokens(block)), edit.pause and not failed)
+    if failed:
+        return replace(context, compaction=compaction)
+    conversation = _with(context.conversation, (Message("assistant", (block,)),))
+    return replace(context, conversation=conversation, compaction=compaction, warning=None)
+
+
+def _warns(conversation: Conversation, choices: Choices, share: float, *, cleared: bool) -> bool:
+    """Whether Claude is told, at this share of the trigger, that clearing is near."""
+    if choices.warn_at is None or share < choices.warn_at:
+        return False
+    remembers = any(tool.get("name") == MEMORY for tool in conversation.tools)
+    return (remembers or choices.warn_without_memory) and (not cleared or choices.warn_while_clearing)
+
+
+def _with(conversation: Conversation, messages: tuple[Message, ...]) -> Conversation:
+    return Conversation(messages, conversation.system, conversation.tools)

@@ -1,0 +1,279 @@
+"""`Agent` and `AsyncAgent`: Claude with a memory, over the SDK's tool runner.
+
+    agent = Agent(memory="./memory", system="You are a support agent.")
+    for event in agent.run("My order has not arrived."):
+        ...
+
+The runner sends the whole conversation with each request (`thread=False`): the API edits contexts only then, and a
+conversation that is kept here alone can be dropped or saved at any moment. Importing this imports the SDK.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypedDict, Unpack
+
+from commonplace.agent import sdk
+from commonplace.agent.context import ContextManagement, memory_context
+from commonplace.agent.errors import ConnectionLost, Stopped
+from commonplace.agent.events import Event, Finished, Text
+from commonplace.agent.memory import Memory, opened
+from commonplace.agent.prompts import system_prompt
+from commonplace.agent.turns import MAX_UNSTREAMED_TOKENS, Budget, Message, Turns, runs_tools, user_message
+from commonplace.backends.base import Actor, as_actor
+from commonplace.errors import InvalidInput
+from commonplace.opening import DEFAULT_PLACE
+
+if TYPE_CHECKING:
+    from anthropic import Anthropic, AsyncAnthropic
+
+MODEL = "claude-sonnet-5-5"
+_OURS = {"model", "max_tokens", "messages", "tools", "system", "stream", "thread", "context_management"}
+_CONTEXT = memory_context()
+_BUDGET = Budget()
+_BROKE_OFF = "the answer of the API broke off; run() without a message tries again"
+
+
+Said: TypeAlias = str | Sequence[Mapping[str, object]] | None
+"""What the user says: a text, content blocks, or None to go on where the conversation stands."""
+
+
+class Options(TypedDict, total=False):
+    """What an agent is made of, besides its client. All may be left out; `Agent` tells what they are."""
+
+    model: str
+    memory: Memory | str | os.PathLike[str]
+    tools: Iterable[Any]
+    context: ContextManagement | None
+    system: str
+    language: str
+    tidy: bool
+    topic: str | None
+    budget: Budget
+    actor: Actor | str | None
+    messages: Iterable[Mapping[str, Any]]
+    stream: bool
+    request: Mapping[str, Any] | None
+
+
+class _Conversation:
+    """What both agents share: what they are made of, and the request that follows from it."""
+
+    def __init__(
+        self,
+        *,
+        model: str = MODEL,
+        memory: Memory | str | os.PathLike[str] = DEFAULT_PLACE,
+        tools: Iterable[Any] = (),
+        context: ContextManagement | None = _CONTEXT,
+        system: str = "",
+        language: str = "en",
+        tidy: bool = True,
+        topic: str | None = None,
+        budget: Budget = _BUDGET,
+        actor: Actor | str | None = None,
+        messages: Iterable[Mapping[str, Any]] = (),
+        stream: bool = False,
+        request: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._fields = _fields(model, context, budget, stream=stream, request=request)
+        if prompt := system_prompt(system, language=language, tidy=tidy, topic=topic):
+            self._fields["system"] = prompt
+        self._budget = budget
+        self._stream = stream
+        self._tools = list(tools)
+        self.actor = as_actor(actor) or Actor("session", secrets.token_hex(8))
+        self.messages: list[Message] = [dict(message) for message in messages]
+        self.memory, self._close_memory = opened(memory)
+
+    def _begin(self, said: Said) -> Turns:
+        """A new run, with what the user said in the conversation."""
+        if said is not None:
+            self.messages.append(user_message(said))
+        elif not self.messages:
+            raise InvalidInput("there is no conversation to go on with; give run() a message")
+        return Turns(self.messages, self._budget, streamed=self._stream)
+
+    def _request(self, memory_tool: object) -> dict[str, Any]:
+        return {**self._fields, "messages": list(self.messages), "tools": [memory_tool, *self._tools]}
+
+
+class Agent(_Conversation):
+    """Claude with a memory: one conversation, one run at a time. Each run yields events (`commonplace.agent.events`).
+
+    `client` is an `Anthropic` client, made and closed here if there is none; its `max_retries` hold. `memory` is a
+    place as for `commonplace.open`, opened and closed here, or a `Memory`. `tools` are more tools: functions with the
+    SDK's `beta_tool`, or entries for server tools. `context` None leaves contexts alone. `system` is the application's
+    prompt; `language`, `tidy` and `topic` are those of `system_prompt`. `actor` is who is recorded with changes of the
+    memory, a new session unless given. `messages` go on with a conversation: `agent.messages` of an earlier one, which
+    is JSON. `request` has more fields for each request, such as `thinking`.
+
+    Raises `InvalidInput`, the errors of storage when the memory is opened, and `AgentError` while it runs. After an
+    error or a loop that was left, the conversation can be sent as it stands: `run()` without a message goes on.
+    """
+
+    def __init__(self, client: Anthropic | None = None, **options: Unpack[Options]) -> None:
+        super().__init__(**options)
+        self._own_client = client is None
+        self.client = sdk.new_client() if client is None else client
+
+    def run(self, said: Said = None) -> Iterator[Event]:
+        """The events of one run, the last a `Finished`. It runs as it is read; leaving the loop ends it.
+
+        `said` is a text or content blocks; None goes on where the conversation stands.
+        """
+        turns = self._begin(said)
+        with self._runner() as runner:
+            for item in runner:
+                while (piece := self._piece(item)) is not None:
+                    yield piece
+                reply = _whole(item.get_final_message()) if self._stream else item
+                yield from turns.said(reply)
+                answers = runner.generate_tool_call_response() if runs_tools(reply) else None
+                yield from turns.record(reply, answers)
+                finished = turns.end(reply, answers)
+                if finished is not None:
+                    yield finished
+                    return
+
+    def ask(self, said: Said = None) -> str:
+        """The text Claude ends with. Raises `Stopped` if the run ends for another reason."""
+        return _answer([event for event in self.run(said) if isinstance(event, Finished)])
+
+    def close(self) -> None:
+        """Close what was opened here. Not closing loses nothing."""
+        self._close_memory()
+        if self._own_client:
+            self.client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @contextmanager
+    def _runner(self) -> Iterator[Any]:
+        make: Any = self.client.beta.messages.tool_runner  # its overloads take no dict
+        with sdk.api_errors():
+            runner = make(**self._request(sdk.MemoryCommands(self.memory, self.actor)))
+            try:
+                yield runner
+            finally:
+                runner.close()
+
+    def _piece(self, item: Any) -> Text | None:
+        """The next piece of a streamed text, None at the end of the reply."""
+        while self._stream and (event := next(item, None)) is not None:
+            if _is_text(event):
+                return Text(event.delta.text)
+        return None
+
+
+class AsyncAgent(_Conversation):
+    """As `Agent`, with an `AsyncAnthropic` client; commands of the memory run in a worker thread.
+
+    `async with aclosing(agent.run("...")) as events` ends a run at once where its loop is left early.
+    """
+
+    def __init__(self, client: AsyncAnthropic | None = None, **options: Unpack[Options]) -> None:
+        super().__init__(**options)
+        self._own_client = client is None
+        self.client = sdk.new_async_client() if client is None else client
+
+    async def run(self, said: Said = None) -> AsyncGenerator[Event, None]:
+        """As `Agent.run`."""
+        turns = self._begin(said)
+        async with self._runner() as runner:
+            while (item := await anext(runner, None)) is not None:
+                while (piece := await self._piece(item)) is not None:
+                    yield piece
+                reply = _whole(await item.get_final_message()) if self._stream else item
+                for event in turns.said(reply):
+                    yield event
+                answers = await runner.generate_tool_call_response() if runs_tools(reply) else None
+                for event in turns.record(reply, answers):
+                    yield event
+                finished = turns.end(reply, answers)
+                if finished is not None:
+                    yield finished
+                    return
+
+    async def ask(self, said: Said = None) -> str:
+        """As `Agent.ask`."""
+        async with aclosing(self.run(said)) as events:
+            return _answer([event async for event in events if isinstance(event, Finished)])
+
+    async def close(self) -> None:
+        """Close what was opened here. Not closing loses nothing."""
+        self._close_memory()
+        if self._own_client:
+            await self.client.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @asynccontextmanager
+    async def _runner(self) -> AsyncIterator[Any]:
+        make: Any = self.client.beta.messages.tool_runner  # its overloads take no dict
+        with sdk.api_errors():
+            runner = make(**self._request(sdk.AsyncMemoryCommands(self.memory, self.actor)))
+            try:
+                yield runner
+            finally:
+                await runner.close()
+
+    async def _piece(self, item: Any) -> Text | None:
+        """As `Agent._piece`."""
+        while self._stream and (event := await anext(item, None)) is not None:
+            if _is_text(event):
+                return Text(event.delta.text)
+        return None
+
+
+def _fields(
+    model: str, context: ContextManagement | None, budget: Budget, *, stream: bool, request: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """The fields of every request but the conversation, the tools and the system prompt."""
+    more = dict(request or {})
+    if taken := sorted(_OURS & set(more)):
+        raise InvalidInput(f"request must not have {', '.join(taken)}; the agent has arguments for these")
+    if budget.max_tokens > MAX_UNSTREAMED_TOKENS and not stream:
+        raise InvalidInput(f"more than {MAX_UNSTREAMED_TOKENS:,} max_tokens need stream=True")
+    betas = [*more.pop("betas", ()), *(context.betas if context is not None else ())]
+    fields = {**more, "model": model, "max_tokens": budget.max_tokens, "stream": stream, "thread": False}
+    if betas:
+        fields["betas"] = list(dict.fromkeys(betas))
+    if context is not None:
+        fields["context_management"] = context.request()
+    return fields
+
+
+def _is_text(event: Any) -> bool:
+    return bool(event.type == "content_block_delta" and event.delta.type == "text_delta")
+
+
+def _whole(reply: Any) -> Any:
+    """A streamed reply that came to its end: one that broke off between two events has no reason to stop."""
+    if reply.stop_reason is None:
+        raise ConnectionLost(_BROKE_OFF)
+    return reply
+
+
+def _answer(finished: list[Finished]) -> str:
+    last = finished[-1]
+    if last.reason != "end_turn":
+        detail = f" ({last.detail})" if last.detail else ""
+        raise Stopped(f"the run ended without an answer: {last.reason}{detail}", reason=last.reason)
+    return last.text

@@ -1,0 +1,141 @@
+"""Where the SDK begins: the memory as one of its tools, and its errors as ours. Importing this imports the SDK."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+try:
+    import anthropic
+    import httpx2
+    from anthropic.lib.tools import BetaAsyncBuiltinFunctionTool, BetaBuiltinFunctionTool, ToolError
+except ImportError as error:
+    raise ImportError("Agent needs the SDK: pip install 'commonplace[anthropic]'") from error
+
+from anyio import to_thread
+
+from commonplace.agent.errors import (
+    AgentError,
+    ApiFailed,
+    ConnectionLost,
+    NotAuthorized,
+    Overloaded,
+    RateLimited,
+    RequestRefused,
+)
+from commonplace.agent.memory import Memory
+from commonplace.backends.base import Actor
+from commonplace.doors.messages import TOOL
+from commonplace.replies import EN
+
+if TYPE_CHECKING:
+    from anthropic.types.beta import BetaMemoryTool20250818Param
+
+_LOG = logging.getLogger("commonplace.agent")
+
+
+def new_client() -> anthropic.Anthropic:
+    """A client that takes its key from the environment."""
+    with api_errors():
+        return anthropic.Anthropic()
+
+
+def new_async_client() -> anthropic.AsyncAnthropic:
+    """As `new_client`."""
+    with api_errors():
+        return anthropic.AsyncAnthropic()
+
+
+class MemoryCommands(BetaBuiltinFunctionTool):
+    """The memory tool for the SDK's runner, over any `Memory`."""
+
+    def __init__(self, memory: Memory, actor: Actor) -> None:
+        self._memory = memory
+        self._actor = actor
+
+    def to_dict(self) -> BetaMemoryTool20250818Param:
+        """The entry in `tools`."""
+        return {**TOOL}
+
+    def call(self, input: object) -> str:  # noqa: A002 - the SDK's name
+        """The text of the reply; raises `ToolError` for an error reply."""
+        return _answer(self._memory, input, self._actor)
+
+
+class AsyncMemoryCommands(BetaAsyncBuiltinFunctionTool):
+    """As `MemoryCommands`, each command in a worker thread. A command that began runs to its end."""
+
+    def __init__(self, memory: Memory, actor: Actor) -> None:
+        self._memory = memory
+        self._actor = actor
+
+    def to_dict(self) -> BetaMemoryTool20250818Param:
+        """The entry in `tools`."""
+        return {**TOOL}
+
+    async def call(self, input: object) -> str:  # noqa: A002 - the SDK's name
+        """The text of the reply; raises `ToolError` for an error reply."""
+        return await to_thread.run_sync(_answer, self._memory, input, self._actor)
+
+
+def _answer(memory: Memory, command: object, actor: Actor) -> str:
+    try:
+        reply = memory.execute(command, actor=actor)
+    except Exception:
+        # A bug, ours or of the application's own memory. The SDK would show the model its text, with whatever is in it.
+        _LOG.exception("the memory failed")
+        raise ToolError(EN.unavailable) from None
+    if reply.is_error:
+        raise ToolError(reply.text)
+    return reply.text
+
+
+@contextmanager
+def api_errors() -> Iterator[None]:
+    """Whatever the SDK raises for the API or the network, as an `AgentError`."""
+    try:
+        yield
+    except anthropic.AnthropicError as error:
+        raise translated(error) from error
+    except httpx2.TransportError as error:  # the SDK lets these through while a streamed reply is read
+        raise ConnectionLost("the connection to the API broke off; run() without a message tries again") from error
+
+
+_BY_TYPE: dict[str, type[AgentError]] = {
+    "authentication_error": NotAuthorized,
+    "permission_error": NotAuthorized,
+    "billing_error": NotAuthorized,
+    "rate_limit_error": RateLimited,
+    "overloaded_error": Overloaded,
+    "api_error": ApiFailed,
+    "timeout_error": ConnectionLost,
+}
+_BY_STATUS: dict[int, type[AgentError]] = {
+    401: NotAuthorized,
+    402: NotAuthorized,
+    403: NotAuthorized,
+    408: ConnectionLost,
+    429: RateLimited,
+    503: Overloaded,
+    504: ConnectionLost,
+    529: Overloaded,
+}
+
+
+def translated(error: anthropic.AnthropicError) -> AgentError:
+    """The error of ours for one of the SDK's. The API's own words are in the message, nothing of the request is."""
+    if isinstance(error, anthropic.APIStatusError):
+        kind = _BY_TYPE.get(error.type or "") or _BY_STATUS.get(error.status_code)
+        kind = kind or (ApiFailed if error.status_code >= 500 else RequestRefused)
+        # An error within a stream comes with the status of the stream, 200.
+        said = f"{error.type or error.status_code}: {error.api_message or 'no reason was given'}"
+        return kind(f"the API answered {said}", status=error.status_code, request_id=error.request_id)
+    if isinstance(error, anthropic.APIConnectionError):
+        return ConnectionLost("the API could not be reached, or did not answer in time")
+    if isinstance(error, anthropic.APIError):
+        return ApiFailed("the API sent an answer that cannot be read")
+    if isinstance(error, anthropic.CredentialsError):
+        return NotAuthorized("no key for the API was found; set ANTHROPIC_API_KEY or give a client")
+    return RequestRefused(f"the SDK refused the request: {error}")

@@ -1,0 +1,288 @@
+"""What context management is asked for and what is read of it, against the types of the installed SDK."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from typing import Any, get_args, get_type_hints
+
+import httpx2
+import pytest
+from anthropic import Anthropic
+from anthropic.types.beta import (
+    BetaClearThinking20251015EditParam,
+    BetaClearToolUses20250919EditParam,
+    BetaCompact20260112EditParam,
+    BetaInputTokensTriggerParam,
+    BetaMessage,
+    BetaMessageTokensCount,
+    BetaThinkingTurnsParam,
+    BetaToolUsesKeepParam,
+    BetaToolUsesTriggerParam,
+)
+from anthropic.types.beta.beta_context_management_config_param import Edit as SdkEdit
+from pydantic import TypeAdapter
+
+from commonplace import InvalidInput
+from commonplace.agent import (
+    ClearedThinking,
+    ClearedToolUses,
+    ClearThinking,
+    ClearToolUses,
+    Compact,
+    ContextManagement,
+    InputTokens,
+    OtherEdit,
+    TokenCount,
+    ToolUses,
+    Usage,
+    applied_edits,
+    billed_tokens,
+    compactions,
+    iterations,
+    memory_context,
+    token_count,
+    usage,
+)
+
+UNFIT: Any = 100_000
+WORD: Any = "some"
+TOOL_USES: Any = ToolUses(60_000)
+LISTED: Any = [Compact()]
+EDITING = "context-management-2025-06-27"
+COMPACTION = "compact-2026-01-12"
+FULL = ContextManagement(
+    ClearThinking(keep=2),
+    ClearToolUses(
+        trigger=ToolUses(30), keep=5, clear_at_least=5_000, exclude_tools=["memory"], clear_tool_inputs=["search"]
+    ),
+    Compact(trigger=InputTokens(50_000), instructions="Keep the decisions.", pause_after_compaction=True),
+)
+SDK_TYPES: dict[str, Any] = {
+    ClearToolUses.type: BetaClearToolUses20250919EditParam,
+    ClearThinking.type: BetaClearThinking20251015EditParam,
+    Compact.type: BetaCompact20260112EditParam,
+}
+
+
+def test_the_defaults_are_those_of_the_documentation() -> None:
+    assert ContextManagement(ClearThinking(), ClearToolUses(), Compact()).request() == {
+        "edits": [
+            {"type": "clear_thinking_20251015"},
+            {
+                "type": "clear_tool_uses_20250919",
+                "trigger": {"type": "input_tokens", "value": 100_000},
+                "keep": {"type": "tool_uses", "value": 3},
+                "clear_tool_inputs": False,
+            },
+            {
+                "type": "compact_20260112",
+                "trigger": {"type": "input_tokens", "value": 150_000},
+                "pause_after_compaction": False,
+            },
+        ]
+    }
+
+
+def test_every_option_is_sent() -> None:
+    assert FULL.request() == {
+        "edits": [
+            {"type": "clear_thinking_20251015", "keep": {"type": "thinking_turns", "value": 2}},
+            {
+                "type": "clear_tool_uses_20250919",
+                "trigger": {"type": "tool_uses", "value": 30},
+                "keep": {"type": "tool_uses", "value": 5},
+                "clear_at_least": {"type": "input_tokens", "value": 5_000},
+                "exclude_tools": ["memory"],
+                "clear_tool_inputs": ["search"],
+            },
+            {
+                "type": "compact_20260112",
+                "trigger": {"type": "input_tokens", "value": 50_000},
+                "instructions": "Keep the decisions.",
+                "pause_after_compaction": True,
+            },
+        ]
+    }
+    assert ClearThinking(keep="all").request()["keep"] == "all"
+    assert ClearToolUses(clear_tool_inputs=True).request()["clear_tool_inputs"] is True
+
+
+def test_the_options_are_those_of_the_sdk() -> None:
+    """A new edit or option of the SDK fails here, so that it is not missed."""
+    assert {edit["type"]: set(edit) for edit in FULL.request()["edits"]} == {
+        kind: set(get_type_hints(sdk)) for kind, sdk in SDK_TYPES.items()
+    }
+    assert set(get_args(SdkEdit)) == set(SDK_TYPES.values())
+    for ours in (ClearToolUses, ClearThinking, Compact):
+        assert {spec.name for spec in fields(ours)} | {"type"} == set(get_type_hints(SDK_TYPES[ours.type]))
+    for sdk in (BetaInputTokensTriggerParam, BetaToolUsesTriggerParam, BetaToolUsesKeepParam, BetaThinkingTurnsParam):
+        assert set(get_type_hints(sdk)) == {"type", "value"}
+
+
+@pytest.mark.parametrize(
+    "context",
+    [FULL, memory_context(), ContextManagement(ClearThinking(keep="all"), ClearToolUses(), Compact())],
+    ids=["full", "memory", "plain"],
+)
+def test_requests_are_of_the_types_of_the_sdk(context: ContextManagement) -> None:
+    for edit in context.request()["edits"]:
+        assert TypeAdapter(SDK_TYPES[edit["type"]]).validate_python(edit, strict=True) == edit
+
+
+def test_the_sdk_sends_them_with_their_betas() -> None:
+    """Through a real client, to the last byte before the wire."""
+    sent: list[httpx2.Request] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        sent.append(request)
+        return httpx2.Response(200, json={**MESSAGE, "usage": {"input_tokens": 1, "output_tokens": 1}})
+
+    with Anthropic(api_key="none", http_client=httpx2.Client(transport=httpx2.MockTransport(answer))) as client:
+        context: Any = FULL.request()
+        client.beta.messages.create(
+            model="any", max_tokens=1, messages=[], context_management=context, betas=[*FULL.betas]
+        )
+    assert json.loads(sent[0].content)["context_management"] == FULL.request()
+    assert sent[0].headers["anthropic-beta"] == f"{EDITING},{COMPACTION}"
+
+
+def test_each_edit_brings_the_beta_it_needs() -> None:
+    assert ContextManagement(ClearThinking(), ClearToolUses()).betas == [EDITING]
+    assert ContextManagement(Compact()).betas == [COMPACTION]
+    assert FULL.betas == [EDITING, COMPACTION]
+
+
+def test_a_memory_agent_keeps_what_it_read_of_its_memory() -> None:
+    (edit,) = memory_context().request()["edits"]
+    assert edit["exclude_tools"] == ["memory"]
+    (edit,) = memory_context(exclude_memory=False, trigger=ToolUses(9), keep=1, clear_at_least=7).request()["edits"]
+    assert edit == {
+        "type": "clear_tool_uses_20250919",
+        "trigger": {"type": "tool_uses", "value": 9},
+        "keep": {"type": "tool_uses", "value": 1},
+        "clear_at_least": {"type": "input_tokens", "value": 7},
+        "clear_tool_inputs": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: ClearToolUses(trigger=InputTokens(0)), "the trigger must be a whole number of at least 1"),
+        (lambda: ClearToolUses(trigger=UNFIT), r"InputTokens\(n\) or ToolUses\(n\)"),
+        (lambda: ClearToolUses(keep=-1), "keep, the number of tool uses that stay, must be .* at least 0"),
+        (lambda: ClearToolUses(keep=True), "at least 0"),
+        (lambda: ClearToolUses(clear_at_least=-1), "clear_at_least, in tokens, must be .* at least 0"),
+        (lambda: ClearToolUses(exclude_tools="memory"), "exclude_tools must be names of tools"),
+        (lambda: ClearToolUses(exclude_tools=[""]), "exclude_tools must be names of tools"),
+        (lambda: ClearToolUses(clear_tool_inputs=UNFIT), "clear_tool_inputs must be names of tools"),
+        (lambda: ClearThinking(keep=0), "keep, the number of turns whose thinking stays, must be .* at least 1"),
+        (lambda: ClearThinking(keep=WORD), "a number of turns or 'all', not 'some'"),
+        (lambda: Compact(trigger=InputTokens(49_999)), "at least 50,000"),
+        (lambda: Compact(trigger=TOOL_USES), r"must be InputTokens\(n\)"),
+        (lambda: Compact(instructions="  "), "leave them out for the API's own"),
+        (ContextManagement, "at least one edit"),
+        (lambda: ContextManagement(LISTED), "must be ClearThinking, ClearToolUses or Compact"),
+        (lambda: ContextManagement(Compact(), Compact()), "each kind of edit may be given once"),
+        (lambda: ContextManagement(ClearToolUses(), ClearThinking()), "ClearThinking must be the first"),
+    ],
+)
+def test_what_the_api_would_refuse_is_refused_first(make: Any, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        make()
+
+
+def test_the_limits_themselves_are_taken() -> None:
+    assert ClearToolUses(trigger=ToolUses(1), keep=0, clear_at_least=0).request()["keep"]["value"] == 0
+    assert Compact(trigger=InputTokens(50_000)).request()["trigger"]["value"] == 50_000
+    assert ClearThinking(keep=1).request()["keep"]["value"] == 1
+
+
+MESSAGE: dict[str, Any] = {
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "model": "any",
+    "stop_reason": "end_turn",
+    "stop_sequence": None,
+    "content": [
+        {"type": "compaction", "content": "They build a shop.", "signature": "s"},
+        {"type": "text", "text": "Go on."},
+        {"type": "compaction", "content": None},
+    ],
+    "context_management": {
+        "applied_edits": [
+            {"type": "clear_thinking_20251015", "cleared_thinking_turns": 3, "cleared_input_tokens": 1_500},
+            {"type": "clear_tool_uses_20250919", "cleared_tool_uses": 8, "cleared_input_tokens": 50_000},
+            {"type": "forget_20300101", "forgotten": 4},
+        ]
+    },
+    "usage": {
+        "input_tokens": 23_000,
+        "output_tokens": 1_000,
+        "cache_read_input_tokens": 7,
+        "cache_creation_input_tokens": 5,
+        "iterations": [
+            {"type": "compaction", "input_tokens": 180_000, "output_tokens": 3_500, "cache_read_input_tokens": 0},
+            {"type": "message", "input_tokens": 23_000, "output_tokens": 1_000, "cache_read_input_tokens": 7},
+            {"type": "dream", "input_tokens": 2},
+        ],
+    },
+}
+
+
+@pytest.mark.parametrize("response", [MESSAGE, BetaMessage.construct(**MESSAGE)], ids=["dict", "sdk"])
+def test_what_the_api_did_is_read_as_values(response: object) -> None:
+    """From an object of the SDK as from a dict; what is not known is kept."""
+    assert applied_edits(response)[:2] == (ClearedThinking(3, 1_500), ClearedToolUses(8, 50_000))
+    other = applied_edits(response)[2]
+    assert isinstance(other, OtherEdit)
+    assert (other.type, other.fields["forgotten"]) == ("forget_20300101", 4)
+    assert compactions(response) == ("They build a shop.", None)
+    assert usage(response) == Usage("message", 23_000, 1_000, 7, 5)
+    assert iterations(response) == (
+        Usage("compaction", 180_000, 3_500),
+        Usage("message", 23_000, 1_000, 7),
+        Usage("dream", 2),
+    )
+    assert billed_tokens(response) == 183_500 + 24_007 + 2
+
+
+def test_without_steps_a_message_costs_what_it_says() -> None:
+    assert billed_tokens({"usage": {"input_tokens": 3, "output_tokens": 4, "cache_creation_input_tokens": 5}}) == 12
+
+
+@pytest.mark.parametrize("counted", [{"input_tokens": 25_000}, BetaMessageTokensCount.construct(input_tokens=25_000)])
+def test_a_count_without_edits_has_no_original(counted: object) -> None:
+    assert token_count(counted) == TokenCount(25_000, None)
+
+
+def test_a_count_tells_what_it_was_before_the_edits() -> None:
+    counted = {"input_tokens": 25_000, "context_management": {"original_input_tokens": 70_000}}
+    assert token_count(counted) == TokenCount(25_000, 70_000)
+    made: Any = BetaMessageTokensCount.construct
+    assert token_count(made(**counted)) == TokenCount(25_000, 70_000)
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        None,
+        {},
+        {"context_management": None, "content": None, "usage": None},
+        {"context_management": {"applied_edits": "many"}, "content": "text", "usage": {"iterations": 3}},
+        {"context_management": 7, "usage": {"input_tokens": "many", "iterations": None}},
+    ],
+)
+def test_nothing_that_is_read_raises(response: object) -> None:
+    assert (applied_edits(response), compactions(response), iterations(response)) == ((), (), ())
+    assert (usage(response), billed_tokens(response)) == (Usage("message"), 0)
+    assert token_count(response) == TokenCount(0, None)
+
+
+@pytest.mark.parametrize("edit", [None, 5, {}, {"type": 3}, {"type": "clear_tool_uses_20250919"}])
+def test_edits_of_no_known_shape_are_kept(edit: object) -> None:
+    (kept,) = applied_edits({"context_management": {"applied_edits": [edit]}})
+    assert isinstance(kept, OtherEdit)
+    assert kept.fields == (edit if isinstance(edit, dict) else {})

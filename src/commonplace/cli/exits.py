@@ -36,7 +36,9 @@ EXITS: tuple[Exit, ...] = (
     Exit(5, "The text to replace is not there, or more than once.", ("no_match", "many_matches")),
     Exit(6, "The memory was changed meanwhile; nothing was saved.", ("conflict",)),
     Exit(
-        7, "Not possible with a directory: with `/memories` itself, or into itself.", ("root_protected", "into_itself")
+        7,
+        "Not possible with a directory: with `/memories` itself, or into itself.",
+        ("root_protected", "into_itself", "across_mounts"),
     ),
     Exit(8, "Over a limit of size.", ("too_large",)),
     Exit(

@@ -1,0 +1,68 @@
+"""Trees of several memory stores, to run commands on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import commonplace
+from commonplace import Commonplace, MemoryStore, Mounts, Reply
+
+HEADER = "Here're the files and directories up to 2 levels deep in {}, excluding hidden items and node_modules:"
+
+
+@dataclass
+class Tree:
+    """Mounts, the stores in it by mount point, and what was answered."""
+
+    mounts: Mounts
+    stores: Mapping[str, MemoryStore]
+    replies: list[Reply] = field(default_factory=list)
+
+    def run(self, command: str, *values: object, **fields: object) -> str:
+        """The text of the reply to a command, its fields given by name or in the order of the protocol."""
+        given = {"command": command, **dict(zip(_FIELDS[command], values, strict=False)), **fields}
+        reply = self.mounts.execute(given)
+        self.replies.append(reply)
+        return reply.text
+
+    @property
+    def code(self) -> str | None:
+        """The code of the last reply; an error reply has one, and no other."""
+        assert self.replies[-1].is_error == (self.replies[-1].code is not None)
+        return self.replies[-1].code
+
+    def view(self, path: str) -> list[str]:
+        """The rows of a directory's view; the header is checked."""
+        header, *rows = self.run("view", path).split("\n")
+        assert header == HEADER.format(path.rstrip("/"))
+        return rows
+
+    def texts(self, point: str) -> dict[str, str]:
+        """What a store holds, by its own paths."""
+        store = self.stores[point]
+        return {memory.path: store.text(memory.path) for memory in store.memories()}
+
+
+_FIELDS = {
+    "view": ("path", "view_range"),
+    "create": ("path", "file_text"),
+    "str_replace": ("path", "old_str", "new_str"),
+    "insert": ("path", "insert_line", "insert_text"),
+    "delete": ("path",),
+    "rename": ("old_path", "new_path"),
+}
+
+
+@contextmanager
+def tree(*points: str, read_only: tuple[str, ...] = (), **options: object) -> Iterator[Tree]:
+    """A tree with a store at `/memories` and at each of the points, all in one memory."""
+    with commonplace.open("sqlite://", **options) as opened:  # type: ignore[arg-type]
+        yield tree_in(opened, *points, read_only=read_only)
+
+
+def tree_in(opened: Commonplace, *points: str, read_only: tuple[str, ...] = ()) -> Tree:
+    stores = {point: opened.store(point) for point in ("/memories", *points)}
+    given = {point: store.read_only() if point in read_only else store for point, store in stores.items()}
+    return Tree(Mounts(given), stores)

@@ -31,6 +31,7 @@ from commonplace.backends.records import (
     Memory,
     NewId,
     Operation,
+    Recorded,
     Sealing,
     StoreInfo,
     Usage,
@@ -57,6 +58,7 @@ __all__ = [
     "Memory",
     "NewId",
     "Operation",
+    "Recorded",
     "Sealing",
     "Snapshot",
     "StoreInfo",
@@ -158,8 +160,8 @@ class Transaction(Snapshot):
     """A snapshot that can be changed. Looking sees what was recorded before in the same transaction."""
 
     @abstractmethod
-    def record(self, changes: Sequence[Change], actor: Actor | None) -> None:
-        """Write memories, versions and usage together, so that they cannot diverge."""
+    def record(self, changes: Sequence[Change], actor: Actor | None) -> list[Recorded]:
+        """Write memories, versions and usage together, so that they cannot diverge; what each change became."""
 
     @abstractmethod
     def reseal(self, seal: str | None) -> None:
@@ -243,8 +245,8 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def jottings(self, store_id: str, kind: str) -> Iterator[tuple[str, str]]:
-        """Keys and values of all records of a kind kept by `jot`, in the order of their keys."""
+    def jottings(self, store_id: str, kind: str, *, after: str = "") -> Iterator[tuple[str, str]]:
+        """Keys and values of the records of a kind kept by `jot`, with keys beyond `after`, in the order of these."""
 
     @abstractmethod
     def erase_store(self, store_id: str, actor: Actor | None) -> None:

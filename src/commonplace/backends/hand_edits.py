@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias, cast
 
-from commonplace.backends.base import EXTERNAL, Actor, Change, Clock, Look, Memory, NewId
+from commonplace.backends.base import EXTERNAL, Actor, Change, Clock, Look, Memory, NewId, Recorded
 from commonplace.backends.damage import MendedTree
 from commonplace.backends.files import MISSING, Found, Kind, Mark, found_of, mark_of
 from commonplace.backends.sql import SqlSnapshot, below
@@ -252,14 +252,15 @@ class WatchedTransaction(WatchedSnapshot, SqlTransaction):
     def _verified_below(self, files: dict[str, os.stat_result]) -> None:
         self.expected |= {path: mark_of(status) for path, status in files.items()}
 
-    def record(self, changes: Sequence[Change], actor: Actor | None) -> None:
+    def record(self, changes: Sequence[Change], actor: Actor | None) -> list[Recorded]:
         for change in changes:
             if change.path is not None and (change.before is None or change.before.path != change.path):
                 self._check_free(change.path)
-        SqlTransaction.record(self, changes, actor)
+        recorded = SqlTransaction.record(self, changes, actor)
         for change in changes:
             for path in {change.before.path if change.before is not None else change.path, change.path} - {None}:
                 self._will(str(path), change)
+        return recorded
 
     def blank(self, version_ids: Sequence[str], actor: Actor | None) -> None:
         self._check_synced(version_ids)

@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from commonplace.errors import InvalidInput
 
@@ -149,6 +149,13 @@ class Sealing:
 
     size_bytes: int | None
     keep: Callable[[str, str], Kept]
+
+
+class Recorded(NamedTuple):
+    """What a change became."""
+
+    memory_id: str
+    version_id: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,9 +104,9 @@ class SealedBackend(Backend):
         sealed = {key: None if value is None else keys.seal_note(kind, key, value) for key, value in values.items()}
         self.inner.jot(store_id, kind, sealed)
 
-    def jottings(self, store_id: str, kind: str) -> Iterator[tuple[str, str]]:
-        keys = self._keys_at_hand(store_id)
-        return ((key, keys.open_note(kind, key, value)) for key, value in self.inner.jottings(store_id, kind))
+    def jottings(self, store_id: str, kind: str, *, after: str = "") -> Iterator[tuple[str, str]]:
+        keys, found = self._keys_at_hand(store_id), self.inner.jottings(store_id, kind, after=after)
+        return ((key, keys.open_note(kind, key, value)) for key, value in found)
 
     def _keys_at_hand(self, store_id: str) -> StoreKeys:
         """The keys of a store: as they are held, else as they are now."""

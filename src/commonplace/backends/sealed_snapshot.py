@@ -11,6 +11,7 @@ from commonplace.backends.base import (
     Kept,
     Look,
     Memory,
+    Recorded,
     Sealing,
     Snapshot,
     Transaction,
@@ -136,10 +137,10 @@ class SealedTransaction(SealedSnapshot, Transaction):
         super().__init__(inner, keys)
         self._writing = inner
 
-    def record(self, changes: Sequence[Change], actor: Actor | None) -> None:
+    def record(self, changes: Sequence[Change], actor: Actor | None) -> list[Recorded]:
         sealed = [self._sealed(change) for change in changes]
         try:
-            self._writing.record(sealed, actor)
+            return self._writing.record(sealed, actor)
         except Refused as refusal:
             paths = {str(inner.path): str(plain.path) for inner, plain in zip(sealed, changes, strict=True)}
             raise _refused(refusal, paths) from None

@@ -226,9 +226,10 @@ class ServerBackend(Backend):
 
         self._persevere(attempt)
 
-    def jottings(self, store_id: str, kind: str) -> Iterator[tuple[str, str]]:
+    def jottings(self, store_id: str, kind: str, *, after: str = "") -> Iterator[tuple[str, str]]:
         def attempt(connection: ServerConnection) -> list[tuple[str, str]]:
-            return sql_notes.select_notes(connection, sql_notes.store_number(connection, store_id), kind)
+            number = sql_notes.store_number(connection, store_id)
+            return sql_notes.select_notes(connection, number, kind, after=after)
 
         return iter(self._persevere(attempt))
 

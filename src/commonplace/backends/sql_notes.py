@@ -15,9 +15,11 @@ def select_note(connection: Connection, store: int, kind: str, key: str) -> str 
     return cast("str", found[0][0]) if found else None
 
 
-def select_notes(connection: Connection, store: int, kind: str) -> list[tuple[str, str]]:
-    """Keys and values of a kind."""
-    found = connection.rows("SELECT name, value FROM notes WHERE store = ? AND kind = ? ORDER BY name", (store, kind))
+def select_notes(connection: Connection, store: int, kind: str, *, after: str = "") -> list[tuple[str, str]]:
+    """Keys and values of a kind, with keys beyond `after`."""
+    found = connection.rows(
+        "SELECT name, value FROM notes WHERE store = ? AND kind = ? AND name > ? ORDER BY name", (store, kind, after)
+    )
     return cast("list[tuple[str, str]]", found)
 
 

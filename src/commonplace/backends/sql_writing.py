@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from commonplace.backends import sql_notes
-from commonplace.backends.base import Actor, Change, Clock, Memory, NewId, Transaction, Version, now_us
+from commonplace.backends.base import Actor, Change, Clock, Memory, NewId, Recorded, Transaction, Version, now_us
 from commonplace.backends.records import to_us
 from commonplace.backends.sql import VERSION, Head, SqlSnapshot
 from commonplace.backends.sql_connection import Connection, Value
@@ -36,32 +36,35 @@ class SqlTransaction(SqlSnapshot, Transaction):
         """Whether what was recorded is to be committed although the work was refused."""
         return False
 
-    def record(self, changes: Sequence[Change], actor: Actor | None) -> None:
+    def record(self, changes: Sequence[Change], actor: Actor | None) -> list[Recorded]:
         if not changes:
-            return
+            return []
         self._changes_memories()
         moves: list[Sequence[Value]] = []
+        recorded: list[Recorded] = []
         for change in changes:
             before, size = change.before, change.size_bytes
             who = _name(actor if change.origin is None else change.origin.actor)
             if change.origin is not None and change.origin.redacted_at is not None:
-                self._put_blank(change.origin)
+                recorded.append(self._put_blank(change.origin))
                 continue
             self.head.memories += (before is None) - (change.path is None)
             if change.path is None and before is not None:
-                self._delete(before, change, who)
+                recorded.append(self._delete(before, change, who))
                 self.head.size_bytes -= before.size_bytes
             elif size is not None and change.path is not None:
-                self._put(change, change.path, size, who)
+                recorded.append(self._put(change, change.path, size, who))
                 self.head.size_bytes += size - (before.size_bytes if before is not None else 0)
             elif before is not None and change.path is not None:
                 moves.append(self._move(before, change, change.path, who))
+                recorded.append(Recorded(before.id, str(self.newest)))
         if moves:
             self.connection.run_many(
                 "UPDATE memories SET path = ?, version = ?, updated_at = ?, seal = ?, mark = NULL"
                 " WHERE store = ? AND path = ?",
                 moves,
             )
+        return recorded
 
     def reseal(self, seal: str | None) -> None:
         self.changed = True
@@ -138,7 +141,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
                 (head.revision, head.memories, head.size_bytes, head.last_at, head.seal, head.settings, head.no),
             )
 
-    def _put(self, change: Change, path: str, size: int, who: str | None) -> None:
+    def _put(self, change: Change, path: str, size: int, who: str | None) -> Recorded:
         before = change.before
         at, version = self._tick(change)
         memory = self._memory_id(change, at)
@@ -163,12 +166,13 @@ class SqlTransaction(SqlSnapshot, Transaction):
                 " mark = NULL WHERE store = ? AND path = ?",
                 (version, version, size, kept.sha256, at, kept.seal, self.store, path),
             )
-            return
+            return Recorded(memory, version)
         self.connection.run(
             "INSERT INTO memories (store, path, id, version, text_of, size_bytes, sha256, created_at, updated_at, seal)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (self.store, path, memory, version, version, size, kept.sha256, born, at, kept.seal),
         )
+        return Recorded(memory, version)
 
     def _move(self, before: Memory, change: Change, path: str, who: str | None) -> Sequence[Value]:
         at, version = self._tick(change)
@@ -181,19 +185,21 @@ class SqlTransaction(SqlSnapshot, Transaction):
         )
         return (path, version, at, seal, self.store, before.path)
 
-    def _delete(self, before: Memory, change: Change, who: str | None) -> None:
+    def _delete(self, before: Memory, change: Change, who: str | None) -> Recorded:
         at, version = self._tick(change)
         seal = change.kept(before.id, version).seal
         values = (version, before.id, "deleted", before.path, None, None, who, at, self._revision(change), seal)
         self.connection.run(_NEW_VERSION, (self.store, *values, None, None, None, None))
         self.connection.run("DELETE FROM memories WHERE store = ? AND path = ?", (self.store, before.path))
+        return Recorded(before.id, version)
 
-    def _put_blank(self, origin: Version) -> None:
+    def _put_blank(self, origin: Version) -> Recorded:
         at, version = self._tick(Change(None, None, origin=origin))
         who, by = _name(origin.actor), _name(origin.redacted_by)
         blanked = None if origin.redacted_at is None else to_us(origin.redacted_at)
         values = (version, origin.memory_id, origin.operation, "", None, None, who, at, origin.revision, None)
         self.connection.run(_NEW_VERSION, (self.store, *values, blanked, by, None, None))
+        return Recorded(origin.memory_id, version)
 
     def _memory_id(self, change: Change, at: int) -> str:
         if change.before is not None:

@@ -201,9 +201,10 @@ class SqliteBackend(Backend):
         # There is one writer for the whole file in any case.
         self._alone(lambda found: sql_notes.write_notes(found, sql_notes.store_number(found, store_id), kind, values))
 
-    def jottings(self, store_id: str, kind: str) -> Iterator[tuple[str, str]]:
+    def jottings(self, store_id: str, kind: str, *, after: str = "") -> Iterator[tuple[str, str]]:
         with self._reading() as connection:
-            return iter(sql_notes.select_notes(connection, sql_notes.store_number(connection, store_id), kind))
+            number = sql_notes.store_number(connection, store_id)
+            return iter(sql_notes.select_notes(connection, number, kind, after=after))
 
     def purge(self) -> bool:
         if self._path is None:

@@ -21,6 +21,17 @@ PERSON = Actor("user", "ann")
 class HistorySuite(SuiteOpening):
     """What was, taken over, blanked, pruned and erased."""
 
+    def test_a_change_tells_what_it_became(self, store: Opened) -> None:
+        """The memory and the version of each, in their order."""
+        store.create({A: b"a", B: b"b"})
+        a, b = store.memory(A), store.memory(B)
+        changes = [Change(None, "/memories/new", b"new"), Change(a, A, b"aa"), Change(b, C)]
+        recorded = store.backend.write(store.id, lambda tx: tx.record(changes, None))
+        gone = store.backend.write(store.id, lambda tx: tx.record([Change(tx.look(A).memory, None)], None))
+        made = [(version.memory_id, version.id) for version in reversed(store.versions()[:4])]
+        assert [*recorded, *gone] == made
+        assert store.backend.write(store.id, lambda tx: tx.record([], None)) == []
+
     def test_versions_can_be_bounded_by_ids(self, store: Opened) -> None:
         """Strictly between; what is compared need not be an id that is there."""
         for number in range(7):

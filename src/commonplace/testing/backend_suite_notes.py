@@ -77,6 +77,7 @@ class NotesSuite(SuiteOpening):
         jot(store.id, "heard", {"a": LONG})
         expected = [("b", "3"), *((f"c{number:02}", str(number)) for number in range(80))]
         assert list(store.backend.jottings(store.id, "seen")) == expected
+        assert list(store.backend.jottings(store.id, "seen", after="c77")) == expected[-2:]
         assert list(store.backend.jottings(store.id, "heard")) == [("a", LONG)]
         assert list(store.backend.jottings(store.id, "nothing")) == []
         assert store.revision() == 0

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
-from commonplace import MemoryStore
+from commonplace import MemoryStore, Reply
 from commonplace.mounts import Mounts
 from commonplace.testing.scripted_claude import Call, Check, Script, ScriptedClaude, Turn
 
@@ -72,6 +73,32 @@ def mounted(tree: Mounts) -> Script:
 
 INSERTS = [{"command": "insert", "path": A, "insert_line": 0, "insert_text": f"line {n}"} for n in range(12)]
 INSERTED = [f"line {n}" for n in reversed(range(12))]  # if they ran in their order
+APART_S = 0.2  # long enough for a call that is not held back to come in beside another
+BESIDE_S = 30  # the end of waiting for one that comes
+
+
+class Crowded:
+    """A memory whose commands wait for a second one to come in beside them; `most` is how many ran at once."""
+
+    def __init__(self, wait_s: float) -> None:
+        self.seen: list[object] = []
+        self.most = 0
+        self._wait_s = wait_s
+        self._inside = 0
+        self._lock = threading.Lock()
+        self._second = threading.Event()
+
+    def execute(self, command: object, *, actor: object = None) -> Reply:
+        with self._lock:
+            self.seen.append(command)
+            self._inside += 1
+            self.most = max(self.most, self._inside)
+            if self._inside > 1:
+                self._second.set()
+        self._second.wait(self._wait_s)
+        with self._lock:
+            self._inside -= 1
+        return Reply("done")
 
 
 def offered(server: ScriptedClaude) -> list[Any]:

@@ -23,7 +23,22 @@ from commonplace.mounts import Mounts
 from commonplace.testing.scripted_claude import ScriptedClaude, scripted_claude
 from conftest import OpenPlace
 
-from .conversations import ERRORS, INSERTED, INSERTS, KEY, MODEL, STORY, A, mounted, offered, one_turn, story
+from .conversations import (
+    APART_S,
+    BESIDE_S,
+    ERRORS,
+    INSERTED,
+    INSERTS,
+    KEY,
+    MODEL,
+    STORY,
+    A,
+    Crowded,
+    mounted,
+    offered,
+    one_turn,
+    story,
+)
 from .test_imports import run
 
 HELLO: Any = {"messages": [{"role": "user", "content": "Hello"}]}
@@ -106,7 +121,6 @@ def test_a_streamed_conversation_is_answered_as_by_the_store(store: MemoryStore,
 
 @pytest.mark.parametrize("talk", [invoke, ainvoke])
 def test_no_edit_of_one_turn_is_lost(store: MemoryStore, talk: Any) -> None:
-    """LangGraph runs them at the same time."""
     store.execute({"command": "create", "path": A, "file_text": ""})
     with scripted_claude(one_turn(*INSERTS)) as server:
         talk(server, memory_tool(store))
@@ -115,11 +129,16 @@ def test_no_edit_of_one_turn_is_lost(store: MemoryStore, talk: Any) -> None:
 
 
 @pytest.mark.parametrize("talk", [invoke, ainvoke])
-def test_with_a_concurrency_of_one_the_calls_of_a_turn_keep_their_order(store: MemoryStore, talk: Any) -> None:
-    store.execute({"command": "create", "path": A, "file_text": ""})
-    with scripted_claude(one_turn(*INSERTS)) as server:
-        talk(server, memory_tool(store), {"max_concurrency": 1})
-    assert store.text(A).splitlines() == INSERTED
+def test_with_a_concurrency_of_one_the_calls_of_a_turn_keep_their_order(talk: Any) -> None:
+    """Without it they run at the same time."""
+    apart, beside = Crowded(APART_S), Crowded(BESIDE_S)
+    with scripted_claude(one_turn(*INSERTS[:4])) as server:
+        talk(server, memory_tool(apart), {"max_concurrency": 1})
+        talk(server, memory_tool(beside))
+        assert server.failures == []
+    assert apart.most == 1
+    assert apart.seen == INSERTS[:4]
+    assert beside.most > 1
 
 
 def test_memory_and_actor_may_depend_on_the_run(open_place: OpenPlace) -> None:

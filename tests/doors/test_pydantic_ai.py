@@ -22,7 +22,7 @@ from commonplace.mounts import Mounts
 from commonplace.testing.scripted_claude import ScriptedClaude, scripted_claude
 from conftest import OpenPlace
 
-from .conversations import ERRORS, INSERTED, INSERTS, KEY, MODEL, STORY, A, mounted, offered, one_turn, story
+from .conversations import APART_S, ERRORS, INSERTS, KEY, MODEL, STORY, A, Crowded, mounted, offered, one_turn, story
 from .test_imports import run
 
 
@@ -78,12 +78,13 @@ def test_a_streamed_conversation_is_answered_as_by_the_store(store: MemoryStore,
         assert server.failures == []
 
 
-def test_the_calls_of_a_turn_keep_their_order(store: MemoryStore) -> None:
-    store.execute({"command": "create", "path": A, "file_text": ""})
-    with scripted_claude(one_turn(*INSERTS)) as server:
-        talk(server, Agent(capabilities=[MemoryCapability[None](store)]))
+def test_the_calls_of_a_turn_run_one_after_another_in_their_order() -> None:
+    memory = Crowded(APART_S)
+    with scripted_claude(one_turn(*INSERTS[:4])) as server:
+        talk(server, Agent(capabilities=[MemoryCapability[None](memory)]))
         assert server.failures == []
-    assert store.text(A).splitlines() == INSERTED
+    assert memory.most == 1
+    assert memory.seen == INSERTS[:4]
 
 
 def test_memory_and_actor_may_depend_on_the_run(open_place: OpenPlace) -> None:

@@ -1,0 +1,429 @@
+"""An agent tells what it does, keeps its memory, and can be left and taken up again at any moment."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from anthropic import Anthropic, beta_tool
+
+import commonplace
+from commonplace import InvalidInput, MemoryStore, Reply
+from commonplace.agent import (
+    Agent,
+    Budget,
+    Event,
+    Finished,
+    Stopped,
+    Text,
+    ToolCall,
+    ToolReply,
+    UsageReport,
+    tidy_note,
+    topic_guidance,
+)
+from commonplace.agent.turns import NOT_RUN
+from commonplace.testing.scripted_claude import (
+    Call,
+    Check,
+    Script,
+    ScriptedClaude,
+    Seen,
+    Thinking,
+    Turn,
+    scripted_claude,
+)
+
+from .playing import KINDS, LOOK, NOTE, STORY, TEA, play
+
+TOLD = "I like tea."
+both = pytest.mark.parametrize("kind", KINDS)
+
+
+@pytest.fixture
+def store() -> Iterator[MemoryStore]:
+    with commonplace.open("sqlite://") as opened:
+        yield opened.store()
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[ScriptedClaude]:
+    with scripted_claude(STORY) as started:
+        yield started
+
+
+@pytest.fixture
+def server(running: ScriptedClaude) -> ScriptedClaude:
+    """One server for all, as if it were new: which turn comes next is not its memory."""
+    running.requests.clear()
+    running.failures.clear()
+    return running
+
+
+@both
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_a_run_tells_what_happens(kind: str, stream: bool, server: ScriptedClaude, store: MemoryStore) -> None:
+    """Texts, calls before they run, their replies, what it cost, and the end; and the memory holds what was noted."""
+    played = play(kind, server.url, TOLD, memory=store, actor="session:s1", stream=stream)
+    kinds = [type(event) for event in played.events if not isinstance(event, Text)]
+    assert kinds == [
+        *[ToolCall, UsageReport, ToolReply],
+        *[ToolCall, ToolCall, UsageReport, ToolReply, ToolReply],
+        *[UsageReport, Finished],
+    ]
+    assert played.text == (
+        "I look at what I know first.And, in the same breath, I look for more:You like tea, and I will remember it."
+    )
+    assert [(call.name, call.input) for call in played.of(ToolCall)][:2] == [
+        ("memory", LOOK.input),
+        ("memory", NOTE.input),
+    ]
+    replies = played.of(ToolReply)
+    assert [(reply.name, reply.is_error) for reply in replies] == [
+        ("memory", False),
+        ("memory", False),
+        ("memory", True),
+    ]
+    assert [reply.id for reply in replies] == [call.id for call in played.of(ToolCall)]
+    assert replies[1].text == f"File created successfully at: {TEA}"
+    (finished,) = played.of(Finished)
+    spent = sum(report.usage.total_tokens for report in played.of(UsageReport))
+    assert finished == Finished("end_turn", "You like tea, and I will remember it.", 3, spent)
+    assert [report.turn for report in played.of(UsageReport)] == [1, 2, 3]
+    assert store.text(TEA) == "likes tea\n"
+    assert [str(version.actor) for version in store.versions()] == ["session:s1"]
+    assert server.failures == []
+
+
+@both
+def test_a_streamed_text_comes_in_pieces(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
+    played = play(kind, server.url, TOLD, memory=store, stream=True, stop_at=ToolCall)
+    assert len(played.of(Text)) > 1
+
+
+@both
+def test_what_is_asked_of_the_api(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
+    """The memory tool needs no beta; the whole conversation goes out each time, with no thread on the server."""
+    play(kind, server.url, TOLD, memory=store, system="Be kind.", language="fr", topic="tea", model="claude-opus-5-5")
+    bodies: list[Any] = [exchange.body for exchange in server.requests]
+    assert bodies[0] == {
+        "model": "claude-opus-5-5",
+        "max_tokens": 8_192,
+        "messages": [{"role": "user", "content": [{"type": "text", "text": TOLD}]}],
+        "tools": [{"type": "memory_20250818", "name": "memory"}],
+        "system": f"Be kind.\n\n{tidy_note(language='fr')}\n\n{topic_guidance('tea', language='fr')}",
+        "context_management": {
+            "edits": [
+                {
+                    "type": "clear_tool_uses_20250919",
+                    "trigger": {"type": "input_tokens", "value": 100_000},
+                    "keep": {"type": "tool_uses", "value": 3},
+                    "clear_tool_inputs": False,
+                    "exclude_tools": ["memory"],
+                }
+            ]
+        },
+    }
+    assert [len(body["messages"]) for body in bodies] == [1, 3, 5]
+    assert {exchange.headers["anthropic-beta"] for exchange in server.requests} == {"context-management-2025-06-27"}
+
+
+@both
+def test_an_agent_without_extras_asks_for_none(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
+    play(kind, server.url, TOLD, memory=store, context=None, tidy=False, budget=Budget(max_turns=1))
+    body: Any = server.requests[0].body
+    assert sorted(body) == ["max_tokens", "messages", "model", "tools"]
+    assert "anthropic-beta" not in server.requests[0].headers
+
+
+@both
+def test_more_fields_and_betas_go_along(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
+    request = {"metadata": {"user_id": "u1"}, "betas": ["one-2026-01-01", "context-management-2025-06-27"]}
+    play(kind, server.url, TOLD, memory=store, request=request, budget=Budget(max_turns=1))
+    body: Any = server.requests[0].body
+    assert body["metadata"] == {"user_id": "u1"}
+    assert server.requests[0].headers["anthropic-beta"] == "one-2026-01-01,context-management-2025-06-27"
+
+
+@pytest.mark.parametrize("as_path", [False, True])
+def test_a_place_is_opened_and_closed(as_path: bool, server: ScriptedClaude, tmp_path: Path) -> None:
+    at = tmp_path / "memory"
+    assert play("sync", server.url, TOLD, memory=at if as_path else str(at)).of(Finished)[0].reason == "end_turn"
+    assert (at / "memories" / "tea.md").read_text() == "likes tea\n"
+
+
+@both
+def test_anything_that_answers_commands_is_a_memory(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
+    asked: list[tuple[object, object]] = []
+
+    class Mine:
+        def execute(self, command: object, *, actor: object = None) -> Reply:
+            asked.append((command, actor))
+            return store.execute(command)
+
+    play(kind, server.url, TOLD, memory=Mine(), actor="user:ann")
+    assert [str(actor) for _, actor in asked] == ["user:ann"] * 3
+    assert server.failures == []
+
+
+@both
+def test_a_memory_that_fails_shows_nothing_of_it(
+    kind: str, store: MemoryStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A bug of the application's memory is logged; the model is told to try again later, not where it happened."""
+
+    class Broken:
+        def execute(self, command: object, *, actor: object = None) -> Reply:
+            raise OSError("/srv/secret/place")
+
+    unavailable = "Error: The memory store is unavailable; try again later"
+    look = Call({"command": "view", "path": "/memories"}, Check(unavailable, is_error=True))
+    with scripted_claude(Script((Turn((look,)), Turn(("Later, then.",))))) as server:
+        played = play(kind, server.url, TOLD, memory=Broken())
+        assert server.failures == []
+    assert played.of(ToolReply)[0].text == unavailable
+    assert [record.name for record in caplog.records if record.levelname == "ERROR"] == ["commonplace.agent"]
+
+
+def test_more_tools_run_beside_the_memory(store: MemoryStore) -> None:
+    @beta_tool
+    def add(a: int, b: int) -> str:
+        """Add two numbers."""
+        return str(a + b)
+
+    script = Script((Turn((Call({"a": 2, "b": 3}, Check("5"), name="add"),)), Turn(("Five.",))))
+    with scripted_claude(script) as server:
+        played = play("sync", server.url, "Add.", memory=store, tools=[add])
+        assert server.failures == []
+        body: Any = server.requests[0].body
+    assert [tool["name"] for tool in body["tools"]] == ["memory", "add"]
+    assert [(reply.name, reply.text) for reply in played.of(ToolReply)] == [("add", "5")]
+
+
+@both
+def test_the_replies_of_a_run_are_limited(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
+    """What the last reply asked for is done, the conversation stands, and run() goes on with it."""
+    played = play(kind, server.url, TOLD, None, memory=store, budget=Budget(max_turns=2))
+    first, second = played.of(Finished)
+    assert (first.reason, first.turns, first.detail) == ("budget", 2, "max_turns: 2 replies")
+    assert (second.reason, second.turns) == ("end_turn", 1)
+    assert store.text(TEA) == "likes tea\n"
+    assert server.failures == []
+
+
+@both
+def test_the_tokens_of_a_run_are_limited(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
+    played = play(kind, server.url, TOLD, memory=store, budget=Budget(max_total_tokens=10))
+    (finished,) = played.of(Finished)
+    assert (finished.reason, finished.turns) == ("budget", 1)
+    assert finished.detail == f"max_total_tokens: {finished.total_tokens:,} of 10 tokens"
+    assert played.messages[-1]["content"][0]["type"] == "tool_result"
+
+
+def test_a_run_that_ends_in_time_is_not_over_budget(server: ScriptedClaude, store: MemoryStore) -> None:
+    assert play("sync", server.url, TOLD, memory=store, budget=Budget(max_turns=3)).of(Finished)[0].reason == "end_turn"
+
+
+@pytest.mark.parametrize("limits", [{"max_turns": 0}, {"max_tokens": -1}, {"max_total_tokens": 0}, {"max_turns": True}])
+def test_a_budget_that_makes_no_sense_is_refused(limits: dict[str, int]) -> None:
+    with pytest.raises(InvalidInput, match="must be a whole number of at least 1"):
+        Budget(**limits)
+
+
+@both
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("left_at", [Text, ToolCall, UsageReport, ToolReply, Finished])
+def test_a_run_can_be_left_at_any_event(
+    kind: str, stream: bool, left_at: type[Event], server: ScriptedClaude, store: MemoryStore
+) -> None:
+    """The conversation, saved as JSON, goes on in a new agent to the same end; each command is done once."""
+    left = play(kind, server.url, TOLD, memory=store, stop_at=left_at, stream=stream)
+    saved = json.loads(json.dumps(left.messages))
+    again = [] if left_at is Finished else [None]
+    played = play(kind, server.url, *again, memory=store, messages=saved, stream=stream)
+    assert [event.reason for event in [*left.of(Finished), *played.of(Finished)]] == ["end_turn"]
+    assert server.failures == []
+    assert [version.operation for version in store.versions()] == ["created"]
+
+
+@both
+def test_a_call_that_was_only_announced_has_not_run(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
+    script = Script((Turn((NOTE,)), Turn(("Noted.",))))
+    with scripted_claude(script) as started:
+        left = play(kind, started.url, TOLD, memory=store, stop_at=ToolCall)
+    assert list(store.memories()) == []
+    assert [message["role"] for message in left.messages] == ["user"]
+
+
+@both
+def test_a_new_agent_goes_on_with_the_memory_alone(kind: str, store: MemoryStore) -> None:
+    """The conversation is gone; what was noted is not."""
+
+    def answer(seen: Seen) -> Turn | str | Call:
+        if not seen.calls:
+            return Call({"command": "view", "path": "/memories"})
+        last = seen.calls[-1]
+        listed = last.result.text if last.result else ""
+        if last.input["command"] == "view" and TEA in listed:
+            return "You like tea, as my notes say."
+        return NOTE if last.input["command"] == "view" else "Noted."
+
+    with scripted_claude(answer) as server:
+        assert play(kind, server.url, TOLD, memory=store, stop_at=ToolReply).of(Finished) == []
+        assert play(kind, server.url, TOLD, memory=store).of(Finished)[0].text == "Noted."
+        assert play(kind, server.url, "What do I like?", memory=store).of(Finished)[0].text == (
+            "You like tea, as my notes say."
+        )
+        assert server.failures == []
+
+
+@both
+def test_a_conversation_has_many_runs(kind: str, store: MemoryStore) -> None:
+    turns = (Turn(("Hello.",)), Turn((LOOK,)), Turn(("Nothing yet.",)))
+    with scripted_claude(Script(turns)) as server:
+        played = play(kind, server.url, "Hi.", "What do you know?", memory=store)
+        assert [finished.text for finished in played.of(Finished)] == ["Hello.", "Nothing yet."]
+        assert server.failures == []
+    roles = [message["role"] for message in played.messages]
+    assert roles == ["user", "assistant", "user", "assistant", "user", "assistant"]
+
+
+@both
+def test_a_refused_reply_does_not_stay(kind: str, store: MemoryStore) -> None:
+    """Sent back, it would be refused again."""
+    with scripted_claude(Script((Turn(("I can",), "refusal"),))) as server:
+        played = play(kind, server.url, "Do it.", memory=store)
+    (finished,) = played.of(Finished)
+    assert (finished.reason, finished.text) == ("refusal", "I can")
+    assert [message["role"] for message in played.messages] == ["user"]
+
+
+@both
+def test_a_reply_that_was_cut_off_leaves_a_conversation_that_can_be_sent(kind: str, store: MemoryStore) -> None:
+    """Its calls are not run, since the last may be incomplete, and they are answered."""
+    cut = Turn((Call(dict(NOTE.input), Check(NOT_RUN, is_error=True)),), "max_tokens")
+    with scripted_claude(Script((cut, Turn(("In short.",))))) as server:
+        played = play(kind, server.url, TOLD, "Shorter, please.", memory=store)
+        assert server.failures == []
+    assert [finished.reason for finished in played.of(Finished)] == ["max_tokens", "end_turn"]
+    assert [reply.is_error for reply in played.of(ToolReply)] == [True]
+    assert list(store.memories()) == []
+
+
+@pytest.mark.parametrize(
+    ("stop", "reason"),
+    [
+        ("model_context_window_exceeded", "context_full"),
+        ("stop_sequence", "end_turn"),
+        ("new_in_2030", "other"),
+        ("tool_use", "end_turn"),
+    ],
+)
+def test_every_stop_reason_ends_a_run(stop: str, reason: str, store: MemoryStore) -> None:
+    with scripted_claude(Script((Turn(("So far.",), stop),))) as server:
+        (finished,) = play("sync", server.url, "Go.", memory=store).of(Finished)
+    assert (finished.reason, finished.detail) == (reason, stop)
+
+
+def test_a_paused_turn_is_resumed(store: MemoryStore) -> None:
+    """A long turn of server tools comes in parts; it is one run, and what came goes back as it was."""
+    part = {"type": "text", "text": "Searching."}
+    replies = [message([part], "pause_turn"), message([{"type": "text", "text": "Found."}], "end_turn")]
+    sent: list[Any] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        sent.append(json.loads(request.content))
+        return httpx2.Response(200, json=replies[len(sent) - 1])
+
+    with Anthropic(api_key="none", http_client=httpx2.Client(transport=httpx2.MockTransport(answer))) as client:
+        agent = Agent(client, memory=store)
+        finished = list(agent.run("Search."))[-1]
+    assert finished == Finished("end_turn", "Found.", 2, 4)
+    assert sent[1]["messages"][1:] == [{"role": "assistant", "content": [part]}]
+    assert [turn["role"] for turn in agent.messages] == ["user", "assistant", "assistant"]
+
+
+def test_a_reply_without_content_does_not_stay(store: MemoryStore) -> None:
+    """The API would not take it back."""
+    transport = httpx2.MockTransport(lambda _: httpx2.Response(200, json=message([], "end_turn")))
+    with Anthropic(api_key="none", http_client=httpx2.Client(transport=transport)) as client:
+        agent = Agent(client, memory=store)
+        assert agent.ask("Hm.") == ""
+    assert [turn["role"] for turn in agent.messages] == ["user"]
+
+
+def test_thinking_is_sent_back_as_it_came(store: MemoryStore) -> None:
+    with scripted_claude(Script((Turn((Thinking("Where to look?"), LOOK)), Turn(("Nothing.",))))) as server:
+        played = play("sync", server.url, "Go.", memory=store)
+        body: Any = server.requests[1].body
+        reply: Any = server.requests[0].reply
+    assert body["messages"][1]["content"] == reply["content"]
+    assert played.messages[1]["content"][0]["type"] == "thinking"
+
+
+def test_ask_returns_the_text(server: ScriptedClaude, store: MemoryStore) -> None:
+    with client_of(server) as client:
+        assert Agent(client, memory=store).ask(TOLD) == "You like tea, and I will remember it."
+
+
+def test_ask_says_why_there_is_no_answer(server: ScriptedClaude, store: MemoryStore) -> None:
+    with client_of(server) as client:
+        agent = Agent(client, memory=store, budget=Budget(max_turns=1))
+        with pytest.raises(Stopped, match="without an answer: budget") as stopped:
+            agent.ask(TOLD)
+    assert (stopped.value.reason, stopped.value.code) == ("budget", "stopped")
+
+
+def test_each_agent_is_a_session_of_its_own(server: ScriptedClaude, store: MemoryStore) -> None:
+    with client_of(server) as client:
+        actors = {Agent(client, memory=store).actor for _ in range(3)}
+    assert len(actors) == 3
+    assert {actor.kind for actor in actors} == {"session"}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"memory": 5}, "a place .* a MemoryStore, or have `execute`"),
+        ({"language": "es"}, "there are en, de, fr, ja, zh-TW"),
+        ({"request": {"tools": [], "model": "x"}}, "request must not have model, tools"),
+        ({"budget": Budget(max_tokens=30_000)}, "need stream=True"),
+        ({"actor": ""}, "actor"),
+    ],
+)
+def test_options_that_cannot_be_right_are_refused(
+    options: dict[str, Any], said: str, server: ScriptedClaude, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And nothing is opened."""
+    monkeypatch.chdir(tmp_path)
+    with client_of(server) as client, pytest.raises(InvalidInput, match=said):
+        Agent(client, **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("said", [None, "", []])
+def test_a_run_needs_something_to_go_on_with(said: Any, server: ScriptedClaude, store: MemoryStore) -> None:
+    with client_of(server) as client, pytest.raises(InvalidInput, match=r"run\(\)"):
+        list(Agent(client, memory=store).run(said))
+
+
+def test_content_blocks_are_said_as_they_are(server: ScriptedClaude, store: MemoryStore) -> None:
+    with client_of(server) as client:
+        agent = Agent(client, memory=store, budget=Budget(max_turns=1))
+        blocks = [{"type": "text", "text": "I like"}, {"type": "text", "text": "tea."}]
+        list(agent.run(blocks))
+    assert agent.messages[0] == {"role": "user", "content": blocks}
+
+
+def message(content: list[dict[str, Any]], stop_reason: str) -> dict[str, Any]:
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    known = {"id": "msg_1", "type": "message", "role": "assistant", "model": "any", "stop_sequence": None}
+    return {**known, "content": content, "stop_reason": stop_reason, "usage": usage}
+
+
+def client_of(server: ScriptedClaude) -> Anthropic:
+    return Anthropic(base_url=server.url, api_key="none needed", max_retries=0)

@@ -37,10 +37,11 @@ def clear_tool_uses(messages: tuple[Message, ...], edit: ClearToolUses, choices:
     doomed = _doomed(messages, edit, choices)
     after = _each_block(messages, lambda block: _cleared(block, doomed, edit, choices))
     changed = {_use_id(new) for old, new in zip(_blocks(messages), _blocks(after), strict=True) if old != new}
-    tokens = messages_tokens(messages) - messages_tokens(after)
+    # A result may be shorter than its placeholder; then nothing is saved.
+    tokens = max(0, messages_tokens(messages) - messages_tokens(after))
     if not changed or tokens < edit.clear_at_least:
         return Cleared(messages)
-    return Cleared(after, len(changed), max(0, tokens))
+    return Cleared(after, len(changed), tokens)
 
 
 def measure(messages: tuple[Message, ...], edit: ClearToolUses, choices: Choices, *, size: int) -> int:

@@ -123,7 +123,7 @@ def _clear_tool_uses(data: object, where: str) -> ClearToolUses:
     trigger = _amount(record, where, "trigger", ("input_tokens", "tool_uses"), least=1)
     keep = _amount(record, where, "keep", ("tool_uses",))
     at_least = _amount(record, where, "clear_at_least", ("input_tokens",))
-    inputs = record.get("clear_tool_inputs")
+    inputs = record.get("clear_tool_inputs") or False
     if not isinstance(inputs, bool):
         inputs = _names(inputs, f"{where}.clear_tool_inputs")
     return ClearToolUses(

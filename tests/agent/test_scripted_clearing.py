@@ -1,0 +1,221 @@
+"""Clearing as laws: what goes, what stays, in which order; and that clearing what is cleared changes nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from commonplace.testing.scripted_choices import Choices
+from commonplace.testing.scripted_clearing import Cleared, clear_thinking, clear_tool_uses
+from commonplace.testing.scripted_edits import ClearToolUses, Trigger
+from commonplace.testing.scripted_messages import Message
+
+from .histories import NAMES, blocks_of, histories, results_of, size
+
+CHOICES = Choices(placeholder="-")  # shorter than all but three results hypothesis can think of
+ALWAYS = Trigger("tool_uses", 0)
+EDITS = st.builds(
+    ClearToolUses,
+    trigger=st.builds(Trigger, st.sampled_from(["input_tokens", "tool_uses"]), st.integers(1, 300)),
+    keep=st.integers(0, 5),
+    clear_at_least=st.integers(0, 200),
+    exclude_tools=st.frozensets(st.sampled_from(NAMES)),
+    clear_inputs=st.booleans() | st.frozensets(st.sampled_from(NAMES)),
+)
+OPEN = st.builds(
+    Choices,
+    placeholder=st.sampled_from(["-", "[tool result cleared]"]),
+    excluded_use_up_keep=st.booleans(),
+    excluded_count_for_trigger=st.booleans(),
+    thinking_turn_is_a_message=st.booleans(),
+)
+TURNS = st.none() | st.integers(0, 4)
+
+
+def clear(messages: tuple[Message, ...], edit: ClearToolUses, choices: Choices = CHOICES) -> Cleared:
+    return clear_tool_uses(messages, edit, choices, size=size(messages))
+
+
+def names_of(messages: tuple[Message, ...]) -> dict[str, str]:
+    return {str(block["id"]): str(block["name"]) for block in blocks_of(messages, "tool_use")}
+
+
+def touched(before: tuple[Message, ...], after: tuple[Message, ...]) -> set[str]:
+    """The ids of the calls whose result or input is another."""
+    old: Any = [*blocks_of(before, "tool_use"), *blocks_of(before, "tool_result")]
+    new: Any = [*blocks_of(after, "tool_use"), *blocks_of(after, "tool_result")]
+    return {a.get("id", a.get("tool_use_id")) for a, b in zip(old, new, strict=True) if a != b}
+
+
+# --- tool uses ---
+
+
+@given(histories(), EDITS, OPEN)
+def test_clearing_what_is_cleared_changes_nothing(
+    messages: tuple[Message, ...], edit: ClearToolUses, choices: Choices
+) -> None:
+    once = clear(messages, edit, choices)
+    assert clear(once.messages, edit, choices) == Cleared(once.messages)
+
+
+@given(histories(), EDITS, OPEN)
+def test_nothing_but_results_and_wanted_inputs_changes(
+    messages: tuple[Message, ...], edit: ClearToolUses, choices: Choices
+) -> None:
+    """Roles, order, ids, names, texts and thinking stay; a result becomes the placeholder and nothing else."""
+    after = clear(messages, edit, choices).messages
+    names = names_of(messages)
+    assert [message.role for message in after] == [message.role for message in messages]
+    for old, new in zip(blocks_of(messages, *_ALL), blocks_of(after, *_ALL), strict=True):
+        if old["type"] == "tool_result":
+            assert new in (old, {**old, "content": choices.placeholder})
+        elif old["type"] == "tool_use":
+            cleared = edit.clear_inputs if isinstance(edit.clear_inputs, bool) else names[str(old["id"])] in _set(edit)
+            assert new in ((old, {**old, "input": {}}) if cleared else (old,))
+        else:
+            assert new == old
+
+
+_ALL = ("text", "thinking", "tool_use", "tool_result")
+
+
+def _set(edit: ClearToolUses) -> frozenset[str]:
+    return edit.clear_inputs if isinstance(edit.clear_inputs, frozenset) else frozenset()
+
+
+@given(histories(), EDITS)
+def test_the_oldest_go_first_and_the_newest_stay(messages: tuple[Message, ...], edit: ClearToolUses) -> None:
+    """What goes is a beginning of all that may go, and the newest `keep` of them are as they were."""
+    after = clear(messages, edit).messages
+    may_go = [use_id for use_id, name in names_of(messages).items() if name not in edit.exclude_tools]
+    doomed = may_go[: max(0, len(may_go) - edit.keep)]
+    gone = touched(messages, after)
+    assert gone <= set(doomed)
+    if gone:
+        assert {results_of(after)[use_id] for use_id in doomed} == {"-"}
+
+
+@given(histories(), EDITS, OPEN)
+def test_excluded_tools_are_never_cleared(messages: tuple[Message, ...], edit: ClearToolUses, choices: Choices) -> None:
+    names = names_of(messages)
+    gone = touched(messages, clear(messages, edit, choices).messages)
+    assert {names[use_id] for use_id in gone} & edit.exclude_tools == set()
+
+
+@given(histories(), EDITS)
+def test_a_prompt_that_only_reaches_the_trigger_stays(messages: tuple[Message, ...], edit: ClearToolUses) -> None:
+    """It must exceed it, in tokens or in tool uses."""
+    measured = size(messages) if edit.trigger.kind == "input_tokens" else len(names_of(messages))
+    reached = ClearToolUses(Trigger(edit.trigger.kind, measured), edit.keep)
+    assert clear(messages, reached) == Cleared(messages)
+    may_go = list(results_of(messages).values())[: max(0, len(names_of(messages)) - edit.keep)]
+    exceeded = ClearToolUses(Trigger(edit.trigger.kind, measured - 1), edit.keep)
+    assert clear(messages, exceeded).count == len([text for text in may_go if text != "-"])
+
+
+@given(histories(), EDITS)
+def test_at_least_so_many_tokens_go_or_none(messages: tuple[Message, ...], edit: ClearToolUses) -> None:
+    cleared = clear(messages, edit)
+    assert cleared == Cleared(messages) or cleared.tokens >= edit.clear_at_least
+    freely = clear(messages, ClearToolUses(edit.trigger, edit.keep, 0, edit.exclude_tools, edit.clear_inputs))
+    if freely.tokens >= edit.clear_at_least:
+        assert cleared == freely
+
+
+@given(histories(), EDITS)
+def test_the_figures_are_those_of_the_messages(messages: tuple[Message, ...], edit: ClearToolUses) -> None:
+    cleared = clear(messages, edit)
+    assert cleared.count == len(touched(messages, cleared.messages))
+    assert cleared.tokens == max(0, size(messages) - size(cleared.messages))
+
+
+@given(histories(), EDITS, st.integers(0, 10))
+def test_what_is_cleared_stays_cleared(messages: tuple[Message, ...], edit: ClearToolUses, length: int) -> None:
+    """Nothing is remembered, and still a longer history brings nothing back."""
+    early = messages[: 2 * length + 1]
+    gone = touched(early, clear(early, edit).messages)
+    assert gone <= touched(messages, clear(messages, edit).messages)
+
+
+def use(number: int, name: str = "read") -> tuple[Message, Message]:
+    call = {"type": "tool_use", "id": f"t{number}", "name": name, "input": {"n": number}}
+    answer = {"type": "tool_result", "tool_use_id": f"t{number}", "content": f"result {number}", "is_error": True}
+    return Message("assistant", (call,)), Message("user", (answer,))
+
+
+def test_excluded_tools_can_use_up_what_is_kept() -> None:
+    """A choice: otherwise the newest `keep` are counted among those that may go."""
+    messages = (*use(0), *use(1), *use(2, "memory"))
+    edit = ClearToolUses(ALWAYS, keep=1, exclude_tools=frozenset({"memory"}))
+    assert touched(messages, clear(messages, edit).messages) == {"t0"}
+    greedy = clear(messages, edit, Choices(excluded_use_up_keep=True))
+    assert touched(messages, greedy.messages) == {"t0", "t1"}
+
+
+def test_excluded_tools_can_be_left_out_of_the_trigger() -> None:
+    messages = (*use(0), *use(1), *use(2, "memory"))
+    edit = ClearToolUses(Trigger("tool_uses", 2), keep=0, exclude_tools=frozenset({"memory"}))
+    assert clear(messages, edit).count == 2
+    assert clear(messages, edit, Choices(excluded_count_for_trigger=False)).count == 0
+
+
+def test_placeholder_and_cleared_input_can_be_chosen() -> None:
+    choices = Choices(placeholder="gone", cleared_input={"cleared": True})
+    after = clear(use(0), ClearToolUses(ALWAYS, keep=0, clear_inputs=frozenset({"read"})), choices).messages
+    assert after[0].blocks[0] == {"type": "tool_use", "id": "t0", "name": "read", "input": {"cleared": True}}
+    assert after[1].blocks[0] == {"type": "tool_result", "tool_use_id": "t0", "content": "gone", "is_error": True}
+
+
+# --- thinking ---
+
+
+@given(histories(), TURNS, OPEN)
+def test_clearing_thinking_twice_changes_nothing_more(
+    messages: tuple[Message, ...], keep: int | None, choices: Choices
+) -> None:
+    once = clear_thinking(messages, keep, choices)
+    assert clear_thinking(once.messages, keep, choices) == Cleared(once.messages)
+
+
+@given(histories(), TURNS, OPEN)
+def test_only_old_thinking_goes(messages: tuple[Message, ...], keep: int | None, choices: Choices) -> None:
+    """All else stays in its order; what is left of the thinking is the end of what was there."""
+    cleared = clear_thinking(messages, keep, choices)
+    others = ("text", "tool_use", "tool_result")
+    assert blocks_of(cleared.messages, *others) == blocks_of(messages, *others)
+    before, after = (blocks_of(each, "thinking") for each in (messages, cleared.messages))
+    assert after == before[len(before) - len(after) :]
+    assert (len(after) < len(before)) == (cleared.count > 0)
+    assert cleared.tokens == size(messages) - size(cleared.messages)
+    if keep is None:
+        assert cleared == Cleared(messages)
+
+
+THOUGHT = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
+ASKED = Message("user", ({"type": "text", "text": "So?"},))
+
+
+def test_a_turn_lasts_while_its_tools_are_answered() -> None:
+    """Three thoughts in one turn of two tool calls, then one more after the user spoke: two turns."""
+    first, answered = use(0)
+    again, answered_again = use(1)
+    messages = (
+        *(ASKED, Message("assistant", (THOUGHT, *first.blocks)), answered),
+        *(Message("assistant", (THOUGHT, *again.blocks)), answered_again),
+        *(Message("assistant", (THOUGHT, {"type": "text", "text": "So."})), ASKED),
+        *(Message("assistant", (THOUGHT, {"type": "text", "text": "Yes."})), ASKED),
+    )
+    cleared = clear_thinking(messages, 1, CHOICES)
+    assert (cleared.count, len(blocks_of(cleared.messages, "thinking"))) == (1, 1)
+    assert clear_thinking(messages, 2, CHOICES) == Cleared(messages)
+    each = clear_thinking(messages, 1, Choices(thinking_turn_is_a_message=True))
+    assert (each.count, len(blocks_of(each.messages, "thinking"))) == (3, 1)
+
+
+def test_redacted_thinking_goes_too_and_an_empty_message_with_it() -> None:
+    redacted = Message("assistant", ({"type": "redacted_thinking", "data": "..."},))
+    newest = Message("assistant", (THOUGHT, {"type": "text", "text": "Yes."}))
+    cleared = clear_thinking((ASKED, redacted, ASKED, newest, ASKED), 1, CHOICES)
+    assert cleared.messages == (Message("user", (*ASKED.blocks, *ASKED.blocks)), newest, ASKED)

@@ -1,0 +1,136 @@
+"""The estimate of tokens: the same for the same, the sum of its parts, and near what the documentation says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from anthropic import Anthropic, AsyncAnthropic
+from hypothesis import given
+from hypothesis import strategies as st
+
+from commonplace.testing.scripted_claude import Script, ScriptedClaude, Turn, scripted_claude
+from commonplace.testing.scripted_counting import (
+    DOCUMENT_TOKENS,
+    IMAGE_TOKENS,
+    TOOLS_TOKENS,
+    TYPED_TOOL_TOKENS,
+    block_tokens,
+    json_tokens,
+    messages_tokens,
+    prompt_tokens,
+    text_tokens,
+    tools_tokens,
+)
+from commonplace.testing.scripted_messages import Conversation, Message
+
+from .asking import CONTEXT, CONTEXT_BETA, HELLO, READ, TOOL, ask, clearing, management, post, thinking, uses
+from .histories import TEXTS, histories
+
+SCRIPT = Script((Turn(("Fine.",)),))
+
+
+def test_text_is_four_bytes_a_token_and_json_three() -> None:
+    assert [text_tokens(text) for text in ("", "a", "abcd", "abcde", "é" * 4, "\ud800")] == [0, 1, 1, 2, 2, 1]
+    assert json_tokens({"a": 1}) == 3
+
+
+@pytest.mark.parametrize(
+    ("block", "tokens"),
+    [
+        ({"type": "text", "text": "x" * 40}, 10),
+        ({"type": "thinking", "thinking": "x" * 40, "signature": "s" * 400}, 10),
+        ({"type": "compaction", "content": "x" * 40}, 10),
+        ({"type": "compaction", "content": None}, 0),
+        ({"type": "tool_use", "id": "t", "name": "read", "input": {"a": 1}}, 8 + 1 + 3),
+        ({"type": "tool_result", "tool_use_id": "t", "content": "x" * 40}, 8 + 10),
+        ({"type": "tool_result", "tool_use_id": "t", "content": [{"type": "image"}]}, 8 + IMAGE_TOKENS),
+        ({"type": "tool_result", "tool_use_id": "t"}, 8),
+        ({"type": "image", "source": {"data": "x" * 10_000}}, IMAGE_TOKENS),
+        ({"type": "document", "source": {"type": "base64", "data": "x"}}, DOCUMENT_TOKENS),
+        ({"type": "document", "source": {"type": "text", "data": "x" * 40}}, 10),
+        ({"type": "new", "is": 1}, 7),
+    ],
+)
+def test_each_kind_of_block_has_its_size(block: dict[str, Any], tokens: int) -> None:
+    assert block_tokens(block) == tokens
+
+
+def test_system_prompt_and_tools_are_counted() -> None:
+    message = (Message("user", ({"type": "text", "text": "x" * 40},)),)
+    assert prompt_tokens(Conversation(message, None, ())) == 14
+    assert prompt_tokens(Conversation(message, "x" * 40, ())) == 14 + 14
+    assert prompt_tokens(Conversation(message, [{"type": "text", "text": "x" * 40}], ())) == 14 + 14
+    assert tools_tokens(()) == 0
+    assert tools_tokens((TOOL, READ)) == TOOLS_TOKENS + TYPED_TOOL_TOKENS + json_tokens(READ)
+
+
+@given(histories(), histories())
+def test_parts_add_up(first: tuple[Message, ...], second: tuple[Message, ...]) -> None:
+    assert messages_tokens(first + second) == messages_tokens(first) + messages_tokens(second)
+
+
+@given(TEXTS, TEXTS)
+def test_more_text_is_never_fewer_tokens(text: str, more: str) -> None:
+    assert text_tokens(text) <= text_tokens(text + more) <= text_tokens(text) + text_tokens(more)
+
+
+@given(st.integers(0, 20))
+def test_the_same_request_is_always_the_same_number(count: int) -> None:
+    first, second = (post(ScriptedClaude(lambda _seen: "Fine."), messages=uses(count), tools=[READ]) for _ in range(2))
+    assert first[1]["usage"] == second[1]["usage"]
+
+
+def test_input_tokens_are_those_after_the_edits() -> None:
+    claude = ScriptedClaude(lambda _seen: "Fine.")
+    asked: Any = {"messages": uses(10), "tools": [READ], "headers": CONTEXT}
+    plain = post(claude, **asked)[1]
+    edited = post(claude, **asked, context_management=management(clearing()))[1]
+    cleared = edited["context_management"]["applied_edits"][0]["cleared_input_tokens"]
+    assert edited["usage"]["input_tokens"] == plain["usage"]["input_tokens"] - cleared
+
+
+def test_a_count_is_what_the_request_would_use() -> None:
+    """With and without the beta; before any edit and after; and nothing is asked of the script."""
+    with scripted_claude(SCRIPT) as server, Anthropic(base_url=server.url, api_key="none needed") as client:
+        asked: Any = {"model": "any", "messages": HELLO, "tools": [TOOL], "system": "Be kind."}
+        counted = client.messages.count_tokens(**asked)
+        assert server.state()["requests"] == 0
+        used = client.messages.create(**asked, max_tokens=10)
+        assert counted.input_tokens == used.usage.input_tokens
+        assert client.beta.messages.count_tokens(**asked).context_management is None
+
+
+def test_a_count_with_edits_says_before_and_after() -> None:
+    edits = management(thinking({"type": "thinking_turns", "value": 1}), clearing())
+    asked: Any = {"model": "any", "messages": uses(10), "tools": [READ]}
+    with scripted_claude(lambda _seen: "Fine.") as server:
+        with Anthropic(base_url=server.url, api_key="none needed") as client:
+            edited: Any = {**asked, "betas": [CONTEXT_BETA], "context_management": edits}
+            original = client.messages.count_tokens(**asked).input_tokens
+            counted = client.beta.messages.count_tokens(**edited)
+        used = ask(server, "plain", **asked, context_management=edits).usage
+    assert counted.context_management is not None
+    assert (counted.context_management.original_input_tokens, counted.input_tokens) == (original, used.input_tokens)
+    assert counted.input_tokens < original
+
+
+async def _counted(url: str) -> int:
+    async with AsyncAnthropic(base_url=url, api_key="none needed") as client:
+        return (await client.messages.count_tokens(model="any", messages=HELLO)).input_tokens
+
+
+def test_an_async_client_counts_too() -> None:
+    import asyncio
+
+    with scripted_claude(SCRIPT) as server:
+        assert asyncio.run(_counted(server.url)) == prompt_tokens(
+            Conversation((Message("user", ({"type": "text", "text": HELLO[0]["content"]},)),), None, ())
+        )
+
+
+def test_what_is_not_a_request_is_not_counted() -> None:
+    claude = ScriptedClaude(SCRIPT)
+    for body in (b"{", b'{"model": "any"}', b'{"model": "any", "messages": []}'):
+        counted: Any = claude.count({"x-api-key": "key", "anthropic-version": "2023-06-01"}, body)
+        assert counted.status == 400

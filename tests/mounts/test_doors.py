@@ -1,0 +1,121 @@
+"""Several stores as one tree, through every door that takes a memory store."""
+
+from __future__ import annotations
+
+import pytest
+from anthropic.lib.tools import ToolError
+
+from commonplace import AsyncMemoryTool, InvalidInput, MemoryTool, aio, tool_result
+from commonplace.doors.langchain import memory_tool
+from commonplace.mounts import MemoryTree
+
+from .trees import HEADER, tree
+
+TEAM = "/memories/team"
+CREATE: dict[str, object] = {"command": "create", "path": "/memories/team/a", "file_text": "x"}
+VIEW: dict[str, object] = {"command": "view", "path": "/memories"}
+ROWS = ("1B\t/memories", "0B\t/memories/ro/", "1B\t/memories/team/", "1B\t/memories/team/a")
+ACROSS = (
+    "Error: /memories/team/a cannot be renamed to /memories/a: that crosses from one mounted memory store to another. "
+    "Create it at the new path, then delete the old one."
+)
+MOUNTED = (
+    "Error: /memories/team cannot be deleted: a memory store is mounted at /memories/team. "
+    "Delete what lies in it instead."
+)
+NO_PATH = "Error: Missing `path` parameter of the view command. It should be a string, /memories or a path below it"
+STORY: tuple[tuple[dict[str, object], str], ...] = (
+    (CREATE, "File created successfully at: /memories/team/a"),
+    (CREATE, "Error: File /memories/team/a already exists"),
+    (VIEW, "\n".join([HEADER.format("/memories"), *ROWS])),
+    (CREATE | {"path": "/memories/ro/a"}, "Error: /memories/ro/a is read-only"),
+    ({"command": "rename", "old_path": "/memories/team/a", "new_path": "/memories/a"}, ACROSS),
+    ({"command": "delete", "path": "/memories/team"}, MOUNTED),
+    ({"command": "view"}, NO_PATH),
+    ({"command": "delete", "path": "/memories/team/a"}, "Successfully deleted /memories/team/a"),
+)
+
+
+def test_the_tool_of_the_sdk() -> None:
+    with tree(TEAM, "/memories/ro", read_only=("/memories/ro",)) as at:
+        for tool in (MemoryTool(at.mounts, actor="user:ann"), MemoryTool(store=at.mounts, actor="user:ann")):
+            for command, expected in STORY:
+                if not expected.startswith("Error: "):
+                    assert tool.call(command) == expected
+                    continue
+                with pytest.raises(ToolError) as caught:
+                    tool.call(command)
+                assert caught.value.content == expected
+            assert tool.tree is at.mounts
+            tool.close()
+        assert {str(version.actor) for version in at.stores[TEAM].versions()} == {"user:ann"}
+        assert at.mounts.execute(VIEW).is_error is False  # closing a tool closes what it opened itself
+
+
+@pytest.mark.anyio
+async def test_the_async_tool_of_the_sdk() -> None:
+    with tree(TEAM, "/memories/ro", read_only=("/memories/ro",)) as at:
+        tool = AsyncMemoryTool(at.mounts)
+        for command, expected in STORY:
+            if not expected.startswith("Error: "):
+                assert await tool.call(command) == expected
+                continue
+            with pytest.raises(ToolError) as caught:
+                await tool.call(command)
+            assert caught.value.content == expected
+        with pytest.raises(ToolError, match=r"^Error: /memories/ro is read-only$"):
+            await tool.clear_all_memory()
+        tool.close()
+
+
+def test_the_tool_clears_all_stores() -> None:
+    with tree(TEAM) as at:
+        tool = MemoryTool(at.mounts)
+        tool.call(CREATE)
+        assert tool.clear_all_memory() == "All memory cleared"
+        assert at.texts(TEAM) == {}
+
+
+@pytest.mark.anyio
+async def test_the_bridge_to_async() -> None:
+    with tree(TEAM) as at:
+        assert (await aio.execute(at.mounts, CREATE, actor="user:ann")).text == STORY[0][1]
+        assert (await aio.clear(at.mounts)).text == "All memory cleared"
+        assert [str(version.actor) for version in at.stores[TEAM].versions()] == ["None", "user:ann"]
+
+
+def test_a_loop_of_ones_own() -> None:
+    with tree(TEAM, "/memories/ro", read_only=("/memories/ro",)) as at:
+        for command, expected in STORY:
+            result = tool_result(at.mounts, {"type": "tool_use", "id": "t1", "name": "memory", "input": command})
+            wanted = {"type": "tool_result", "tool_use_id": "t1", "content": expected}
+            assert result == (wanted | {"is_error": True} if expected.startswith("Error: ") else wanted)
+        other = tool_result(at.mounts, {"type": "tool_use", "id": "t1", "name": "bash", "input": {}})
+        assert other["content"] == "Error: There is no tool named 'bash' here. It should be the tool `memory`"
+
+
+def test_langchain() -> None:
+    with tree(TEAM) as at:
+        tool = memory_tool(at.mounts)
+        assert tool.invoke(dict(CREATE)) == STORY[0][1]
+        assert tool.invoke(dict(CREATE)) == STORY[1][1]
+
+
+@pytest.mark.parametrize("name", ["base_path", "memory_root", "store"])
+def test_what_only_one_store_has_is_an_attribute_error(name: str) -> None:
+    with tree(TEAM) as at:
+        for tool in (MemoryTool(at.mounts), AsyncMemoryTool(at.mounts)):
+            with pytest.raises(AttributeError):
+                getattr(tool, name)
+
+
+def test_a_place_twice_is_refused() -> None:
+    with tree(TEAM) as at, pytest.raises(InvalidInput):
+        MemoryTool(at.mounts, base_path="memory")
+
+
+def test_stores_and_mounts_are_memory_trees_and_places_are_not() -> None:
+    with tree(TEAM) as at:
+        assert isinstance(at.mounts, MemoryTree)
+        assert isinstance(at.stores[TEAM], MemoryTree)
+        assert not isinstance("./memory", MemoryTree)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import TypeVar
 
 from commonplace.backends.records import (
@@ -42,7 +43,7 @@ from commonplace.backends.records import (
     sortable_id,
     to_datetime,
 )
-from commonplace.errors import Locked
+from commonplace.errors import InvalidInput, Locked
 
 __all__ = [
     "ACTOR_KINDS",
@@ -193,13 +194,32 @@ class Transaction(Snapshot):
     def prune(self, version_ids: Sequence[str]) -> None:
         """Remove versions. Those that present memories need, and texts that others need, stay."""
 
+    def forget(self, memories: Sequence[Memory]) -> None:
+        """Let present memories go without a version; those they have stay.
+
+        For a history that is taken over (`Change.origin`) and has gaps: a memory whose end is no longer told must not
+        stay present, nor stand in the way of the next at its path.
+        """
+        raise InvalidInput("this storage cannot take over a history with gaps")
+
 
 class Backend(ABC):
     """An opened place with memory stores in it. Close it when done; a process that ends without is no harm."""
 
     @abstractmethod
-    def create_store(self, *, key: str | None, name: str, seal: str | None = None) -> StoreInfo:
-        """A new memory store. If the key is taken, the store that has it, as it is."""
+    def create_store(
+        self,
+        *,
+        key: str | None,
+        name: str,
+        seal: str | None = None,
+        store_id: str | None = None,
+        created_at: datetime | None = None,
+    ) -> StoreInfo:
+        """A new memory store. If the key or the id is taken, the store that has it, as it is.
+
+        `store_id` and `created_at` are those of a store that comes from elsewhere.
+        """
 
     @abstractmethod
     def get_store(self, id_or_key: str) -> StoreInfo | None:

@@ -17,6 +17,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from typing import TypeVar, cast
 
 from commonplace.backends import sql_stores
@@ -76,8 +77,16 @@ class DirectoryBackend(SqliteBackend):
         self._check_open()
         return count_damaged(self._base)
 
-    def create_store(self, *, key: str | None, name: str, seal: str | None = None) -> StoreInfo:
-        made = super().create_store(key=key, name=name, seal=seal)
+    def create_store(
+        self,
+        *,
+        key: str | None,
+        name: str,
+        seal: str | None = None,
+        store_id: str | None = None,
+        created_at: datetime | None = None,
+    ) -> StoreInfo:
+        made = super().create_store(key=key, name=name, seal=seal, store_id=store_id, created_at=created_at)
         try:
             self._tree(made).make()
         except OSError as error:

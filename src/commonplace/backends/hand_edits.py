@@ -262,6 +262,11 @@ class WatchedTransaction(WatchedSnapshot, SqlTransaction):
                 self._will(str(path), change)
         return recorded
 
+    def forget(self, memories: Sequence[Memory]) -> None:
+        SqlTransaction.forget(self, memories)
+        for memory in memories:
+            self._will(memory.path, Change(memory, None))
+
     def blank(self, version_ids: Sequence[str], actor: Actor | None) -> None:
         self._check_synced(version_ids)
         SqlTransaction.blank(self, version_ids, actor)

@@ -175,7 +175,8 @@ class Change:
 
     `again` says which memory it is that is made, when it is one that was deleted: it has its id and age back. A version
     that comes from elsewhere is its own `origin`: id, memory, operation, time, revision and actor are kept. If it is
-    redacted, nothing but the version is recorded. Those of a store must come in the order of their ids, after all that
+    redacted, or deletes a memory that is not there (its other versions were removed), nothing but the version is
+    recorded. Those of a store must come in the order of their ids, after all that
     are there.
     """
 

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from typing import TypeVar
 
@@ -46,11 +47,19 @@ class SealedBackend(Backend):
 
     # -- memory stores ---------------------------------------------------------------------------------------
 
-    def create_store(self, *, key: str | None, name: str, seal: str | None = None) -> StoreInfo:
+    def create_store(
+        self,
+        *,
+        key: str | None,
+        name: str,
+        seal: str | None = None,
+        store_id: str | None = None,
+        created_at: datetime | None = None,
+    ) -> StoreInfo:
         if seal is not None:
             raise InvalidInput("a memory store is sealed once")
         pending = StoreSeal(self._seal_paths, timestamp(self.clock)).to_text()
-        made = self.inner.create_store(key=key, name=name, seal=pending)
+        made = self.inner.create_store(key=key, name=name, seal=pending, store_id=store_id, created_at=created_at)
         if made.seal is None or not StoreSeal.parse(made.seal).pending:
             return made
         return replace(made, seal=self._give_key(made.id, made.seal))

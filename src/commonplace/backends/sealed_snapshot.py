@@ -145,6 +145,9 @@ class SealedTransaction(SealedSnapshot, Transaction):
             paths = {str(inner.path): str(plain.path) for inner, plain in zip(sealed, changes, strict=True)}
             raise _refused(refusal, paths) from None
 
+    def forget(self, memories: Sequence[Memory]) -> None:
+        self._writing.forget([_hidden_memory(memory, self._keys) for memory in memories])
+
     def reseal(self, seal: str | None) -> None:
         raise InvalidInput("the memory store is sealed already; its seal is not for others to change")
 
@@ -171,6 +174,8 @@ class SealedTransaction(SealedSnapshot, Transaction):
         if data is not None and path is not None and hidden is not None:
             sealing = Sealing(len(data), _text_keeper(keys, data, path, hidden))
             return replace(change, before=inner, path=hidden, data=None, sealing=sealing)
+        if path is None and before is None and change.origin is not None:
+            return _sealed_end(change, change.origin, keys)
         if inner is None or before is None:
             raise InvalidInput("a new memory needs a text")
         said = Unsealed(path=before.path if keys.seal_paths else None)
@@ -179,6 +184,13 @@ class SealedTransaction(SealedSnapshot, Transaction):
             said = said._replace(path=path if keys.seal_paths else None)
         sealing = Sealing(None, _keeper(keys, said, hidden or inner.path))
         return replace(change, before=inner, path=hidden, sealing=sealing)
+
+
+def _sealed_end(change: Change, origin: Version, keys: StoreKeys) -> Change:
+    """The deletion of a memory that is not there."""
+    hidden = keys.hidden(origin.path)
+    said = Unsealed(path=origin.path if keys.seal_paths else None)
+    return replace(change, origin=replace(origin, path=hidden), sealing=Sealing(None, _keeper(keys, said, hidden)))
 
 
 def _text_keeper(keys: StoreKeys, data: bytes, path: str, hidden: str) -> Callable[[str, str], Kept]:

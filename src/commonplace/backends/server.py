@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from functools import partial
 from typing import TypeVar, cast
 
@@ -31,6 +32,7 @@ from commonplace.backends.base import (
 )
 from commonplace.backends.pool import Pool
 from commonplace.backends.queue import StoreJob, WriteQueue
+from commonplace.backends.records import to_us
 from commonplace.backends.server_engine import Clash, Engine, Late, Lost, ServerConnection
 from commonplace.backends.sql_writing import SqlTransaction
 from commonplace.errors import (
@@ -178,18 +180,26 @@ class ServerBackend(Backend):
 
     # -- memory stores ---------------------------------------------------------------------------------------
 
-    def create_store(self, *, key: str | None, name: str, seal: str | None = None) -> StoreInfo:
-        at = now_us(self.clock)
-        store_id = self.new_id("memstore_", at)
+    def create_store(
+        self,
+        *,
+        key: str | None,
+        name: str,
+        seal: str | None = None,
+        store_id: str | None = None,
+        created_at: datetime | None = None,
+    ) -> StoreInfo:
+        at = now_us(self.clock) if created_at is None else to_us(created_at)
+        new_id = store_id or self.new_id("memstore_", at)
 
         def attempt(connection: ServerConnection) -> StoreInfo:
             connection.begin_write()
             by_key = key is not None and sql_stores.select_store_by_key(connection, key)
-            found = by_key or sql_stores.select_store(connection, store_id)
+            found = by_key or sql_stores.select_store_by_id(connection, new_id)
             if found is not None:
                 return found
-            sql_stores.insert_store(connection, store_id=store_id, key=key, name=name, at=at, seal=seal)
-            made = sql_stores.find_store(connection, store_id)
+            sql_stores.insert_store(connection, store_id=new_id, key=key, name=name, at=at, seal=seal)
+            made = sql_stores.find_store(connection, new_id)
             connection.commit()  # if it is lost, the next try finds it
             return made
 

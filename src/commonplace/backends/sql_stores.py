@@ -43,6 +43,12 @@ def select_store(connection: Connection, id_or_key: str) -> StoreInfo | None:
     return None
 
 
+def select_store_by_id(connection: Connection, store_id: str) -> StoreInfo | None:
+    """The store with this id, also when it was erased."""
+    found = connection.rows(f"SELECT {_STORE} FROM stores WHERE id = ?", (store_id,))
+    return _store(found[0]) if found else None
+
+
 def select_store_by_key(connection: Connection, key: str) -> StoreInfo | None:
     """The store with this key."""
     found = connection.rows(f"SELECT {_STORE} FROM stores WHERE store_key = ?", (key,))

@@ -52,6 +52,8 @@ class SqlTransaction(SqlSnapshot, Transaction):
             if change.path is None and before is not None:
                 recorded.append(self._delete(before, change, who))
                 self.head.size_bytes -= before.size_bytes
+            elif change.path is None and change.origin is not None:
+                recorded.append(self._put_end(change, change.origin, who))
             elif size is not None and change.path is not None:
                 recorded.append(self._put(change, change.path, size, who))
                 self.head.size_bytes += size - (before.size_bytes if before is not None else 0)
@@ -65,6 +67,14 @@ class SqlTransaction(SqlSnapshot, Transaction):
                 moves,
             )
         return recorded
+
+    def forget(self, memories: Sequence[Memory]) -> None:
+        self._changes_memories()
+        for memory in memories:
+            self.head.memories -= 1
+            self.head.size_bytes -= memory.size_bytes
+        gone = [(self.store, memory.path) for memory in memories]
+        self.connection.run_many("DELETE FROM memories WHERE store = ? AND path = ?", gone)
 
     def reseal(self, seal: str | None) -> None:
         self.changed = True
@@ -192,6 +202,14 @@ class SqlTransaction(SqlSnapshot, Transaction):
         self.connection.run(_NEW_VERSION, (self.store, *values, None, None, None, None))
         self.connection.run("DELETE FROM memories WHERE store = ? AND path = ?", (self.store, before.path))
         return Recorded(before.id, version)
+
+    def _put_end(self, change: Change, origin: Version, who: str | None) -> Recorded:
+        """A deletion of which nothing but itself is known."""
+        at, version = self._tick(change)
+        seal = change.kept(origin.memory_id, version).seal
+        values = (version, origin.memory_id, "deleted", origin.path, None, None, who, at, origin.revision, seal)
+        self.connection.run(_NEW_VERSION, (self.store, *values, None, None, None, None))
+        return Recorded(origin.memory_id, version)
 
     def _put_blank(self, origin: Version) -> Recorded:
         at, version = self._tick(Change(None, None, origin=origin))

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TypeVar, cast
 
 from commonplace.backends import forking, migrations, sql, sql_notes, sql_stores
@@ -29,6 +30,7 @@ from commonplace.backends.base import (
 from commonplace.backends.disk import make_directory, make_file, os_error
 from commonplace.backends.pool import Pool
 from commonplace.backends.queue import StoreJob, WriteQueue
+from commonplace.backends.records import to_us
 from commonplace.backends.sql_writing import SqlTransaction
 from commonplace.backends.sqlite_connection import SqliteConnection, connect, wait_for_lock
 from commonplace.backends.sqlite_space import Space
@@ -159,15 +161,25 @@ class SqliteBackend(Backend):
 
     # -- memory stores ---------------------------------------------------------------------------------------
 
-    def create_store(self, *, key: str | None, name: str, seal: str | None = None) -> StoreInfo:
+    def create_store(
+        self,
+        *,
+        key: str | None,
+        name: str,
+        seal: str | None = None,
+        store_id: str | None = None,
+        created_at: datetime | None = None,
+    ) -> StoreInfo:
         def create(connection: SqliteConnection) -> StoreInfo:
             found = None if key is None else sql_stores.select_store_by_key(connection, key)
+            if found is None and store_id is not None:
+                found = sql_stores.select_store_by_id(connection, store_id)
             if found is not None:
                 return found
-            at = now_us(self.clock)
-            store_id = self.new_id("memstore_", at)
-            sql_stores.insert_store(connection, store_id=store_id, key=key, name=name, at=at, seal=seal)
-            return sql_stores.find_store(connection, store_id)
+            at = now_us(self.clock) if created_at is None else to_us(created_at)
+            new_id = store_id or self.new_id("memstore_", at)
+            sql_stores.insert_store(connection, store_id=new_id, key=key, name=name, at=at, seal=seal)
+            return sql_stores.find_store(connection, new_id)
 
         return self._alone(create)
 

@@ -106,6 +106,30 @@ class HistorySuite(SuiteOpening):
         assert other.versions()[0].revision == store.revision() + 1
         assert other.versions()[0].created_at > store.versions()[0].created_at
 
+    def test_a_history_with_gaps_is_taken_over(self, backend: Backend, store: Opened) -> None:
+        """A deletion without the rest of its memory; and one that is in the way, since its own deletion is not told."""
+        store.create({A: b"1", B: b"2"})
+        store.delete(A)
+        store.create({A: b"3"})
+        third, deleted, *first = store.versions()
+        other = Opened(backend, "copy")
+        other.backend.write(other.id, lambda tx: tx.record([Change(None, None, origin=deleted)], None))
+        assert [replace(version, seal=None) for version in other.versions()] == [replace(deleted, seal=None)]
+        assert (other.tree(), other.usage()) == ({}, Usage(0, 0))
+        another = Opened(backend, "another")
+        for version in reversed(first):
+            another.backend.write(another.id, partial(_take_one, version=version, data=store.version_text(version.id)))
+
+        def work(tx: Transaction) -> None:
+            tx.forget([memory for memory in [tx.look(A).memory] if memory is not None])
+            _take_one(tx, third, b"3")
+
+        another.backend.write(another.id, work)
+        assert another.tree() == {A: b"3", B: b"2"}
+        assert another.usage() == Usage(2, 2)
+        assert [version.id for version in another.versions()] == [third.id, *(version.id for version in first)]
+        assert another.found(deleted.memory_id) is None
+
     def test_a_blanked_version_says_who_and_when(self, store: Opened) -> None:
         """Its text, path, size and hash are gone, and it can be found by its path no more."""
         store.create({A: b"secret"}, PERSON)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -37,6 +37,19 @@ class StoresSuite(SuiteOpening):
         made = backend.create_store(key="k", name="one")
         assert backend.create_store(key="k", name="two") == made
         assert len(backend.list_stores()) == 1
+
+    def test_a_store_from_elsewhere_keeps_its_id_and_age(self, backend: Backend) -> None:
+        """An id or a key that is taken gives the store that has it."""
+        there = backend.create_store(key="there", name="there")
+        store_id, born = "memstore_" + "0" * 30 + "42", datetime(2020, 1, 2, 3, 4, 5, 678_901, UTC)
+        made = backend.create_store(key="moved", name="Moved", store_id=store_id, created_at=born)
+        assert (made.id, made.key, made.name, made.created_at) == (store_id, "moved", "Moved", born)
+        assert backend.get_store(store_id) == backend.get_store("moved") == made
+        assert backend.create_store(key="other", name="again", store_id=store_id) == made
+        assert backend.create_store(key="there", name="again", store_id="memstore_" + "0" * 32) == there
+        assert [info.id for info in backend.list_stores()] == [store_id, there.id]
+        backend.erase_store(store_id, None)
+        assert backend.create_store(key="moved", name="again", store_id=store_id).erased_at is not None
 
     def test_stores_without_a_key_are_all_different(self, backend: Backend) -> None:
         """Two with the same name are two."""

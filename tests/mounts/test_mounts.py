@@ -443,7 +443,6 @@ def test_read_only_is_pinned_for_what_was_given_out_alone() -> None:
         assert (given.settings().view_chars, given.replies, given.actor, given.id) == (3, FR, store.actor, store.id)
         command = {"command": "create", "path": "/memories/a", "file_text": "x"}
         assert given.execute(command).text == "Error: /memories/a is read-only"
-        assert given.clear().is_error is False  # nothing is there
         assert not store.execute(command).is_error
         assert given.text("/memories/a") == "x"
         assert given.clear().text == "Error: /memories is read-only"
@@ -559,6 +558,9 @@ def test_a_directory_and_sqlite_sealed_and_bare_make_one_tree(tmp_path: Path) ->
         assert at.run("rename", "/memories/files//link", "/memories/b") == taken.format("/memories/files//link")
         assert at.run("create", "/memories/files/link/x", "") == taken.format("/memories/files/link/x")
         assert at.run("rename", "/memories/a", "/memories/files/link/x") == taken.format("/memories/files/link/x")
+        (tmp_path / "plain" / "memories" / "e").mkdir()
+        (tmp_path / "plain" / "memories" / "e" / "b").write_bytes(b"\xff")
+        assert at.run("rename", "/memories/files/d", "/memories/files//e") == taken.format("/memories/files/e/b")
         assert at.view("/memories/files")[1] == "3B\t/memories/files/by hand"
         assert at.view("/memories")[0] == "15B\t/memories"
         assert at.run("rename", "/memories/a", "/memories/l/a").startswith("Error: /memories/a cannot be renamed to")

@@ -6,16 +6,19 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeAlias, Unpack
 
+from commonplace.accesses import Accesses
 from commonplace.backends.base import Actor, Backend, Clock, NewId, StoreInfo, as_actor, plain_name, sortable_id
-from commonplace.errors import InvalidInput, NotFound
+from commonplace.errors import CommonplaceError, InvalidInput, NotFound
 from commonplace.guards.examining import Detect, Examination
 from commonplace.places import open_backend
 from commonplace.replies import LANGUAGES, Replies
 from commonplace.settings import DEFAULTS, Pins
 from commonplace.store import MemoryStore
+from commonplace.sweeping import sweep_at_opening
 
 if TYPE_CHECKING:
     from commonplace.backends.keys import KeyWrapper
@@ -39,12 +42,15 @@ class Commonplace:
         examination: Examination,
         replies: Replies,
         actor: Actor | None,
+        clock: Clock,
     ) -> None:
         self.backend = backend
         self._pins = pins
         self._examination = examination
         self._replies = replies
         self._actor = actor
+        self._clock = clock
+        self._accesses = Accesses(backend, clock=clock)
 
     def store(self, id_or_key: str | None = None, *, name: str | None = None) -> MemoryStore:
         """The memory store with this id, else the one with this key, made if there is none.
@@ -60,16 +66,27 @@ class Commonplace:
                 raise NotFound(f"there is no memory store {key}")
             info = self.backend.create_store(key=key, name=plain_name("a store name", name or key))
         self.backend.unlock(info)
-        return MemoryStore(
-            self.backend, info, pins=self._pins, examination=self._examination, replies=self._replies, actor=self._actor
+        store = MemoryStore(
+            self.backend,
+            info,
+            pins=self._pins,
+            examination=self._examination,
+            replies=self._replies,
+            actor=self._actor,
+            clock=self._clock,
+            accesses=self._accesses,
         )
+        sweep_at_opening(store)
+        return store
 
     def stores(self) -> list[StoreInfo]:
         """All memory stores, oldest first."""
         return self.backend.list_stores()
 
     def close(self) -> None:
-        """Give back files and connections. Not closing loses nothing."""
+        """Give back files and connections. Not closing loses nothing but what was viewed in the last minute."""
+        with suppress(CommonplaceError):
+            self._accesses.flush()
         self.backend.close()
 
     def __enter__(self) -> Self:
@@ -118,7 +135,7 @@ def open(  # noqa: A001 - `commonplace.open` is the name a reader expects
     catalogue, who = _catalogue(replies), as_actor(actor)
     seal = _sealing(keys, clock, seal_paths=seal_paths)
     backend = seal(open_backend(at, clock=clock, new_id=new_id))
-    return Commonplace(backend, pins=pins, examination=examination, replies=catalogue, actor=who)
+    return Commonplace(backend, pins=pins, examination=examination, replies=catalogue, actor=who, clock=clock)
 
 
 def _sealing(keys: Keys | None, clock: Clock, *, seal_paths: bool) -> Callable[[Backend], Backend]:

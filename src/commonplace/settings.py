@@ -54,6 +54,12 @@ def _patterns_by_actor(name: str, value: object) -> dict[str, tuple[str, ...]]:
     return {check_actor_pattern(actor): _path_patterns(name, paths) for actor, paths in value.items()}
 
 
+def _days_by_pattern(name: str, value: object) -> dict[str, int]:
+    if not isinstance(value, Mapping):
+        raise InvalidInput(f'{name} must name days by path pattern: {{"/memories/scratch/**": 7}}')
+    return {check_path_pattern(pattern): _number(name, days) for pattern, days in value.items()}
+
+
 def _setting(default: Any, check: Callable[[str, object], object], text: str) -> Any:
     made = {"check": check, "text": text}
     return field(default_factory=dict, metadata=made) if default == {} else field(default=default, metadata=made)
@@ -71,6 +77,12 @@ class Settings:
     max_store_bytes: int = _setting(268_435_456, _number, "bytes of all memories of the store; 0 = no limit")
     sensitive: str = _setting("redact", _mode, "what happens to sensitive values in a text: off, redact or reject")
     sensitive_kinds: tuple[str, ...] | None = _setting(None, _names, "the kinds to look for; null = the usual ones")
+    expire_after_days: int = _setting(0, _number, "days after which a memory nobody viewed or changed goes; 0 = never")
+    expire_paths: Mapping[str, int] = _setting(
+        {}, _days_by_pattern, "the same by pattern of paths, in place of expire_after_days; of several the longest"
+    )
+    keep_versions_days: int = _setting(30, _number, "days a version is kept after it was replaced; 0 = for ever")
+    keep_versions: int = _setting(10, _number, "newest versions of a memory that are kept whatever their age")
     read_only: bool = _setting(False, _flag, "nothing in the store may be changed")
     read_only_paths: tuple[str, ...] = _setting((), _path_patterns, "patterns of paths that may not be changed")
     allow_write: Mapping[str, tuple[str, ...]] = _setting(
@@ -109,6 +121,10 @@ class Pins(TypedDict, total=False):
     max_store_bytes: int
     sensitive: Literal["off", "redact", "reject"]
     sensitive_kinds: Sequence[str] | None
+    expire_after_days: int
+    expire_paths: Mapping[str, int]
+    keep_versions_days: int
+    keep_versions: int
     read_only: bool
     read_only_paths: Sequence[str]
     allow_write: Mapping[str, Sequence[str]]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from commonplace import views
+from commonplace.accesses import Accesses
 from commonplace.backends.base import (
     Actor,
     Backend,
     Change,
+    Clock,
     Look,
     Snapshot,
     StoreInfo,
@@ -28,13 +31,15 @@ from commonplace.commands import (
     check_text,
     parse,
 )
-from commonplace.errors import CommonplaceError, NotFound, Refused
+from commonplace.errors import CommonplaceError, Refused
 from commonplace.guards.examining import Examination
 from commonplace.guards.writing import WritePath, Written
 from commonplace.paths import ROOT, MemoryPath
 from commonplace.readable import Readable, decoded
 from commonplace.replies import EN, Replies, Reply
+from commonplace.scanning import scan
 from commonplace.settings import DEFAULTS, Settings, from_text
+from commonplace.sweeping import Swept, sweep
 from commonplace.text import LineCounts, insert, replace, snippet
 
 T = TypeVar("T")
@@ -71,6 +76,8 @@ class MemoryStore(Readable):
         examination: Examination | None = None,
         replies: Replies = EN,
         actor: Actor | None = None,
+        clock: Clock = time.time,
+        accesses: Accesses | None = None,
     ) -> None:
         self.backend = backend
         self.info = info
@@ -79,14 +86,24 @@ class MemoryStore(Readable):
         self._examination.check(DEFAULTS.changed(self._pins))  # what is wrong is refused here
         self.replies = replies
         self.actor = actor
+        self.clock = clock
+        self.accesses = accesses or Accesses(backend, clock=clock)
         self._lines = LineCounts()
         self._known: tuple[str | None, Settings | None] = (None, None)
 
     def read_only(self) -> MemoryStore:
         """The same memory store for one who may not change it: `read_only` is pinned in what is returned."""
         pins = self._pins | {"read_only": True}
-        examination, replies, actor = self._examination, self.replies, self.actor
-        return MemoryStore(self.backend, self.info, pins=pins, examination=examination, replies=replies, actor=actor)
+        return MemoryStore(
+            self.backend,
+            self.info,
+            pins=pins,
+            examination=self._examination,
+            replies=self.replies,
+            actor=self.actor,
+            clock=self.clock,
+            accesses=self.accesses,
+        )
 
     def directory(self) -> str | None:
         """The directory in which the memories lie as plain files, if they do."""
@@ -167,34 +184,16 @@ class MemoryStore(Readable):
 
         return self.backend.write(self.id, work)
 
+    def sweep(self, *, dry_run: bool = False) -> Swept:
+        """Let idle memories expire and old versions go, as the settings say; what did, or with `dry_run` would."""
+        return sweep(self, dry_run=dry_run)
+
     def scan(self, *, redact: bool = False, actor: Actor | str | None = None) -> list[tuple[str, list[str]]]:
         """Paths of the memories that hold sensitive values, whatever the setting, and the kinds of these.
 
         `redact` writes those memories anew without the values; their older versions keep them.
         """
-        who, found = as_actor(actor) or self.actor, list[tuple[str, list[str]]]()
-        settings = self.settings().changed({"sensitive": "redact"})
-        for memory in self.memories():
-            try:
-                kinds = self._examination(settings, self.text(memory.path))[1]
-            except NotFound:  # gone since it was listed
-                continue
-            if kinds:
-                found.append((memory.path, list(dict.fromkeys(kinds))))
-                if redact:
-                    self._redact(memory.path, settings, who)
-        return found
-
-    def _redact(self, path: str, settings: Settings, who: Actor | None) -> None:
-        target = MemoryPath.known(path)
-
-        def work(tx: Transaction) -> None:
-            look = tx.look(path)
-            if look.memory is not None:
-                clean = self._examination(settings, decoded(look.data))[0]
-                WritePath(tx, settings, who, self._examination).put(look, target, clean)
-
-        self.backend.write(self.id, work)
+        return scan(self, self._examination, as_actor(actor) or self.actor, redact=redact)
 
     # -- one command, one way --------------------------------------------------------------------------------
 
@@ -216,6 +215,8 @@ class MemoryStore(Readable):
     def _view(self, command: View) -> Reply:
         settings, found = self.read(lambda snapshot: (self._effective(snapshot), views.found(snapshot, command.path)))
         if isinstance(found, Look):
+            if found.memory is not None:
+                self.accesses.note(self.id, found.memory)
             return views.memory(command, found, settings, self.replies, self._lines)
         return views.directory(command.path, found, settings, self.replies)
 

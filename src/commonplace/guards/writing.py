@@ -53,10 +53,14 @@ class WritePath:
 
     def may_change(self, path: str) -> bool:
         """Whether this actor may change the memory at a canonical path."""
-        settings = self._settings
-        if settings.read_only or (settings.read_only_paths and covers(settings.read_only_paths, path)):
+        if self.is_read_only(self._settings, path):
             return False
         return self._allowed is None or covers(self._allowed, path)
+
+    @staticmethod
+    def is_read_only(settings: Settings, path: str) -> bool:
+        """Whether nobody may change the memory at a canonical path."""
+        return settings.read_only or bool(settings.read_only_paths and covers(settings.read_only_paths, path))
 
     def check_name(self, path: MemoryPath) -> None:
         """Raise `Refused` for a path to be made that holds a sensitive value."""

@@ -1,0 +1,80 @@
+"""When memories were last viewed: noted coarsely, at most once an hour for each, and written in batches.
+
+Who expires idle memories must know of views, and a view must not become a write. What a process noted in its last
+minute is lost if it is killed.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+
+from commonplace.backends.base import Backend, Clock, Memory
+from commonplace.backends.records import to_us
+from commonplace.errors import CommonplaceError
+
+KIND = "accessed"
+EVERY_S = 3_600.0  # what is known of a memory is this old at most
+FLUSH_AFTER_S = 60.0
+FLUSH_AT = 1_000  # memories
+_MAX_KNOWN = 100_000
+
+
+class Accesses:
+    """The views of one process, of all memory stores of one backend. Threads may share it."""
+
+    def __init__(self, backend: Backend, *, clock: Clock = time.time) -> None:
+        self._backend = backend
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._known: dict[str, float] = {}  # memory -> when it was last noted
+        self._waiting: dict[str, dict[str, float]] = {}  # store -> memory -> when it was viewed
+        self._read: set[str] = set()  # stores whose records were read once
+        self._flushed_at = clock()
+
+    def note(self, store_id: str, memory: Memory) -> None:
+        """A memory was viewed now."""
+        now = self._clock()
+        if now - max(self._known.get(memory.id, 0.0), to_us(memory.updated_at) / 1e6) < EVERY_S:
+            return
+        with self._lock:
+            if len(self._known) >= _MAX_KNOWN:
+                self._known.clear()
+            self._known[memory.id] = now
+            self._waiting.setdefault(store_id, {})[memory.id] = now
+            due = now - self._flushed_at >= FLUSH_AFTER_S or sum(map(len, self._waiting.values())) >= FLUSH_AT
+        if due:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits. What cannot be written is let go: a view does not fail for it."""
+        with self._lock:
+            waiting, self._waiting = self._waiting, {}
+            self._flushed_at = self._clock()
+        for store_id, seen in waiting.items():
+            try:
+                self._write(store_id, seen)
+            except CommonplaceError as error:
+                logging.getLogger("commonplace").warning("views were not noted: %s", error.code)
+
+    def of(self, store_id: str) -> dict[str, float]:
+        """When the memories of a store were viewed last, as far as is known: seconds since 1970, by memory."""
+        self.flush()
+        return {key: float(value) for key, value in self._backend.jottings(store_id, KIND)}
+
+    def forget(self, store_id: str, memory_ids: Mapping[str, object]) -> None:
+        """Remove what is known of memories that are no more."""
+        if memory_ids:
+            self._backend.jot(store_id, KIND, dict.fromkeys(memory_ids))
+
+    def _write(self, store_id: str, seen: dict[str, float]) -> None:
+        if store_id not in self._read:  # another process may have noted them within the hour
+            kept = {key: float(value) for key, value in self._backend.jottings(store_id, KIND)}
+            seen = {key: at for key, at in seen.items() if at - kept.get(key, 0.0) >= EVERY_S}
+            with self._lock:
+                self._read.add(store_id)
+                self._known |= {key: max(at, self._known.get(key, 0.0)) for key, at in kept.items()}
+        if seen:
+            self._backend.jot(store_id, KIND, {key: f"{at:.0f}" for key, at in seen.items()})

@@ -1,0 +1,72 @@
+"""Which memories have not been used for too long, and which versions nobody needs any more: decided, not done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+
+from commonplace.backends.base import Actor, Memory, Version
+from commonplace.backends.records import to_us
+from commonplace.patterns import covers
+from commonplace.settings import Settings
+
+EXPIRY = Actor("job", "expiry")
+"""Who deletes what was idle for too long."""
+_DAY_S = 86_400.0
+
+
+def is_on(settings: Settings) -> bool:
+    """Whether anything may expire."""
+    return bool(settings.expire_after_days or any(settings.expire_paths.values()))
+
+
+def days_allowed(path: str, settings: Settings) -> int:
+    """How many days a memory may be idle; 0 = for ever.
+
+    A pattern that covers the path goes over the rule for the store; of several the longest counts.
+    """
+    named = [days for pattern, days in settings.expire_paths.items() if covers((pattern,), path)]
+    if not named:
+        return settings.expire_after_days
+    return 0 if 0 in named else max(named)
+
+
+def idle_days(memory: Memory, accessed: Mapping[str, float], now: float) -> float:
+    """For how many days a memory was neither viewed nor changed."""
+    return (now - max(to_us(memory.updated_at) / 1e6, accessed.get(memory.id, 0.0))) / _DAY_S
+
+
+def expired(
+    memories: Iterable[Memory], accessed: Mapping[str, float], settings: Settings, now: float
+) -> Iterator[tuple[Memory, float]]:
+    """The memories whose time is over, and for how many days each was idle."""
+    for memory in memories:
+        days, idle = days_allowed(memory.path, settings), idle_days(memory, accessed, now)
+        if days and idle > days:
+            yield memory, idle
+
+
+def prunable(versions: Iterable[Version], living: Mapping[str, object], settings: Settings, now: float) -> list[str]:
+    """Ids of the versions that may go, of all that there are, newest first.
+
+    A version is kept while it was what the memory was at some moment of the last `keep_versions_days`, and as long as
+    it is one of the newest `keep_versions` of a memory that is there. So what the store was on any day of that time can
+    be seen as a whole.
+    """
+    if not settings.keep_versions_days:
+        return []
+    horizon = (now - settings.keep_versions_days * _DAY_S) * 1e6
+    by_memory: dict[str, list[Version]] = {}
+    for version in versions:
+        by_memory.setdefault(version.memory_id, []).append(version)
+    gone: list[str] = []
+    for memory_id, own in by_memory.items():
+        if memory_id not in living and to_us(own[0].created_at) < horizon:
+            gone.append(own[0].id)
+        keep = settings.keep_versions if memory_id in living else 0
+        gone += [
+            older.id
+            for number, (newer, older) in enumerate(pairwise(own), start=1)
+            if number >= keep and to_us(newer.created_at) < horizon
+        ]
+    return gone

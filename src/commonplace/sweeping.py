@@ -1,0 +1,123 @@
+"""Sweeping a memory store: idle memories expire, and versions that are no longer kept go."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from commonplace.backends.base import Memory, Snapshot, Transaction
+from commonplace.engine import Engine
+from commonplace.errors import CommonplaceError
+from commonplace.guards import expiry
+from commonplace.guards.expiry import EXPIRY
+from commonplace.guards.writing import WritePath
+from commonplace.paths import ROOT
+from commonplace.settings import Settings
+
+T = TypeVar("T")
+HISTORY, PRUNED = "history", "pruned_until"
+SWEPT, LAST = "swept", "last"
+AGAIN_AFTER_S = 3_600.0  # at opening, by whichever process
+_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """A memory that was idle for too long."""
+
+    path: str
+    memory_id: str
+    idle_days: float
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What a sweep did, or would do: memories that went, memories that may not be changed, versions that went."""
+
+    expired: tuple[Expired, ...] = ()
+    kept_read_only: tuple[Expired, ...] = ()
+    versions_pruned: int = 0
+
+
+def sweep(store: Engine, *, dry_run: bool = False) -> Swept:
+    """Let idle memories expire, and old versions go, as the settings of the store say.
+
+    Expired memories are deleted by the actor `job:expiry`, and can be restored until their versions go. A memory that
+    is used meanwhile stays. `dry_run` only tells.
+    """
+    settings, now, accessed = store.settings(), store.clock(), store.accesses.of(store.id)
+    idle = store.read(lambda found: list(expiry.expired(found.walk(ROOT), accessed, settings, now)))
+    told = [Expired(memory.path, memory.id, round(days, 1)) for memory, days in idle]
+    if dry_run:
+        free = [one for one in told if not WritePath.is_read_only(settings, one.path)]
+        pruned = store.read(lambda found: _prunable(found, settings, now))
+        return Swept(tuple(free), tuple(one for one in told if one not in free), len(pruned))
+    gone: set[str] = set()
+    for part in _parts([memory for memory, _ in idle]):
+        gone |= _expire(store, part)
+    pruned = store.read(lambda found: _prunable(found, settings, now))
+    for ids in _parts(pruned):
+        _prune(store, ids, settings, now)
+    present = store.read(lambda found: {memory.id for memory in found.walk(ROOT)})
+    store.accesses.forget(store.id, {key: None for key in accessed if key not in present})
+    return Swept(
+        tuple(one for one in told if one.memory_id in gone),
+        tuple(one for one in told if one.memory_id not in gone),
+        len(pruned),
+    )
+
+
+def sweep_at_opening(store: Engine) -> None:
+    """Sweep, if something may expire and nobody swept within the hour. What fails is left for the next time."""
+    try:
+        if not expiry.is_on(store.settings()):
+            return
+        now = store.clock()
+        last = store.read(lambda found: found.note(SWEPT, LAST))
+        if last is not None and now - float(last) < AGAIN_AFTER_S:
+            return
+        store.backend.write(store.id, lambda tx: tx.put_note(SWEPT, LAST, f"{now:.0f}"))
+        sweep(store)
+    except CommonplaceError as error:
+        logging.getLogger("commonplace").warning("the memory store was not swept: %s", error.code)
+
+
+def _expire(store: Engine, idle: Sequence[Memory]) -> set[str]:
+    """Delete memories that are as they were; the ids of those that went."""
+
+    def work(tx: Transaction, write: WritePath) -> set[str]:
+        present = [tx.look(memory.path).memory for memory in idle]
+        going = [
+            memory
+            for memory, now in zip(idle, present, strict=True)
+            if now is not None and now.version_id == memory.version_id and write.may_change(memory.path)
+        ]
+        write.delete(going)
+        return {memory.id for memory in going}
+
+    return store.write(work, EXPIRY, frees=True)
+
+
+def _prunable(found: Snapshot, settings: Settings, now: float) -> list[str]:
+    if not settings.keep_versions_days:
+        return []
+    living = {memory.id: None for memory in found.walk(ROOT)}
+    return expiry.prunable(found.versions(), living, settings, now)
+
+
+def _prune(store: Engine, version_ids: Sequence[str], settings: Settings, now: float) -> None:
+    horizon = f"{(now - settings.keep_versions_days * 86_400) * 1e6:.0f}"
+
+    def work(tx: Transaction) -> None:
+        tx.prune(version_ids)
+        before = tx.note(HISTORY, PRUNED)
+        if before is None or int(before) < int(horizon):
+            tx.put_note(HISTORY, PRUNED, horizon)
+
+    store.backend.write(store.id, work, frees=True)
+
+
+def _parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (items[start : start + _AT_ONCE] for start in range(0, len(items), _AT_ONCE))

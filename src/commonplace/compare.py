@@ -28,7 +28,6 @@ Kind: TypeAlias = Literal["header", "hunk", "context", "removed", "added"]
 Span: TypeAlias = tuple[int, int]
 _LineMarks: TypeAlias = Mapping[int, Sequence[Span]]
 
-CONTEXT_LINES = 3
 NO_NEWLINE = "\\ No newline at end of file"
 MAX_MARKED_WORDS = 5_000  # of a change, on each side: more than that nobody compares word by word
 _MAX_CELLS = 200_000_000  # lines x lines compared exactly: 25 MB of bits, a tenth of a second
@@ -123,7 +122,7 @@ def line_changes(old: str, new: str) -> list[LineChange]:
     return _changes(lines(old), lines(new))
 
 
-def unified(old: str, new: str, *, old_name: str, new_name: str, context: int = CONTEXT_LINES) -> list[DiffLine]:
+def unified(old: str, new: str, *, old_name: str, new_name: str, context: int = 3) -> list[DiffLine]:
     """The unified diff of two texts, `context` common lines around each change; nothing if they are equal.
 
     Names are shown as they are: `a/notes.md` and `b/notes.md`, or `/dev/null` for a text that is not there. Raises

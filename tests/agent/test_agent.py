@@ -38,7 +38,7 @@ from commonplace.testing.scripted_claude import (
     scripted_claude,
 )
 
-from .playing import KINDS, LOOK, NOTE, STORY, TEA, play
+from .playing import KINDS, LOOK, NOTE, STORY, TEA, client_of, play
 
 TOLD = "I like tea."
 both = pytest.mark.parametrize("kind", KINDS)
@@ -366,12 +366,12 @@ def test_thinking_is_sent_back_as_it_came(store: MemoryStore) -> None:
 
 
 def test_ask_returns_the_text(server: ScriptedClaude, store: MemoryStore) -> None:
-    with client_of(server) as client:
+    with client_of(server.url) as client:
         assert Agent(client, memory=store).ask(TOLD) == "You like tea, and I will remember it."
 
 
 def test_ask_says_why_there_is_no_answer(server: ScriptedClaude, store: MemoryStore) -> None:
-    with client_of(server) as client:
+    with client_of(server.url) as client:
         agent = Agent(client, memory=store, budget=Budget(max_turns=1))
         with pytest.raises(Stopped, match="without an answer: budget") as stopped:
             agent.ask(TOLD)
@@ -379,7 +379,7 @@ def test_ask_says_why_there_is_no_answer(server: ScriptedClaude, store: MemorySt
 
 
 def test_each_agent_is_a_session_of_its_own(server: ScriptedClaude, store: MemoryStore) -> None:
-    with client_of(server) as client:
+    with client_of(server.url) as client:
         actors = {Agent(client, memory=store).actor for _ in range(3)}
     assert len(actors) == 3
     assert {actor.kind for actor in actors} == {"session"}
@@ -400,19 +400,19 @@ def test_options_that_cannot_be_right_are_refused(
 ) -> None:
     """And nothing is opened."""
     monkeypatch.chdir(tmp_path)
-    with client_of(server) as client, pytest.raises(InvalidInput, match=said):
+    with client_of(server.url) as client, pytest.raises(InvalidInput, match=said):
         Agent(client, **options)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("said", [None, "", []])
 def test_a_run_needs_something_to_go_on_with(said: Any, server: ScriptedClaude, store: MemoryStore) -> None:
-    with client_of(server) as client, pytest.raises(InvalidInput, match=r"run\(\)"):
+    with client_of(server.url) as client, pytest.raises(InvalidInput, match=r"run\(\)"):
         list(Agent(client, memory=store).run(said))
 
 
 def test_content_blocks_are_said_as_they_are(server: ScriptedClaude, store: MemoryStore) -> None:
-    with client_of(server) as client:
+    with client_of(server.url) as client:
         agent = Agent(client, memory=store, budget=Budget(max_turns=1))
         blocks = [{"type": "text", "text": "I like"}, {"type": "text", "text": "tea."}]
         list(agent.run(blocks))
@@ -423,7 +423,3 @@ def message(content: list[dict[str, Any]], stop_reason: str) -> dict[str, Any]:
     usage = {"input_tokens": 1, "output_tokens": 1}
     known = {"id": "msg_1", "type": "message", "role": "assistant", "model": "any", "stop_sequence": None}
     return {**known, "content": content, "stop_reason": stop_reason, "usage": usage}
-
-
-def client_of(server: ScriptedClaude) -> Anthropic:
-    return Anthropic(base_url=server.url, api_key="none needed", max_retries=0)

@@ -1,0 +1,165 @@
+"""An agent whose context is edited and compacted: it tells what was done, and loses nothing it has to send."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import commonplace
+from commonplace import MemoryStore
+from commonplace.agent import (
+    ClearedThinking,
+    ClearedToolUses,
+    ClearThinking,
+    ClearToolUses,
+    Compact,
+    Compaction,
+    ContextManagement,
+    EditsApplied,
+    Finished,
+    InputTokens,
+    ToolCall,
+    ToolReply,
+    ToolUses,
+    UsageReport,
+    memory_context,
+)
+from commonplace.testing.scripted_claude import Call, Script, Seen, Thinking, Turn, scripted_claude
+
+from .playing import KINDS, play
+
+both = pytest.mark.parametrize("kind", KINDS)
+streamed = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+VIEW = Call({"command": "view", "path": "/memories"})
+LONG = "word " * 60_000  # some 75,000 tokens, over the smallest trigger of a compaction
+
+
+@pytest.fixture
+def store() -> Iterator[MemoryStore]:
+    with commonplace.open("sqlite://") as opened:
+        yield opened.store()
+
+
+@both
+@streamed
+def test_what_was_cleared_is_told_and_still_there(kind: str, stream: bool, store: MemoryStore) -> None:
+    """The API clears its view of the conversation, not ours."""
+    context = ContextManagement(ClearThinking(keep=1), ClearToolUses(trigger=ToolUses(1), keep=1))
+    looks = tuple(Turn((Thinking("Again?"), VIEW)) for _ in range(3))
+    with scripted_claude(Script((*looks, Turn(("Done.",)), *looks[:1], Turn(("Again.",))))) as server:
+        request = {"thinking": {"type": "enabled", "budget_tokens": 1024}}
+        played = play(kind, server.url, "Look.", "More.", memory=store, context=context, stream=stream, request=request)
+        assert server.failures == []
+        bodies: list[Any] = [exchange.body for exchange in server.requests]
+    edits = [edit for event in played.of(EditsApplied) for edit in event.edits]
+    assert any(isinstance(edit, ClearedToolUses) and edit.tool_uses == 2 for edit in edits)
+    assert any(isinstance(edit, ClearedThinking) and edit.turns >= 1 for edit in edits)
+    assert all(body["context_management"] == context.request() for body in bodies)
+    sent = [block for turn in bodies[-1]["messages"] for block in turn["content"]]
+    assert [block["type"] for block in sent].count("thinking") == 4
+    assert all("/memories" in block["content"] for block in sent if block["type"] == "tool_result")
+
+
+@both
+def test_what_was_read_of_the_memory_stays_in_view(kind: str, store: MemoryStore) -> None:
+    """The default of a memory agent: its own memory is not cleared from under it."""
+
+    def answer(seen: Seen) -> Turn | Call | str:
+        assert not any(call.cleared for call in seen.calls)
+        return VIEW if len(seen.calls) < 4 else "Done."
+
+    with scripted_claude(answer) as server:
+        played = play(kind, server.url, "Look.", memory=store, context=memory_context(trigger=ToolUses(1), keep=0))
+        assert server.failures == []
+    assert played.of(Finished)[0].reason == "end_turn"
+
+
+@both
+@streamed
+def test_a_compaction_is_told_kept_and_sent_on(kind: str, stream: bool, store: MemoryStore) -> None:
+    """The block goes back as it came; what it cost counts."""
+
+    def answer(seen: Seen) -> Turn | Call | str:
+        if seen.summary is None:
+            return VIEW
+        return "Done, by the summary." if seen.calls else VIEW
+
+    context = ContextManagement(Compact(trigger=InputTokens(50_000)))
+    with scripted_claude(answer, summarize=lambda _seen: "They like tea.") as server:
+        played = play(kind, server.url, LONG, memory=store, context=context, stream=stream)
+        assert server.failures == []
+        assert server.requests[0].headers["anthropic-beta"] == "compact-2026-01-12"
+        last: Any = server.requests[-1].body
+    assert played.of(Compaction) == [Compaction("They like tea.")]
+    (finished,) = played.of(Finished)
+    assert (finished.reason, finished.text) == ("end_turn", "Done, by the summary.")
+    report = played.of(UsageReport)[0]
+    assert [step.kind for step in report.iterations] == ["compaction", "message"]
+    assert report.total_tokens == sum(step.total_tokens for step in report.iterations) > 50_000
+    assert finished.total_tokens > report.total_tokens
+    block = last["messages"][1]["content"][0]
+    assert (block["type"], block["content"]) == ("compaction", "They like tea.")
+    assert last["messages"] == played.messages[: len(last["messages"])]
+
+
+@both
+@streamed
+def test_a_pause_after_compaction_hands_the_run_back(kind: str, stream: bool, store: MemoryStore) -> None:
+    """The application may add something; run() goes on behind the summary."""
+
+    def answer(seen: Seen) -> Turn | Call | str:
+        return f"I know: {seen.summary} {seen.messages[-1].text}".strip()
+
+    context = ContextManagement(Compact(trigger=InputTokens(50_000), pause_after_compaction=True))
+    with scripted_claude(answer, summarize=lambda _seen: "They like tea.") as server:
+        paused = play(kind, server.url, LONG, memory=store, context=context, stream=stream)
+        assert [message["role"] for message in paused.messages] == ["user", "assistant"]
+        on = play(kind, server.url, None, memory=store, context=context, stream=stream, messages=paused.messages)
+        more = play(kind, server.url, "More?", memory=store, context=context, stream=stream, messages=paused.messages)
+        assert server.failures == []
+    assert [finished.reason for finished in paused.of(Finished)] == ["pause"]
+    assert paused.of(Compaction) == [Compaction("They like tea.")]
+    assert on.of(Finished)[0].text == "I know: They like tea."
+    assert more.of(Finished)[0].text == "I know: They like tea. More?"
+
+
+@both
+def test_a_compaction_that_failed_is_told(kind: str, store: MemoryStore) -> None:
+    context = ContextManagement(Compact(trigger=InputTokens(50_000)))
+    with scripted_claude(lambda _seen: "Still here.", summarize=lambda _seen: None) as server:
+        played = play(kind, server.url, LONG, "And now?", memory=store, context=context)
+    assert played.of(Compaction)[0] == Compaction(None)
+    assert [finished.text for finished in played.of(Finished)] == ["Still here."] * 2
+
+
+@both
+def test_a_long_task_is_done_by_memory_in_a_small_window(kind: str, store: MemoryStore) -> None:
+    """Twelve readings of 4,000 tokens each in a window of 30,000: what is cleared was written down first."""
+    pages = [f"Page {n}: the number is {n * 7}. {'filler ' * 2_500}" for n in range(12)]
+    for n, page in enumerate(pages):
+        store.save(f"/memories/in/{n:02}.txt", page, if_version=None)
+
+    def answer(seen: Seen) -> Turn | Call | str:
+        notes = [str(call.input["insert_text"]) for call in seen.calls if call.input.get("command") == "insert"]
+        done = len(notes)
+        if done == len(pages):
+            return f"The numbers are {', '.join(notes)}."
+        last = seen.calls[-1] if seen.calls else None
+        if last is not None and last.input["command"] == "view" and last.input["path"] == f"/memories/in/{done:02}.txt":
+            assert last.result is not None
+            number = last.result.text.split("the number is ")[1].split(".")[0]
+            return Call({"command": "insert", "path": "/memories/n.txt", "insert_line": done, "insert_text": number})
+        return Call({"command": "view", "path": f"/memories/in/{done:02}.txt"})
+
+    store.save("/memories/n.txt", "", if_version=None)
+    context = memory_context(trigger=InputTokens(12_000), keep=2, exclude_memory=False)
+    with scripted_claude(answer, context_window=30_000) as server:
+        played = play(kind, server.url, "Add up.", memory=store, context=context)
+        assert server.failures == []
+        assert server.largest_prompt < 30_000
+    assert played.error is None
+    assert store.text("/memories/n.txt").split() == [str(n * 7) for n in range(12)]
+    assert played.of(Finished)[0].text == f"The numbers are {', '.join(str(n * 7) for n in range(12))}."
+    assert len(played.of(ToolCall)) == len(played.of(ToolReply)) == 24

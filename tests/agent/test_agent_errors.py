@@ -1,0 +1,222 @@
+"""What goes wrong between an agent and the API: a clear error, nothing half done, and the run goes on afterwards."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+
+import anthropic
+import httpx2
+import pytest
+
+import commonplace
+from commonplace import CommonplaceError, MemoryStore
+from commonplace.agent import (
+    Agent,
+    AgentError,
+    ApiFailed,
+    ConnectionLost,
+    Finished,
+    NotAuthorized,
+    NotSaved,
+    Overloaded,
+    RateLimited,
+    RequestRefused,
+    Stopped,
+)
+from commonplace.agent import errors as agent_errors
+from commonplace.agent.sdk import translated
+from commonplace.testing.scripted_claude import Broken, Cut, Refused, ScriptedClaude, scripted_claude
+from commonplace.testing.scripted_troubles import Trouble
+
+from .playing import KINDS, STORY, TEA, client_of, play
+
+TOLD = "I like tea."
+both = pytest.mark.parametrize("kind", KINDS)
+streamed = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+
+
+@pytest.fixture
+def store() -> Iterator[MemoryStore]:
+    with commonplace.open("sqlite://") as opened:
+        yield opened.store()
+
+
+class Planned:
+    """The troubles of the test that runs: its first request is number 1, whatever the server answered before."""
+
+    def __init__(self) -> None:
+        self.plan: dict[int, Trouble] = {}
+        self._asked = 0
+
+    def __call__(self, _number: int) -> Trouble | None:
+        self._asked += 1
+        return self.plan.get(self._asked)
+
+    def set(self, plan: dict[int, Trouble]) -> None:
+        self.plan, self._asked = plan, 0
+
+
+PLANNED = Planned()
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[ScriptedClaude]:
+    with scripted_claude(STORY, troubles=PLANNED) as started:
+        yield started
+
+
+@pytest.fixture
+def server(running: ScriptedClaude) -> ScriptedClaude:
+    """One server for all, as if it were new."""
+    running.requests.clear()
+    running.failures.clear()
+    PLANNED.set({})
+    return running
+
+
+def assert_goes_on(kind: str, server: ScriptedClaude, store: MemoryStore, saved: object, *, stream: bool) -> None:
+    """run() without a message plays the rest, and every command was done once."""
+    messages: list[dict[str, object]] = list(saved)  # type: ignore[call-overload]
+    played = play(kind, server.url, None, memory=store, messages=messages, stream=stream)
+    assert played.error is None
+    assert [finished.reason for finished in played.of(Finished)] == ["end_turn"]
+    assert server.failures == []
+    assert store.text(TEA) == "likes tea\n"
+    assert [version.operation for version in store.versions(limit=2) if version.operation != "deleted"] == ["created"]
+
+
+@both
+@streamed
+@pytest.mark.parametrize("trouble", [Refused(429, retry_after=1), Refused(529), Refused(500), Cut()], ids=str)
+def test_a_request_that_fails_can_be_made_again(
+    kind: str, stream: bool, trouble: Refused | Cut, server: ScriptedClaude, store: MemoryStore
+) -> None:
+    """Whichever request of the run it is."""
+    expected = {429: RateLimited, 529: Overloaded, 500: ApiFailed, None: ConnectionLost}
+    status = trouble.status if isinstance(trouble, Refused) else None
+    for at in (1, 2, 3):
+        store.clear()
+        PLANNED.set({at: trouble})
+        played = play(kind, server.url, TOLD, memory=store, stream=stream)
+        assert type(played.error) is expected[status]
+        assert (played.error.status, played.error.retryable) == (status, True)
+        assert_goes_on(kind, server, store, played.messages, stream=stream)
+
+
+@both
+@pytest.mark.parametrize("trouble", [Cut, Broken])
+@pytest.mark.parametrize("at", [1, 2])
+def test_a_stream_that_breaks_off_can_be_made_again(
+    kind: str, trouble: type[Cut | Broken], at: int, server: ScriptedClaude, store: MemoryStore
+) -> None:
+    """Wherever in the reply: no call of a reply that did not come to its end is run."""
+    for after in range(1, 9):
+        store.clear()
+        PLANNED.set({at: trouble(after)})
+        played = play(kind, server.url, TOLD, memory=store, stream=True)
+        assert type(played.error) is (ConnectionLost if trouble is Cut else Overloaded)
+        assert played.error.retryable
+        assert list(store.memories()) == []
+        assert_goes_on(kind, server, store, played.messages, stream=True)
+
+
+@both
+def test_an_answer_that_is_cut_off_is_a_lost_connection(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
+    PLANNED.set({1: Cut(3)})
+    played = play(kind, server.url, TOLD, memory=store)
+    assert type(played.error) is ConnectionLost
+    assert_goes_on(kind, server, store, played.messages, stream=False)
+
+
+@both
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (400, RequestRefused),
+        (401, NotAuthorized),
+        (403, NotAuthorized),
+        (404, RequestRefused),
+        (413, RequestRefused),
+        (504, ConnectionLost),
+    ],
+)
+def test_what_the_api_does_not_take_is_said(
+    kind: str, status: int, expected: type[AgentError], server: ScriptedClaude, store: MemoryStore
+) -> None:
+    PLANNED.set({1: Refused(status)})
+    error = play(kind, server.url, TOLD, memory=store).error
+    assert type(error) is expected
+    assert (error.status, error.retryable) == (status, status == 504)
+    assert "[scripted Claude]" in str(error)
+    assert error.request_id is not None
+
+
+@both
+def test_the_retries_of_the_sdk_come_first(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
+    PLANNED.set({1: Refused(529), 3: Refused(429, retry_after=0)})
+    played = play(kind, server.url, TOLD, memory=store, max_retries=1)
+    assert [exchange.status for exchange in server.requests] == [529, 200, 429, 200, 200]
+    assert [finished.reason for finished in played.of(Finished)] == ["end_turn"]
+
+
+def test_an_api_that_is_not_there(store: MemoryStore) -> None:
+    with scripted_claude(STORY) as server:
+        url = server.url
+    error = play("sync", url, TOLD, memory=store).error
+    assert type(error) is ConnectionLost
+    assert url.removeprefix("http://") not in str(error)
+
+
+def test_an_error_of_ask_is_the_same(server: ScriptedClaude, store: MemoryStore) -> None:
+    PLANNED.set({1: Refused(529)})
+    with client_of(server.url) as client:
+        agent = Agent(client, memory=store)
+        with pytest.raises(Overloaded, match="the API answered overloaded_error: "):
+            agent.ask(TOLD)
+        assert agent.ask() == "You like tea, and I will remember it."
+
+
+def test_other_errors_of_the_sdk_have_a_name_too() -> None:
+    request = httpx2.Request("POST", "http://localhost/v1/messages")
+    broken = anthropic.APIResponseValidationError(httpx2.Response(200, request=request), None)
+    assert type(translated(broken)) is ApiFailed
+    assert type(translated(anthropic.CredentialsError("no file at /home/me/key"))) is NotAuthorized
+    assert "/home/me" not in str(translated(anthropic.CredentialsError("no file at /home/me/key")))
+    assert type(translated(anthropic.AnthropicError("a stream is used twice"))) is RequestRefused
+
+
+CLASSES = [
+    found
+    for found in vars(agent_errors).values()
+    if isinstance(found, type) and issubclass(found, AgentError) and found is not AgentError
+]
+
+
+def test_every_error_has_a_code_of_its_own() -> None:
+    assert {found.code: found.retryable for found in CLASSES} == {
+        "not_authorized": False,
+        "request_refused": False,
+        "rate_limited": True,
+        "overloaded": True,
+        "api_failed": True,
+        "connection_lost": True,
+        "stopped": False,
+        "not_saved": False,
+    }
+    taken = {getattr(found, "code", None) for found in vars(commonplace.errors).values()}
+    assert not {found.code for found in CLASSES} & taken
+    assert all(issubclass(found, CommonplaceError) for found in CLASSES)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RateLimited("slower", status=429, request_id="req_1"),
+        Stopped("no answer", reason="refusal"),
+        NotSaved("full"),
+    ],
+)
+def test_errors_survive_pickling(error: AgentError) -> None:
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Iterator
+from pathlib import Path
 
 import anthropic
 import httpx2
@@ -166,6 +168,15 @@ def test_an_api_that_is_not_there(store: MemoryStore) -> None:
     error = play("sync", url, TOLD, memory=store).error
     assert type(error) is ConnectionLost
     assert url.removeprefix("http://") not in str(error)
+
+
+def test_a_missing_key_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first mistake of a newcomer."""
+    for name in [name for name in os.environ if name.startswith("ANTHROPIC_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with Agent(memory="sqlite://") as agent, pytest.raises(NotAuthorized, match="set ANTHROPIC_API_KEY"):
+        agent.ask(TOLD)
 
 
 def test_an_error_of_ask_is_the_same(server: ScriptedClaude, store: MemoryStore) -> None:

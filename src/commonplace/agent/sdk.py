@@ -33,6 +33,7 @@ from commonplace.replies import EN
 if TYPE_CHECKING:
     from anthropic.types.beta import BetaMemoryTool20250818Param
 
+_NO_KEY = "no key for the API was found; set ANTHROPIC_API_KEY or give a client"
 _LOG = logging.getLogger("commonplace.agent")
 
 
@@ -99,6 +100,10 @@ def api_errors() -> Iterator[None]:
         yield
     except anthropic.AnthropicError as error:
         raise translated(error) from error
+    except TypeError as error:  # what the SDK raises, at the first request, where no key was given
+        if "authentication method" not in str(error):
+            raise
+        raise NotAuthorized(_NO_KEY) from None
     except httpx2.TransportError as error:  # the SDK lets these through while a streamed reply is read
         raise ConnectionLost("the connection to the API broke off; run() without a message tries again") from error
 
@@ -137,5 +142,5 @@ def translated(error: anthropic.AnthropicError) -> AgentError:
     if isinstance(error, anthropic.APIError):
         return ApiFailed("the API sent an answer that cannot be read")
     if isinstance(error, anthropic.CredentialsError):
-        return NotAuthorized("no key for the API was found; set ANTHROPIC_API_KEY or give a client")
+        return NotAuthorized(_NO_KEY)
     return RequestRefused(f"the SDK refused the request: {error}")

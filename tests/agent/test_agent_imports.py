@@ -1,0 +1,54 @@
+"""Importing the package is cheap; only the agents themselves need the SDK, and say so."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from commonplace import agent
+
+WITHOUT_SDK = """
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {"anthropic", "httpx2"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Missing())
+"""
+
+
+def run(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    return done.stdout.strip()
+
+
+def test_all_but_the_agents_works_without_the_sdk() -> None:
+    names = [name for name in agent.__all__ if name not in {"Agent", "AsyncAgent"}]
+    code = f"""
+import commonplace, commonplace.agent as agent
+for name in {names!r}: getattr(agent, name)
+store = commonplace.open("sqlite://").store()
+agent.start_project(store, goal="a shop")
+print(agent.memory_context().betas, agent.function_tool(store).reply("{{}}").is_error)
+"""
+    assert run(WITHOUT_SDK + code) == "['context-management-2025-06-27'] True"
+
+
+@pytest.mark.parametrize("name", ["Agent", "AsyncAgent"])
+def test_an_agent_says_what_to_install(name: str) -> None:
+    code = f"""
+try:
+    from commonplace.agent import {name}
+except ImportError as error:
+    print(error)
+"""
+    assert run(WITHOUT_SDK + code) == "Agent needs the SDK: pip install 'commonplace[anthropic]'"
+
+
+def test_the_public_names_are_there() -> None:
+    assert all(getattr(agent, name) is not None for name in agent.__all__)
+    assert len(set(agent.__all__)) == len(agent.__all__)
+    with pytest.raises(AttributeError):
+        _ = agent.nothing

@@ -1,0 +1,124 @@
+"""The memory as a function tool: a schema clients take, and every command through it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped] # its stubs are a package of their own
+
+import commonplace
+from commonplace import EN, MemoryStore, Reply
+from commonplace.agent import function_tool, memory_protocol
+from commonplace.agent.function_tool import COMMANDS
+from commonplace.commands import _COMMANDS as PARSED
+
+PATH = "/memories/a.md"
+CALLS: list[tuple[dict[str, Any], str]] = [
+    ({"command": "create", "path": PATH, "file_text": "one\n"}, f"File created successfully at: {PATH}"),
+    ({"command": "insert", "path": PATH, "insert_line": 1, "insert_text": "two"}, f"The file {PATH} has been edited."),
+    (
+        {"command": "view", "path": PATH, "view_range": [2, 2]},
+        f"Here's the content of {PATH} with line numbers:\n     2\ttwo",
+    ),
+    (
+        {"command": "str_replace", "path": PATH, "old_str": "two", "new_str": "2"},
+        f"{EN.edited_snippet}\n     1\tone\n     2\t2",
+    ),
+    (
+        {"command": "rename", "old_path": PATH, "new_path": "/memories/b.md"},
+        f"Successfully renamed {PATH} to /memories/b.md",
+    ),
+    ({"command": "delete", "path": "/memories/b.md"}, "Successfully deleted /memories/b.md"),
+]
+
+
+@pytest.fixture
+def store() -> Iterator[MemoryStore]:
+    with commonplace.open("sqlite://") as opened:
+        yield opened.store()
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("as_text", [False, True])
+def test_every_command_goes_through(strict: bool, as_text: bool, store: MemoryStore) -> None:
+    """As an object or as JSON; a strict one with null for what a command does not take. The schema allows each."""
+    tool = function_tool(store, actor="user:ann", strict=strict)
+    schema = Draft202012Validator(dict(tool.parameters))
+    names = tool.parameters["properties"]
+    for call, expected in CALLS:
+        given = {name: call.get(name) for name in names} if strict else call
+        schema.validate(given)
+        assert tool.reply(json.dumps(given) if as_text else given) == Reply(expected)
+    assert {str(version.actor) for version in store.versions()} == {"user:ann"}
+    assert {call["command"] for call, _ in CALLS} == set(COMMANDS)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_the_definition_is_what_clients_take(strict: bool, store: MemoryStore) -> None:
+    """A valid schema without loose ends, and the rules of strict mode where that is asked for."""
+    tool = function_tool(store, strict=strict)
+    definition = json.loads(json.dumps(tool.definition))
+    parameters = definition["parameters"]
+    Draft202012Validator.check_schema(parameters)
+    assert set(definition) == {"name", "description", "parameters"} | ({"strict"} if strict else set())
+    assert definition["name"] == "memory"
+    assert parameters["type"] == "object"
+    assert parameters["additionalProperties"] is False
+    assert parameters["properties"]["command"]["enum"] == list(COMMANDS) == list(PARSED)
+    assert parameters["required"] == (list(parameters["properties"]) if strict else ["command"])
+    assert all(field["description"].endswith(".") for field in parameters["properties"].values())
+
+
+def test_the_fields_are_those_of_the_commands(store: MemoryStore) -> None:
+    fields = {spec.name for _, specs in PARSED.values() for spec in specs}
+    assert set(function_tool(store).parameters["properties"]) == fields | {"command"}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        {},
+        {"command": "move", "path": PATH},
+        {"command": "view", "path": PATH, "colour": "red"},
+        {"command": "view", "path": 5},
+        {"command": "view", "path": PATH, "view_range": [1]},
+        {"command": "insert", "path": PATH, "insert_line": "1", "insert_text": ""},
+    ],
+)
+def test_the_schema_refuses_what_is_no_command(call: dict[str, Any], store: MemoryStore) -> None:
+    assert not Draft202012Validator(dict(function_tool(store).parameters)).is_valid(call)
+
+
+def test_the_description_carries_the_protocol(store: MemoryStore) -> None:
+    assert memory_protocol() in function_tool(store).description
+    assert "PROTOCOL" not in function_tool(store, protocol=False).description
+    assert all(f"- {command}: " in function_tool(store).description for command in COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ("", "invalid_input"),
+        ("{'command': 'view'}", "invalid_input"),
+        ("[1, 2]", "invalid_input"),
+        ('"view"', "invalid_input"),
+        ("[" * 100_000, "invalid_input"),
+        ("{}", "invalid_input"),
+        ('{"command": "fly"}', "invalid_input"),
+        ('{"command": "view", "path": "/etc/passwd"}', "invalid_path"),
+        ('{"command": "view", "path": "/memories/none"}', "not_found"),
+    ],
+)
+def test_errors_are_text_too(arguments: str, code: str, store: MemoryStore) -> None:
+    tool = function_tool(store)
+    reply = tool.reply(arguments)
+    assert (reply.is_error, reply.code) == (True, code)
+    assert tool.call(arguments) == reply.text
+    assert len(reply.text) < 2_500
+
+
+def test_the_name_may_be_another(store: MemoryStore) -> None:
+    assert function_tool(store, name="notes").definition["name"] == "notes"

@@ -1,0 +1,224 @@
+"""Work over many sessions: what one session leaves, the next one begins with, whoever else writes meanwhile."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import commonplace
+from commonplace import InvalidInput, MemoryStore, NotFound
+from commonplace.agent import Feature, NotSaved, close_session, open_session, start_project
+from commonplace.agent.project import KEPT_SESSIONS
+
+PROGRESS, FEATURES, SETUP = (f"/memories/project/{name}" for name in ("progress.md", "features.json", "setup.md"))
+DAY = 1_790_000_000.0  # 2026-09-21
+
+
+@pytest.fixture
+def store() -> Iterator[MemoryStore]:
+    with commonplace.open("sqlite://") as opened:
+        yield opened.store()
+
+
+@pytest.fixture
+def project(store: MemoryStore) -> MemoryStore:
+    start_project(
+        store,
+        goal="A shop for tea",
+        features=["A visitor sees all teas", Feature("pay", "A visitor pays", ["put one in the basket", "pay"])],
+        setup="Run ./init.sh; the shop is then at port 8080.",
+        actor="user:ann",
+        clock=lambda: DAY,
+    )
+    return store
+
+
+def features(store: MemoryStore) -> dict[str, bool]:
+    return {feature["id"]: feature["passes"] for feature in json.loads(store.text(FEATURES))["features"]}
+
+
+def test_a_project_is_three_memories(project: MemoryStore) -> None:
+    assert project.text(PROGRESS) == "# Progress\nGoal: A shop for tea\nBegun: 2026-09-21\n"
+    assert project.text(SETUP) == "# How to start\nRun ./init.sh; the shop is then at port 8080.\n"
+    assert json.loads(project.text(FEATURES)) == {
+        "features": [
+            {"id": "f1", "description": "A visitor sees all teas", "steps": [], "passes": False},
+            {
+                "id": "pay",
+                "description": "A visitor pays",
+                "steps": ["put one in the basket", "pay"],
+                "passes": False,
+            },
+        ]
+    }
+    assert {str(version.actor) for version in project.versions()} == {"user:ann"}
+
+
+def test_a_session_begins_with_where_things_stand(project: MemoryStore) -> None:
+    told = open_session(project)
+    for part in (
+        "Goal: A shop for tea",
+        "Run ./init.sh",
+        "No session has been recorded yet.",
+        "Features: 0 of 2 pass",
+        "- not yet: f1: A visitor sees all teas",
+        FEATURES,
+        PROGRESS,
+    ):
+        assert part in told
+
+
+def test_what_a_session_leaves_the_next_begins_with(project: MemoryStore) -> None:
+    close_session(
+        project, done=["listed the teas", "styled the page"], next="paying", verified=["f1"], clock=lambda: DAY
+    )
+    assert features(project) == {"f1": True, "pay": False}
+    told = open_session(project)
+    assert "## Session of 2026-09-21\nDone: listed the teas\nDone: styled the page\nNext: paying\nVerified: f1" in told
+    assert "Features: 1 of 2 pass" in told
+    assert "not yet: f1" not in told
+    close_session(project, done="found that the list is empty", broken=["f1"], verified=["pay"], clock=lambda: DAY)
+    assert features(project) == {"f1": False, "pay": True}
+    assert project.text(PROGRESS) == (
+        "# Progress\nGoal: A shop for tea\nBegun: 2026-09-21\n\n"
+        "## Session of 2026-09-21\nDone: found that the list is empty\nVerified: pay\nBroken: f1\n\n"
+        "## Session of 2026-09-21\nDone: listed the teas\nDone: styled the page\nNext: paying\nVerified: f1\n"
+    )
+
+
+def test_only_the_last_sessions_are_told_and_kept(project: MemoryStore) -> None:
+    """The log does not grow without end; its history has the rest."""
+    for n in range(KEPT_SESSIONS + 5):
+        close_session(project, done=f"step {n}.")
+    told, log = open_session(project), project.text(PROGRESS)
+    assert [n for n in range(KEPT_SESSIONS + 5) if f"step {n}." in told] == [42, 43, 44]
+    assert log.count("## Session of") == KEPT_SESSIONS
+    assert log.startswith("# Progress\nGoal: A shop for tea\n")
+    assert "step 4." not in log
+    assert any("step 4." in project.version_text(version.id) for version in project.versions(PROGRESS))
+
+
+def test_sessions_that_end_at_once_lose_nothing(lasting_place: str, tmp_path: Path) -> None:
+    """Each change is made on what the others left."""
+    ids = [f"f{n}" for n in range(1, 9)]
+    with commonplace.open(lasting_place) as opened:
+        store = opened.store()
+        start_project(store, goal="Many hands", features=["a feature"] * 8)
+        with ThreadPoolExecutor(8) as pool:
+            closing = [pool.submit(close_session, store, done=f"did {name}.", verified=[name]) for name in ids]
+            for done in closing:
+                done.result(timeout=60)
+        assert features(store) == dict.fromkeys(ids, True)
+        assert all(f"did {name}." in store.text(PROGRESS) for name in ids)
+
+
+def test_a_change_that_comes_between_is_kept(project: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody writes after we have read and before we save: the next attempt is made on what they wrote."""
+    load = project.load
+    between: list[Callable[[], object]] = [
+        lambda: project.execute({"command": "insert", "path": PROGRESS, "insert_line": 3, "insert_text": "Note: hi"})
+    ]
+
+    def loading(path: str) -> Any:
+        found = load(path)
+        if path == PROGRESS and between:
+            between.pop()()
+        return found
+
+    monkeypatch.setattr(project, "load", loading)
+    close_session(project, done="step 1")
+    assert "Note: hi\n\n## Session of " in project.text(PROGRESS)
+    assert "Done: step 1" in project.text(PROGRESS)
+
+
+def test_what_agents_wrote_by_themselves_stays(project: MemoryStore) -> None:
+    """More fields, other headings, text above the sessions."""
+    content = json.loads(project.text(FEATURES))
+    content["note"] = "by hand"
+    content["features"][0]["owner"] = "ann"
+    version = project.load(FEATURES)[0].version_id
+    project.save(FEATURES, json.dumps(content), if_version=version)
+    project.execute({"command": "insert", "path": PROGRESS, "insert_line": 3, "insert_text": "## Decisions\nUse SQL."})
+    close_session(project, done="step 1", verified=["f1"])
+    kept = json.loads(project.text(FEATURES))
+    assert (kept["note"], kept["features"][0]["owner"], kept["features"][0]["passes"]) == ("by hand", "ann", True)
+    assert "## Decisions\nUse SQL." in open_session(project)
+
+
+@pytest.mark.parametrize("text", ["", "not JSON", "[]", '{"features": 3}', '{"features": [1]}', "[" * 100_000])
+def test_a_broken_checklist_is_said_and_never_overwritten(text: str, project: MemoryStore) -> None:
+    project.save(FEATURES, text, if_version=project.load(FEATURES)[0].version_id)
+    assert f"The checklist {FEATURES} is missing or broken" in open_session(project)
+    with pytest.raises(InvalidInput, match=r"not the JSON it was"):
+        close_session(project, done="step 1", verified=["f1"])
+    assert project.text(FEATURES) == text
+    close_session(project, done="step 1")
+    assert "Done: step 1" in project.text(PROGRESS)
+
+
+def test_a_start_that_was_interrupted_is_made_again(store: MemoryStore) -> None:
+    """The log is written last; what came before it is written anew."""
+    store.save(SETUP, "half", if_version=None)
+    start_project(store, goal="A shop", setup="make run")
+    assert store.text(SETUP) == "# How to start\nmake run\n"
+    assert "No features are listed" in open_session(store)
+
+
+def test_a_project_that_is_there_is_not_begun_again(project: MemoryStore) -> None:
+    before = project.text(PROGRESS)
+    with pytest.raises(InvalidInput, match="open_session goes on with it"):
+        start_project(project, goal="Another")
+    assert project.text(PROGRESS) == before
+
+
+def test_projects_may_lie_side_by_side(project: MemoryStore) -> None:
+    start_project(project, goal="Another", directory="/memories/other")
+    close_session(project, done="step 1", directory="/memories/other")
+    assert "Goal: Another" in open_session(project, directory="/memories/other")
+    assert "step 1" not in open_session(project)
+
+
+@pytest.mark.parametrize("ask", [open_session, close_session])
+def test_without_a_project_it_is_said(ask: Callable[[MemoryStore], object], store: MemoryStore) -> None:
+    with pytest.raises(NotFound, match="start_project makes one"):
+        ask(store)
+    assert list(store.memories()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"goal": " "}, "goal must say"),
+        ({"goal": "x", "features": [Feature("a", "1"), Feature("a", "2")]}, "an id of its own"),
+        ({"goal": "x", "features": [Feature("", "1")]}, "an id of its own"),
+    ],
+)
+def test_a_start_that_cannot_be_right_is_refused(options: dict[str, Any], said: str, store: MemoryStore) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        start_project(store, **options)
+    assert list(store.memories()) == []
+
+
+def test_a_feature_that_is_not_there_is_refused(project: MemoryStore) -> None:
+    with pytest.raises(InvalidInput, match=r"no feature f9 in .*; there are f1, pay"):
+        close_session(project, verified=["f1", "f9"])
+    with pytest.raises(InvalidInput, match="f1 cannot be both"):
+        close_session(project, verified=["f1"], broken=["f1"])
+    assert features(project) == {"f1": False, "pay": False}
+
+
+def test_what_the_memory_refuses_is_said(project: MemoryStore) -> None:
+    project.change_settings({"read_only": True})
+    with pytest.raises(NotSaved, match="is read-only"):
+        close_session(project, done="step 1")
+
+
+def test_a_line_of_an_entry_begins_no_other(project: MemoryStore) -> None:
+    close_session(project, done="one\n## Session of nobody\ntwo", next=["", "  "])
+    assert project.text(PROGRESS).count("\n## Session") == 1
+    assert "Done: one ## Session of nobody two\n" in project.text(PROGRESS)

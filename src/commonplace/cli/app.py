@@ -26,6 +26,7 @@ COMMANDS: Mapping[str, str] = {
     "stores": "commonplace.cli.reading:stores",
     "settings": "commonplace.cli.settings:settings",
     "scan": "commonplace.cli.maintaining:scan",
+    "sweep": "commonplace.cli.sweeping:sweep",
     "keys": "commonplace.cli.keys:keys",
     "migrate-schema": "commonplace.cli.maintaining:migrate",
     "collect": "commonplace.cli.maintaining:collect",

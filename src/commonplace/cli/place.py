@@ -36,9 +36,13 @@ class Place:
         Raises `NotFound` if the place or the store is not there.
         """
         with self.opened() as found:
-            if self.key != DEFAULT_KEY and found.backend.get_store(self.key) is None:
-                raise NotFound(f"there is no memory store {self.key!r}")
-            yield found.store(self.key)
+            yield self.chosen(found)
+
+    def chosen(self, found: Commonplace) -> MemoryStore:
+        """The memory store in an opened place. Raises `NotFound` if it is not there."""
+        if self.key != DEFAULT_KEY and found.backend.get_store(self.key) is None:
+            raise NotFound(f"there is no memory store {self.key!r}")
+        return found.store(self.key)
 
     @contextmanager
     def made(self) -> Iterator[MemoryStore]:

@@ -1,0 +1,227 @@
+"""Idle memories expire, by a clock that the tests move; nothing else does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backends.places import EVERYWHERE, LASTING, opened
+from commonplace import Actor, Commonplace, MemoryStore, MemoryTool
+from commonplace.accesses import KIND
+from commonplace.guards.expiry import days_allowed
+from commonplace.settings import DEFAULTS
+
+A, B, C = "/memories/a", "/memories/b", "/memories/scratch/c"
+DAY = 86_400.0
+
+
+class Time:
+    """A clock that goes when it is told."""
+
+    def __init__(self) -> None:
+        self.now = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def pass_days(self, days: float) -> None:
+        self.now += days * DAY
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
+@pytest.fixture(params=EVERYWHERE)
+def place(request: pytest.FixtureRequest, tmp_path: Path, time: Time) -> Iterator[Commonplace]:
+    with opened(str(request.param), tmp_path, clock=time) as made:
+        yield made
+
+
+@pytest.fixture
+def store(place: Commonplace) -> MemoryStore:
+    return place.store()
+
+
+def create(store: MemoryStore, *paths: str) -> None:
+    for path in paths:
+        assert not store.execute({"command": "create", "path": path, "file_text": path}).is_error
+
+
+def run(store: MemoryStore, command: str, **fields: Any) -> str:
+    return store.execute({"command": command, **fields}).text
+
+
+def paths(store: MemoryStore) -> list[str]:
+    return [memory.path for memory in store.memories()]
+
+
+def test_nothing_expires_by_default(store: MemoryStore, time: Time) -> None:
+    """However long it lies."""
+    create(store, A)
+    time.pass_days(10_000)
+    assert store.sweep().expired == ()
+    assert paths(store) == [A]
+
+
+def test_what_was_idle_for_longer_goes(store: MemoryStore, time: Time) -> None:
+    """As versions by the actor `job:expiry`; a dry run only tells; what was viewed, written or renamed stays."""
+    store.change_settings({"expire_after_days": 30})
+    written, viewed, renamed, listed = (f"/memories/{name}" for name in ("written", "viewed", "renamed", "listed"))
+    create(store, A, written, viewed, renamed, listed)
+    time.pass_days(20)
+    assert store.sweep().expired == ()
+    run(store, "insert", path=written, insert_line=0, insert_text="more")
+    run(store, "view", path=viewed)
+    run(store, "rename", old_path=renamed, new_path=B)
+    run(store, "view", path="/memories")  # a listing is no access
+    time.pass_days(10.5)
+    told = store.sweep(dry_run=True)
+    assert [(one.path, one.idle_days) for one in told.expired] == [(A, 30.5), (listed, 30.5)]
+    assert len(paths(store)) == 5
+    swept = store.sweep()
+    assert swept == told
+    assert paths(store) == [B, viewed, written]
+    newest = next(store.versions())
+    assert (newest.operation, newest.path, newest.actor) == ("deleted", listed, Actor("job", "expiry"))
+    time.pass_days(20)
+    assert [one.path for one in store.sweep().expired] == [B, viewed, written]
+    assert list(store.backend.jottings(store.id, KIND)) == []
+
+
+def test_patterns_of_paths_have_days_of_their_own(store: MemoryStore, time: Time) -> None:
+    """They go over the rule for the store; 0 keeps for ever."""
+    store.change_settings({"expire_after_days": 30, "expire_paths": {"/memories/scratch/**": 7, "/memories/keep": 0}})
+    create(store, A, C, "/memories/keep/x")
+    time.pass_days(8)
+    assert [one.path for one in store.sweep().expired] == [C]
+    time.pass_days(30)
+    assert [one.path for one in store.sweep().expired] == [A]
+    assert paths(store) == ["/memories/keep/x"]
+
+
+def test_what_is_read_only_stays_and_is_told(store: MemoryStore, time: Time) -> None:
+    """Nobody may change it, the expiry neither."""
+    create(store, A, C)
+    store.change_settings({"expire_after_days": 1, "read_only_paths": ["/memories/scratch"]})
+    time.pass_days(2)
+    for swept in (store.sweep(dry_run=True), store.sweep()):
+        assert [one.path for one in swept.expired] == [A]
+        assert [one.path for one in swept.kept_read_only] == [C]
+    assert paths(store) == [C]
+
+
+@pytest.mark.parametrize("backend", LASTING)
+def test_views_count_after_a_restart(backend: str, tmp_path: Path, time: Time) -> None:
+    """They are written at closing, and for all processes; opening sweeps."""
+    with opened(backend, tmp_path, clock=time) as place:
+        store = place.store()
+        store.change_settings({"expire_after_days": 30})
+        create(store, A, B)
+        time.pass_days(29)
+        run(store, "view", path=A)
+    time.pass_days(2)
+    with opened(backend, tmp_path, clock=time) as place:
+        assert paths(place.store()) == [A]
+
+
+def test_views_are_noted_once_an_hour_and_in_batches(
+    tmp_path: Path, time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Never one write for a view."""
+    with opened("sqlite", tmp_path, clock=time) as place:
+        store = place.store()
+        create(store, A, B)
+        written: list[dict[str, Any]] = []
+        jot = place.backend.jot
+
+        def noted(store_id: str, kind: str, values: dict[str, Any]) -> None:
+            written.append(values)
+            jot(store_id, kind, values)
+
+        monkeypatch.setattr(place.backend, "jot", noted)
+        run(store, "view", path=A)
+        time.pass_days(1 / 48)
+        run(store, "view", path=A)
+        assert written == []  # it was written within the hour
+        time.pass_days(1)
+        for _ in range(100):
+            run(store, "view", path=A)
+            run(store, "view", path=B)
+        assert [sorted(each) for each in written] == [[store.load(A)[0].id]]  # due after a day; the rest waits
+        time.pass_days(2 / 1_440)
+        run(store, "view", path=B)
+        assert len(written) == 1
+        create(store, C)
+        time.pass_days(1)
+        run(store, "view", path=C)
+        ids = {store.load(path)[0].id for path in (B, C)}
+        assert set(written[1]) == ids
+        assert len(written) == 2
+
+
+def test_another_process_knows_what_was_noted_within_the_hour(tmp_path: Path, time: Time) -> None:
+    """Whoever opens the store again and again writes no more than one who keeps it open."""
+    with opened("sqlite", tmp_path, clock=time) as place:
+        create(place.store(), A)
+    time.pass_days(1)
+    noted = []
+    for _ in range(4):
+        time.pass_days(1 / 96)
+        with opened("sqlite", tmp_path, clock=time) as place:
+            run(place.store(), "view", path=A)
+        with opened("sqlite", tmp_path, clock=time) as place:
+            noted.append(dict(place.backend.jottings(place.store().id, KIND)))
+    assert len({tuple(each.values()) for each in noted}) == 1
+
+
+def test_old_versions_go_and_what_was_can_be_seen_for_the_whole_time(store: MemoryStore, time: Time) -> None:
+    """The newest of a living memory are kept whatever their age."""
+    store.change_settings({"keep_versions_days": 30, "keep_versions": 3})
+    create(store, A, B)
+    for number in range(5):
+        time.pass_days(10)
+        run(store, "insert", path=A, insert_line=0, insert_text=str(number))
+    run(store, "delete", path=B)
+    assert store.sweep(dry_run=True).versions_pruned == store.sweep().versions_pruned == 1
+    kept = [version.operation for version in store.versions(A)]
+    assert kept == ["modified"] * 5  # the first was replaced 40 days ago
+    assert len(list(store.versions(B))) == 2
+    time.pass_days(30.1)
+    assert store.sweep().versions_pruned == 4
+    assert len(list(store.versions())) == 3
+    assert store.text(A) == "4\n3\n2\n1\n0\n" + A + "\n"
+
+
+def test_versions_can_be_kept_for_ever(store: MemoryStore, time: Time) -> None:
+    """With 0 days."""
+    store.change_settings({"keep_versions_days": 0})
+    create(store, A)
+    run(store, "delete", path=A)
+    time.pass_days(10_000)
+    assert store.sweep().versions_pruned == 0
+
+
+def test_the_sdk_tool_notes_views_and_sees_what_expired(tmp_path: Path, time: Time) -> None:
+    """Through the tool as through the store."""
+    with opened("sqlite", tmp_path, clock=time) as place:
+        store = place.store()
+        store.change_settings({"expire_after_days": 1})
+        create(store, A, B)
+        time.pass_days(0.9)
+        tool = MemoryTool(store)
+        tool.call({"command": "view", "path": A})
+        time.pass_days(0.9)
+        store.sweep()
+        assert tool.call({"command": "view", "path": "/memories"}).endswith(f"11B\t/memories\n11B\t{A}")
+
+
+def test_the_longest_of_several_patterns_counts() -> None:
+    """And 0 is the longest."""
+    settings = DEFAULTS.changed({"expire_paths": {"/memories/**": 5, "/memories/a": 9, "/memories/a/b": 0}})
+    allowed = [days_allowed(path, settings) for path in ("/memories/x", "/memories/a/x", "/memories/a/b/c")]
+    assert allowed == [5, 9, 0]

@@ -51,9 +51,9 @@ def post(
     return exchange.status, dict(exchange.reply)
 
 
-def open_url(url: str, body: object = None) -> Any:
+def open_url(url: str, body: object = None, *, headers: dict[str, str] | None = None) -> Any:
     data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(url, data, {"x-api-key": "key", **VERSION})
+    request = urllib.request.Request(url, data, {"x-api-key": "key", **VERSION, **(headers or {})})
     return urllib.request.urlopen(request, timeout=30)
 
 

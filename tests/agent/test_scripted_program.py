@@ -16,6 +16,7 @@ from commonplace.testing.scripted_claude import (
     Check,
     Script,
     ScriptError,
+    Thinking,
     Turn,
     scripted_claude,
     scripts_from_json,
@@ -92,7 +93,7 @@ FILE = {
                         {"call": {"city": "Kyoto"}, "name": "weather", "check": {}},
                     ]
                 },
-                {"blocks": ["Too long."], "stop_reason": "max_tokens"},
+                {"blocks": [{"thinking": "How long?"}, "Too long."], "stop_reason": "max_tokens"},
             ],
         }
     ]
@@ -102,7 +103,7 @@ FILE = {
 def test_a_script_file_is_a_script() -> None:
     look = Call({"command": "view", "path": "/memories"}, Check("all", contains=("a",), is_error=None))
     first = Turn(("I look first.", look, Call({"city": "Kyoto"}, Check(is_error=False), name="weather")))
-    expected = Script((first, Turn(("Too long.",), "max_tokens")), "tea", when="tea")
+    expected = Script((first, Turn((Thinking("How long?"), "Too long."), "max_tokens")), "tea", when="tea")
     assert scripts_from_json(json.dumps(FILE)) == (expected,)
     assert scripts_from_json(json.dumps(FILE["scripts"][0])) == (expected,)
 

@@ -1,0 +1,273 @@
+"""Compaction: the block that opens the answer, what is ignored afterwards, what it costs, and how it pauses."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from anthropic import Anthropic, BadRequestError, beta_tool
+from hypothesis import given
+
+from commonplace.testing.scripted_claude import Call, Check, Script, ScriptedClaude, Seen, Turn, scripted_claude
+from commonplace.testing.scripted_compacting import after_compaction
+from commonplace.testing.scripted_counting import text_tokens
+from commonplace.testing.scripted_messages import Message
+
+from .asking import (
+    ASK,
+    COMPACT_BETA,
+    CONTEXT,
+    HELLO,
+    READ,
+    TOOL,
+    WAYS,
+    ask,
+    clearing,
+    compacting,
+    management,
+    open_url,
+    post,
+    result,
+    said,
+    uses,
+)
+from .histories import blocks_of, histories
+
+LONG = uses(20, chars=12_000)  # some 60,000 tokens
+COMPACTED = management(compacting())
+
+
+def fine(_seen: Seen) -> str:
+    return "Fine."
+
+
+def summary(seen: Seen) -> str:
+    return f"{len(seen.calls)} files were read. {seen.instructions or ''}"
+
+
+def seen_by(claude: ScriptedClaude) -> Seen:
+    seen = claude.requests[-1].seen
+    assert seen is not None
+    return seen
+
+
+# --- as a law ---
+
+
+@given(histories(compacted=True))
+def test_the_last_summary_stands_for_everything_before_it(messages: tuple[Message, ...]) -> None:
+    """What follows it stays as it was; doing it twice changes nothing; failed blocks are gone."""
+    after = after_compaction(messages)
+    summaries = [block for block in blocks_of(messages, "compaction") if block["content"]]
+    everything = [block for message in messages for block in message.blocks]
+    start = max((n for n, block in enumerate(everything) if block in summaries), default=0)
+    left = [block for block in everything[start:] if block["type"] != "compaction" or block["content"]]
+    assert [block for message in after for block in message.blocks] == left
+    assert blocks_of(after, "compaction") == summaries[-1:]
+    assert after_compaction(after) == after
+
+
+# --- through the SDK ---
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_summary_opens_the_answer(way: str) -> None:
+    """It stands for the whole prompt, and its tokens are told apart from those of the message."""
+    with scripted_claude(fine, summarize=summary) as server:
+        reply = ask(server, way, messages=LONG, context_management=COMPACTED)
+        compaction, text = reply.content
+        assert (compaction.type, compaction.content.strip()) == ("compaction", "20 files were read.")
+        assert (text.text, reply.stop_reason) == ("Fine.", "end_turn")
+        assert reply.context_management.applied_edits == []
+        first, second = reply.usage.iterations
+        assert (first.type, second.type) == ("compaction", "message")
+        assert (first.input_tokens > 60_000, first.output_tokens) == (True, text_tokens(compaction.content))
+        assert second.input_tokens == reply.usage.input_tokens < 2_000
+        assert second.output_tokens == reply.usage.output_tokens == text_tokens("Fine.")
+        assert (seen_by(server).summary, seen_by(server).calls) == (compaction.content, ())
+        assert server.largest_prompt == first.input_tokens
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_stands_before_a_summary_is_ignored(way: str) -> None:
+    """Whether the client keeps it or drops it; and a summary that is only sent back costs nothing more."""
+    with scripted_claude(fine, summarize=summary) as server:
+        first = ask(server, way, messages=LONG, context_management=COMPACTED)
+        further: list[Any] = [{"role": "assistant", "content": first.content}, {"role": "user", "content": "And?"}]
+        kept = ask(server, way, messages=[*LONG, *further], context_management=COMPACTED)
+        seen = seen_by(server)
+        dropped = ask(server, way, messages=further, context_management=COMPACTED)
+        assert seen_by(server) == seen
+        assert (seen.summary, "<19>" in seen.text) == (first.content[0].content, False)
+        assert [message.role for message in seen.messages] == ["assistant", "user"]
+        for reply in (kept, dropped):
+            assert [block.type for block in reply.content] == ["text"]
+            assert (reply.usage.input_tokens, reply.usage.iterations) == (seen.input_tokens, None)
+
+
+def test_only_the_last_summary_counts() -> None:
+    claude = ScriptedClaude(fine)
+    blocks = [{"type": "compaction", "content": "old"}, {"type": "text", "text": "Well."}]
+    newer = [{"type": "compaction", "content": "new"}, {"type": "text", "text": "Then."}]
+    messages = [
+        *HELLO,
+        {"role": "assistant", "content": blocks},
+        *HELLO,
+        {"role": "assistant", "content": newer},
+        *HELLO,
+    ]
+    assert post(claude, messages=messages)[0] == 200
+    assert (seen_by(claude).summary, "Well." in seen_by(claude).text) == ("new", False)
+
+
+def test_the_trigger_must_be_exceeded() -> None:
+    claude = ScriptedClaude(fine)
+    asked: Any = {"messages": LONG, "tools": [READ], "headers": CONTEXT}
+    post(claude, **asked)
+    tokens = seen_by(claude).input_tokens
+    for over, kinds in ((tokens, ["text"]), (tokens - 1, ["compaction", "text"])):
+        reply = post(claude, **asked, context_management=management(compacting(over=over)))[1]
+        assert [block["type"] for block in reply["content"]] == kinds
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_compaction_can_pause(way: str) -> None:
+    """Then it is the whole answer; sent back, with whatever is to be kept behind it, the answer goes on from there."""
+    pausing = management(compacting(pause_after_compaction=True))
+    with scripted_claude(fine, summarize=summary) as server:
+        reply = ask(server, way, messages=LONG, context_management=pausing)
+        assert ([block.type for block in reply.content], reply.stop_reason) == (["compaction"], "compaction")
+        assert (reply.usage.input_tokens, reply.usage.output_tokens) == (0, 0)
+        assert [entry.type for entry in reply.usage.iterations] == ["compaction"]
+        paused: Any = {"role": "assistant", "content": reply.content}
+        for messages in ([*LONG, paused], [paused], [paused, *HELLO]):
+            going_on = ask(server, way, messages=messages, context_management=pausing)
+            assert [block.type for block in going_on.content] == ["text"]
+            assert seen_by(server).summary == reply.content[0].content
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
+def test_the_tool_runner_goes_on_after_a_pause(stream: bool) -> None:
+    """A fixed script takes no turn for the pause, and its checks still hold."""
+
+    @beta_tool
+    def read(path: str) -> str:
+        """Read a file.
+
+        Args:
+            path: which one
+        """
+        return path * 10_000
+
+    script = Script(
+        (
+            Turn(("I read.", Call({"path": "a-large-file-"}, name="read"))),
+            Turn((Call({"path": "a-larger-file-"}, Check(contains=("larger",)), name="read"),)),
+            Turn(("Read.",)),
+        )
+    )
+    edits = management(compacting(pause_after_compaction=True))
+    with scripted_claude(script) as server, Anthropic(base_url=server.url, api_key="none needed") as client:
+        make: Any = client.beta.messages.tool_runner
+        runner = make(
+            **ASK,
+            messages=HELLO,
+            tools=[read],
+            betas=[COMPACT_BETA],
+            context_management=edits,
+            stream=stream,
+            thread=False,
+        )
+        last = runner.until_done()
+        assert last.content[0].text == "Read."
+        assert (server.failures, server.state()["compactions"]) == ([], 1)
+
+
+def test_own_instructions_reach_the_summary() -> None:
+    claude = ScriptedClaude(fine, summarize=summary)
+    edits = management(compacting(instructions="Keep the names."))
+    post(claude, messages=LONG, headers=CONTEXT, tools=[READ], context_management=edits)
+    assert seen_by(claude).summary == "20 files were read. Keep the names."
+
+
+def test_the_default_summary_tells_the_task_and_the_calls() -> None:
+    claude = ScriptedClaude(fine)
+    post(claude, messages=LONG, headers=CONTEXT, tools=[READ], context_management=COMPACTED)
+    assert seen_by(claude).summary == "Task: Remember that I like tea.\n20 tool calls were made."
+
+
+def test_a_failed_compaction_changes_nothing() -> None:
+    """Its block says null, does not pause, and is ignored when it comes back."""
+    claude = ScriptedClaude(fine, summarize=lambda _seen: None)
+    edits = management(compacting(pause_after_compaction=True))
+    asked: Any = {"headers": CONTEXT, "tools": [READ], "context_management": edits}
+    reply = post(claude, messages=LONG, **asked)[1]
+    assert reply["content"] == [{"type": "compaction", "content": None}, {"type": "text", "text": "Fine."}]
+    assert (reply["usage"]["input_tokens"] > 60_000, len(seen_by(claude).calls)) == (True, 20)
+    back = [*HELLO, {"role": "assistant", "content": reply["content"]}, *HELLO]
+    post(claude, messages=back, **asked)
+    assert seen_by(claude).summary is None
+
+
+def test_tool_uses_cleared_first_can_spare_a_compaction() -> None:
+    """Edits are applied in the order they are listed, each to what the one before left."""
+    claude = ScriptedClaude(fine)
+    for edits, kinds in (
+        ([clearing(keep=1), compacting()], ["text"]),
+        ([compacting(), clearing(keep=1)], ["compaction", "text"]),
+    ):
+        reply = post(claude, messages=LONG, tools=[READ], headers=CONTEXT, context_management=management(*edits))[1]
+        assert [block["type"] for block in reply["content"]] == kinds
+
+
+def test_a_prompt_that_cannot_be_read_cannot_be_summarized() -> None:
+    claude = ScriptedClaude(fine, context_window=55_000)
+    status, reply = post(claude, messages=LONG, tools=[READ], headers=CONTEXT, context_management=COMPACTED)
+    assert (status, "> 55000 maximum" in reply["error"]["message"]) == (400, True)
+
+
+def test_a_count_applies_summaries_and_makes_none() -> None:
+    with scripted_claude(fine, summarize=summary) as server, Anthropic(base_url=server.url, api_key="none") as client:
+        count: Any = client.beta.messages.count_tokens
+        asked: Any = {"model": "any", "tools": [READ], "betas": [COMPACT_BETA], "context_management": COMPACTED}
+        before = count(messages=LONG, **asked)
+        assert before.input_tokens == before.context_management.original_input_tokens > 60_000
+        reply = ask(server, "plain", messages=LONG, tools=[READ], context_management=COMPACTED)
+        after = count(messages=[*LONG, {"role": "assistant", "content": reply.content}, *HELLO], **asked)
+        assert after.context_management.original_input_tokens > 60_000
+        assert after.input_tokens < 2_000
+
+
+def test_a_summary_is_streamed_in_one_piece() -> None:
+    with scripted_claude(fine, summarize=lambda _seen: "long " * 100) as server:
+        body = {**ASK, "messages": LONG, "tools": [READ], "stream": True, "context_management": COMPACTED}
+        with open_url(f"{server.url}/v1/messages", body, headers=CONTEXT) as response:
+            datas = [json.loads(line[6:]) for line in response.read().decode().split("\n") if line.startswith("data: ")]
+    assert [data["type"] for data in datas[2:5]] == ["content_block_start", "content_block_delta", "content_block_stop"]
+    assert datas[2]["content_block"] == {"type": "compaction", "content": None}
+    assert datas[3]["delta"] == {"type": "compaction_delta", "content": "long " * 100}
+    assert "iterations" not in datas[0]["message"]["usage"]
+    assert [entry["type"] for entry in datas[-2]["usage"]["iterations"]] == ["compaction", "message"]
+
+
+@pytest.mark.parametrize(
+    ("messages", "message"),
+    [
+        (
+            [{"role": "user", "content": [{"type": "compaction", "content": "x"}]}],
+            "a compaction block is the assistant's",
+        ),
+        ([{"role": "assistant", "content": [{"type": "compaction", "content": ""}]}], "and its content not empty"),
+        ([*HELLO, said("view"), result("ok"), said("view"), result("ok")], "`tool_use` ids must be unique"),
+    ],
+)
+def test_odd_blocks_are_refused(messages: list[Any], message: str) -> None:
+    status, reply = post(ScriptedClaude(fine), messages=messages)
+    assert (status, message in reply["error"]["message"]) == (400, True)
+
+
+def test_compacting_on_request_is_not_played() -> None:
+    """The SDK has a parameter for it; a request with it is refused, not answered as if it had none."""
+    with scripted_claude(fine) as server, pytest.raises(BadRequestError, match="compacting on request is not played"):
+        ask(server, "plain", messages=LONG, tools=[TOOL, READ], compaction={"type": "summarize"})

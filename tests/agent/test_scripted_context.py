@@ -1,0 +1,293 @@
+"""Context editing through the SDK, in all its ways: what the model sees, and what the answer says of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from anthropic import BadRequestError
+
+from commonplace.testing.scripted_claude import (
+    Call,
+    Choices,
+    Script,
+    ScriptedClaude,
+    Seen,
+    Thinking,
+    Turn,
+    scripted_claude,
+)
+
+from .asking import (
+    CONTEXT,
+    HELLO,
+    READ,
+    TOOL,
+    WAYS,
+    ask,
+    clearing,
+    management,
+    open_url,
+    post,
+    result,
+    thinking,
+    uses,
+)
+
+PLACEHOLDER = Choices().placeholder
+
+
+def fine(_seen: Seen) -> str:
+    return "Fine."
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ScriptedClaude]:
+    """One for all: it answers the same to everybody."""
+    with scripted_claude(fine) as started:
+        yield started
+
+
+def seen_by(server: ScriptedClaude) -> Seen:
+    seen = server.requests[-1].seen
+    assert seen is not None
+    return seen
+
+
+def applied(reply: Any) -> list[dict[str, Any]]:
+    return [edit.to_dict() for edit in reply.context_management.applied_edits]
+
+
+# --- clearing tool uses ---
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_old_results_are_placeholders_and_the_answer_says_so(server: ScriptedClaude, way: str) -> None:
+    plain = ask(server, way, messages=uses(10))
+    reply = ask(server, way, messages=uses(10), context_management=management(clearing(keep=2)))
+    seen = seen_by(server)
+    assert [call.cleared for call in seen.calls] == [True] * 8 + [False] * 2
+    assert [call.result.text[:3] for call in seen.calls if call.result] == [PLACEHOLDER[:3]] * 8 + ["<8>", "<9>"]
+    assert [call.input for call in seen.calls] == [{"path": f"file-{n}"} for n in range(10)]
+    cleared = plain.usage.input_tokens - reply.usage.input_tokens
+    assert applied(reply) == [
+        {"type": "clear_tool_uses_20250919", "cleared_tool_uses": 8, "cleared_input_tokens": cleared}
+    ]
+    assert cleared > 7_000
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_answer_lists_no_edits_where_none_was_applied(server: ScriptedClaude, way: str) -> None:
+    """An empty list if editing was asked for, and nothing at all if not."""
+    edits = management(clearing(over=100_000))
+    assert applied(ask(server, way, messages=uses(10), context_management=edits)) == []
+    assert ask(server, way, messages=uses(10)).context_management is None
+    assert not any(call.cleared for call in seen_by(server).calls)
+
+
+def test_the_trigger_must_be_exceeded(server: ScriptedClaude) -> None:
+    tokens = ask(server, "plain", messages=uses(10)).usage.input_tokens
+    for over, count in ((tokens, 0), (tokens - 1, 1)):
+        reply = ask(server, "plain", messages=uses(10), context_management=management(clearing(over=over)))
+        assert len(applied(reply)) == count
+    for over, count in ((10, 0), (9, 1)):
+        by_uses = {**clearing(), "trigger": {"type": "tool_uses", "value": over}}
+        reply = ask(server, "plain", messages=uses(10), context_management=management(by_uses))
+        assert len(applied(reply)) == count
+
+
+def test_each_request_is_edited_from_its_own_history(server: ScriptedClaude) -> None:
+    """The client keeps everything; nothing the server did before plays a part, in whatever order it is asked."""
+    edits = management(clearing(keep=2))
+    counts = []
+    for length in (10, 6, 12, 10):
+        ask(server, "plain", messages=uses(length), context_management=edits)
+        counts.append([call.cleared for call in seen_by(server).calls].count(True))
+    assert counts == [8, 4, 10, 8]
+
+
+def test_excluded_tools_keep_their_results(server: ScriptedClaude) -> None:
+    messages = [*uses(5, name="memory"), *uses(5, start=5)[1:]]
+    edits = management(clearing(keep=1, exclude_tools=["memory"]))
+    reply = ask(server, "plain", messages=messages, context_management=edits)
+    cleared = [call.name for call in seen_by(server).calls if call.cleared]
+    assert (cleared, applied(reply)[0]["cleared_tool_uses"]) == (["read"] * 4, 4)
+
+
+@pytest.mark.parametrize(("inputs", "left"), [(True, {}), (["read"], {}), (["memory"], {"path": "file-0"})])
+def test_inputs_are_cleared_on_request(server: ScriptedClaude, inputs: object, left: object) -> None:
+    edits = management(clearing(clear_tool_inputs=inputs))
+    ask(server, "plain", messages=uses(10), context_management=edits)
+    calls = seen_by(server).calls
+    assert (calls[0].input, calls[-1].input, calls[0].cleared) == (left, {"path": "file-9"}, True)
+
+
+def test_less_than_clear_at_least_is_not_cleared_at_all(server: ScriptedClaude) -> None:
+    for at_least, count in ((7_000, 1), (9_000, 0)):
+        edits = management(clearing(clear_at_least={"type": "input_tokens", "value": at_least}))
+        reply = ask(server, "plain", messages=uses(10), context_management=edits)
+        assert len(applied(reply)) == count
+        assert [call.cleared for call in seen_by(server).calls].count(True) == count * 8
+
+
+def test_what_was_cleared_cannot_be_seen(server: ScriptedClaude) -> None:
+    ask(server, "plain", messages=uses(10), context_management=management(clearing()))
+    assert ("<7>" in seen_by(server).text, "<8>" in seen_by(server).text) == (False, True)
+
+
+# --- thinking ---
+
+
+def thoughts(count: int) -> list[Any]:
+    """So many turns with a thought each, and a question of the user after each."""
+    messages: list[Any] = [*HELLO]
+    for n in range(count):
+        thought = {"type": "thinking", "thinking": f"({n})" + "x" * 400, "signature": "s"}
+        messages += [{"role": "assistant", "content": [thought, {"type": "text", "text": "Well."}]}, *HELLO]
+    return messages
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("keep", "cleared"), [(None, 3), ({"type": "thinking_turns", "value": 3}, 1), ("all", 0), ({"type": "all"}, 0)]
+)
+def test_old_thinking_is_cleared(server: ScriptedClaude, way: str, keep: object, cleared: int) -> None:
+    reply = ask(server, way, messages=thoughts(4), context_management=management(thinking(keep)))
+    entry = {
+        "type": "clear_thinking_20251015",
+        "cleared_thinking_turns": cleared,
+        "cleared_input_tokens": 101 * cleared,
+    }
+    assert applied(reply) == ([entry] if cleared else [])
+    assert [f"({n})" in seen_by(server).text for n in range(4)] == [n >= cleared for n in range(4)]
+
+
+def test_thinking_and_tool_uses_are_cleared_in_one_request(server: ScriptedClaude) -> None:
+    """First thinking; what it leaves is what the trigger for tool uses is compared with."""
+    messages = [*thoughts(4)[:-1], *uses(10)]
+    tokens = ask(server, "plain", messages=messages).usage.input_tokens
+    both = management(thinking(), clearing(over=tokens - 1))
+    assert [edit["type"] for edit in applied(ask(server, "plain", messages=messages, context_management=both))] == [
+        "clear_thinking_20251015"
+    ]
+    both = management(thinking(), clearing(over=tokens - 400))
+    reply = ask(server, "plain", messages=messages, context_management=both)
+    entries = applied(reply)
+    assert [edit["type"] for edit in entries] == ["clear_thinking_20251015", "clear_tool_uses_20250919"]
+    assert reply.usage.input_tokens == tokens - sum(edit["cleared_input_tokens"] for edit in entries)
+
+
+def test_a_model_can_forget_thoughts_by_itself() -> None:
+    """Two choices, since it differs between models: what `keep` is when left out, and what goes without an edit."""
+    for choices, edits, left in (
+        (Choices(thinking_turns=None), management(thinking()), 4),
+        (Choices(thinking_turns=2), management(thinking()), 2),
+        (Choices(thinking_turns_without_edit=1), management(), 1),
+        (Choices(thinking_turns_without_edit=1), management(thinking("all")), 4),
+    ):
+        claude = ScriptedClaude(fine, choices=choices)
+        post(claude, messages=thoughts(4), headers=CONTEXT, context_management=edits)
+        seen = claude.requests[-1].seen
+        assert seen is not None
+        assert len([message for message in seen.messages if message.of_type("thinking")]) == left
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_script_thinks_aloud(way: str) -> None:
+    """The block comes to the client whole, with a signature, and goes back as it came."""
+    turn = Turn((Thinking("I should look, and that is a longer thought."), Call({"command": "view"})))
+    with scripted_claude(Script((turn, Turn(("Fine.",))))) as server:
+        reply = ask(server, way)
+        thought, call = reply.content
+        assert (thought.type, thought.thinking) == ("thinking", turn.blocks[0].text)  # type: ignore[union-attr]
+        assert thought.signature.startswith("scripted_")
+        messages = [*HELLO, {"role": "assistant", "content": reply.content}, result("/memories", call.id)]
+        assert ask(server, way, messages=messages).content[0].text == "Fine."
+        assert server.failures == []
+
+
+# --- the warning ---
+
+
+@pytest.mark.parametrize(("share", "warned"), [(1.3, False), (1.2, True), (1.0, True), (0.99, False)])
+def test_claude_is_warned_before_tool_uses_are_cleared(share: float, warned: bool) -> None:
+    """From 80 % of the trigger on, until the trigger is exceeded and the results are gone."""
+    claude = ScriptedClaude(fine)
+    post(claude, messages=uses(10), tools=[TOOL, READ])
+    tokens = seen_by(claude).input_tokens
+    edits = management(clearing(over=int(tokens * share)))
+    post(claude, messages=uses(10), tools=[TOOL, READ], headers=CONTEXT, context_management=edits)
+    assert (seen_by(claude).warning == Choices().warning) == warned
+    assert any(call.cleared for call in seen_by(claude).calls) == (share < 1)
+
+
+@pytest.mark.parametrize(
+    ("choices", "tools", "over", "warned"),
+    [
+        (Choices(), [READ], 12_000, False),
+        (Choices(warn_without_memory=True), [READ], 12_000, True),
+        (Choices(warn_at=None), [TOOL, READ], 12_000, False),
+        (Choices(warn_at=0.5), [TOOL, READ], 18_000, True),
+        (Choices(warn_while_clearing=True), [TOOL, READ], 5_000, True),
+        (Choices(warning="Soon."), [TOOL, READ], 12_000, True),
+    ],
+)
+def test_the_warning_is_a_choice(choices: Choices, tools: list[Any], over: int, warned: bool) -> None:
+    claude = ScriptedClaude(fine, choices=choices)
+    edits = management(clearing(over=over))
+    post(claude, messages=uses(10), tools=tools, headers=CONTEXT, context_management=edits)
+    assert seen_by(claude).warning == (choices.warning if warned else None)
+
+
+def test_the_warning_is_no_part_of_the_prompt(server: ScriptedClaude) -> None:
+    edits = management(clearing(over=12_000))
+    asked: Any = {"messages": uses(10), "tools": [TOOL, READ], "headers": CONTEXT}
+    sizes = {}
+    for warn_at in (0.5, None):
+        claude = ScriptedClaude(fine, choices=Choices(warn_at=warn_at))
+        sizes[warn_at] = post(claude, **asked, context_management=edits)[1]["usage"]
+        assert (seen_by(claude).warning is not None) == (warn_at is not None)
+    assert sizes[0.5] == sizes[None]
+
+
+# --- the window ---
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_prompt_over_the_window_is_refused_unless_edits_make_it_fit(way: str) -> None:
+    with scripted_claude(fine, context_window=6_000) as server:
+        with pytest.raises(BadRequestError, match=r"prompt is too long: \d+ tokens > 6000 maximum"):
+            ask(server, way, messages=uses(10))
+        refused = server.largest_prompt
+        assert refused > 6_000
+        reply = ask(server, way, messages=uses(10), context_management=management(clearing()))
+        assert reply.usage.input_tokens < 6_000
+        assert server.largest_prompt == refused
+
+
+def test_the_largest_prompt_is_that_after_edits() -> None:
+    claude = ScriptedClaude(fine)
+    sizes = []
+    for length in (3, 9, 6):
+        post(claude, messages=uses(length), tools=[READ], headers=CONTEXT, context_management=management(clearing()))
+        sizes.append(claude.requests[-1].reply["usage"]["input_tokens"])  # type: ignore[index]
+    assert claude.largest_prompt == max(sizes) < 5_000
+
+
+# --- the form of a stream ---
+
+
+def test_a_stream_tells_the_edits_at_its_end(server: ScriptedClaude) -> None:
+    """In message_delta, and nowhere before."""
+    body = {"model": "any", "max_tokens": 10, "messages": uses(10), "tools": [READ]}
+    body["context_management"] = management(clearing())
+    with open_url(f"{server.url}/v1/messages", body, headers=CONTEXT) as response:
+        plain = json.load(response)
+    with open_url(f"{server.url}/v1/messages", {**body, "stream": True}, headers=CONTEXT) as response:
+        datas = [json.loads(line[6:]) for line in response.read().decode().split("\n") if line.startswith("data: ")]
+    with_edits = [data["type"] for data in datas if "context_management" in json.dumps(data)]
+    assert with_edits == ["message_delta"]
+    assert datas[-2]["context_management"] == plain["context_management"]
+    assert datas[-1] == {"type": "message_stop"}

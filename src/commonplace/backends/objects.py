@@ -7,34 +7,36 @@ and keeps what never changes; so a view costs one round trip, and a write at mos
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TypeVar, cast
 from weakref import WeakValueDictionary
 
 from commonplace.backends import forking
-from commonplace.backends.base import Backend, Clock, NewId, Snapshot, StoreInfo, Transaction, now_us, sortable_id
+from commonplace.backends.base import Actor, Backend, Clock, NewId, Snapshot, StoreInfo, Transaction, sortable_id
 from commonplace.backends.objects_cache import DEFAULT_CACHE_BYTES, Cache
 from commonplace.backends.objects_collect import COLLECT_AFTER_S, collect
-from commonplace.backends.objects_commit import TEXT_GOOD_FOR_S, Committer, Held, Roots
+from commonplace.backends.objects_commit import TEXT_GOOD_FOR_S, Committer, Roots
 from commonplace.backends.objects_driver import Client, Place
 from commonplace.backends.objects_folding import Sizes
-from commonplace.backends.objects_requests import Missing, Requests, Taken, Unsure, together, within
-from commonplace.backends.objects_root import Root, encode_root, pack, unpack
-from commonplace.backends.objects_snapshot import Gone, Immutables, ObjectsSnapshot
+from commonplace.backends.objects_immutables import Gone, Immutables
+from commonplace.backends.objects_jottings import Jottings
+from commonplace.backends.objects_notes import NoteSizes
+from commonplace.backends.objects_requests import Requests
+from commonplace.backends.objects_root import Root
+from commonplace.backends.objects_snapshot import ObjectsSnapshot
+from commonplace.backends.objects_stores import Stores, check_id
+from commonplace.backends.objects_sweeping import marks_of, sweep
+from commonplace.backends.objects_transaction import Means
 from commonplace.backends.queue import StoreJob, WriteQueue
-from commonplace.errors import CommonplaceError, Damaged, InvalidInput, NotFound, Unavailable
+from commonplace.errors import CommonplaceError, InvalidInput, NotFound, Unavailable
 
 T = TypeVar("T")
-_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
-_PREFIX = "memstore_"
 
 
 def open_objects(url: str, *, clock: Clock = time.time, new_id: NewId = sortable_id) -> ObjectsBackend:
@@ -56,11 +58,13 @@ class ObjectsBackend(Backend):
         clock: Clock = time.time,
         new_id: NewId = sortable_id,
         sizes: Sizes | None = None,
+        note_sizes: NoteSizes | None = None,
         cache_bytes: int = DEFAULT_CACHE_BYTES,
     ) -> None:
         self.clock = clock
         self.new_id = new_id
         self._sizes = sizes or Sizes()
+        self._note_sizes = note_sizes or NoteSizes()
         self._cache_bytes = cache_bytes
         self._requests = Requests(client)
         self._closed = False
@@ -70,9 +74,10 @@ class ObjectsBackend(Backend):
     def _new_state(self) -> None:
         self._cache = Cache(self._cache_bytes)
         self._roots = Roots(self._requests, Cache(self._cache_bytes))
-        self._committer = Committer(
-            self._requests, self._roots, self._objects, clock=self.clock, new_id=self.new_id, sizes=self._sizes
-        )
+        means = Means(self.clock, self.new_id, self._sizes, self._note_sizes)
+        self._committer = Committer(self._requests, self._roots, self._objects, means)
+        self._stores = Stores(self._requests, self._roots, self._committer, means)
+        self._jottings = Jottings(self._requests, self._cache, self._roots.live)
         self._queues: WeakValueDictionary[str, WriteQueue[StoreJob]] = WeakValueDictionary()
         self._running: set[str] = set()
         self._lock = threading.Lock()
@@ -99,112 +104,51 @@ class ObjectsBackend(Backend):
 
     # -- memory stores ---------------------------------------------------------------------------------------
 
-    def create_store(self, *, key: str | None, name: str, seal: str | None = None) -> StoreInfo:
+    def create_store(
+        self,
+        *,
+        key: str | None,
+        name: str,
+        seal: str | None = None,
+        store_id: str | None = None,
+        created_at: datetime | None = None,
+    ) -> StoreInfo:
         self._check_open()
-        if key is None:
-            return self._made(self._new_root(None, name, seal)).info()
-        root = self._root_of_key(key) or self._claim(key, self._new_root(key, name, seal))
-        return self._made(root).info()
-
-    def _new_root(self, key: str | None, name: str, seal: str | None) -> Root:
-        at = now_us(self.clock)
-        store_id = self.new_id(_PREFIX, at)
-        if not _ID.fullmatch(store_id):
-            raise InvalidInput("ids must be made of letters, digits, '_' and '-', to name objects by them")
-        return Root(store_id, key, name, at, seal)
-
-    def _claim(self, key: str, root: Root) -> Root:
-        """Take a key for a store that is not there yet; the store it is taken for, which may be another's."""
-        data = pack("key", [root.id, root.key, root.name, root.created, root.seal])
-        deadline = time.monotonic() + self._requests.timeout_s
-        while within(deadline):
-            with suppress(Taken, Unsure):
-                self._requests.put_new(_key_object(key), data)
-                return root
-            found = self._root_of_key(key)
-            if found is not None:
-                return found
-        raise Unavailable("the object storage cannot be reached, or failed")
-
-    def _root_of_key(self, key: str) -> Root | None:
-        """The empty root of the store a key was taken for."""
-        try:
-            data, _ = self._requests.get(_key_object(key))
-        except Missing:
-            return None
-        try:
-            root = Root(*unpack("key", data))
-        except TypeError:
-            raise Damaged("the key of a memory store cannot be read") from None
-        if root.key != key:
-            raise Damaged("the key of a memory store is that of another")
-        return root
-
-    def _made(self, root: Root) -> Root:
-        """The root of a store whose making was begun, here or by one that crashed."""
-        deadline = time.monotonic() + self._requests.timeout_s
-        while within(deadline):
-            with suppress(NotFound):
-                if self._roots.cached(root.id) is not None or root.key is not None:
-                    return self._roots.now(root.id).root
-            try:
-                data = encode_root(root)
-                tag = self._requests.put_new(Roots.key(root.id), data)
-                return self._roots.keep(Held(tag, root), len(data)).root
-            except (Taken, Unsure):
-                with suppress(NotFound):
-                    return self._roots.now(root.id).root
-        raise Unavailable("the object storage cannot be reached, or failed")
+        return self._stores.create(key=key, name=name, seal=seal, store_id=store_id, created_at=created_at)
 
     def get_store(self, id_or_key: str) -> StoreInfo | None:
         self._check_open()
-        if id_or_key.startswith(_PREFIX) and _ID.fullmatch(id_or_key):
-            with suppress(NotFound):
-                return self._roots.now(id_or_key).root.info()
-        begun = self._root_of_key(id_or_key)
-        if begun is not None:
-            with suppress(NotFound):
-                return self._roots.now(begun.id).root.info()
-        return None
+        return self._stores.get(id_or_key)
 
     def list_stores(self, *, after: str | None = None, limit: int | None = None) -> list[StoreInfo]:
         self._check_open()
-        if limit is not None and limit <= 0:
-            return []
-        ids: list[str] = []
-        offset = Roots.key(after) if after is not None and _ID.fullmatch(after) else None
-        for listed in self._requests.names("roots", after=offset):
-            store_id = listed.key.rpartition("/")[2]
-            if after is None or store_id > after:
-                ids.append(store_id)
-            if limit is not None and len(ids) >= limit:
-                break
-        found = together([partial(self._info_or_none, store_id) for store_id in ids])
-        return [info for info in found if info is not None]
+        return self._stores.listed(after=after, limit=limit)
 
-    def _info_or_none(self, store_id: str) -> StoreInfo | None:
-        try:
-            return self._roots.now(store_id).root.info()
-        except NotFound:
-            return None
+    def erase_store(self, store_id: str, actor: Actor | None) -> None:
+        self._check_open()
+        check_id(store_id)
+        with self._queue(store_id).paused():
+            self._stores.mark_erased(store_id, actor)
+        self._stores.clear(store_id)
+        self._cache.clear(store_id)
 
     # -- reading and writing ---------------------------------------------------------------------------------
 
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
         self._check_open()
-        _check_id(store_id)
-        held = self._roots.now(store_id)
+        check_id(store_id)
+        held = self._roots.live(store_id)
         while True:
             try:
                 return work(ObjectsSnapshot(held.root, self._objects(store_id)))
             except Gone:
-                known, held = held, self._roots.now(store_id)
+                known, held = held, self._roots.live(store_id)
                 if held.tag == known.tag:
                     raise
 
     def write(self, store_id: str, work: Callable[[Transaction], T], *, frees: bool = False) -> T:
         self._check_open()
-        _check_id(store_id)
+        check_id(store_id)
         queue = self._queue(store_id)
         if store_id in self._running:
             self._committer.rehearse(store_id, work)
@@ -212,6 +156,7 @@ class ObjectsBackend(Backend):
             return cast("T", queue.submit(StoreJob(store_id, work, frees=frees)))
         finally:
             self._fold_if_due(store_id, queue)
+            self._sweep_if_due(store_id)
 
     def _fold_if_due(self, store_id: str, queue: WriteQueue[StoreJob]) -> None:
         """Shorten the log, while others go on; they wait for the commit alone."""
@@ -222,15 +167,39 @@ class ObjectsBackend(Backend):
                 with queue.paused():
                     self._committer.use(store_id, prepared)
 
+    def _sweep_if_due(self, store_id: str) -> None:
+        """Delete what commits of this process dropped."""
+        marks = self._committer.sweeping.due(store_id)
+        if marks is not None:
+            with suppress(CommonplaceError):  # the change is made, and `purge` finds the marks
+                self._sweep(store_id, wholly=bool(marks))
+                self._requests.delete(marks)
+
+    def _sweep(self, store_id: str, *, wholly: bool) -> None:
+        sweep(
+            lambda: self._roots.live(store_id).root,
+            partial(self._change, store_id),
+            requests=self._requests,
+            objects=self._objects(store_id),
+            wholly=wholly,
+        )
+        self._committer.sweeping.swept(store_id)
+
+    def _change(self, store_id: str, change: Callable[[Root], Root]) -> None:
+        with self._queue(store_id).paused():
+            self._committer.change(store_id, change)
+
     def collect(self, store_id: str, *, older_than_s: float = COLLECT_AFTER_S) -> int:
         """Delete what crashed writers left behind and what folding replaced, if it is old enough; how many objects.
 
         Nobody has to stop for it. An age below two hours is refused, since a writer may still be at work.
         """
         self._check_open()
-        _check_id(store_id)
+        check_id(store_id)
         if older_than_s < 2 * TEXT_GOOD_FOR_S:
             raise InvalidInput(f"what is younger than {2 * TEXT_GOOD_FOR_S:.0f} seconds may be in use")
+        if self._roots.live(store_id).root.pending:
+            self._sweep(store_id, wholly=False)
         before = datetime.fromtimestamp(self.clock() - older_than_s, UTC)
         return collect(
             store_id,
@@ -240,6 +209,40 @@ class ObjectsBackend(Backend):
             committer=self._committer,
             objects=self._objects(store_id),
         )
+
+    def purge(self) -> bool:
+        """Delete at once what was blanked, pruned, erased or replaced, also by processes that crashed meanwhile."""
+        self._check_open()
+        marks = marks_of(self._requests)
+        for store_id in sorted({*marks, *self._committer.sweeping.dropping()}):
+            with suppress(NotFound):
+                self._purge_store(store_id)
+            self._requests.delete(marks.get(store_id, []))
+        return True
+
+    def _purge_store(self, store_id: str) -> None:
+        root = self._roots.now(store_id).root
+        if root.erased is not None:
+            self._stores.clear(store_id)
+            return
+        # Under another tag, a commit that is being tried will fail, and its next try puts a mark of its own.
+        self._change(store_id, lambda now: now if now.erased else replace(now))
+        self._sweep(store_id, wholly=True)
+
+    # -- records beside the stores ---------------------------------------------------------------------------
+
+    def jot(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
+        self._check_open()
+        check_id(store_id)
+        self._jottings.write(store_id, kind, values)
+
+    def jottings(self, store_id: str, kind: str, *, after: str = "") -> Iterator[tuple[str, str]]:
+        self._check_open()
+        check_id(store_id)
+        found = self._jottings.all(store_id, kind)
+        return ((key, value) for key, value in found.items() if key > after)
+
+    # -- batches ---------------------------------------------------------------------------------------------
 
     def _queue(self, store_id: str) -> WriteQueue[StoreJob]:
         with self._lock:
@@ -258,13 +261,3 @@ class ObjectsBackend(Backend):
             self._committer.run(store_id, jobs)
         finally:
             self._running.discard(store_id)
-
-
-def _check_id(store_id: str) -> None:
-    if not _ID.fullmatch(store_id):
-        raise NotFound(f"there is no memory store {store_id}")
-
-
-def _key_object(key: str) -> str:
-    """Where the store of a key is named: keys may hold anything, names of objects may not."""
-    return f"keys/{hashlib.sha256(json.dumps(key).encode()).hexdigest()}"

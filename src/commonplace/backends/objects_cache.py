@@ -43,6 +43,12 @@ class Cache:
         with self._lock:
             self._forget(key)
 
+    def clear(self, first: Hashable) -> None:
+        """Forget all values whose keys are pairs that begin with this."""
+        with self._lock:
+            for key in [key for key in self._held if isinstance(key, tuple) and key[0] == first]:
+                self._forget(key)
+
     def _forget(self, key: Hashable) -> None:
         found = self._held.pop(key, None)
         if found is not None:

@@ -6,13 +6,14 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from commonplace.backends.objects_commit import Committer, Roots
+from commonplace.backends.objects_immutables import KINDS, Immutables
+from commonplace.backends.objects_notes import names_in
+from commonplace.backends.objects_records import Record, Ref
 from commonplace.backends.objects_requests import Requests
-from commonplace.backends.objects_root import Record, Ref, Root
-from commonplace.backends.objects_snapshot import Immutables
+from commonplace.backends.objects_root import Root
 from commonplace.errors import Unavailable
 
 COLLECT_AFTER_S = 86_400.0
-_KINDS = ("texts", "pages", "history")
 _TRIES = 20
 
 
@@ -25,18 +26,18 @@ def collect(
     be in use. One that is about to commit over an earlier state fails, since the root gets another tag before anything
     is deleted; and no writer tries again with texts that are an hour old.
     """
-    roots.now(store_id)
-    old = {kind: _older(requests, objects.key(kind, ""), before) for kind in _KINDS}
+    roots.live(store_id)
+    old = {kind: _older(requests, objects.key(kind, ""), before) for kind in KINDS}
     if not any(old.values()):
         return 0
     for _ in range(_TRIES):
-        held = committer.touch(roots.now(store_id))
+        held = committer.touch(roots.live(store_id))
         if held is not None:
             break
     else:
         raise Unavailable("too many others write to the memory store")
     named = _named(held.root, objects)
-    going = [objects.key(kind, name) for kind in _KINDS for name in sorted(old[kind] - named[kind])]
+    going = [objects.key(kind, name) for kind in KINDS for name in sorted(old[kind] - named[kind])]
     requests.delete(going)
     return len(going)
 
@@ -54,7 +55,16 @@ def _named(root: Root, objects: Immutables) -> dict[str, set[str]]:
             _follow(ref, depth, objects, texts, history)
     for page in objects.pages(root.pages):
         texts.update(entry.text for entry in page.entries if entry.text is not None)
-    return {"texts": texts, "pages": {ref.name for ref in root.pages}, "history": history}
+    pages = {ref.name for ref in root.pages}
+    lists = {name.partition("/")[2] for name in root.pending if name.startswith("lists/")}
+    return {"texts": texts, "pages": pages, "history": history, "lists": lists, **_named_by_notes(root, objects)}
+
+
+def _named_by_notes(root: Root, objects: Immutables) -> dict[str, set[str]]:
+    names = {name for notes in root.notes.values() for name in names_in(notes)}
+    every = [note for notes in root.notes.values() for note in notes.recent.values()]
+    every += [note for part in objects.notes(sorted(names)) for note in part.values()]
+    return {"notes": names, "values": {note.held_in for note in every if note.held_in is not None}}
 
 
 def _follow(ref: Ref, depth: int, objects: Immutables, texts: set[str], history: set[str]) -> None:

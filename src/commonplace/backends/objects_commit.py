@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from commonplace.backends.base import Clock, NewId, Transaction
+from commonplace.backends.base import Transaction
 from commonplace.backends.objects_cache import Cache
 from commonplace.backends.objects_crowd import Crowd, new_writer
-from commonplace.backends.objects_folding import Fold, Sizes, due, fold
+from commonplace.backends.objects_folding import Fold, due, fold
+from commonplace.backends.objects_immutables import Gone, Immutables, NewObjects
 from commonplace.backends.objects_requests import Missing, Requests, Tag, Taken, Unsure, together, within
 from commonplace.backends.objects_root import Root, decode_root, encode_root
-from commonplace.backends.objects_snapshot import Gone, Immutables, NewTexts, ObjectsSnapshot, ObjectsTransaction
+from commonplace.backends.objects_snapshot import ObjectsSnapshot
+from commonplace.backends.objects_sweeping import Sweeping, passed, put_mark
+from commonplace.backends.objects_transaction import Means, ObjectsTransaction
 from commonplace.backends.queue import StoreJob
 from commonplace.errors import CommonplaceError, NotFound, OutcomeUnknown, Unavailable
 
@@ -46,6 +49,7 @@ class _Ran:
     result: object = None
     error: Exception | None = None
     changed: bool = False
+    removed: bool = False
 
 
 class Roots:
@@ -80,10 +84,21 @@ class Roots:
         data, tag = found
         return self.keep(Held(tag, decode_root(data, store_id)), len(data))
 
+    def live(self, store_id: str) -> Held:
+        """As `now`. Raises `NotFound` also for a memory store that was erased."""
+        return alive(self.now(store_id))
+
     def keep(self, held: Held, size_bytes: int) -> Held:
         """Remember a root."""
         self._cache.put(self.key(held.root.id), held, size_bytes * 10)
         return held
+
+
+def alive(held: Held) -> Held:
+    """The same. Raises `NotFound` if the memory store was erased."""
+    if held.root.erased is not None:
+        raise NotFound(f"the memory store {held.root.id} was erased")
+    return held
 
 
 class Committer:
@@ -94,20 +109,16 @@ class Committer:
         requests: Requests,
         roots: Roots,
         objects: Callable[[str], Immutables],
-        *,
-        clock: Clock,
-        new_id: NewId,
-        sizes: Sizes,
+        means: Means,
     ) -> None:
         self._requests = requests
         self._roots = roots
         self._objects = objects
-        self._clock = clock
-        self._new_id = new_id
-        self._sizes = sizes
+        self._means = means
         self._writer = new_writer()
         self._due: dict[str, Held] = {}
         self._crowds: dict[str, Crowd] = {}
+        self.sweeping = Sweeping()
 
     def run(self, store_id: str, jobs: Sequence[StoreJob]) -> None:
         """Run all jobs and commit them together; each has its outcome then."""
@@ -124,20 +135,29 @@ class Committer:
         """
         held = self._roots.cached(store_id)
         if held is not None:
-            objects = self._objects(store_id)
             with suppress(Exception):  # it will be met again
-                work(ObjectsTransaction(held.root, objects, clock=self._clock, new_id=self._new_id, texts=NewTexts()))
+                work(ObjectsTransaction(alive(held).root, self._objects(store_id), NewObjects(), self._means))
 
     def _run(self, store_id: str, jobs: Sequence[StoreJob]) -> None:
+        written = set[str]()
+        try:
+            self._run_until_done(store_id, jobs, written)
+        except NotFound:  # it was erased meanwhile, and this must not be left of it
+            objects = self._objects(store_id)
+            self._requests.delete([objects.key(*name.split("/")) for name in sorted(written)])
+            raise
+
+    def _run_until_done(self, store_id: str, jobs: Sequence[StoreJob], written: set[str]) -> None:
         started, began = time.monotonic(), time.time()
-        texts, written = NewTexts(), set[str]()
+        new, marks = NewObjects(), list[str]()
         cached = self._roots.cached(store_id)
         held, fresh = (self._roots.now(store_id), True) if cached is None else (cached, False)
         while True:
-            texts.again()
-            root, ran = self._work(held.root, jobs, texts)
-            self._write_texts(held.root, root, texts, written)
-            known, held = held, self._looked_again(held, ran, fresh=fresh)
+            new.again()
+            root, ran, made = self._work(alive(held).root, jobs, new)
+            self._write_new(store_id, {name: new.named[name.partition("/")[2]] for name in made - written})
+            written |= made
+            known, held = held, alive(self._looked_again(held, ran, fresh=fresh))
             fresh = True
             if held.tag != known.tag:
                 continue
@@ -145,6 +165,8 @@ class Committer:
                 break
             if time.time() - began > TEXT_GOOD_FOR_S:
                 raise Unavailable("the command was held up for too long")
+            if any(one.removed for one in ran):
+                marks.append(put_mark(self._requests, store_id))
             _in_doubt(ran)
             deadline = started + self._requests.timeout_s
             held, landed = self.replace(held, root, deadline=deadline)
@@ -152,12 +174,15 @@ class Committer:
                 break
             if not within(deadline):
                 raise Unavailable("too many others write to the memory store")
-        for one in ran:
-            one.job.result, one.job.error = one.result, one.error
-        if not self._crowd(store_id).is_there:
-            self._crowds.pop(store_id, None)
-        if due(known.root, root, self._sizes):
-            self._due[store_id] = held
+        _tell(ran)
+        self._committed(known.root, root, held, marks)
+
+    def _committed(self, before: Root, root: Root, held: Held, marks: Sequence[str]) -> None:
+        if not self._crowd(root.id).is_there:
+            self._crowds.pop(root.id, None)
+        if due(before, root, self._means.sizes):
+            self._due[root.id] = held
+        self.sweeping.committed(held.root, marks)
 
     def _looked_again(self, held: Held, ran: Sequence[_Ran], *, fresh: bool) -> Held:
         """The root to decide on: a refusal must not come from a state that has passed, nor from what is collected.
@@ -176,38 +201,39 @@ class Committer:
         """Threads come one at a time for each store, so that to find none is no race."""
         return self._crowds.setdefault(store_id, Crowd(self._writer))
 
-    def _work(self, root: Root, jobs: Sequence[StoreJob], texts: NewTexts) -> tuple[Root, list[_Ran]]:
+    def _work(self, root: Root, jobs: Sequence[StoreJob], new: NewObjects) -> tuple[Root, list[_Ran], set[str]]:
         """Run all jobs, each on what those before it left; what one raised leaves nothing."""
         every: list[_Ran] = []
+        made = set[str]()
         objects = self._objects(root.id)
         for job in jobs:
-            transaction = ObjectsTransaction(root, objects, clock=self._clock, new_id=self._new_id, texts=texts)
+            transaction = ObjectsTransaction(root, objects, new, self._means)
             ran = _Ran(job)
             every.append(ran)
             try:
                 ran.result = job.work(transaction)
+                after = transaction.after()
             except Exception as error:
                 ran.error = error
                 continue
-            ran.changed = transaction.has_changed
+            ran.changed, ran.removed = transaction.has_changed, transaction.has_removed
             if ran.changed:
-                root = transaction.after()
-        return root, every
+                root = after
+                made |= transaction.made
+        return root, every, made
 
-    def _write_texts(self, before: Root, after: Root, texts: NewTexts, written: set[str]) -> None:
-        objects = self._objects(after.id)
-        new = after.log[len(before.log) :]
-        used = {record.text for record in new if record.text is not None}
-        names = [name for name in used if name in texts.named and name not in written]
-        self.write_all(after.id, "texts", {name: texts.named[name] for name in names})
-        for name in names:
-            objects.keep_text(name, texts.named[name])
-        written.update(names)
-
-    def write_all(self, store_id: str, kind: str, named: dict[str, bytes]) -> None:
-        """Write immutable objects, several at a time."""
+    def _write_new(self, store_id: str, named: Mapping[str, bytes]) -> None:
+        """Write what a commit is about to name."""
         objects = self._objects(store_id)
-        together([partial(self._requests.put, objects.key(kind, name), data) for name, data in named.items()])
+        self.write_all(store_id, named)
+        for name, data in named.items():
+            kind, _, bare = name.partition("/")
+            objects.keep(kind, bare, data)
+
+    def write_all(self, store_id: str, named: Mapping[str, bytes]) -> None:
+        """Write immutable objects, several at a time; they are named with their kind, as in `texts/`."""
+        objects = self._objects(store_id)
+        together([partial(self._requests.put, objects.key(*name.split("/")), data) for name, data in named.items()])
 
     def replace(self, held: Held, root: Root, *, deadline: float) -> tuple[Held, bool]:
         """Replace the root that is held; what is there now, and whether that was done.
@@ -255,10 +281,9 @@ class Committer:
     def _landed(self, now: Held, before: Root, root: Root, commit: str, *, doubtful: bool) -> bool:
         if commit in now.root.commits:
             return True
-        if not doubtful or len(root.log) <= len(before.log):  # a fold, or nothing but another seal
+        if not doubtful or root.newest <= before.newest or now.root.erased:  # a fold, a note, another seal
             return False
-        first = root.log[len(before.log)].id
-        return ObjectsSnapshot(now.root, self._objects(root.id)).record_of(first) is not None
+        return ObjectsSnapshot(now.root, self._objects(root.id)).record_of(root.newest) is not None
 
     def touch(self, held: Held) -> Held | None:
         """The same state under a new tag, so that commits being tried on it will fail; None if it has passed."""
@@ -275,21 +300,42 @@ class Committer:
     def prepare(self, held: Held) -> Prepared:
         """Write the pages and the history a log becomes. Others, also of this process, may commit meanwhile."""
         began = time.time()
-        made = fold(held.root, self._sizes, self._objects(held.root.id).pages)
-        pages = {ref.name for ref in made.pages}
-        for kind, is_page in (("pages", True), ("history", False)):
-            named = {name: data for name, data in made.objects.items() if (name in pages) == is_page}
-            self.write_all(held.root.id, kind, named)
+        made = fold(held.root, self._means.sizes, self._objects(held.root.id).pages)
+        self.write_all(held.root.id, made.objects)
         return Prepared(made, began)
 
     def use(self, store_id: str, prepared: Prepared) -> None:
         """Commit a fold, unless somebody else folded. For a writer that is alone in this process."""
         made, deadline = prepared.fold, time.monotonic() + self._requests.timeout_s
-        held, landed = self._roots.now(store_id), False
-        while not landed and made.fits(held.root) and within(deadline):
-            if time.time() - prepared.began > TEXT_GOOD_FOR_S:
-                return
-            held, landed = self.replace(held, made.applied(held.root), deadline=deadline)
+        objects = self._objects(store_id)
+        try:
+            held, landed = self._roots.live(store_id), False
+            while not landed and made.fits(alive(held).root) and within(deadline):
+                if time.time() - prepared.began > TEXT_GOOD_FOR_S:
+                    return
+                held, landed = self.replace(held, made.applied(held.root), deadline=deadline)
+            going = [] if landed else passed(list(made.objects), held.root, objects)
+        except NotFound:
+            going = list(made.objects)
+        self._requests.delete([objects.key(*name.split("/")) for name in going])  # it may hold what is blanked by now
+
+    def change(self, store_id: str, change: Callable[[Root], Root]) -> Held:
+        """Replace the root by what `change` makes of it, however often others do. For one that is alone here."""
+        deadline = time.monotonic() + self._requests.timeout_s
+        held = self._roots.now(store_id)
+        while within(deadline):
+            after = change(held.root)
+            if after is held.root:
+                return held
+            held, landed = self.replace(held, after, deadline=deadline)
+            if landed:
+                return held
+        raise Unavailable("too many others write to the memory store")
+
+
+def _tell(ran: Sequence[_Ran]) -> None:
+    for one in ran:
+        one.job.result, one.job.error = one.result, one.error
 
 
 def _in_doubt(ran: Sequence[_Ran]) -> None:

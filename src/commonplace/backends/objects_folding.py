@@ -11,19 +11,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from commonplace.backends.objects_root import (
+from commonplace.backends.objects_records import (
     Entry,
     Page,
     PageRef,
     Record,
     Ref,
-    Root,
     changes_of,
     encode_chunk,
     encode_node,
     encode_page,
     name_for,
 )
+from commonplace.backends.objects_root import Root
 
 T = TypeVar("T")
 
@@ -40,7 +40,10 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """The first `count` versions of the log, as pages and history; `objects` are to be written before it is used."""
+    """The first `count` versions of the log, as pages and history.
+
+    `objects` are to be written before it is used; they are named with their kind, as in `pages/`.
+    """
 
     folds: int
     count: int
@@ -83,7 +86,7 @@ def _pages(
     first = ""
     for at in range(max(len(root.pages), 1)):
         if at not in touched:
-            made += _written(run, first, sizes, objects)
+            made += _written(run, first, sizes, objects, folds=root.folds)
             run = []
             if at < len(root.pages):
                 made.append(root.pages[at])
@@ -91,7 +94,7 @@ def _pages(
         if not run and root.pages:
             first = root.pages[at].first
         run += _merged(loaded.get(at), touched[at])
-    made += _written(run, first, sizes, objects)
+    made += _written(run, first, sizes, objects, folds=root.folds)
     if made:
         made[0] = made[0]._replace(first="")
     return tuple(made)
@@ -122,45 +125,49 @@ def _merged(page: Page | None, changes: Mapping[str, Record | None]) -> list[Ent
     return sorted(entries.values()) if added else list(entries.values())
 
 
-def _written(run: Sequence[Entry], first: str, sizes: Sizes, objects: dict[str, bytes]) -> Iterator[PageRef]:
-    for number, entries in enumerate(_evenly(run, sizes.page)):
+def _written(
+    run: Sequence[Entry], first: str, sizes: Sizes, objects: dict[str, bytes], *, folds: int
+) -> Iterator[PageRef]:
+    for number, entries in enumerate(evenly(run, sizes.page)):
         data = encode_page(entries)
-        name = name_for(data)
-        objects[name] = data
+        name = name_for(data, folds=folds)
+        objects[f"pages/{name}"] = data
         yield PageRef(entries[0].path if number else first, name, len(entries))
 
 
 def _history(root: Root, sizes: Sizes, objects: dict[str, bytes]) -> tuple[tuple[Ref, ...], ...]:
     """The tree that grows at its right: level 0 are chunks, and what is full there becomes a node of level 1."""
     levels = [list(level) for level in root.history] or [[]]
-    for records in _evenly(root.log, sizes.chunk):
-        levels[0].append(_chunk(records, objects))
+    for records in evenly([record for record in root.log if record.is_version], sizes.chunk):
+        levels[0].append(made_chunk([record._replace(left=None) for record in records], objects, folds=root.folds))
     for depth in range(64):
         while len(levels[depth]) > sizes.fan_out:
             full, levels[depth] = levels[depth][: sizes.fan_out], levels[depth][sizes.fan_out :]
             if depth + 1 == len(levels):
                 levels.append([])
-            levels[depth + 1].append(_node(full, objects))
+            levels[depth + 1].append(made_node(full, objects, folds=root.folds))
         if depth + 1 == len(levels):
             break
     return tuple(map(tuple, levels))
 
 
-def _chunk(records: Sequence[Record], objects: dict[str, bytes]) -> Ref:
-    data = encode_chunk(records)
-    name = name_for(data)
-    objects[name] = data
-    return Ref(records[-1].id, name, len(records))
+def made_chunk(records: Sequence[Record], objects: dict[str, bytes], *, folds: int) -> Ref:
+    """A new chunk of the history."""
+    return _made(records[-1].id, encode_chunk(records), len(records), objects, folds=folds)
 
 
-def _node(refs: Sequence[Ref], objects: dict[str, bytes]) -> Ref:
-    data = encode_node(refs)
-    name = name_for(data)
-    objects[name] = data
-    return Ref(refs[-1].last, name, sum(ref.length for ref in refs))
+def made_node(refs: Sequence[Ref], objects: dict[str, bytes], *, folds: int) -> Ref:
+    """A new node over chunks or nodes."""
+    return _made(refs[-1].last, encode_node(refs), sum(ref.length for ref in refs), objects, folds=folds)
 
 
-def _evenly(items: Sequence[T], most: int) -> Iterator[Sequence[T]]:
+def _made(last: str, data: bytes, length: int, objects: dict[str, bytes], *, folds: int) -> Ref:
+    name = name_for(data, folds=folds)
+    objects[f"history/{name}"] = data
+    return Ref(last, name, length)
+
+
+def evenly(items: Sequence[T], most: int) -> Iterator[Sequence[T]]:
     """Parts of about the same length, none longer than `most`."""
     parts = -(-len(items) // most)
     for number in range(parts):

@@ -104,6 +104,11 @@ class Replies:
     near_count: str = "Note: The memory store holds {count} of at most {limit} memories."
     near_store: str = "Note: The memory store holds {size} of at most {limit} bytes."
     read_only: str = "Error: {path} is read-only"
+    awaits_review: str = "Note: This change awaits review by a person. Until then only you see it."
+    too_many_proposals: str = (
+        "Error: {present} changes of this memory store await review by a person, and no more than {limit} may. "
+        "Nothing was written. Try again when some of them were reviewed."
+    )
     redacted: str = "Note: {count} sensitive value(s) were removed before saving: {kinds}."
     sensitive: str = (
         "Error: {path} would hold sensitive values: {kinds}. Nothing was written. "
@@ -209,6 +214,7 @@ ERROR_CODES: Mapping[str, str] = {
     "too_many": "too_large",
     "store_too_large": "too_large",
     "read_only": "read_only",
+    "too_many_proposals": "too_large",
     "sensitive": "sensitive",
     "not_examined": "sensitive",
     "root_deleted": "root_protected",

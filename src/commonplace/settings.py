@@ -60,6 +60,12 @@ def _days_by_pattern(name: str, value: object) -> dict[str, int]:
     return {check_path_pattern(pattern): _number(name, days) for pattern, days in value.items()}
 
 
+def _actor_patterns(name: str, value: object) -> tuple[str, ...]:
+    if not isinstance(value, (list, tuple)):
+        raise InvalidInput(f"{name} must be a list of actor patterns such as session:*")
+    return tuple(check_actor_pattern(each) for each in value)
+
+
 def _setting(default: Any, check: Callable[[str, object], object], text: str) -> Any:
     made = {"check": check, "text": text}
     return field(default_factory=dict, metadata=made) if default == {} else field(default=default, metadata=made)
@@ -88,6 +94,8 @@ class Settings:
     allow_write: Mapping[str, tuple[str, ...]] = _setting(
         {}, _patterns_by_actor, "by actor, the patterns of the only paths it may change; others may change all"
     )
+    review: tuple[str, ...] = _setting((), _actor_patterns, "patterns of actors whose changes await review by a person")
+    max_proposals: int = _setting(1_000, _number, "changes that may await review; 0 = no limit")
 
     def __post_init__(self) -> None:
         for spec in fields(self):
@@ -128,6 +136,8 @@ class Pins(TypedDict, total=False):
     read_only: bool
     read_only_paths: Sequence[str]
     allow_write: Mapping[str, Sequence[str]]
+    review: Sequence[str]
+    max_proposals: int
 
 
 NAMES = tuple(spec.name for spec in fields(Settings))

@@ -33,7 +33,9 @@ from commonplace.commands import (
 )
 from commonplace.errors import CommonplaceError, Refused
 from commonplace.guards.examining import Examination
+from commonplace.guards.review import Review
 from commonplace.guards.writing import WritePath, Written
+from commonplace.history import History
 from commonplace.paths import ROOT, MemoryPath
 from commonplace.readable import Readable, decoded
 from commonplace.replies import EN, Replies, Reply
@@ -90,6 +92,7 @@ class MemoryStore(Readable):
         self.accesses = accesses or Accesses(backend, clock=clock)
         self._lines = LineCounts()
         self._known: tuple[str | None, Settings | None] = (None, None)
+        self.review = Review(backend, info.id, self._effective, self._examination, replies, clock=clock)
 
     def read_only(self) -> MemoryStore:
         """The same memory store for one who may not change it: `read_only` is pinned in what is returned."""
@@ -184,6 +187,11 @@ class MemoryStore(Readable):
 
         return self.backend.write(self.id, work)
 
+    @property
+    def history(self) -> History:
+        """What was, who did it, and how to have it back."""
+        return History(self)
+
     def sweep(self, *, dry_run: bool = False) -> Swept:
         """Let idle memories expire and old versions go, as the settings say; what did, or with `dry_run` would."""
         return sweep(self, dry_run=dry_run)
@@ -200,7 +208,7 @@ class MemoryStore(Readable):
     def _run(self, command: Command, who: Actor | None) -> Reply:
         match command:
             case View():
-                return self._view(command)
+                return self._view(command, who)
             case Create():
                 return self._create(command, who)
             case StrReplace():
@@ -212,8 +220,8 @@ class MemoryStore(Readable):
             case Rename():
                 return self._rename(command, who)
 
-    def _view(self, command: View) -> Reply:
-        settings, found = self.read(lambda snapshot: (self._effective(snapshot), views.found(snapshot, command.path)))
+    def _view(self, command: View, who: Actor | None) -> Reply:
+        settings, found = self.read_as(lambda seen: (self._effective(seen), views.found(seen, command.path)), who)
         if isinstance(found, Look):
             if found.memory is not None:
                 self.accesses.note(self.id, found.memory)
@@ -338,13 +346,18 @@ class MemoryStore(Readable):
         if target.above is not None:
             raise Refused("not_a_directory", ancestor=new.outward(target.above))
 
+    def read_as(self, work: Callable[[Snapshot], T], who: Actor | None) -> T:
+        """Run `work` on one state as `who` sees it, or the actor the store was opened with; docs/review.md."""
+        return self.review.read(work, who or self.actor)
+
     def write(self, work: Callable[[Transaction, WritePath], T], who: Actor | None, *, frees: bool = False) -> T:
         """Run `work` with the one way to change the store, for `who` or the actor the store was opened with."""
+        actor = who or self.actor
 
-        def guarded(tx: Transaction) -> T:
-            return work(tx, WritePath(tx, self._effective(tx), who or self.actor, self._examination))
+        def guarded(tx: Transaction, settings: Settings) -> T:
+            return work(tx, WritePath(tx, settings, actor, self._examination))
 
-        return self.backend.write(self.id, guarded, frees=frees)
+        return self.review.write(guarded, actor, frees=frees)
 
     def _effective(self, snapshot: Snapshot) -> Settings:
         """The settings that hold now, with those that this process has pinned."""

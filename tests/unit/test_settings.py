@@ -22,6 +22,8 @@ OTHERS: dict[str, Any] = {
     "sensitive_kinds": ("payment_card",),
     "read_only_paths": ("/memories/team/**",),
     "allow_write": {"session:*": ("/memories/notes/**", "/memories/a")},
+    "review": ("session:*", "api_key:?"),
+    "max_proposals": 7,
 } | dict.fromkeys(NUMBERS, 7)
 
 
@@ -67,6 +69,9 @@ def test_a_wrong_number_is_refused_before_anything_is_made(name: str, value: Any
         ("allow_write", {"session:*": "/memories"}),
         ("allow_write", {"": ["/memories"]}),
         ("allow_write", {7: ["/memories"]}),
+        ("review", "session:*"),
+        ("review", [""]),
+        ("max_proposals", -1),
         ("view_char", 7),
     ],
 )

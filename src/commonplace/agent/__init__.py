@@ -52,7 +52,6 @@ from commonplace.agent.events import (
     UsageReport,
 )
 from commonplace.agent.function_tool import FunctionTool, function_tool
-from commonplace.agent.memory import Memory
 from commonplace.agent.project import Feature, close_session, open_session, start_project
 from commonplace.agent.prompts import LANGUAGES, memory_protocol, system_prompt, tidy_note, topic_guidance
 from commonplace.agent.turns import Budget
@@ -82,7 +81,6 @@ __all__ = [
     "Finished",
     "FunctionTool",
     "InputTokens",
-    "Memory",
     "NotAuthorized",
     "NotSaved",
     "OtherEdit",

@@ -21,10 +21,11 @@ from commonplace.agent import sdk
 from commonplace.agent.context import ContextManagement, memory_context
 from commonplace.agent.errors import ConnectionLost, Stopped
 from commonplace.agent.events import Event, Finished, Text
-from commonplace.agent.memory import Memory, opened
+from commonplace.agent.memory import opened
 from commonplace.agent.prompts import system_prompt
 from commonplace.agent.turns import MAX_UNSTREAMED_TOKENS, Budget, Message, Turns, runs_tools, user_message
 from commonplace.backends.base import Actor, as_actor
+from commonplace.doors.function_tool import Executes
 from commonplace.errors import InvalidInput
 from commonplace.opening import DEFAULT_PLACE
 
@@ -46,7 +47,7 @@ class Options(TypedDict, total=False):
     """What an agent is made of, besides its client. All may be left out; `Agent` tells what they are."""
 
     model: str
-    memory: Memory | str | os.PathLike[str]
+    memory: Executes | str | os.PathLike[str]
     tools: Iterable[Any]
     context: ContextManagement | None
     system: str
@@ -67,7 +68,7 @@ class _Conversation:
         self,
         *,
         model: str = MODEL,
-        memory: Memory | str | os.PathLike[str] = DEFAULT_PLACE,
+        memory: Executes | str | os.PathLike[str] = DEFAULT_PLACE,
         tools: Iterable[Any] = (),
         context: ContextManagement | None = _CONTEXT,
         system: str = "",
@@ -106,11 +107,12 @@ class Agent(_Conversation):
     """Claude with a memory: one conversation, one run at a time. Each run yields events (`commonplace.agent.events`).
 
     `client` is an `Anthropic` client, made and closed here if there is none; its `max_retries` hold. `memory` is a
-    place as for `commonplace.open`, opened and closed here, or a `Memory`. `tools` are more tools: functions with the
-    SDK's `beta_tool`, or entries for server tools. `context` None leaves contexts alone. `system` is the application's
-    prompt; `language`, `tidy` and `topic` are those of `system_prompt`. `actor` is who is recorded with changes of the
-    memory, a new session unless given. `messages` go on with a conversation: `agent.messages` of an earlier one, which
-    is JSON. `request` has more fields for each request, such as `thinking`.
+    place as for `commonplace.open`, opened and closed here, or what answers commands: a `MemoryStore`, `Mounts`.
+    `tools` are more tools: functions with the SDK's `beta_tool`, or entries for server tools. `context` None leaves
+    contexts alone. `system` is the application's prompt; `language`, `tidy` and `topic` are those of `system_prompt`.
+    `actor` is who is recorded with changes of the memory, a new session unless given. `messages` go on with a
+    conversation: `agent.messages` of an earlier one, which is JSON. With `stream` texts come in pieces. `request` has
+    more fields for each request, such as `thinking`.
 
     Raises `InvalidInput`, the errors of storage when the memory is opened, and `AgentError` while it runs. After an
     error or a loop that was left, the conversation can be sent as it stands: `run()` without a message goes on.

@@ -25,8 +25,8 @@ from commonplace.agent.errors import (
     RateLimited,
     RequestRefused,
 )
-from commonplace.agent.memory import Memory
 from commonplace.backends.base import Actor
+from commonplace.doors.function_tool import Executes
 from commonplace.doors.messages import TOOL
 from commonplace.replies import EN
 
@@ -50,9 +50,9 @@ def new_async_client() -> anthropic.AsyncAnthropic:
 
 
 class MemoryCommands(BetaBuiltinFunctionTool):
-    """The memory tool for the SDK's runner, over any `Memory`."""
+    """The memory tool for the SDK's runner, over whatever answers commands."""
 
-    def __init__(self, memory: Memory, actor: Actor) -> None:
+    def __init__(self, memory: Executes, actor: Actor) -> None:
         self._memory = memory
         self._actor = actor
 
@@ -68,7 +68,7 @@ class MemoryCommands(BetaBuiltinFunctionTool):
 class AsyncMemoryCommands(BetaAsyncBuiltinFunctionTool):
     """As `MemoryCommands`, each command in a worker thread. A command that began runs to its end."""
 
-    def __init__(self, memory: Memory, actor: Actor) -> None:
+    def __init__(self, memory: Executes, actor: Actor) -> None:
         self._memory = memory
         self._actor = actor
 
@@ -81,7 +81,7 @@ class AsyncMemoryCommands(BetaAsyncBuiltinFunctionTool):
         return await to_thread.run_sync(_answer, self._memory, input, self._actor)
 
 
-def _answer(memory: Memory, command: object, actor: Actor) -> str:
+def _answer(memory: Executes, command: object, actor: Actor) -> str:
     try:
         reply = memory.execute(command, actor=actor)
     except Exception:

@@ -1,0 +1,149 @@
+"""The examples of agents run as they stand, against the scripted Claude, and leave what they say."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import commonplace
+from commonplace.testing.scripted_claude import (
+    Broken,
+    Call,
+    Refused,
+    Result,
+    ScriptedClaude,
+    Seen,
+    Turn,
+    scripted_claude,
+)
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SHOP = "def total(prices):\n    t = 0\n    for p in prices:\n        t = t + p\n    return t\n"
+TEST = "from shop import total\nassert total([1, 2]) == 3\n"
+
+
+def run(claude: ScriptedClaude, directory: Path, *arguments: str, said: str = "") -> str:
+    """What an example prints; it must end well and without a word on stderr."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANTHROPIC_", "COMMONPLACE_"))}
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / arguments[0]), *arguments[1:]],
+        cwd=directory,
+        env={**kept, "ANTHROPIC_BASE_URL": claude.url, "ANTHROPIC_API_KEY": "none-needed"},
+        input=said,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.stderr == ""
+    assert done.returncode == 0
+    return done.stdout
+
+
+def last(seen: Seen) -> Result:
+    """What came back for the last call."""
+    found = seen.calls[-1].result
+    assert found is not None
+    return found
+
+
+def refactoring(seen: Seen) -> Turn | Call | str:
+    """Two sessions: the first checks the tests and is done, the second changes the code. It knows only `seen`."""
+    names = [call.name for call in seen.calls]
+    if "not yet: f1:" in seen.opening:
+        if not names:
+            return Call({"feature": "f1"}, name="feature_done")
+        assert last(seen).text.startswith("It passes.")
+        return "The tests pass. Next: shorten total."
+    assert "Next: shorten total." in seen.opening, "the second session does not know of the first"
+    plan = [
+        Call({"name": "shop.py"}, name="read_file"),
+        Call({"name": "../shop.py", "text": ""}, name="write_file"),
+        Call({"name": "shop.py", "text": "def total(prices):\n    return prices\n"}, name="write_file"),
+        Call({"feature": "f2"}, name="feature_done"),
+        Call({"name": "shop.py", "text": "def total(prices):\n    return sum(prices)\n"}, name="write_file"),
+        Call({"feature": "f2"}, name="feature_done"),
+    ]
+    if len(names) == 2:
+        assert last(seen) == Result("Error: ../shop.py is outside the code", is_error=True)
+    if len(names) == 4:
+        assert last(seen).text.startswith("The tests fail, so it does not pass yet.")
+    return plan[len(names)] if len(names) < len(plan) else "I shortened total. Nothing is left."
+
+
+def test_a_refactoring_goes_on_from_session_to_session(tmp_path: Path) -> None:
+    """In processes of their own; a feature passes only while the tests do, and nothing outside the code is written."""
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "shop.py").write_text(SHOP)
+    (code / "test_shop.py").write_text(TEST)
+    command = ["refactoring_agent.py", str(code), "--goal", "Shorter code", "--test", f"{sys.executable} test_shop.py"]
+    with scripted_claude(refactoring) as claude:
+        assert run(claude, tmp_path, *command) == "[feature_done]\nThe tests pass. Next: shorten total.\n"
+        printed = run(claude, tmp_path, *command)
+        assert claude.failures == []
+    assert printed.splitlines()[-1] == "I shortened total. Nothing is left."
+    assert (code / "shop.py").read_text() == "def total(prices):\n    return sum(prices)\n"
+    assert not (tmp_path / "shop.py").exists()
+    with commonplace.open(tmp_path / "memory") as memory:
+        store = memory.store("refactoring-code")
+        features = json.loads(store.text("/memories/project/features.json"))["features"]
+        assert [feature["passes"] for feature in features] == [True, True]
+        assert store.text("/memories/project/progress.md").count("## Session of ") == 2
+
+
+def test_a_session_that_breaks_off_is_on_record(tmp_path: Path) -> None:
+    (tmp_path / "code").mkdir()
+    with scripted_claude(refactoring, troubles=lambda _: Refused(400)) as claude:
+        printed = run(claude, tmp_path, "refactoring_agent.py", "code")
+    assert printed == "The session broke off (request_refused). Look at the code and run the tests first.\n"
+    with commonplace.open(tmp_path / "memory") as memory:
+        log = memory.store("refactoring-code").text("/memories/project/progress.md")
+    assert "Done: The session broke off (request_refused)." in log
+
+
+def service(seen: Seen) -> Turn | Call | str | list[str | Call]:
+    """Looks at its memory and the rules, notes what it learns, and knows it the next time."""
+    commands = [(call.input["command"], call.input.get("path")) for call in seen.calls]
+    if ("view", "/memories") not in commands:
+        return ["One moment, I look.", Call({"command": "view", "path": "/memories"})]
+    listed = seen.calls[0].result
+    assert listed is not None
+    assert "/memories/house/rules.md" in listed.text
+    if "/memories/likes.md" in listed.text:
+        if len(commands) == 1:
+            return Call({"command": "view", "path": "/memories/likes.md"})
+        assert "green tea" in last(seen).text
+        return "Welcome back! Green tea again?"
+    if len(commands) == 1:
+        return Call({"command": "create", "path": "/memories/likes.md", "file_text": "likes green tea\n"})
+    if len(commands) == 2:
+        return Call({"command": "delete", "path": "/memories/house/rules.md"})
+    assert "read-only" in last(seen).text
+    return "You can send it back within 30 days." if "back" in seen.messages[-1].text else "Noted, green tea."
+
+
+def test_a_customer_is_remembered_and_apart_from_others(tmp_path: Path) -> None:
+    """Each visit is a process of its own; the rules of the house stay as they are."""
+    with scripted_claude(service) as claude:
+        first = run(claude, tmp_path, "customer_service.py", "ada", said="I like green tea.\nCan I send it back?\n")
+        again = run(claude, tmp_path, "customer_service.py", "ada", said="Hello again.\n")
+        other = run(claude, tmp_path, "customer_service.py", "bob", said="Hello.\n\nnot said any more\n")
+        assert claude.failures == []
+    assert first.splitlines()[-2:] == ["Noted, green tea.", "You can send it back within 30 days."]
+    assert again.splitlines()[-1] == "Welcome back! Green tea again?"
+    assert other.splitlines()[-1] == "Noted, green tea."
+    with commonplace.open(tmp_path / "memory") as memory:
+        assert memory.store("customer-ada").text("/memories/likes.md") == "likes green tea\n"
+        assert memory.store("house").text("/memories/rules.md").startswith("# Rules of the house\n")
+
+
+def test_a_customer_hears_when_the_api_fails(tmp_path: Path) -> None:
+    """And can go on in the same visit."""
+    with scripted_claude(service, troubles={1: Broken(3)}) as claude:
+        printed = run(claude, tmp_path, "customer_service.py", "ada", said="I like green tea.\nHello?\n")
+    assert "Sorry, that did not work (overloaded). Please say it again." in printed
+    assert printed.splitlines()[-1] == "Noted, green tea."

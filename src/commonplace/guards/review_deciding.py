@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from commonplace.backends.base import Actor, Change, Look, Memory, Transaction
+from commonplace.backends.records import Again
 from commonplace.compare import merge as merged
 from commonplace.errors import Damaged, NotFound, Refused
 from commonplace.guards.review_records import (
@@ -167,13 +168,15 @@ class _Making:
         return self._obstacles
 
     def _make(self, change: ProposedChange, key: str) -> None:
-        look = Look() if change.operation == "created" else self._present(change.memory_id)
+        look = self._present(change.memory_id)
         if change.has_text:
             text = text_of(self._tx, AFTER, key)
             if look.memory is None:
-                self._create(change, text)
+                again = None if change.memory_id == key else Again(change.memory_id, change.created_at)
+                self._create(change, text, again)
             else:
-                self._modify(change, look, look.memory, base=text_of(self._tx, BEFORE, key), text=text)
+                base = text_of(self._tx, BEFORE, key) if change.operation == "modified" else ""
+                self._modify(change, look, look.memory, base=base, text=text)
         elif change.operation == "deleted":
             self._delete(change, look.memory)
         else:
@@ -185,7 +188,7 @@ class _Making:
         look = Look() if memory is None else self._tx.look(memory.path)  # a look sees what was edited by hand
         return look if look.memory is not None and look.memory.id == memory_id else Look()
 
-    def _create(self, change: ProposedChange, text: str) -> None:
+    def _create(self, change: ProposedChange, text: str, again: Again | None) -> None:
         path = change.path or ""
         if change.operation == "modified" and not self._force:
             self._hinder("deleted", path, f"{path} was deleted meanwhile")
@@ -198,13 +201,16 @@ class _Making:
         if chosen is None:
             self._hinder("created", path, f"{path} was created meanwhile by somebody else")
             return
-        self._put(look, path, chosen)
+        self._put(look, path, chosen, again=None if taken else again)
         made = self._tx.look(path).memory
         if made is not None:
             self._ids[change.memory_id] = made.id
 
     def _modify(self, change: ProposedChange, look: Look, memory: Memory, *, base: str, text: str) -> None:
         path = memory.path
+        if change.operation == "created" and not self._force:  # it is one that was deleted
+            self._hinder("created", path, f"{path} was restored meanwhile by somebody else")
+            return
         if path != change.before and not (self._merge or self._force):
             self._hinder("renamed", change.before, f"{change.before} was renamed to {path} meanwhile")
             return
@@ -268,12 +274,12 @@ class _Making:
             return None
         return look
 
-    def _put(self, look: Look, path: str, text: str) -> None:
+    def _put(self, look: Look, path: str, text: str, *, again: Again | None = None) -> None:
         target = MemoryPath.known(path)
         if look.memory is None:
             self._write.check_name(target)
         self._write.check(target)
-        self._write.put(look, target, text)
+        self._write.put(look, target, text, again=again)
 
     def _hinder(self, what: What, path: str | None, text: str) -> None:
         self._obstacles.append(Obstacle(self._proposal.id, what, path, text))

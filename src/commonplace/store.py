@@ -6,12 +6,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from commonplace import views
+from commonplace import repeats, views
 from commonplace.accesses import Accesses
 from commonplace.backends.base import (
     Actor,
     Backend,
-    Change,
     Clock,
     Look,
     Snapshot,
@@ -19,30 +18,21 @@ from commonplace.backends.base import (
     Transaction,
     as_actor,
 )
-from commonplace.commands import (
-    Command,
-    Create,
-    Delete,
-    Insert,
-    Rename,
-    StrReplace,
-    View,
-    check_file_path,
-    check_text,
-    parse,
-)
+from commonplace.changes import paths_of, with_notes
+from commonplace.commands import Command, View, check_file_path, check_text, parse
 from commonplace.errors import CommonplaceError, Refused
 from commonplace.guards.examining import Examination
 from commonplace.guards.review import Review
-from commonplace.guards.writing import WritePath, Written
+from commonplace.guards.writing import WritePath
 from commonplace.history import History
 from commonplace.paths import ROOT, MemoryPath
-from commonplace.readable import Readable, decoded
+from commonplace.readable import Readable
+from commonplace.repeats import Call
 from commonplace.replies import EN, Replies, Reply
 from commonplace.scanning import scan
 from commonplace.settings import DEFAULTS, Settings, from_text
 from commonplace.sweeping import Swept, sweep
-from commonplace.text import LineCounts, insert, replace, snippet
+from commonplace.text import LineCounts
 
 T = TypeVar("T")
 
@@ -114,28 +104,24 @@ class MemoryStore(Readable):
 
     # -- commands --------------------------------------------------------------------------------------------
 
-    def execute(self, command: object, *, actor: Actor | str | None = None) -> Reply:
+    def execute(self, command: object, *, actor: Actor | str | None = None, tool_use_id: str | None = None) -> Reply:
         """The reply to a command, given parsed or as the raw input of a tool call.
 
         When it returns without an error, the change is durable. `actor` is recorded with the change; without one,
-        the actor the store was opened with.
+        the actor the store was opened with. A change that comes again with the same `tool_use_id`, from the same
+        actor and within 24 hours, gets its first reply again and changes nothing.
         """
-        who = as_actor(actor)
+        call = Call(None, as_actor(actor), tool_use_id)
         try:
             parsed = command if isinstance(command, Command) else parse(command)
         except Refused as refusal:
             return self.replies.error(refusal.key, refusal.values)
-        return answer(self.replies, lambda: self._run(parsed, who), *paths_of(parsed))
+        return answer(self.replies, lambda: self._run(parsed, call), *paths_of(parsed))
 
-    def clear(self, *, actor: Actor | str | None = None) -> Reply:
+    def clear(self, *, actor: Actor | str | None = None, tool_use_id: str | None = None) -> Reply:
         """Delete all memories, at once or not at all."""
-        root = MemoryPath.known(ROOT)
-
-        def work(tx: Transaction, path: WritePath) -> Reply:
-            path.delete(path.check_all(root, Look(below=True)))
-            return Reply(self.replies.cleared)
-
-        return answer(self.replies, lambda: self.write(work, as_actor(actor), frees=True), root)
+        call = Call("clear", as_actor(actor), tool_use_id)
+        return answer(self.replies, lambda: repeats.run(self, None, call), MemoryPath.known(ROOT))
 
     def save(self, path: str, text: str, *, if_version: str | None, actor: Actor | str | None = None) -> Reply:
         """Replace the whole text of the memory at `path`, if `if_version` is still its newest version.
@@ -156,7 +142,8 @@ class MemoryStore(Readable):
                 raise Refused("changed_meanwhile")
             if look.above is not None:
                 raise Refused("not_a_directory", ancestor=look.above)
-            return self._said(self.replies.phrase("inserted", {"path": path}), write.put(look, target, text))
+            said = self.replies.phrase("inserted", {"path": path})
+            return with_notes(self.replies, said, write.put(look, target, text).notes)
 
         def run() -> Reply:
             check_text("text", text)
@@ -205,146 +192,16 @@ class MemoryStore(Readable):
 
     # -- one command, one way --------------------------------------------------------------------------------
 
-    def _run(self, command: Command, who: Actor | None) -> Reply:
-        match command:
-            case View():
-                return self._view(command, who)
-            case Create():
-                return self._create(command, who)
-            case StrReplace():
-                return self._str_replace(command, who)
-            case Insert():
-                return self._insert(command, who)
-            case Delete():
-                return self._delete(command, who)
-            case Rename():
-                return self._rename(command, who)
+    def _run(self, command: Command, call: Call) -> Reply:
+        return self._view(command, call) if isinstance(command, View) else repeats.run(self, command, call)
 
-    def _view(self, command: View, who: Actor | None) -> Reply:
-        settings, found = self.read_as(lambda seen: (self._effective(seen), views.found(seen, command.path)), who)
+    def _view(self, command: View, call: Call) -> Reply:
+        settings, found = self.read_as(lambda seen: (self._effective(seen), views.found(seen, command.path)), call.who)
         if isinstance(found, Look):
             if found.memory is not None:
                 self.accesses.note(self.id, found.memory)
             return views.memory(command, found, settings, self.replies, self._lines)
         return views.directory(command.path, found, settings, self.replies)
-
-    def _create(self, command: Create, who: Actor | None) -> Reply:
-        path = command.path
-
-        def work(tx: Transaction, write: WritePath) -> Reply:
-            write.check_name(path)
-            write.check(path)
-            look = Look(below=True) if path.is_root else tx.look(path.text)
-            if look.below or (look.memory is not None and not self._effective(tx).create_overwrites):
-                raise Refused("exists")
-            if look.above is not None:
-                raise Refused("not_a_directory", ancestor=path.outward(look.above))
-            written = write.put(look, path, command.file_text)
-            return self._said(self.replies.phrase("created", {"path": path.written}), written)
-
-        return self.write(work, who)
-
-    def _str_replace(self, command: StrReplace, who: Actor | None) -> Reply:
-        def edit(text: str) -> tuple[str, int]:
-            return replace(text, command.old_str, command.new_str)
-
-        def said(settings: Settings, written: Written, at: int) -> str:
-            shown = snippet(written.text, at, len(command.new_str), max_chars=settings.view_chars)
-            if shown is None or written.altered:
-                return self.replies.edited
-            return f"{self.replies.edited_snippet}\n{shown}"
-
-        return self._edit(command.path, edit, said, who, missing="edit_missing")
-
-    def _insert(self, command: Insert, who: Actor | None) -> Reply:
-        def edit(text: str) -> tuple[str, int]:
-            return insert(text, command.insert_line, command.insert_text), 0
-
-        def said(_settings: Settings, _written: Written, _at: int) -> str:
-            return self.replies.phrase("inserted", {"path": command.path.written})
-
-        return self._edit(command.path, edit, said, who, missing="missing")
-
-    def _edit(
-        self,
-        path: MemoryPath,
-        edit: Callable[[str], tuple[str, int]],
-        said: Callable[[Settings, Written, int], str],
-        who: Actor | None,
-        *,
-        missing: str,
-    ) -> Reply:
-        def work(tx: Transaction, write: WritePath) -> Reply:
-            write.check(path)
-            look = Look() if path.is_root else tx.look(path.text)
-            if look.memory is None:
-                raise Refused(missing)
-            text, at = self._edited(edit, decoded(look.data), self._effective(tx))
-            written = write.put(look, path, text)
-            return self._said(said(self._effective(tx), written, at), written)
-
-        return self.write(work, who)
-
-    def _edited(self, edit: Callable[[str], tuple[str, int]], text: str, settings: Settings) -> tuple[str, int]:
-        """The edited text; a refusal that echoes what was looked for does so without sensitive values."""
-        try:
-            return edit(text)
-        except Refused as refusal:
-            echoed = refusal.values.get("old_str")
-            if not isinstance(echoed, str):
-                raise
-            shown, _ = self._examination(settings, echoed)
-            raise Refused(refusal.key, **(refusal.values | {"old_str": shown})) from None
-
-    def _delete(self, command: Delete, who: Actor | None) -> Reply:
-        path = command.path
-
-        def work(tx: Transaction, write: WritePath) -> Reply:
-            look = Look(below=True) if path.is_root else tx.look(path.text)
-            gone = write.check_all(path, look)
-            if path.is_root:
-                raise Refused("root_deleted")
-            if not look.exists:
-                raise Refused("missing")
-            write.delete(gone)
-            return Reply(self.replies.phrase("deleted", {"path": path.written}))
-
-        return self.write(work, who, frees=True)
-
-    def _rename(self, command: Rename, who: Actor | None) -> Reply:
-        old, new = command.old_path, command.new_path
-
-        def work(tx: Transaction, write: WritePath) -> Reply:
-            write.check_name(new)
-            source = Look(below=True) if old.is_root else tx.look(old.text)
-            moved = write.check_all(old, source)
-            write.check(new)
-            if old.is_root:
-                raise Refused("root_renamed")
-            if not source.exists:
-                raise Refused("missing", path=old.written)
-            self._check_destination(tx, command, source)
-            changes = [Change(memory, old.moved(memory.path, new)) for memory in moved]
-            if not all(write.may_change(str(change.path)) for change in changes):
-                raise Refused("read_only", path=new.written)
-            write.move(changes)
-            return Reply(self.replies.phrase("renamed", {"old_path": old.written, "new_path": new.written}))
-
-        return self.write(work, who)
-
-    def _check_destination(self, tx: Transaction, command: Rename, source: Look) -> None:
-        old, new = command.old_path, command.new_path
-        if source.memory is not None:
-            check_file_path(new)
-        if new.is_root or new == old:
-            raise Refused("destination_exists")
-        target = tx.look(new.text)
-        if target.exists:
-            raise Refused("destination_exists")
-        if source.memory is None and old.contains(new):
-            raise Refused("into_itself")
-        if target.above is not None:
-            raise Refused("not_a_directory", ancestor=new.outward(target.above))
 
     def read_as(self, work: Callable[[Snapshot], T], who: Actor | None) -> T:
         """Run `work` on one state as `who` sees it, or the actor the store was opened with; docs/review.md."""
@@ -366,15 +223,6 @@ class MemoryStore(Readable):
             settings = from_text(kept).changed(self._pins)
             self._known = (kept, settings)
         return settings
-
-    def _said(self, text: str, written: Written) -> Reply:
-        """A reply, with what guards have to say on lines of their own."""
-        return Reply("\n".join([text, *(self.replies.phrase(note.key, note.values) for note in written.notes)]))
-
-
-def paths_of(command: Command) -> tuple[MemoryPath, ...]:
-    """The paths a command names; the last is the one to look at when its outcome is unknown."""
-    return (command.old_path, command.new_path) if isinstance(command, Rename) else (command.path,)
 
 
 def answer(replies: Replies, run: Callable[[], Reply], *paths: MemoryPath) -> Reply:

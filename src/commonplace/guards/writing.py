@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from commonplace.backends.base import Actor, Change, Look, Memory, Transaction
+from commonplace.backends.base import Actor, Change, Look, Memory, Recorded, Transaction
+from commonplace.backends.records import Again
 from commonplace.errors import Phrase, Refused
 from commonplace.paths import MemoryPath
 from commonplace.patterns import covers, matches_actor
@@ -27,7 +28,10 @@ class Written:
 
 
 class WritePath:
-    """Changes to one store by one actor, in one transaction. Refusals are raised before anything is recorded."""
+    """Changes to one store by one actor, in one transaction. Refusals are raised before anything is recorded.
+
+    `recorded` is what was; `tried` says whether a backend was asked to record something, which it may have refused.
+    """
 
     def __init__(self, tx: Transaction, settings: Settings, who: Actor | None, examine: Examiner) -> None:
         self._examine = examine
@@ -35,6 +39,17 @@ class WritePath:
         self._settings = settings
         self._who = who
         self._allowed = _allowed(settings, who)
+        self.recorded: list[Recorded] = []
+        self.tried = False
+
+    @property
+    def settings(self) -> Settings:
+        """The settings that hold in this transaction."""
+        return self._settings
+
+    def shown(self, text: str) -> str:
+        """A text of the input as a reply may echo it: without its sensitive values."""
+        return self._examine(self._settings, text)[0]
 
     def check(self, path: MemoryPath) -> None:
         """Raise `Refused` if the memory at the path may not be changed, whether it is there or not."""
@@ -69,7 +84,7 @@ class WritePath:
             reason = Phrase("reason_sensitive", {"kinds": _listed(kinds)})
             raise Refused("invalid_path", path=shown, reason=reason)
 
-    def put(self, look: Look, path: MemoryPath, text: str) -> Written:
+    def put(self, look: Look, path: MemoryPath, text: str, *, again: Again | None = None) -> Written:
         """Make `text` the memory at a path, if it passes the guards; what changes nothing is no version."""
         if text.encode() == look.data:
             return Written(text)
@@ -80,17 +95,21 @@ class WritePath:
         data = clean.encode()
         if data != look.data:
             self._check_size(look, len(data))
-            self._tx.record([Change(look.memory, path.text, data)], self._who)
+            self._record([Change(look.memory, path.text, data, again=again)])
             notes += self._near(look, path, len(data))
         return Written(clean, altered=bool(kinds), notes=tuple(notes))
 
     def delete(self, memories: Sequence[Memory]) -> None:
         """Delete memories."""
-        self._tx.record([Change(memory, None) for memory in memories], self._who)
+        self._record([Change(memory, None) for memory in memories])
 
     def move(self, changes: Sequence[Change]) -> None:
         """Rename memories."""
-        self._tx.record(changes, self._who)
+        self._record(changes)
+
+    def _record(self, changes: Sequence[Change]) -> None:
+        self.tried = True
+        self.recorded += self._tx.record(changes, self._who)
 
     def _check_size(self, look: Look, size: int) -> None:
         """Raise `Refused` for a text over a limit. Shrinking what is over one is always allowed."""

@@ -1,0 +1,128 @@
+"""From a plan to writes: memories are deleted, moved, made again and given their texts, all in one transaction."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from commonplace.backends.base import Change, Look, Memory, Snapshot, Transaction
+from commonplace.backends.records import Again
+from commonplace.guards.writing import WritePath
+from commonplace.history.plan import Conflict, State, Targets
+from commonplace.paths import ROOT, MemoryPath, ancestors
+
+What: TypeAlias = Literal["deleted", "moved", "made", "changed"]
+_FEW = 50  # memories; more are looked up by reading all that there are
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What becomes of one memory: `path` is where it is then (where it was, if it goes)."""
+
+    what: What
+    memory_id: str
+    path: str
+    before: Memory | None
+    state: State | None
+
+
+def steps(found: Snapshot, targets: Targets) -> list[Step]:
+    """What has to be done so that all memories are as the targets say; what is so already needs nothing."""
+    present = _present(found, targets)
+    made: list[Step] = []
+    for memory_id, state in targets.items():
+        memory = present.get(memory_id)
+        if memory is None and state is not None:
+            made.append(Step("made", memory_id, state.path, None, state))
+        elif memory is not None and state is None:
+            made.append(Step("deleted", memory_id, memory.path, memory, None))
+        elif memory is not None and state is not None:
+            if memory.path != state.path:
+                made.append(Step("moved", memory_id, state.path, memory, state))
+            if memory.sha256 != state.sha256:
+                made.append(Step("changed", memory_id, state.path, memory, state))
+    return sorted(made, key=lambda step: (step.path, step.what))
+
+
+def _present(found: Snapshot, targets: Targets) -> dict[str, Memory]:
+    if len(targets) > _FEW:
+        return {memory.id: memory for memory in found.walk(ROOT)}
+    looked_up = ((memory_id, found.find(memory_id)) for memory_id in targets)
+    return {memory_id: memory for memory_id, memory in looked_up if memory is not None}
+
+
+def in_the_way(found: Snapshot, todo: Sequence[Step]) -> dict[str, tuple[Memory, Conflict]]:
+    """The memories that stand where others are to be, by their ids."""
+    leaving = {step.before.path for step in todo if step.before is not None and step.what in {"deleted", "moved"}}
+    blocking: dict[str, tuple[Memory, Conflict]] = {}
+    for step in todo:
+        if step.what not in {"made", "moved"}:
+            continue
+        for memory in _standing(found, step.path):
+            if memory.path not in leaving:
+                reason = f"{memory.path} stands where it was"
+                blocking[memory.id] = memory, Conflict(step.path, step.memory_id, reason)
+    return blocking
+
+
+def _standing(found: Snapshot, path: str) -> Iterable[Memory]:
+    look = found.look(path)
+    if look.memory is not None:
+        yield look.memory
+    if look.above is not None:
+        above = found.look(look.above).memory
+        if above is not None:
+            yield above
+    if look.below:
+        yield from found.walk(path)
+
+
+def carry_out(tx: Transaction, write: WritePath, todo: Sequence[Step], text: Callable[[State], str]) -> None:
+    """Write the steps, through the guards. Raises `Refused`."""
+    for step in todo:
+        for path in {step.path, step.path if step.before is None else step.before.path}:
+            write.check(MemoryPath.known(path))
+    write.delete([step.before for step in todo if step.what == "deleted" and step.before is not None])
+    moves, circling = _ordered([step for step in todo if step.what == "moved"])
+    write.delete([step.before for step in circling if step.before is not None])
+    write.move([Change(step.before, step.path) for step in moves])
+    for step in (*circling, *(step for step in todo if step.what == "made")):
+        if step.state is not None:
+            again = Again(step.memory_id, _born(tx, step))
+            write.put(Look(), MemoryPath.known(step.path), text(step.state), again=again)
+    made_again = {step.memory_id for step in circling}
+    for step in todo:
+        if step.what == "changed" and step.state is not None and step.memory_id not in made_again:
+            write.put(tx.look(step.path), MemoryPath.known(step.path), text(step.state))
+
+
+def _born(found: Snapshot, step: Step) -> datetime:
+    if step.before is not None:
+        return step.before.created_at
+    *_, oldest = found.versions(memory_id=step.memory_id)
+    return oldest.created_at
+
+
+def _ordered(moves: Sequence[Step]) -> tuple[list[Step], list[Step]]:
+    """The moves so that each goes where nothing stands any more, and those that go in a circle."""
+    pending = {step.before.path for step in moves if step.before is not None}
+    above = Counter(one for path in pending for one in ancestors(path))
+    free: list[Step] = []
+    circling: list[Step] = []
+    left = list(moves)
+    while left:
+        going = [step for step in left if not _blocked(step.path, pending, above)] or left[:1]
+        (free if not _blocked(going[0].path, pending, above) else circling).extend(going)
+        for step in going:
+            assert step.before is not None
+            pending.discard(step.before.path)
+            above.subtract(ancestors(step.before.path))
+        left = [step for step in left if step not in going]
+    return free, circling
+
+
+def _blocked(path: str, pending: set[str], above: Counter[str]) -> bool:
+    return path in pending or above[path] > 0 or any(one in pending for one in ancestors(path))

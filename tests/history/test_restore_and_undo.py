@@ -1,0 +1,353 @@
+"""Having back what was: moments, restoring and undoing, on every backend."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backends.places import EVERYWHERE, opened
+from commonplace import Actor, InvalidInput, MemoryStore, NotFound
+from commonplace.backends.base import Snapshot
+from commonplace.history.history import Outcome
+from laws.model import Model
+from laws.walk import Walk
+
+A, B, C = "/memories/a", "/memories/b", "/memories/d/c"
+
+
+@pytest.fixture(params=EVERYWHERE)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStore]:
+    with opened(str(request.param), tmp_path) as place:
+        yield place.store()
+
+
+@pytest.fixture
+def quick(tmp_path: Path) -> Iterator[MemoryStore]:
+    """On the quickest backend, for rules that no backend can change."""
+    with opened("memory", tmp_path) as place:
+        yield place.store()
+
+
+def run(store: MemoryStore, command: str, actor: str | None = None, **fields: Any) -> str:
+    """The version a command made."""
+    reply = store.execute({"command": command, **fields}, actor=actor)
+    assert not reply.is_error, reply.text
+    return next(store.versions(limit=1)).id
+
+
+def create(store: MemoryStore, path: str, text: str, actor: str | None = None) -> str:
+    return run(store, "create", actor, path=path, file_text=text)
+
+
+def replace(store: MemoryStore, path: str, old: str, new: str, actor: str | None = None) -> str:
+    return run(store, "str_replace", actor, path=path, old_str=old, new_str=new)
+
+
+def tree(store: MemoryStore) -> dict[str, str]:
+    return {memory.path: store.text(memory.path) for memory in store.memories()}
+
+
+def tree_at(store: MemoryStore, version: str) -> dict[str, str]:
+    def work(found: Snapshot) -> dict[str, str]:
+        return {memory.path: data.decode() for memory, data in store.history.at(version, found).texts("/memories")}
+
+    return store.read(work)
+
+
+def done(outcome: Outcome) -> list[tuple[str, str]]:
+    assert outcome.conflicts == ()
+    assert outcome.done
+    return [(step.what, step.path) for step in outcome.steps]
+
+
+def refused(outcome: Outcome) -> list[tuple[str, str]]:
+    assert not outcome.done
+    return [(conflict.path, conflict.reason) for conflict in outcome.conflicts]
+
+
+# -- laws --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_moment_can_be_seen_and_had_back(store: MemoryStore, seed: int) -> None:
+    """After a walk of commands: the tree at each version is what it was, and restoring it gives it byte for byte."""
+    moments = walked(store, seed, commands=40)
+    ids = {memory.path: memory.id for memory in store.memories()}
+    assert len(ids) > 1
+    for version, then in moments:
+        assert tree_at(store, version) == then
+    chosen = random.Random(seed).sample(moments, 4)
+    for version, then in chosen:
+        store.history.restore("/memories", version)
+        assert tree(store) == then
+    at_last, then = moments[-1]
+    store.history.restore("/memories", at_last)
+    assert tree(store) == then
+    assert {memory.path: memory.id for memory in store.memories()} == ids
+
+
+@pytest.mark.parametrize("seed", range(3, 6))
+def test_undoing_all_changes_one_by_one_gives_the_first_tree(store: MemoryStore, seed: int) -> None:
+    """In reverse order, each undo gives the tree of before the change; an undo can be undone."""
+    create(store, A, "first\n")
+    moments = [("", tree(store)), *walked(store, seed, commands=25, first=tree(store))]
+    for (version, after), (_, before) in reversed(list(zip(moments[1:], moments, strict=False))):
+        assert tree(store) == after
+        done(store.history.undo(change=version))
+        assert tree(store) == before
+        again = next(store.versions(limit=1)).id
+        done(store.history.undo(change=again))
+        assert tree(store) == after
+        done(store.history.undo(change=version, mode="merge"))
+        assert tree(store) == before
+
+
+@pytest.mark.parametrize("seed", range(6, 9))
+def test_undoing_all_of_a_session_at_once_gives_the_first_tree(store: MemoryStore, seed: int) -> None:
+    """When nobody else changed anything; in one change."""
+    create(store, A, "first\n", "user:ann")
+    create(store, C, "second\n", "user:ann")
+    before, ids = tree(store), sorted(memory.id for memory in store.memories())
+    walked(store, seed, commands=40, first=before, actor="session:s1")
+    assert tree(store) != before
+    outcome = store.history.undo(by="session:s1", actor="user:ann")
+    assert outcome.done
+    assert tree(store) == before
+    assert sorted(memory.id for memory in store.memories()) == ids
+    revisions = {version.revision for version in store.versions(limit=len(outcome.steps))}
+    assert len(revisions) == 1
+    assert next(store.versions(limit=1)).actor == Actor("user", "ann")
+
+
+def walked(
+    store: MemoryStore, seed: int, *, commands: int, first: dict[str, str] | None = None, actor: str | None = None
+) -> list[tuple[str, dict[str, str]]]:
+    """Versions, each the last of a change, and the tree right after it."""
+    model = Model()
+    model.tree.update(first or {})
+    walk = Walk(seed, model)
+    moments: list[tuple[str, dict[str, str]]] = []
+    revision = store.read(lambda found: found.revision)
+    while len(moments) < commands:
+        command = walk.command()
+        model.execute(command)
+        store.execute(command, actor=actor)
+        now = store.read(lambda found: found.revision)
+        if now != revision:
+            moments.append((next(store.versions(limit=1)).id, tree(store)))
+            revision = now
+    return moments
+
+
+# -- restoring ---------------------------------------------------------------------------------------------------
+
+
+def test_a_memory_gets_its_text_back(store: MemoryStore) -> None:
+    """Where it lies now; as a version by who did it."""
+    first = create(store, A, "one")
+    replace(store, A, "one", "two")
+    run(store, "rename", old_path=A, new_path=B)
+    assert done(store.history.restore(B, first, actor="user:ann")) == [("changed", B)]
+    assert tree(store) == {B: "one"}
+    assert [version.actor for version in store.versions(limit=1)] == [Actor("user", "ann")]
+    assert done(store.history.restore(B, first)) == []
+
+
+def test_a_deleted_memory_comes_back_with_its_history(store: MemoryStore) -> None:
+    """The same memory, with the same id and age."""
+    create(store, C, "one")
+    before = store.load(C)[0]
+    second = replace(store, C, "one", "two")
+    run(store, "delete", path="/memories/d")
+    assert done(store.history.restore(C, second)) == [("made", C)]
+    after, text = store.load(C)
+    assert (text, after.id, after.created_at) == ("two", before.id, before.created_at)
+    assert len(store.history.log(C)) == 4
+
+
+def test_a_directory_is_as_it_was(store: MemoryStore) -> None:
+    """What has come since goes, what was changed, deleted or moved away comes back; all else stays."""
+    create(store, "/memories/d/kept", "kept")
+    create(store, "/memories/d/changed", "old")
+    create(store, "/memories/d/deleted", "deleted")
+    create(store, "/memories/d/moved", "moved")
+    create(store, "/memories/outside", "old")
+    then = run(store, "create", path="/memories/came", file_text="came")
+    at = next(store.versions(limit=1)).created_at
+    replace(store, "/memories/d/changed", "old", "new")
+    run(store, "delete", path="/memories/d/deleted")
+    run(store, "rename", old_path="/memories/d/moved", new_path="/memories/away")
+    run(store, "rename", old_path="/memories/came", new_path="/memories/d/came")
+    create(store, "/memories/d/new", "new")
+    replace(store, "/memories/outside", "old", "new")
+    expected = {
+        "/memories/came": "came",
+        "/memories/d/changed": "old",
+        "/memories/d/deleted": "deleted",
+        "/memories/d/kept": "kept",
+        "/memories/d/moved": "moved",
+        "/memories/outside": "new",
+    }
+    planned = store.history.restore("/memories/d", at, dry_run=True)
+    assert planned.dry_run
+    assert len(tree(store)) == 6
+    done(store.history.restore("/memories/d", then))
+    assert tree(store) == expected
+    assert len({version.revision for version in store.versions(limit=len(planned.steps))}) == 1
+
+
+def test_memories_that_changed_places_change_back(store: MemoryStore) -> None:
+    """Though each stands where the other is to be; so do three, and a file that became a directory."""
+    create(store, A, "a")
+    create(store, B, "b")
+    create(store, C, "c")
+    then = create(store, "/memories/x", "x")
+    for old, new in ((A, "/memories/t"), (B, A), (C, B), ("/memories/t", C)):
+        run(store, "rename", old_path=old, new_path=new)
+    run(store, "rename", old_path="/memories/x", new_path="/memories/t")
+    run(store, "rename", old_path="/memories/t", new_path="/memories/x/y")
+    before = tree(store)
+    ids = {text: store.load(path)[0].id for path, text in before.items()}
+    now = next(store.versions(limit=1)).id
+    assert store.history.restore("/memories", then).done
+    assert tree(store) == {A: "a", B: "b", C: "c", "/memories/x": "x"}
+    assert {text: store.load(path)[0].id for path, text in tree(store).items()} == ids
+    assert store.history.restore("/memories", now).done
+    assert tree(store) == before
+
+
+def test_what_stands_in_the_way_is_a_conflict(store: MemoryStore) -> None:
+    """Nothing is done, unless it is forced; then it goes, and can be had back too."""
+    then = create(store, "/memories/d/c", "old")
+    run(store, "delete", path="/memories/d")
+    create(store, "/memories/d", "in the way")
+    outcome = store.history.restore("/memories/d/c", then)
+    assert refused(outcome) == [("/memories/d/c", "/memories/d stands where it was")]
+    assert tree(store) == {"/memories/d": "in the way"}
+    assert done(store.history.restore("/memories/d/c", then, mode="force")) == [
+        ("deleted", "/memories/d"),
+        ("made", "/memories/d/c"),
+    ]
+    assert tree(store) == {"/memories/d/c": "old"}
+
+
+def test_moments_that_never_were(quick: MemoryStore) -> None:
+    """Are told as such."""
+    create(quick, A, "one")
+    early = datetime(2001, 1, 1, tzinfo=UTC)
+    assert done(quick.history.restore("/memories", early)) == [("deleted", A)]
+    with pytest.raises(NotFound, match="nothing at /memories/d then"):
+        quick.history.restore("/memories/d", early)
+    create(quick, B, "two")
+    with pytest.raises(NotFound, match="was not there then"):
+        quick.history.restore(B, early)
+    with pytest.raises(NotFound):
+        quick.history.restore(B, "memver_unknown")
+    with pytest.raises(InvalidInput, match="zone"):
+        quick.history.restore(B, datetime(2026, 1, 1))
+    assert tree(quick) == {B: "two"}
+    assert quick.history.restore("/memories", datetime.now(UTC) + timedelta(days=1)).steps == ()
+
+
+def test_guards_hold_for_what_is_restored(quick: MemoryStore) -> None:
+    """Read-only, sizes and sensitive values: it goes the one way of every write."""
+    quick.change_settings({"sensitive": "off"})
+    first = create(quick, A, "the key is AKIAIOSFODNN7EXAMPL1 and stays\n")
+    replace(quick, A, "the key", "no key")
+    quick.change_settings({"sensitive": "reject"})
+    with pytest.raises(InvalidInput, match="sensitive values"):
+        quick.history.restore(A, first)
+    quick.change_settings({"sensitive": "redact"})
+    assert quick.history.restore(A, first).done
+    assert tree(quick)[A] == "the key is [REDACTED:aws-access-key-id] and stays\n"
+    quick.change_settings({"read_only_paths": [A]})
+    with pytest.raises(InvalidInput, match="read-only"):
+        quick.history.restore("/memories", first)
+
+
+# -- undoing -----------------------------------------------------------------------------------------------------
+
+
+def test_a_change_of_many_memories_is_undone_whole(store: MemoryStore) -> None:
+    """A deleted or renamed directory, named by any of its versions."""
+    for number in range(5):
+        create(store, f"/memories/d/{number}", str(number))
+    before = tree(store)
+    run(store, "rename", old_path="/memories/d", new_path="/memories/e")
+    some = list(store.versions(limit=3))[2].id
+    assert len(done(store.history.undo(change=some))) == 5
+    assert tree(store) == before
+    run(store, "delete", path="/memories/d")
+    assert len(done(store.history.undo(change=next(store.versions(limit=1)).id))) == 5
+    assert tree(store) == before
+    with pytest.raises(NotFound):
+        store.history.undo(change="memver_unknown")
+
+
+def test_what_others_built_on_it_is_a_conflict(store: MemoryStore) -> None:
+    """Nothing is done, not even where nobody did; merged by line if asked, and forced if that is asked."""
+    lines = "".join(f"line {number}\n" for number in range(9))
+    create(store, A, lines, "user:ann")
+    create(store, B, "other\n", "user:ann")
+    replace(store, A, "line 1\n", "LINE 1\n", "session:s")
+    replace(store, B, "other", "OTHER", "session:s")
+    replace(store, A, "line 7\n", "line seven\n", "user:ann")
+    now = tree(store)
+    assert refused(store.history.undo(by="session:s")) == [(A, "its text was changed later")]
+    assert tree(store) == now
+    assert done(store.history.undo(by="session:s", mode="merge")) == [("changed", A), ("changed", B)]
+    assert tree(store) == {A: lines.replace("line 7", "line seven"), B: "other\n"}
+
+
+def test_changes_of_the_same_lines_are_not_merged(quick: MemoryStore) -> None:
+    """They are told, with the line; forcing takes back what was built on it too."""
+    create(quick, A, "one\ntwo\n", "user:ann")
+    change = replace(quick, A, "two", "2", "session:s")
+    replace(quick, A, "2", "II", "user:ann")
+    assert refused(quick.history.undo(change=change, mode="merge")) == [
+        (A, "its text was changed later in the same lines (from line 2)")
+    ]
+    assert tree(quick) == {A: "one\nII\n"}
+    assert done(quick.history.undo(change=change, mode="force")) == [("changed", A)]
+    assert tree(quick) == {A: "one\ntwo\n"}
+
+
+def test_later_renames_and_deletions_stand_in_the_way(quick: MemoryStore) -> None:
+    """A rename is undone though the text changed; a created memory that others changed is not deleted."""
+    created = create(quick, A, "one", "session:s")
+    moved = run(quick, "rename", "session:s", old_path=A, new_path=B)
+    replace(quick, B, "one", "two", "user:ann")
+    assert done(quick.history.undo(change=moved)) == [("moved", A)]
+    assert tree(quick) == {A: "two"}
+    assert refused(quick.history.undo(change=created)) == [(A, "it was changed later")]
+    run(quick, "delete", "user:ann", path=A)
+    assert done(quick.history.undo(change=created)) == []
+    edited = list(quick.history.log(memory_id=quick.history.log()[0].memory_id))[2].id
+    assert refused(quick.history.undo(change=edited)) == [(A, "it was deleted later")]
+
+
+def test_what_was_undone_is_not_undone_twice(quick: MemoryStore) -> None:
+    """There is nothing left to do."""
+    create(quick, A, "one")
+    change = replace(quick, A, "one", "two")
+    assert done(quick.history.undo(change=change)) == [("changed", A)]
+    assert done(quick.history.undo(change=change)) == []
+
+
+def test_a_session_since_a_time(quick: MemoryStore) -> None:
+    """What it did before stays."""
+    create(quick, A, "one", "session:s")
+    create(quick, B, "two", "session:s")
+    since = quick.load(B)[0].created_at
+    create(quick, C, "three", "session:other")
+    assert done(quick.history.undo(by="session:s", since=since)) == [("deleted", B)]
+    assert sorted(tree(quick)) == [A, C]
+    with pytest.raises(InvalidInput):
+        quick.history.undo()
+    with pytest.raises(NotFound):
+        quick.history.undo(by="session:nobody")

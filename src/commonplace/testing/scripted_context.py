@@ -46,19 +46,15 @@ class Context:
     """A conversation as the model sees it, and what was done to it.
 
     `applied` are the entries of `applied_edits`. `prompts` are the sizes of what a model read for this request: for a
-    summary the prompt before it, for the answer the prompt after all edits.
+    summary the prompt before it, for the answer the prompt after all edits, `tokens`.
     """
 
     conversation: Conversation
+    tokens: int
     original_tokens: int
     applied: tuple[Block, ...] = ()
     warning: str | None = None
     compaction: Compaction | None = None
-
-    @property
-    def tokens(self) -> int:
-        """The size of the prompt after all edits."""
-        return prompt_tokens(self.conversation)
 
     @property
     def prompts(self) -> tuple[int, ...]:
@@ -78,11 +74,11 @@ def managed(
     conversation: Conversation, edits: tuple[Edit, ...], choices: Choices, *, summarize: Summarize | None
 ) -> Context:
     """`conversation` after what earlier compactions left and `edits`; without `summarize` none is compacted anew."""
-    left = _with(conversation, after_compaction(conversation.messages))
-    context = Context(left, prompt_tokens(conversation))
+    original = prompt_tokens(conversation)
+    context = _with(Context(conversation, original, original), after_compaction(conversation.messages))
     if not any(isinstance(edit, ClearThinking) for edit in edits):
-        kept = clear_thinking(left.messages, choices.thinking_turns_without_edit, choices)
-        context = replace(context, conversation=_with(left, kept.messages))
+        kept = clear_thinking(context.conversation.messages, choices.thinking_turns_without_edit, choices)
+        context = _with(context, kept.messages)
     for edit in edits:
         match edit:
             case ClearToolUses():
@@ -113,8 +109,7 @@ def _applied(context: Context, cleared: Cleared, kind: str, what: str) -> Contex
     if not cleared.count:
         return context
     entry = {"type": kind, what: cleared.count, "cleared_input_tokens": cleared.tokens}
-    conversation = _with(context.conversation, cleared.messages)
-    return replace(context, conversation=conversation, applied=(*context.applied, entry))
+    return replace(_with(context, cleared.messages), applied=(*context.applied, entry))
 
 
 def _compacted(context: Context, edit: Compact, choices: Choices, summarize: Summarize) -> Context:
@@ -126,8 +121,7 @@ def _compacted(context: Context, edit: Compact, choices: Choices, summarize: Sum
     compaction = Compaction(block, size, max(1, block_tokens(block)), edit.pause and not failed)
     if failed:
         return replace(context, compaction=compaction)
-    conversation = _with(context.conversation, (Message("assistant", (block,)),))
-    return replace(context, conversation=conversation, compaction=compaction, warning=None)
+    return replace(_with(context, (Message("assistant", (block,)),)), compaction=compaction, warning=None)
 
 
 def _warns(conversation: Conversation, choices: Choices, share: float, *, cleared: bool) -> bool:
@@ -138,5 +132,9 @@ def _warns(conversation: Conversation, choices: Choices, share: float, *, cleare
     return (remembers or choices.warn_without_memory) and (not cleared or choices.warn_while_clearing)
 
 
-def _with(conversation: Conversation, messages: tuple[Message, ...]) -> Conversation:
-    return Conversation(messages, conversation.system, conversation.tools)
+def _with(context: Context, messages: tuple[Message, ...]) -> Context:
+    """`context` with other messages, counted anew."""
+    if messages == context.conversation.messages:
+        return context
+    conversation = Conversation(messages, context.conversation.system, context.conversation.tools)
+    return replace(context, conversation=conversation, tokens=prompt_tokens(conversation))

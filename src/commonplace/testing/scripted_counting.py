@@ -22,6 +22,7 @@ IMAGE_TOKENS = 1_600  # of the largest image that is not scaled down. Source: Vi
 DOCUMENT_TOKENS = 3_000  # one page at the upper end. Source: PDF support docs, 1,500-3,000 a page
 TOOLS_TOKENS = 346  # the prompt the API adds for tools. Source: Tool use docs, "Pricing", tool_choice auto
 TYPED_TOOL_TOKENS = 500  # a tool that the API defines itself is in the prompt, but not in the request: a guess
+_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))  # json.dumps would make a new one for each block
 
 
 def prompt_tokens(conversation: Conversation) -> int:
@@ -79,7 +80,7 @@ def text_tokens(text: str) -> int:
 
 def json_tokens(value: object) -> int:
     """The tokens of a value in its JSON form, rounded up."""
-    data = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    data = _JSON.encode(value).encode("utf-8", "surrogatepass")
     return _rounded_up(len(data), JSON_BYTES_PER_TOKEN)
 
 

@@ -1,0 +1,125 @@
+"""What Claude does in the refactoring of test_workflow.py: worked out from what it sees of one request, and no more.
+
+The task: swap the two arguments of `combine` in every file. Nothing in a file tells whether it was done, and doing it
+twice undoes it. So the progress goes into memory, before each edit with the call as it was, and after it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from commonplace.testing.scripted_claude import Call, Seen, SeenCall
+
+PROGRESS = "/memories/refactoring_progress.xml"
+DONE = "All files are done."
+_CALL = re.compile(r"combine\((\w+), (\w+)\)")
+_TOTAL = re.compile(r"in each of the (\d+) files")
+_PROGRESS = re.compile(r'<progress done="(\d+)" doing="([^"]*)"/>')
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How many files are done, and the call in the next one before it is edited, if that has begun."""
+
+    done: int
+    doing: str = ""
+
+    def __str__(self) -> str:
+        return f'<progress done="{self.done}" doing="{self.doing}"/>'
+
+
+def answer(seen: Seen) -> Call | str:
+    """The next step."""
+    if "memory" not in seen.tool_names:
+        return without_memory(seen)
+    if not seen.calls:
+        return Call({"command": "view", "path": "/memories"})
+    last = seen.calls[-1]
+    progress = known(seen)
+    if progress is None:
+        return begin(seen, last)
+    if last.name == "memory":
+        return go_on(seen, last, progress)
+    if last.input["command"] == "replace":
+        return note(progress, Progress(progress.done + 1))
+    return after_reading(last, progress)
+
+
+def begin(seen: Seen, last: SeenCall) -> Call:
+    """The directory was viewed: there is progress from before, or there is none."""
+    if PROGRESS in text_of(last):
+        return Call({"command": "view", "path": PROGRESS})
+    text = f'<refactoring total="{total(seen)}">\n  {Progress(0)}\n</refactoring>\n'
+    return Call({"command": "create", "path": PROGRESS, "file_text": text})
+
+
+def go_on(seen: Seen, last: SeenCall, progress: Progress) -> Call | str:
+    """Memory was viewed or written: edit what was just noted as begun, else read the next file, if there is one."""
+    if progress.doing and last.input["command"] == "str_replace":
+        return replace(progress.done, progress.doing)
+    return DONE if progress.done == total(seen) else read(progress.done)
+
+
+def after_reading(last: SeenCall, progress: Progress) -> Call:
+    """A file was read: note that it begins; or, if that was noted before an interruption, see how far it came."""
+    call = call_in(text_of(last))
+    if not progress.doing:
+        return note(progress, Progress(progress.done, call))
+    return replace(progress.done, call) if call == progress.doing else note(progress, Progress(progress.done + 1))
+
+
+def known(seen: Seen) -> Progress | None:
+    """The progress as memory said it last, or was told it."""
+    for call in reversed([call for call in seen.calls if call.name == "memory"]):
+        told = str(call.input.get("new_str") or call.input.get("file_text") or text_of(call))
+        if found := _PROGRESS.search(told):
+            return Progress(int(found[1]), found[2])
+    return None
+
+
+def without_memory(seen: Seen) -> Call | str:
+    """The same with nothing but the conversation: one file after the other, as far as it can be seen."""
+    if not seen.calls:
+        return read(0)
+    last = seen.calls[-1]
+    number = int(re.sub(r"\D", "", str(last.input["path"])))
+    if last.input["command"] == "read":
+        return replace(number, call_in(text_of(last)))
+    return DONE if number + 1 == total(seen) else read(number + 1)
+
+
+def note(before: Progress, after: Progress) -> Call:
+    return Call({"command": "str_replace", "path": PROGRESS, "old_str": str(before), "new_str": str(after)})
+
+
+def read(number: int) -> Call:
+    return Call({"command": "read", "path": path_of(number)}, name="files")
+
+
+def replace(number: int, call: str) -> Call:
+    new = _CALL.sub(r"combine(\2, \1)", call)
+    return Call({"command": "replace", "path": path_of(number), "old": call, "new": new}, name="files")
+
+
+def path_of(number: int) -> str:
+    return f"module_{number:03}.py"
+
+
+def call_in(text: str) -> str:
+    found = _CALL.search(text)
+    assert found is not None, text
+    return found[0]
+
+
+def total(seen: Seen) -> int:
+    found = _TOTAL.search(seen.opening)
+    assert found is not None, seen.opening
+    return int(found[1])
+
+
+def text_of(call: SeenCall) -> str:
+    assert call.result is not None
+    assert not call.result.is_error, call.result.text
+    assert not call.cleared, "what is needed was cleared"
+    return call.result.text

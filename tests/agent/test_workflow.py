@@ -1,0 +1,160 @@
+"""A long refactoring survives being killed five times, because its progress is in memory; without memory it does not.
+
+The tool results together are 20 times what sets off clearing, so no conversation could hold them. The agent is a
+process of its own, killed by SIGKILL at the worst moments and started again with a fresh conversation. What Claude
+answers is worked out from each request's messages as they are after clearing, by a server that remembers nothing and is
+a new process for each conversation.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import commonplace
+from commonplace.testing.scripted_counting import text_tokens
+
+from .asking import open_url
+from .refactoring_agent import TRIGGER
+from .refactoring_claude import DONE, PROGRESS, Progress, path_of
+
+HERE = Path(__file__).parent
+QUICK, LONG = 40, 200
+FILES = LONG if os.environ.get("CI") == "true" else QUICK
+KILLS_WITHOUT_MEMORY = 5 if os.environ.get("CI") == "true" else 1
+CONTEXT_WINDOW = 2 * TRIGGER
+TIMES_TRIGGER = 20
+TIMEOUT_S = 300
+
+
+@dataclass
+class Run:
+    """A directory of files, with what became of the conversations about them."""
+
+    directory: Path
+    count: int
+    states: list[dict[str, Any]] = field(default_factory=list)
+
+    def edits(self) -> list[int]:
+        """How often each file was edited."""
+        return [int(self._lines(number)[0]) for number in range(self.count)]
+
+    def calls(self) -> list[str]:
+        """What stands in each file."""
+        return [self._lines(number)[-1] for number in range(self.count)]
+
+    def _lines(self, number: int) -> list[str]:
+        return (self.directory / path_of(number)).read_text("utf-8").splitlines()
+
+
+def words(number: int) -> tuple[str, str]:
+    """Two arguments that tell nothing about their order."""
+    chance = random.Random(number)
+    return f"x{chance.getrandbits(64):016x}", f"x{chance.getrandbits(64):016x}"
+
+
+def prepared(directory: Path, count: int) -> Run:
+    """Files that together are 20 times the trigger."""
+    directory.mkdir()
+    bulk = "\n".join("# " + "filler " * 10 for _ in range(4 * TIMES_TRIGGER * TRIGGER // count // 72 + 1))
+    for number in range(count):
+        first, second = words(number)
+        (directory / path_of(number)).write_text(f"0\n{bulk}\ncombine({first}, {second})", "utf-8")
+    assert text_tokens(bulk) * count >= TIMES_TRIGGER * TRIGGER
+    return Run(directory, count)
+
+
+@contextmanager
+def claude(run: Run) -> Iterator[str]:
+    """The URL of a new server; what it counted is kept."""
+    command = [sys.executable, "-m", "commonplace.testing.scripted_claude", "refactoring_claude:answer"]
+    command += ["--context-window", str(CONTEXT_WINDOW)]
+    environment = {**os.environ, "PYTHONPATH": str(HERE)}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            url = server.stdout.readline().strip()
+            yield url
+            with open_url(f"{url}/scripted") as response:
+                run.states.append(json.load(response))
+        finally:
+            server.send_signal(signal.SIGTERM)
+            server.wait(TIMEOUT_S)
+
+
+@pytest.fixture(scope="module")
+def agent() -> Iterator[subprocess.Popen[str]]:
+    """The program that starts a process for each conversation."""
+    command = [sys.executable, str(HERE / "refactoring_agent.py")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
+        yield program
+        assert program.stdin is not None
+        program.stdin.close()
+        assert program.wait(TIMEOUT_S) == 0
+
+
+def converse(agent: subprocess.Popen[str], run: Run, *, memory: str | None, stop_at: str | None = None) -> str:
+    """One conversation in a process of its own, killed at that moment: the last it said."""
+    assert agent.stdin is not None
+    assert agent.stdout is not None
+    with claude(run) as url:
+        task = {"url": url, "files": str(run.directory), "total": run.count, "memory": memory, "stop_at": stop_at}
+        print(json.dumps(task), file=agent.stdin, flush=True)
+        pid, said = int(agent.stdout.readline()), agent.stdout.readline().strip()
+        if said == stop_at:
+            os.kill(pid, signal.SIGKILL)
+        assert int(agent.stdout.readline()) == (-signal.SIGKILL if stop_at else 0)
+    return said
+
+
+def moments(count: int) -> list[str]:
+    """Five, spread over the files, each at another step of the work on one."""
+    steps = ["doing", "edited", "writing", "read", "done"]
+    return [f"{step} {count * (n + 1) // 6}" for n, step in enumerate(steps)]
+
+
+def assert_within_the_window(run: Run) -> None:
+    """Every prompt fitted, as the server counted it, and only because results were cleared."""
+    assert [state["failures"] for state in run.states] == [[]] * len(run.states)
+    assert max(state["largest_prompt"] for state in run.states) <= CONTEXT_WINDOW
+    assert all(state["cleared_tool_uses"] > 0 for state in run.states)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("directory", marks=pytest.mark.long)])
+def test_every_file_is_edited_once_though_the_agent_is_killed_five_times(
+    agent: subprocess.Popen[str], kind: str, tmp_path: Path
+) -> None:
+    run = prepared(tmp_path / "files", FILES)
+    memory = f"sqlite:///{tmp_path}/memory.db" if kind == "sqlite" else str(tmp_path / "memory")
+    for moment in moments(FILES):
+        assert converse(agent, run, memory=memory, stop_at=moment) == moment
+    assert converse(agent, run, memory=memory) == DONE
+    assert run.edits() == [1] * FILES
+    assert run.calls() == [f"combine({second}, {first})" for first, second in map(words, range(FILES))]
+    with commonplace.open(memory) as opened:
+        assert str(Progress(FILES)) in opened.store().text(PROGRESS)
+    assert_within_the_window(run)
+
+
+def test_without_memory_the_same_work_is_done_again(agent: subprocess.Popen[str], tmp_path: Path) -> None:
+    """Each conversation begins at the first file, and an even number of edits leaves a file as it was."""
+    run = prepared(tmp_path / "files", QUICK)
+    killed = [QUICK * (n + 1) // 6 for n in range(5)][-KILLS_WITHOUT_MEMORY:]
+    for number in killed:
+        assert converse(agent, run, memory=None, stop_at=f"edited {number}") == f"edited {number}"
+    assert converse(agent, run, memory=None) == DONE
+    assert run.edits() == [1 + sum(number <= last for last in killed) for number in range(QUICK)]
+    turned = [f"combine({first}, {second})" for first, second in map(words, range(QUICK))]
+    assert [number for number in range(QUICK) if run.calls()[number] == turned[number]] != []
+    assert_within_the_window(run)

@@ -38,11 +38,8 @@ STEPS = ["The tests pass before anything is changed", "The code is split as the 
 MAX_CHARS = 20_000  # of a file or of the output of the tests, shown at once
 
 
-def tools_for(code: Path, test: str, passed: list[str]) -> list[Any]:
-    """What Claude may do with the code: list, read and write files below one directory, and run its tests.
-
-    Features whose end it declares while the tests are green come into `passed`.
-    """
+def file_tools(code: Path) -> list[Any]:
+    """What Claude may do with the code: list, read and write files below one directory."""
 
     def inside(name: str) -> Path:
         path = (code / name).resolve()
@@ -72,6 +69,12 @@ def tools_for(code: Path, test: str, passed: list[str]) -> list[Any]:
         path.write_text(text, "utf-8")
         return f"{len(text)} characters written to {name}"
 
+    return [list_files, read_file, write_file]
+
+
+def testing_tools(code: Path, test: str, passed: list[str]) -> list[Any]:
+    """How Claude tries the code. Features it calls done while the tests are green come into `passed`."""
+
     def tested() -> tuple[int, str]:
         done = subprocess.run(test, shell=True, cwd=code, capture_output=True, text=True, timeout=600, check=False)
         return done.returncode, f"exit code {done.returncode}\n{(done.stdout + done.stderr)[-MAX_CHARS:]}"
@@ -89,7 +92,7 @@ def tools_for(code: Path, test: str, passed: list[str]) -> list[Any]:
             passed.append(feature)
         return f"{'It passes.' if status == 0 else 'The tests fail, so it does not pass yet.'}\n{said}"
 
-    return [list_files, read_file, write_file, run_tests, feature_done]
+    return [run_tests, feature_done]
 
 
 def session(code: Path, *, goal: str, test: str, at: str, model: str) -> None:
@@ -103,7 +106,7 @@ def session(code: Path, *, goal: str, test: str, at: str, model: str) -> None:
             memory=memory,
             model=model,
             system=SYSTEM,
-            tools=tools_for(code, test, passed),
+            tools=[*file_tools(code), *testing_tools(code, test, passed)],
             context=memory_context(trigger=InputTokens(60_000)),
             budget=Budget(max_turns=60),
         )

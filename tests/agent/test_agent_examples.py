@@ -6,7 +6,12 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
 
 import commonplace
 from commonplace.testing.scripted_claude import (
@@ -41,6 +46,22 @@ def run(claude: ScriptedClaude, directory: Path, *arguments: str, said: str = ""
     assert done.stderr == ""
     assert done.returncode == 0
     return done.stdout
+
+
+def loaded(name: str) -> ModuleType:
+    """An example as a module: in this process, since importing the SDK takes a second or more in each new one."""
+    spec = spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def ask_here(claude: ScriptedClaude, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let clients made in this process ask `claude`."""
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", claude.url)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "none-needed")
 
 
 def last(seen: Seen) -> Result:
@@ -95,11 +116,18 @@ def test_a_refactoring_goes_on_from_session_to_session(tmp_path: Path) -> None:
         assert store.text("/memories/project/progress.md").count("## Session of ") == 2
 
 
-def test_a_session_that_breaks_off_is_on_record(tmp_path: Path) -> None:
+def test_a_session_that_breaks_off_is_on_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    example: Any = loaded("refactoring_agent")
     (tmp_path / "code").mkdir()
     with scripted_claude(refactoring, troubles=lambda _: Refused(400)) as claude:
-        printed = run(claude, tmp_path, "refactoring_agent.py", "code")
-    assert printed == "The session broke off (request_refused). Look at the code and run the tests first.\n"
+        ask_here(claude, monkeypatch)
+        example.session(tmp_path / "code", goal="Shorter", test="true", at=str(tmp_path / "memory"), model="any")
+    assert (
+        capsys.readouterr().out
+        == "The session broke off (request_refused). Look at the code and run the tests first.\n"
+    )
     with commonplace.open(tmp_path / "memory") as memory:
         log = memory.store("refactoring-code").text("/memories/project/progress.md")
     assert "Done: The session broke off (request_refused)." in log
@@ -126,12 +154,20 @@ def service(seen: Seen) -> Turn | Call | str | list[str | Call]:
     return "You can send it back within 30 days." if "back" in seen.messages[-1].text else "Noted, green tea."
 
 
-def test_a_customer_is_remembered_and_apart_from_others(tmp_path: Path) -> None:
-    """Each visit is a process of its own; the rules of the house stay as they are."""
+def test_a_customer_is_remembered_and_apart_from_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also by a process that knows nothing else; the rules of the house stay as they are."""
+    example: Any = loaded("customer_service")
+    options: dict[str, Any] = {"at": str(tmp_path / "memory"), "model": "any"}
     with scripted_claude(service) as claude:
-        first = run(claude, tmp_path, "customer_service.py", "ada", said="I like green tea.\nCan I send it back?\n")
-        again = run(claude, tmp_path, "customer_service.py", "ada", said="Hello again.\n")
-        other = run(claude, tmp_path, "customer_service.py", "bob", said="Hello.\n\nnot said any more\n")
+        said = "I like green tea.\nCan I send it back?\n\nnot said any more\n"
+        first = run(claude, tmp_path, "customer_service.py", "ada", said=said)
+        ask_here(claude, monkeypatch)
+        example.serve("ada", ["Hello again."], **options)
+        again = capsys.readouterr().out
+        example.serve("bob", ["Hello."], **options)
+        other = capsys.readouterr().out
         assert claude.failures == []
     assert first.splitlines()[-2:] == ["Noted, green tea.", "You can send it back within 30 days."]
     assert again.splitlines()[-1] == "Welcome back! Green tea again?"
@@ -141,9 +177,14 @@ def test_a_customer_is_remembered_and_apart_from_others(tmp_path: Path) -> None:
         assert memory.store("house").text("/memories/rules.md").startswith("# Rules of the house\n")
 
 
-def test_a_customer_hears_when_the_api_fails(tmp_path: Path) -> None:
+def test_a_customer_hears_when_the_api_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """And can go on in the same visit."""
+    example: Any = loaded("customer_service")
     with scripted_claude(service, troubles={1: Broken(3)}) as claude:
-        printed = run(claude, tmp_path, "customer_service.py", "ada", said="I like green tea.\nHello?\n")
+        ask_here(claude, monkeypatch)
+        example.serve("ada", ["I like green tea.", "Hello?"], at=str(tmp_path / "memory"), model="any")
+    printed = capsys.readouterr().out
     assert "Sorry, that did not work (overloaded). Please say it again." in printed
     assert printed.splitlines()[-1] == "Noted, green tea."

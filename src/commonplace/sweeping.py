@@ -58,8 +58,8 @@ def sweep(store: Engine, *, dry_run: bool = False) -> Swept:
     for part in _parts([memory for memory, _ in idle]):
         gone |= _expire(store, part)
     pruned = store.read(lambda found: _prunable(found, settings, now))
-    for ids in _parts(pruned):
-        _prune(store, ids, settings, now)
+    for some in _parts(pruned):
+        _prune(store, some)
     present = store.read(lambda found: {memory.id for memory in found.walk(ROOT)})
     store.accesses.forget(store.id, {key: None for key in accessed if key not in present})
     return Swept(
@@ -100,21 +100,20 @@ def _expire(store: Engine, idle: Sequence[Memory]) -> set[str]:
     return store.write(work, EXPIRY, frees=True)
 
 
-def _prunable(found: Snapshot, settings: Settings, now: float) -> list[str]:
+def _prunable(found: Snapshot, settings: Settings, now: float) -> list[tuple[str, int]]:
     if not settings.keep_versions_days:
         return []
     living = {memory.id: None for memory in found.walk(ROOT)}
     return expiry.prunable(found.versions(), living, settings, now)
 
 
-def _prune(store: Engine, version_ids: Sequence[str], settings: Settings, now: float) -> None:
-    horizon = f"{(now - settings.keep_versions_days * 86_400) * 1e6:.0f}"
+def _prune(store: Engine, old: Sequence[tuple[str, int]]) -> None:
+    """Remove versions, and note since when what was is known as a whole."""
 
     def work(tx: Transaction) -> None:
-        tx.prune(version_ids)
-        before = tx.note(HISTORY, PRUNED)
-        if before is None or int(before) < int(horizon):
-            tx.put_note(HISTORY, PRUNED, horizon)
+        tx.prune([version_id for version_id, _ in old])
+        known_since = max(int(tx.note(HISTORY, PRUNED) or 0), *(until for _, until in old))
+        tx.put_note(HISTORY, PRUNED, str(known_since))
 
     store.backend.write(store.id, work, frees=True)
 

@@ -137,6 +137,8 @@ def test_what_is_kept_no_longer_is_said_so(tmp_path: Path) -> None:
             store.history.restore("/memories", early)
         with pytest.raises(InvalidInput, match="kept no longer"):
             store.history.text_at(B, early)
+        with pytest.raises(InvalidInput, match="kept no longer"):
+            store.history.text_at(A, early)
         late = datetime.fromtimestamp(now[0] - 2, UTC)
         assert store.history.text_at(A, late)[1] == "one"
         assert store.history.log(actor="user:ann")[0].actor == Actor("user", "ann")

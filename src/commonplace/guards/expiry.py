@@ -46,8 +46,10 @@ def expired(
             yield memory, idle
 
 
-def prunable(versions: Iterable[Version], living: Mapping[str, object], settings: Settings, now: float) -> list[str]:
-    """Ids of the versions that may go, of all that there are, newest first.
+def prunable(
+    versions: Iterable[Version], living: Mapping[str, object], settings: Settings, now: float
+) -> list[tuple[str, int]]:
+    """The versions that may go, of all that there are, newest first: id, and microseconds until when it was the newest.
 
     A version is kept while it was what the memory was at some moment of the last `keep_versions_days`, and as long as
     it is one of the newest `keep_versions` of a memory that is there. So what the store was on any day of that time can
@@ -59,13 +61,13 @@ def prunable(versions: Iterable[Version], living: Mapping[str, object], settings
     by_memory: dict[str, list[Version]] = {}
     for version in versions:
         by_memory.setdefault(version.memory_id, []).append(version)
-    gone: list[str] = []
+    gone: list[tuple[str, int]] = []
     for memory_id, own in by_memory.items():
         if memory_id not in living and to_us(own[0].created_at) < horizon:
-            gone.append(own[0].id)
+            gone.append((own[0].id, 0))  # there was nothing since: without it nothing is known less
         keep = settings.keep_versions if memory_id in living else 0
         gone += [
-            older.id
+            (older.id, to_us(newer.created_at))
             for number, (newer, older) in enumerate(pairwise(own), start=1)
             if number >= keep and to_us(newer.created_at) < horizon
         ]

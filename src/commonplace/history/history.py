@@ -116,7 +116,7 @@ class History:
     def at(self, at: datetime | str, found: Snapshot) -> PastSnapshot:
         """The store as it was, seen in a snapshot of the present. Raises `InvalidInput` if that is known no more."""
         before = moment(found, at)
-        check_kept(found, at, before)
+        check_kept(found, at)
         return PastSnapshot(found, before)
 
     def diff(self, old: str, new: str) -> list[compare.DiffLine]:
@@ -182,7 +182,7 @@ class History:
             if look is not None and look.memory is not None:
                 versions = found.versions(memory_id=look.memory.id, before=before, limit=1)
                 return _one(next(versions, None), target.text, look.memory.id)
-            check_kept(found, to, before)
+            check_kept(found, to)
             past = PastSnapshot(found, before)
             if look is not None and not look.below:
                 was = past.look(target.text).memory

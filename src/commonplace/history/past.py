@@ -44,14 +44,11 @@ def _searched(found: Snapshot, at: datetime) -> str:
     return ""
 
 
-def check_kept(found: Snapshot, at: datetime | str, before: str) -> None:
-    """Raise `InvalidInput` if versions that were there at a moment (with ids below `before`) are kept no longer."""
+def check_kept(found: Snapshot, at: datetime | str) -> None:
+    """Raise `InvalidInput` if versions that were there at a moment are kept no longer."""
     pruned = found.note(HISTORY, PRUNED)
     time = found.version(at)[0].created_at if isinstance(at, str) else at
-    if pruned is None or to_us(time) >= int(pruned):
-        return
-    later = list(found.versions(after=before))
-    if later and to_us(later[-1].created_at) < int(pruned):  # else what was then was still so when the time began
+    if pruned is not None and to_us(time) < int(pruned):
         raise InvalidInput("versions of that time are kept no longer (keep_versions_days), so nobody knows what was")
 
 

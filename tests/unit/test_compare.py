@@ -48,6 +48,13 @@ def test_what_could_stand_in_several_places_stands_in_the_last() -> None:
     assert line_changes(old, new) == [LineChange(4, 4, (), ("def n\n", "  z\n", "end\n", "\n"))]
 
 
+def test_the_last_place_may_be_the_end_of_the_text() -> None:
+    assert line_changes("b\na\nb\nb\n", "a\nb\n") == [
+        LineChange(0, 0, ("b\n",), ()),
+        LineChange(3, 2, ("b\n",), ()),
+    ]
+
+
 def test_changes_that_meet_become_one() -> None:
     assert line_changes("x\nx\n", "x\nx\nx\nx\n") == [LineChange(2, 2, (), ("x\n", "x\n"))]
 
@@ -78,6 +85,7 @@ def test_hunks_whose_context_meets_are_one() -> None:
         "--- a\n+++ b\n@@ -1,8 +1,6 @@\n-1\n 2\n 3\n 4\n 5\n 6\n 7\n-8\n"
     )
     assert diff(old, old.replace("1\n", "").replace("8\n", ""), context=2).count("@@ -") == 2
+    assert diff(old + "9\n", old.replace("1\n", "")).count("@@ -") == 2
 
 
 def test_ranges_of_one_line_and_of_none() -> None:
@@ -125,7 +133,7 @@ def test_words_that_differ_are_marked(old: str, new: str, expected: list[list[st
 
 
 def test_a_line_that_became_two_marks_what_is_new() -> None:
-    assert marked("a b c d", "a b\nc new d") == [("-a b c d", []), ("+a b", []), ("+c new d", ["new"])]
+    assert marked("a b c d", "a b\nc newer d") == [("-a b c d", []), ("+a b", []), ("+c newer d", ["newer"])]
 
 
 def test_a_very_long_change_is_shown_without_marks() -> None:
@@ -199,3 +207,8 @@ def test_a_newline_lost_by_one_side_and_a_line_added_by_the_other_conflict() -> 
 def test_each_conflict_is_named_in_order() -> None:
     spans = [conflict.base for conflict in merge(BASE, "1\nb\nc\nd\n5\n", "6\nb\nc\nd\n7\n").conflicts]
     assert spans == [(0, 1), (4, 5)]
+
+
+def test_a_change_around_two_of_the_other_side_is_one_conflict() -> None:
+    ours, theirs = "1\n2\n3\n4\n5\n", "a\nB\nc\nD\ne\n"
+    assert merge(BASE, ours, theirs).conflicts == (Conflict((0, 5), (0, 5), (0, 5), BASE, ours, theirs),)

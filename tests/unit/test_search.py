@@ -181,6 +181,11 @@ def test_a_long_line_is_cut_around_its_first_match() -> None:
     assert at.snippets == (Snippet(1, "…" + "é" * 194 + "Needle", ((195, 201),)),)
 
 
+def test_marks_reach_to_the_end_of_a_line_that_folds_to_more() -> None:
+    """U+FDFA folds to 18 characters, and is one of those that a snippet may have."""
+    assert lines("x", "x" + "\ufdfa" * 100 + "x") == [(1, ["x", "x"])]
+
+
 def test_a_match_longer_than_a_snippet_is_cut_too() -> None:
     at = found("a" * 300, "b" * 100 + "a" * 300)
     assert at is not None
@@ -293,3 +298,4 @@ def test_a_slow_pattern_is_given_up() -> None:
 def test_lines_of_a_pattern_are_counted_over_pieces_of_a_large_text() -> None:
     text = ("é" * 99 + "\n") * 2_000 + "needle\n" + ("é" * 99 + "\n") * 2_000 + "a needle"
     assert lines("needle", text, regex=True) == [(2_001, ["needle"]), (4_002, ["needle"])]
+    assert found("needle", "a" * 65_533 + "needle", regex=True) is not None

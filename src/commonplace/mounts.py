@@ -14,13 +14,14 @@ from typing import NoReturn, Protocol, TypeVar, runtime_checkable
 
 from commonplace import views
 from commonplace.backends.base import Actor, Look, Memory, Transaction, as_actor
+from commonplace.changes import paths_of
 from commonplace.commands import Command, Create, Delete, Insert, Rename, StrReplace, View, check_file_path, parse
 from commonplace.errors import InvalidInput, InvalidPath, NotFound, Refused
 from commonplace.guards.writing import WritePath
 from commonplace.paths import ROOT, MemoryPath, ancestors
 from commonplace.readable import decoded
 from commonplace.replies import EN, Replies, Reply
-from commonplace.store import OF_BACKENDS, MemoryStore, answer, paths_of
+from commonplace.store import OF_BACKENDS, MemoryStore, answer
 
 T = TypeVar("T")
 
@@ -33,7 +34,7 @@ class MemoryTree(Protocol):
     def replies(self) -> Replies:
         """The sentences it answers with."""
 
-    def execute(self, command: object, *, actor: Actor | str | None = None) -> Reply:
+    def execute(self, command: object, *, actor: Actor | str | None = None, tool_use_id: str | None = None) -> Reply:
         """The reply to a command, given parsed or as the raw input of a tool call."""
 
     def clear(self, *, actor: Actor | str | None = None) -> Reply:
@@ -112,18 +113,18 @@ class Mounts:
 
     # -- commands --------------------------------------------------------------------------------------------
 
-    def execute(self, command: object, *, actor: Actor | str | None = None) -> Reply:
+    def execute(self, command: object, *, actor: Actor | str | None = None, tool_use_id: str | None = None) -> Reply:
         """The reply to a command, given parsed or as the raw input of a tool call.
 
         When it returns without an error, the change is durable. `actor` is recorded with the change; without one,
-        the actor the store was opened with.
+        the actor the store was opened with. A `tool_use_id` that comes again is as for one store.
         """
         who = as_actor(actor)
         try:
             parsed = command if isinstance(command, Command) else parse(command)
         except Refused as refusal:
             return self.replies.error(refusal.key, refusal.values)
-        return answer(self.replies, lambda: self._run(parsed, who), *paths_of(parsed))
+        return answer(self.replies, lambda: self._run(parsed, who, tool_use_id), *paths_of(parsed))
 
     def clear(self, *, actor: Actor | str | None = None) -> Reply:
         """Delete all memories of the tree, each store's at once; nothing at all if one of the stores is read-only.
@@ -209,9 +210,9 @@ class Mounts:
 
     # -- commands at a border --------------------------------------------------------------------------------
 
-    def _run(self, command: Command, who: Actor | None) -> Reply:
+    def _run(self, command: Command, who: Actor | None, tool_use_id: str | None) -> Reply:
         if isinstance(command, Rename):
-            return self._rename(command, who)
+            return self._rename(command, who, tool_use_id)
         path, mount = command.path, self._mount_of(command.path)
         if path.text in self._fixed:
             match command:
@@ -221,7 +222,8 @@ class Mounts:
                     self._refuse_delete(path, who)
                 case Create() | StrReplace() | Insert():
                     self._refuse_write(command, who)
-        return mount.store.execute(replace(command, path=path.within(mount.point)), actor=who)
+        inner = replace(command, path=path.within(mount.point))
+        return mount.store.execute(inner, actor=who, tool_use_id=tool_use_id)
 
     def _view(self, path: MemoryPath) -> Reply:
         """A directory with mount points below: what its own store has in it, and all they hold."""
@@ -249,12 +251,12 @@ class Mounts:
             raise Refused("root_deleted")
         raise Refused("mount_deleted", mount=self._first_point(path))
 
-    def _rename(self, command: Rename, who: Actor | None) -> Reply:
+    def _rename(self, command: Rename, who: Actor | None, tool_use_id: str | None) -> Reply:
         old, new = command.old_path, command.new_path
         source, target = self._mount_of(old), self._mount_of(new)
         if source is target and self._fixed.isdisjoint({old.text, new.text}):
             inner = Rename(old.within(source.point), new.within(source.point))
-            return source.store.execute(inner, actor=who)
+            return source.store.execute(inner, actor=who, tool_use_id=tool_use_id)
         inner_new = new.within(target.point)
         target.write(lambda _, write: write.check_name(inner_new), who)
         look = self._source(old, who)

@@ -21,13 +21,14 @@ TOOL: Final[MemoryTool20250818Param] = {"type": "memory_20250818", "name": "memo
 def tool_result(store: MemoryTree, block: object, *, actor: Actor | str | None = None) -> dict[str, Any]:
     """The tool_result block that answers a tool_use block, a dict or an object of an SDK.
 
-    What the model got wrong is said in the result. Raises `InvalidInput` if `block` has no id to answer to.
+    What the model got wrong is said in the result. A block that comes again, since a program crashed before it had the
+    result, changes nothing again and gets the same result. Raises `InvalidInput` if `block` has no id to answer to.
     """
     name, block_id, given = (_part(block, part) for part in ("name", "id", "input"))
     if not isinstance(block_id, str):
         raise InvalidInput("not a tool_use block: it has no id")
     if name == TOOL["name"]:
-        reply = store.execute(given, actor=actor)
+        reply = store.execute(given, actor=actor, tool_use_id=block_id)
     else:
         shown = f"'{visible(name[:2_001])}'" if isinstance(name, str) else "nothing"
         reply = store.replies.error("not_this_tool", {"given": shown})

@@ -1,0 +1,8 @@
+"""Kinds of the small records that go with a memory store wherever it goes. A new kind gets a line here."""
+
+from __future__ import annotations
+
+NOTE_KINDS: tuple[str, ...] = ()
+"""Kinds of `Transaction.put_note`."""
+JOTTING_KINDS: tuple[str, ...] = ()
+"""Kinds of `Backend.jot`."""

@@ -39,6 +39,7 @@ LAYERS: list[set[str]] = [
     {"mounts"},
     {"places"},
     {"opening", "aio"},
+    {"transfer"},
     {"doors"},
     {"agent"},
     {"testing"},

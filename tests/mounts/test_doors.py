@@ -86,9 +86,10 @@ async def test_the_bridge_to_async() -> None:
 
 def test_a_loop_of_ones_own() -> None:
     with tree(TEAM, "/memories/ro", read_only=("/memories/ro",)) as at:
-        for command, expected in STORY:
-            result = tool_result(at.mounts, {"type": "tool_use", "id": "t1", "name": "memory", "input": command})
-            wanted = {"type": "tool_result", "tool_use_id": "t1", "content": expected}
+        for number, (command, expected) in enumerate(STORY):
+            block = {"type": "tool_use", "id": f"toolu_{number}", "name": "memory", "input": command}
+            result = tool_result(at.mounts, block)
+            wanted = {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": expected}
             assert result == (wanted | {"is_error": True} if expected.startswith("Error: ") else wanted)
         other = tool_result(at.mounts, {"type": "tool_use", "id": "t1", "name": "bash", "input": {}})
         assert other["content"] == "Error: There is no tool named 'bash' here. It should be the tool `memory`"

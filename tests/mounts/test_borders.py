@@ -1,0 +1,233 @@
+"""What a border between two stores refuses, and what a read-only mount does."""
+
+from __future__ import annotations
+
+import pytest
+
+import commonplace
+from commonplace import FR, Mounts, Usage
+
+from .trees import Tree, tree
+
+TEAM, DEEP, SHARED = "/memories/team", "/memories/team/deep", "/memories/shared/x"
+
+
+# -- borders -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/memories/team", "/memories//team", "/memories/shared", "/memories/shared/x"])
+def test_directories_of_mounts_are_directories_for_create_and_edits(path: str) -> None:
+    with tree(TEAM, SHARED) as at:
+        assert at.run("create", path, "x") == f"Error: File {path} already exists"
+        assert at.code == "already_exists"
+        assert (
+            at.run("str_replace", path, "x") == f"Error: The path {path} does not exist. Please provide a valid path."
+        )
+        assert at.code == "not_found"
+        assert at.run("insert", path, 0, "x") == f"Error: The path {path} does not exist"
+        assert at.code == "not_found"
+
+
+def test_create_overwrites_no_directory_of_mounts() -> None:
+    with tree(SHARED, create_overwrites=True) as at:
+        for path in ("/memories/shared", "/memories/shared/x"):
+            assert at.run("create", path, "x") == f"Error: File {path} already exists"
+
+
+def test_what_is_created_below_a_directory_above_a_mount_goes_to_the_outer_store() -> None:
+    with tree(SHARED) as at:
+        at.run("create", "/memories/shared/f", "x")
+        assert at.texts("/memories") == {"/memories/shared/f": "x"}
+        assert at.view("/memories/shared")[1:] == ["1B\t/memories/shared/f", "0B\t/memories/shared/x/"]
+        assert at.run("delete", "/memories/shared/f") == "Successfully deleted /memories/shared/f"
+        assert at.view("/memories/shared") == ["0B\t/memories/shared", "0B\t/memories/shared/x/"]
+
+
+@pytest.mark.parametrize(
+    ("path", "point"),
+    [
+        ("/memories/team", TEAM),
+        ("/memories/team/", TEAM),
+        ("/memories/shared", SHARED),
+        ("/memories/shared/x", SHARED),
+    ],
+)
+def test_a_mount_point_and_what_is_above_can_neither_be_deleted_nor_renamed(path: str, point: str) -> None:
+    with tree(TEAM, SHARED) as at:
+        at.run("create", f"{path.rstrip('/')}/f", "x")
+        assert at.run("delete", path) == (
+            f"Error: {path} cannot be deleted: a memory store is mounted at {point}. Delete what lies in it instead."
+        )
+        assert at.code == "root_protected"
+        for new in ("/memories/new", "/memories/team/new", f"{point}/new", "/memories/team"):
+            assert at.run("rename", path, new) == (
+                f"Error: {path} cannot be renamed: a memory store is mounted at {point}. "
+                "Rename what lies in it instead."
+            )
+            assert at.code == "root_protected"
+        assert at.mounts.text(f"{path.rstrip('/')}/f") == "x"
+
+
+def test_the_root_is_refused_in_the_words_of_one_store() -> None:
+    with tree(TEAM) as at:
+        assert at.run("delete", "/memories/") == "Error: The /memories directory itself cannot be deleted"
+        assert at.run("rename", "/memories", "/memories/team/a") == (
+            "Error: The /memories directory itself cannot be renamed"
+        )
+        assert at.run("rename", "/memories", "/memories") == "Error: The /memories directory itself cannot be renamed"
+
+
+def test_a_rename_across_mounts_is_refused_and_says_what_would_be_right() -> None:
+    with tree(TEAM, DEEP) as at:
+        at.run("create", "/memories/a/b", "x")
+        at.run("create", "/memories/team/deep/c", "x")
+        for old, new in (
+            ("/memories/a", "/memories/team/a"),
+            ("/memories//a/b", "/memories/team/b"),
+            ("/memories/team/deep/c", "/memories/team/c"),
+            ("/memories/team/deep/c", "/memories/c"),
+            ("/memories/a/", "/memories/team/deep/a/"),
+        ):
+            assert at.run("rename", old, new) == (
+                f"Error: {old} cannot be renamed to {new}: that crosses from one mounted memory store to another. "
+                "Create it at the new path, then delete the old one."
+            )
+            assert at.code == "across_mounts"
+        assert [memory.path for memory in at.mounts.memories()] == ["/memories/a/b", "/memories/team/deep/c"]
+
+
+def test_what_one_store_would_refuse_of_a_rename_is_said_before_that_it_crosses() -> None:
+    with tree(TEAM, SHARED) as at:
+        at.run("create", "/memories/a/b", "x")
+        at.run("create", "/memories/team/f", "x")
+        for old, new, said in (
+            ("/memories/x", "/memories/team/y", "Error: The path /memories/x does not exist"),
+            ("/memories/team/y", "/memories/x", "Error: The path /memories/team/y does not exist"),
+            ("/memories/a/b", "/memories/team/f", "Error: The destination /memories/team/f already exists"),
+            ("/memories/team/f", "/memories/a", "Error: The destination /memories/a already exists"),
+            ("/memories/team/f", "/memories/a/b/c", "Error: The path /memories/a/b is a file, not a directory"),
+            ("/memories/a", "/memories/team/f/g/h", "Error: The path /memories/team/f is a file, not a directory"),
+            (
+                "/memories/a/b",
+                "/memories/team/g/",
+                "Error: Invalid path /memories/team/g/: may not end with '/', as it names a file",
+            ),
+        ):
+            assert at.run("rename", old, new) == said
+
+
+@pytest.mark.parametrize("new", ["/memories", "/memories/team", "/memories/shared", "/memories/shared/x"])
+def test_a_destination_that_is_a_directory_of_mounts_already_exists(new: str) -> None:
+    with tree(TEAM, SHARED) as at:
+        at.run("create", "/memories/a/b", "x")
+        at.run("create", "/memories/team/f", "x")
+        for old in ("/memories/a", "/memories/a/b", "/memories/team/f"):
+            assert at.run("rename", old, new) == f"Error: The destination {new} already exists"
+            assert at.code == "already_exists"
+        if new != "/memories":
+            assert at.run("rename", "/memories/a", f"{new}/") == f"Error: The destination {new}/ already exists"
+            assert at.run("rename", "/memories/a/b", f"{new}/") == (
+                f"Error: Invalid path {new}/: may not end with '/', as it names a file"
+            )
+
+
+def test_a_directory_can_move_beside_a_mount_and_below_a_directory_above_one() -> None:
+    with tree(SHARED) as at:
+        at.run("create", "/memories/a/x/b", "x")
+        assert at.run("rename", "/memories/a", "/memories/shared/y") == (
+            "Successfully renamed /memories/a to /memories/shared/y"
+        )
+        assert [memory.path for memory in at.mounts.memories()] == ["/memories/shared/y/x/b"]
+        assert at.run("rename", "/memories/shared/y/x", "/memories/shared/x") == (
+            "Error: The destination /memories/shared/x already exists"
+        )
+
+
+# -- read-only -----------------------------------------------------------------------------------------------------
+
+
+def test_a_read_only_mount_can_be_read_and_not_changed() -> None:
+    with tree(TEAM, read_only=(TEAM,)) as at:
+        at.stores[TEAM].execute({"command": "create", "path": "/memories/f", "file_text": "x"})
+        assert at.run("view", "/memories/team/f").endswith("\n     1\tx")
+        for command, values in (
+            ("create", ("x",)),
+            ("str_replace", ("x",)),
+            ("insert", (0, "x")),
+            ("delete", ()),
+            ("rename", ("/memories/team/g",)),
+            ("rename", ("/memories/g",)),
+        ):
+            for path in ("/memories/team/f", "/memories/team//none", "/memories/team"):
+                assert at.run(command, path, *values) == f"Error: {path} is read-only"
+                assert at.code == "read_only"
+        at.run("create", "/memories/g", "x")
+        assert at.run("rename", "/memories/g", "/memories/team/g") == "Error: /memories/team/g is read-only"
+        assert at.run("rename", "/memories/none", "/memories/team/g") == "Error: /memories/team/g is read-only"
+        assert at.texts(TEAM) == {"/memories/f": "x"}
+
+
+@pytest.mark.parametrize("filled", [False, True])
+def test_a_read_only_mount_below_makes_a_directory_read_only(*, filled: bool) -> None:
+    with tree(TEAM, SHARED, read_only=(SHARED,)) as at:
+        if filled:
+            at.stores[SHARED].execute({"command": "create", "path": "/memories/f", "file_text": "x"})
+        at.run("create", "/memories/shared/f", "x")
+        for path in ("/memories/shared", "/memories/shared/", "/memories", "/memories/"):
+            assert at.run("delete", path) == f"Error: {path} is read-only"
+            assert at.run("rename", path, "/memories/new") == f"Error: {path} is read-only"
+        assert at.run("delete", TEAM).startswith(f"Error: {TEAM} cannot be deleted")
+        assert at.run("delete", "/memories/shared/f") == "Successfully deleted /memories/shared/f"
+
+
+def test_the_old_path_is_read_only_before_the_new_one_and_both_before_what_is_there() -> None:
+    with tree(TEAM, SHARED, read_only=("/memories", TEAM)) as at:
+        assert at.run("rename", "/memories/a", "/memories/team/a") == "Error: /memories/a is read-only"
+        assert at.run("rename", "/memories/shared/x/a", "/memories/team/a") == "Error: /memories/team/a is read-only"
+        assert at.run("rename", SHARED, "/memories/team/a") == "Error: /memories/team/a is read-only"
+        assert at.run("rename", SHARED, "/memories/shared/x/a").startswith(f"Error: {SHARED} cannot be renamed")
+        assert at.run("create", "/memories/shared", "") == "Error: /memories/shared is read-only"
+        assert at.run("insert", "/memories/shared", 0, "") == "Error: /memories/shared is read-only"
+
+
+def test_what_is_covered_does_not_count_for_read_only() -> None:
+    with commonplace.open("sqlite://", read_only_paths=["/memories/team/**"]) as opened:
+        store, mounted = opened.store("a"), opened.store("b")
+        at = Tree(Mounts({"/memories": store, TEAM: mounted}), {})
+        assert at.run("create", "/memories/team/f", "x") == "File created successfully at: /memories/team/f"
+        assert at.run("create", "/memories/team/team/f", "x") == "Error: /memories/team/team/f is read-only"
+
+
+def test_read_only_is_pinned_for_what_was_given_out_alone() -> None:
+    with commonplace.open("sqlite://", view_chars=3, replies="fr", actor="user:ann") as opened:
+        store = opened.store()
+        given = store.read_only()
+        assert (store.settings().read_only, given.settings().read_only) == (False, True)
+        assert (given.settings().view_chars, given.replies, given.actor, given.id) == (3, FR, store.actor, store.id)
+        command = {"command": "create", "path": "/memories/a", "file_text": "x"}
+        assert given.execute(command).text == "Error: /memories/a is read-only"
+        assert not store.execute(command).is_error
+        assert given.text("/memories/a") == "x"
+        assert given.clear().text == "Error: /memories is read-only"
+
+
+# -- clear ---------------------------------------------------------------------------------------------------------
+
+
+def test_clear_deletes_in_every_store_for_the_actor() -> None:
+    with tree(TEAM, SHARED) as at:
+        for point in at.stores:
+            at.run("create", f"{point}/f", "x")
+        assert at.mounts.clear(actor="user:ann").text == "All memory cleared"
+        for store in at.stores.values():
+            assert store.usage() == Usage(0, 0)
+            newest = next(store.versions(limit=1))
+            assert (newest.operation, str(newest.actor)) == ("deleted", "user:ann")
+
+
+def test_clear_is_refused_if_one_store_is_read_only_and_deletes_nothing() -> None:
+    with tree(TEAM, SHARED, read_only=(TEAM,)) as at:
+        at.run("create", "/memories/f", "x")
+        reply = at.mounts.clear()
+        assert (reply.text, reply.is_error, reply.code) == (f"Error: {TEAM} is read-only", True, "read_only")
+        assert at.texts("/memories") == {"/memories/f": "x"}

@@ -25,6 +25,7 @@ COMMANDS: Mapping[str, str] = {
     "mv": "commonplace.cli.writing:mv",
     "stores": "commonplace.cli.reading:stores",
     "settings": "commonplace.cli.settings:settings",
+    "review": "commonplace.cli.review:review",
     "scan": "commonplace.cli.maintaining:scan",
     "sweep": "commonplace.cli.sweeping:sweep",
     "export": "commonplace.cli.transfer:export",

@@ -210,6 +210,15 @@ def test_a_failed_compaction_changes_nothing() -> None:
     assert seen_by(claude).summary is None
 
 
+def test_a_summary_that_is_none_is_a_failure() -> None:
+    wrong: list[tuple[Any, str]] = [(lambda seen: seen.calls[99].name, "IndexError"), (lambda _seen: 5, "got 5")]
+    for function, message in wrong:
+        claude = ScriptedClaude(fine, summarize=function)
+        reply = post(claude, messages=LONG, tools=[READ], headers=CONTEXT, context_management=COMPACTED)[1]
+        assert message in reply["error"]["message"]
+        assert len(claude.failures) == 1
+
+
 def test_tool_uses_cleared_first_can_spare_a_compaction() -> None:
     """Edits are applied in the order they are listed, each to what the one before left."""
     claude = ScriptedClaude(fine)

@@ -241,7 +241,7 @@ class ScriptedClaude:
     def _reply(self, request: Request) -> tuple[Reply, Seen]:
         conversation = self._threads.join(request)
         check_conversation(conversation)
-        context = managed(conversation, request.edits or (), self._choices, summarize=self._summarize)
+        context = managed(conversation, request.edits or (), self._choices, summarize=self._summary)
         self._check_sizes(context)
         seen = context.seen(self._choices)
         pauses = context.compaction is not None and context.compaction.pauses
@@ -250,6 +250,15 @@ class ScriptedClaude:
         self._threads.keep(request, conversation, reply.id, reply.blocks)
         self._enter(context)
         return reply, seen
+
+    def _summary(self, seen: Seen) -> str | None:
+        try:
+            summary = self._summarize(seen)
+        except Exception as error:  # somebody's own function may raise anything
+            raise PlayError(Failure("summarize", 0, f"the function raised {error!r}")) from error
+        if summary is not None and not isinstance(summary, str):
+            raise PlayError(Failure("summarize", 0, f"a summary is a text or None, got {summary!r}"))
+        return summary
 
     def _check_sizes(self, context: Context) -> None:
         for size in context.prompts:

@@ -1,8 +1,8 @@
 """How many tokens a prompt is, estimated: the same prompt is always the same number, and parts add up.
 
 It is no tokenizer. Text is counted as 4 bytes of UTF-8 to a token and JSON, which is denser, as 3; what is not in the
-request but in the prompt has the number the documentation gives, or a guess where it gives none. For English the
-estimate is mostly within a third of the truth; text in other scripts and base64 are further off.
+request but in the prompt has the number the documentation gives, or a guess where it gives none. Real counts differ by
+model, and by more for scripts other than Latin.
 """
 
 from __future__ import annotations

@@ -369,7 +369,7 @@ def _anchors(old: Sequence[str], new: Sequence[str]) -> list[Span]:
     wanted = len(ends) - 1
     chosen: list[Span] = []
     for pair, length in zip(reversed(pairs), reversed(runs), strict=True):
-        if length == wanted and (not chosen or pair[1] < chosen[-1][1]):
+        if length == wanted:  # the last of its length has the least place, so it stands before the one chosen
             chosen.append(pair)
             wanted -= 1
     return chosen[::-1]

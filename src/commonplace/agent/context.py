@@ -157,7 +157,7 @@ Edit: TypeAlias = ClearToolUses | ClearThinking | Compact
 
 @dataclass(frozen=True, slots=True, init=False)
 class ContextManagement:
-    """The edits of a request, in the order the API applies them: at most one of each kind, `ClearThinking` first."""
+    """The edits of a request, in their order: at most one of each kind, `ClearThinking` first."""
 
     edits: tuple[Edit, ...]
 

@@ -183,7 +183,26 @@ def test_projects_may_lie_side_by_side(project: MemoryStore) -> None:
     assert "step 1" not in open_session(project)
 
 
-@pytest.mark.parametrize("ask", [open_session, close_session])
+def test_of_two_starts_at_once_one_wins(lasting_place: str) -> None:
+    """The other is told, and overwrites no log."""
+    with commonplace.open(lasting_place) as opened:
+        store = opened.store()
+
+        def start(name: str) -> str | None:
+            try:
+                start_project(store, goal=name)
+            except InvalidInput:
+                return None
+            return name
+
+        with ThreadPoolExecutor(4) as pool:
+            won = [name for name in pool.map(start, ["a", "b", "c", "d"]) if name]
+        assert len(won) == 1
+        assert store.text(PROGRESS).splitlines()[1] == f"Goal: {won[0]}"
+        assert [version.operation for version in store.versions(PROGRESS)] == ["created"]
+
+
+@pytest.mark.parametrize("ask", [open_session, close_session, lambda memory: close_session(memory, verified=["f1"])])
 def test_without_a_project_it_is_said(ask: Callable[[MemoryStore], object], store: MemoryStore) -> None:
     with pytest.raises(NotFound, match="start_project makes one"):
         ask(store)

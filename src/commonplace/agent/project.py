@@ -26,6 +26,7 @@ KEPT_SESSIONS = 40  # of some 500 bytes each, far from the limit of a memory; ol
 SHOWN_SESSIONS = 3
 _ATTEMPTS = 50  # each lost race was won by another session, so this many say that something else is wrong
 _ENTRY = "## Session "
+_NO_PROJECT = "there is no project in {directory}; start_project makes one"
 _RULES = """\
 How to work:
 - Start the project as told above, and see that it works, before you change anything.
@@ -62,15 +63,15 @@ def start_project(
     listed = _listed(features)
     if not goal.strip():
         raise InvalidInput("goal must say what the project is for")
-    if _read(memory, f"{directory}/progress.md")[1] is not None:
-        raise InvalidInput(f"there is a project in {directory}; open_session goes on with it")
+    _absent(directory, "", _read(memory, f"{directory}/progress.md")[1])
     parts = {
         "setup.md": f"# How to start\n{setup.strip() or 'Not known yet: write it here once it is.'}\n",
         "features.json": _json({"features": listed}),
-        "progress.md": f"# Progress\nGoal: {goal.strip()}\nBegun: {_day(clock)}\n",
     }
     for name, text in parts.items():
         _save(memory, f"{directory}/{name}", partial(_instead, text), actor)
+    log = f"# Progress\nGoal: {goal.strip()}\nBegun: {_day(clock)}\n"
+    _save(memory, f"{directory}/progress.md", partial(_absent, directory, log), actor)
 
 
 def open_session(memory: MemoryStore, *, directory: str = DIRECTORY) -> str:
@@ -81,7 +82,7 @@ def open_session(memory: MemoryStore, *, directory: str = DIRECTORY) -> str:
     paths = {name: f"{directory}/{name}" for name in ("progress.md", "features.json", "setup.md")}
     progress, features, setup = (_read(memory, path)[1] for path in paths.values())
     if progress is None:
-        raise NotFound(f"there is no project in {directory}; start_project makes one")
+        raise NotFound(_NO_PROJECT.format(directory=directory))
     head, entries = _entries(progress)
     parts = [
         f"You go on with a project that was worked on before. Its record is in {directory}.",
@@ -113,6 +114,8 @@ def close_session(
     """
     if both := sorted(set(verified) & set(broken)):
         raise InvalidInput(f"{', '.join(both)} cannot be both verified and broken")
+    if _read(memory, f"{directory}/progress.md")[1] is None:
+        raise NotFound(_NO_PROJECT.format(directory=directory))
     if verified or broken:
         path = f"{directory}/features.json"
         _save(memory, path, lambda old: _marked(old, path, verified, broken), actor)
@@ -133,6 +136,13 @@ def _save(memory: MemoryStore, path: str, change: Callable[[str | None], str], a
 
 
 def _instead(text: str, _old: str | None) -> str:
+    return text
+
+
+def _absent(directory: str, text: str, old: str | None) -> str:
+    """`text` for a memory that is not there yet, also if somebody else makes it meanwhile."""
+    if old is not None:
+        raise InvalidInput(f"there is a project in {directory}; open_session goes on with it")
     return text
 
 
@@ -204,7 +214,7 @@ def _entries(progress: str) -> tuple[str, list[str]]:
 
 def _with_entry(progress: str | None, entry: str, directory: str) -> str:
     if progress is None:
-        raise NotFound(f"there is no project in {directory}; start_project makes one")
+        raise NotFound(_NO_PROJECT.format(directory=directory))
     head, entries = _entries(progress)
     kept = "".join([entry, *entries[: KEPT_SESSIONS - 1]])
     return f"{head.rstrip()}\n\n{kept.rstrip()}\n"

@@ -4,8 +4,6 @@ What it proposed comes first: it hides what others put meanwhile at, above or be
 the same memories. Of a memory that was only renamed the text is the present one.
 """
 
-# ruff: noqa: D102 - the contract in backends/base.py says what they do
-
 from __future__ import annotations
 
 import hashlib

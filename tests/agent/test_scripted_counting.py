@@ -65,6 +65,32 @@ def test_system_prompt_and_tools_are_counted() -> None:
     assert tools_tokens((TOOL, READ)) == TOOLS_TOKENS + TYPED_TOOL_TOKENS + json_tokens(READ)
 
 
+WEATHER: Any = {
+    "name": "get_weather",
+    "description": "Get the current weather in a given location",
+    "input_schema": {
+        "type": "object",
+        "properties": {
+            "location": {"type": "string", "description": "The city and state, e.g. San Francisco, CA"},
+        },
+        "required": ["location"],
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "system", "tools", "documented"),
+    [
+        ("Hello, Claude", "You are a scientist", (), 14),
+        ("What's the weather like in San Francisco?", None, (WEATHER,), 403),
+    ],
+)
+def test_it_is_near_the_examples_of_the_documentation(text: str, system: object, tools: Any, documented: int) -> None:
+    """Token counting docs, basic messages and messages with tools. Rather too many than too few: within a quarter."""
+    counted = prompt_tokens(Conversation((Message("user", ({"type": "text", "text": text},)),), system, tools))
+    assert documented <= counted <= documented * 1.25
+
+
 @given(histories(), histories())
 def test_parts_add_up(first: tuple[Message, ...], second: tuple[Message, ...]) -> None:
     assert messages_tokens(first + second) == messages_tokens(first) + messages_tokens(second)

@@ -46,11 +46,12 @@ class Connections:
 
         class Known(AutoHTTPProtocol):  # type: ignore[misc, valid-type] # which one it is depends on what is installed
             def connection_made(self, transport: asyncio.Transport) -> None:
-                connections[transport.get_extra_info("peername")] = self.known = transport
+                self.entered = transport.get_extra_info("peername")  # gone from the transport once it is closed
+                connections[self.entered] = transport
                 super().connection_made(transport)
 
             def connection_lost(self, exc: Exception | None) -> None:
-                connections.pop(self.known.get_extra_info("peername"), None)
+                connections.pop(self.entered, None)
                 super().connection_lost(exc)
 
         return Known

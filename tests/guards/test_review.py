@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,11 @@ from anthropic.lib.tools import ToolError
 
 from backends.places import EVERYWHERE, LASTING, opened
 from commonplace import MemoryStore, MemoryTool, NotFound
-from commonplace.backends.base import Actor
+from commonplace.backends.base import Actor, Transaction
 from commonplace.errors import PermissionDenied
+from commonplace.guards import review_records
 from commonplace.guards.review import Obstacle, Outcome, Proposal
+from commonplace.guards.review_records import AFTER, BEFORE, forget_proposals
 
 A, B, D = "/memories/a", "/memories/b", "/memories/d"
 S1, ANN = "session:s1", "user:ann"
@@ -447,6 +449,94 @@ def test_the_texts_of_a_proposal(store: MemoryStore) -> None:
     store.review.refuse([last.id], actor=ANN)
     with pytest.raises(NotFound):
         store.review.texts(last)
+
+
+def test_proposals_of_what_is_erased_go(store: MemoryStore) -> None:
+    """With their texts, and what builds on them; of what is redacted, those made of that text."""
+    for path in (A, B):
+        done(store, create(path, "one\n"), ANN)
+    kept = proposed(store, edit(B, "one", "two"))
+    first, second = proposed(store, edit(A, "one", "two")), proposed(store, edit(A, "two", "three"))
+    memory, _ = store.load(A)
+
+    def forget(base: str | None) -> list[str]:
+        return store.backend.write(store.id, lambda tx: forget_proposals(tx, memory.id, base_sha256=base))
+
+    assert forget("0" * 64) == []
+    assert forget(memory.sha256) == [first, second]
+    third = proposed(store, rename(A, "/memories/c"))
+    assert forget(None) == [third]
+    assert [each.id for each in store.review.pending()] == [kept]
+    keys = store.read(lambda found: [key for kind in (AFTER, BEFORE) for key, _ in found.notes(kind)])
+    assert keys == [f"{kept}.0"] * 2
+
+
+def test_what_is_undone_under_review_waits(store: MemoryStore) -> None:
+    """A deleted memory that is made again is the same one, when that is accepted."""
+    done(store, create(A, "one\n"), ANN)
+    memory, _ = store.load(A)
+    done(store, delete(A), ANN)
+    store.history.restore(A, memory.version_id, actor=S1)
+    assert said(store, view(A)).endswith("1\tone")
+    done(store, edit(A, "one", "two"))
+    assert tree(store) == {}
+    ids = [each.id for each in store.review.pending()]
+    assert store.review.accept(ids[:1], actor=ANN).done == (ids[0],)
+    assert store.load(A)[0].id == memory.id
+    assert store.review.accept(ids[1:], actor=ANN).done == (ids[1],)
+    assert tree(store) == {A: "two\n"}
+
+
+def test_what_was_restored_meanwhile_is_in_the_way_of_restoring(store: MemoryStore) -> None:
+    done(store, create(A, "one\n"), ANN)
+    version = store.load(A)[0].version_id
+    done(store, delete(A), ANN)
+    store.history.restore(A, version, actor=S1)
+    store.history.restore(A, version, actor=ANN)
+    done(store, edit(A, "one", "two"), ANN)
+    ids = [each.id for each in store.review.pending()]
+    assert obstacles(store, ids) == [("created", A, f"{A} was restored meanwhile by somebody else")]
+    assert obstacles(store, ids, force=True) == []
+    assert tree(store) == {A: "one\n"}
+
+
+def test_a_commit_that_is_done_twice_proposes_once(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after one whose outcome was lost; also if it was decided on in between."""
+    write = store.backend.write
+    between: list[Callable[[], object]] = []
+
+    def twice(store_id: str, work: Callable[[Transaction], Any], *, frees: bool = False) -> Any:
+        write(store_id, work, frees=frees)
+        monkeypatch.setattr(store.backend, "write", write)
+        for meanwhile in between:
+            meanwhile()
+        return write(store_id, work, frees=frees)
+
+    monkeypatch.setattr(store.backend, "write", twice)
+    assert said(store, create(A, "one\n")) == f"File created successfully at: {A}\n{NOTE}"
+    assert [each.summary for each in store.review.pending()] == [f"created {A}"]
+    between.append(lambda: store.review.accept([each.id for each in store.review.pending()], actor=ANN))
+    monkeypatch.setattr(store.backend, "write", twice)
+    assert said(store, {"command": "insert", "path": A, "insert_line": 0, "insert_text": "0"}).endswith(NOTE)
+    assert store.review.pending() == []
+    assert tree(store) == {A: "0\none\n"}
+
+
+def test_a_change_under_review_that_comes_again_waits_once(store: MemoryStore) -> None:
+    """Under its tool_use id it gets the same reply, line of note and all."""
+    done(store, create(A, "one\n"), ANN)
+    replies = [store.execute(edit(A, "one", "one one"), actor=S1, tool_use_id="toolu_1") for _ in range(2)]
+    assert replies[0] == replies[1]
+    assert replies[0].text.endswith(NOTE)
+    assert len(store.review.pending()) == 1
+
+
+def test_only_the_newest_decisions_are_kept(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(review_records, "MAX_DECISIONS", 3)
+    ids = [proposed(store, create(f"{D}/{number}")) for number in range(5)]
+    for each in (*reversed(ids[1:]), ids[0]):
+        store.review.refuse([each], actor=ANN)
+    assert [each.proposal_id for each in store.review.decisions()] == [ids[0], ids[1], ids[2]]
 
 
 def test_through_the_tool_of_the_sdk(store: MemoryStore) -> None:

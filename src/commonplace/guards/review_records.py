@@ -140,6 +140,21 @@ def remove_proposal(tx: Transaction, proposal: Proposal) -> None:
             tx.put_note(BEFORE, key, None)
 
 
+def forget_proposals(tx: Transaction, memory_id: str, *, base_sha256: str | None = None) -> list[str]:
+    """Remove the proposals that changed a memory, and what builds on them; their ids. For who erases or redacts it.
+
+    With `base_sha256`, only those made of this text of it.
+    """
+    found = pending(tx)
+    below, gone = foundations(found), set[str]()
+    for proposal in found:
+        own = [change for change in proposal.changes if change.memory_id == memory_id]
+        if gone & below[proposal.id] or any(base_sha256 in {None, change.base_sha256} for change in own):
+            gone.add(proposal.id)
+            remove_proposal(tx, proposal)
+    return [proposal.id for proposal in found if proposal.id in gone]
+
+
 def text_of(snapshot: Snapshot, kind: str, key: str) -> str:
     """A text of a proposal. Raises `Damaged`."""
     text = snapshot.note(kind, key)

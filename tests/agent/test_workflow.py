@@ -14,6 +14,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -104,18 +105,34 @@ def agent() -> Iterator[subprocess.Popen[str]]:
         assert program.wait(TIMEOUT_S) == 0
 
 
-def converse(agent: subprocess.Popen[str], run: Run, *, memory: str | None, stop_at: str | None = None) -> str:
-    """One conversation in a process of its own, killed at that moment: the last it said."""
+def converse(
+    agent: subprocess.Popen[str], run: Run, *, memory: str | None, stop_at: str | None = None, stop_after: int = 0
+) -> str:
+    """One conversation in a process of its own, killed at that moment or after so many requests: the last it said."""
     assert agent.stdin is not None
     assert agent.stdout is not None
     with claude(run) as url:
         task = {"url": url, "files": str(run.directory), "total": run.count, "memory": memory, "stop_at": stop_at}
         print(json.dumps(task), file=agent.stdin, flush=True)
-        pid, said = int(agent.stdout.readline()), agent.stdout.readline().strip()
-        if said == stop_at:
+        pid, said = int(agent.stdout.readline()), ""
+        if stop_after:
+            wait_for(url, stop_after)
+        else:
+            said = agent.stdout.readline().strip()
+        if stop_after or said == stop_at:
             os.kill(pid, signal.SIGKILL)
-        assert int(agent.stdout.readline()) == (-signal.SIGKILL if stop_at else 0)
+        assert int(agent.stdout.readline()) == (-signal.SIGKILL if stop_at or stop_after else 0)
     return said
+
+
+def wait_for(url: str, requests: int) -> None:
+    """Return once the server was asked so often."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while time.monotonic() < deadline:
+        with open_url(f"{url}/scripted") as response:
+            if json.load(response)["requests"] >= requests:
+                return
+    raise TimeoutError(f"fewer than {requests} requests in {TIMEOUT_S} s")
 
 
 def moments(count: int) -> list[str]:
@@ -144,6 +161,18 @@ def test_every_file_is_edited_once_though_the_agent_is_killed_five_times(
     assert run.calls() == [f"combine({second}, {first})" for first, second in map(words, range(FILES))]
     with commonplace.open(memory) as opened:
         assert str(Progress(FILES)) in opened.store().text(PROGRESS)
+    assert_within_the_window(run)
+
+
+@pytest.mark.long
+def test_any_moment_to_be_killed_will_do(agent: subprocess.Popen[str], tmp_path: Path) -> None:
+    """Not chosen but as it comes: while a tool runs, a request is under way, or the memory is written."""
+    run = prepared(tmp_path / "files", QUICK)
+    memory = f"sqlite:///{tmp_path}/memory.db"
+    for n in range(5):
+        converse(agent, run, memory=memory, stop_after=20 + n)
+    assert converse(agent, run, memory=memory) == DONE
+    assert run.edits() == [1] * QUICK
     assert_within_the_window(run)
 
 

@@ -32,7 +32,7 @@ from commonplace.backends.objects_root import Root
 from commonplace.backends.objects_snapshot import ObjectsSnapshot
 from commonplace.backends.objects_stores import Stores, check_id
 from commonplace.backends.objects_sweeping import marks_of, sweep
-from commonplace.backends.objects_transaction import Means
+from commonplace.backends.objects_transaction import Means, ObjectsTransaction
 from commonplace.backends.queue import StoreJob, WriteQueue
 from commonplace.errors import CommonplaceError, InvalidInput, NotFound, Unavailable
 
@@ -225,6 +225,7 @@ class ObjectsBackend(Backend):
         if root.erased is not None:
             self._stores.clear(store_id)
             return
+        self.write(store_id, lambda tx: cast("ObjectsTransaction", tx).merge_notes())
         # Under another tag, a commit that is being tried will fail, and its next try puts a mark of its own.
         self._change(store_id, lambda now: now if now.erased else replace(now))
         self._sweep(store_id, wholly=True)

@@ -103,9 +103,14 @@ def merge_all(every: Mapping[str, Notes], sizes: NoteSizes, load: Load) -> Settl
     """The same notes with nothing of those that were replaced or removed."""
     settled = Settled(dict(every))
     for kind, notes in every.items():
-        if notes.segments or (notes.pages and notes.recent):
+        if has_overlay(notes):
             _merge(kind, settled, sizes, load)
     return settled
+
+
+def has_overlay(notes: Notes) -> bool:
+    """Whether objects with notes of a kind may hold some that were replaced or removed since."""
+    return bool(notes.segments or (notes.pages and notes.recent))
 
 
 def names_in(notes: Notes) -> list[str]:

@@ -197,7 +197,7 @@ def _emptied(root: Root, erased: Erased) -> Root:
     """What is left of a store: its key, too, until it is free."""
     if root.erased is not None:
         return root
-    return Root(root.id, root.key, "", root.created, None, commits=root.commits, folds=root.folds, erased=erased)
+    return Root(root.id, root.key, "", root.created, None, folds=root.folds, erased=erased)
 
 
 def _key_object(key: str) -> str:

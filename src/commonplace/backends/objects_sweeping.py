@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from commonplace.backends.objects_immutables import Gone, Immutables
+from commonplace.backends.objects_notes import has_overlay
 from commonplace.backends.objects_records import Ref, has_passed
 from commonplace.backends.objects_requests import Requests
 from commonplace.backends.objects_root import Root
@@ -33,7 +34,7 @@ class Sweeping:
     def committed(self, root: Root, marks: Sequence[str]) -> None:
         """Take note of a commit, and of the marks that were put for it."""
         with self._lock:
-            if root.pending:
+            if root.pending or any(map(has_overlay, root.notes.values())):
                 self._dropping.add(root.id)
             if marks or len(root.pending) >= _MANY:
                 self._due.setdefault(root.id, []).extend(marks)

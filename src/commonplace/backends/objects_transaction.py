@@ -10,7 +10,7 @@ from commonplace.backends.base import Actor, Change, Clock, Memory, NewId, Recor
 from commonplace.backends.objects_folding import Sizes, fold
 from commonplace.backends.objects_history import Rewriting
 from commonplace.backends.objects_immutables import Immutables, NewObjects
-from commonplace.backends.objects_notes import LONG_CHARS, NoteSizes, Settled, merge_all, settle, with_note
+from commonplace.backends.objects_notes import LONG_CHARS, NoteSizes, Settled, has_overlay, merge_all, settle, with_note
 from commonplace.backends.objects_records import Entry, Note, Record, apply, name_for, pack, sealed
 from commonplace.backends.objects_root import Root
 from commonplace.backends.objects_snapshot import ObjectsSnapshot
@@ -39,7 +39,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         self._means = means
         self._written = new
         self._new: list[Record] = []
-        self._has_noted = False
+        self._has_noted = self._has_blanked = False
         self.made: set[str] = set()
         self.has_changed = False
         self.has_removed = False
@@ -213,6 +213,12 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         if notes is not None and len(notes.recent) >= self._means.note_sizes.segment:
             self._use(settle(self.root.notes, self._means.note_sizes, self._objects.notes))
 
+    def merge_notes(self) -> None:
+        """Leave nothing of notes that were replaced or removed."""
+        if any(has_overlay(notes) for notes in self.root.notes.values()):
+            self.has_changed = True
+            self._use(merge_all(self.root.notes, self._means.note_sizes, self._objects.notes))
+
     def _use(self, settled: Settled) -> None:
         for name, data in settled.objects.items():
             self._make(f"notes/{name}", data)
@@ -226,8 +232,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         chosen = [record for record in self._removable(version_ids) if record.redacted_at is None]
         at, who = now_us(self._means.clock), _name(actor)
         self._remove(chosen, lambda record: record.blanked(at, who))
-        if chosen:
-            self._use(merge_all(self.root.notes, self._means.note_sizes, self._objects.notes))
+        self._has_blanked = self._has_blanked or bool(chosen)
 
     def prune(self, version_ids: Sequence[str]) -> None:
         chosen = self._removable(version_ids)
@@ -296,7 +301,9 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
 
     def after(self) -> Root:
         """The root after this transaction."""
-        if self._has_noted:
+        if self._has_blanked:  # what was removed of notes in the same write shall not rest in older objects either
+            self._use(merge_all(self.root.notes, self._means.note_sizes, self._objects.notes))
+        elif self._has_noted:
             self._use(settle(self.root.notes, self._means.note_sizes, self._objects.notes))
         return self._with_log()
 

@@ -1,0 +1,478 @@
+"""History in object storage: as SQLite tells it, whatever was done; and nothing is left of what was blanked."""
+
+from __future__ import annotations
+
+import os
+import random
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import servers
+from backends.test_objects_rest import SMALL, Bottom, in_two_days, small
+from backends.test_objects_wire import Asked, Reply, Wire, is_commit, nth
+from commonplace.backends.base import Actor, Backend, Change, Snapshot, Transaction, Version
+from commonplace.backends.objects import ObjectsBackend, open_objects
+from commonplace.backends.objects_driver import Client, Place
+from commonplace.backends.objects_folding import Sizes
+from commonplace.backends.objects_immutables import KINDS
+from commonplace.backends.objects_root import decode_root
+from commonplace.backends.records import Again
+from commonplace.backends.sqlite import SqliteBackend
+from commonplace.paths import ROOT
+from commonplace.testing.backend_suite_opening import A, B, C, Opened
+from commonplace.testing.backend_suite_sharing import together
+
+PERSON = Actor("user", "ann")
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """A place of this test's own."""
+    return f"memory://{tmp_path.name}{tmp_path.parent.name}"
+
+
+@pytest.fixture
+def wire(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
+    """A wire to moto, in a bucket of its own."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", servers.moto().access_key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", servers.moto().secret_key)
+    servers.moto().new_bucket("blanked")
+    made = Wire(servers.moto().port)
+    yield made
+    made.close()
+
+
+def place(port: int, prefix: str) -> str:
+    """A place at a server."""
+    return f"s3://blanked/{prefix}?endpoint=http://127.0.0.1:{port}&region=us-east-1&allow_http=true&timeout_s=1.5"
+
+
+class Ticking:
+    """A clock that goes on by a millisecond each time it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 1_700_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def id_of(prefix: str, time_us: int) -> str:
+    """An id that depends on the time alone, which no two changes of a store share."""
+    return f"{prefix}{time_us:014x}"
+
+
+# -- as SQLite has it ----------------------------------------------------------------------------------------
+
+Work = Callable[[Transaction], object]
+
+
+def changing(chance: random.Random, snapshot: Snapshot) -> Work:
+    """A write of some kind, that does the same on any backend in the same state."""
+    path = f"/memories/{chance.choice('abc')}/{chance.randrange(6)}"
+    data = b"%d" % chance.randrange(1_000)
+    kind = chance.choice(["put", "put", "put", "move", "delete", "again", "blank", "blank", "prune", "note", "both"])
+    ids = [version.id for version in snapshot.versions()]
+    some = [*chance.sample(ids, min(len(ids), chance.choice([1, 3, 9]))), "memver_nothing"]
+    older = [each for one in some[:-1] for each in oldest(snapshot, one)]
+    key = str(chance.randrange(40))
+    gone = {version.memory_id for version in snapshot.versions() if version.operation == "deleted"}
+    absent = sorted(memory for memory in gone if snapshot.find(memory) is None)
+    again = chance.choice(absent) if absent else None
+
+    def put(tx: Transaction) -> None:
+        tx.record([Change(tx.look(path).memory, path, data)], PERSON)
+
+    def move(tx: Transaction) -> None:
+        memory, new = tx.look(path).memory, f"/memories/moved/{key}"
+        tx.record([] if memory is None or tx.look(new).exists else [Change(memory, new)], None)
+
+    def delete(tx: Transaction) -> None:
+        memory = tx.look(path).memory
+        tx.record([] if memory is None else [Change(memory, None)], PERSON)
+
+    def make_again(tx: Transaction) -> None:
+        if again is not None and not tx.look(path).exists:
+            born = min(version.created_at for version in snapshot.versions(memory_id=again))
+            tx.record([Change(None, path, data, again=Again(again, born))], None)
+
+    def note(tx: Transaction) -> None:
+        tx.put_note("kind", key, chance_value)
+
+    def both(tx: Transaction) -> None:
+        for step in (put, lambda tx: tx.blank(some, PERSON), delete, put, note):
+            step(tx)
+
+    chance_value = chance.choice([None, "x", "y" * 3_000])
+    return {
+        "put": put,
+        "move": move,
+        "delete": delete,
+        "again": make_again,
+        "blank": lambda tx: tx.blank(some, PERSON),
+        "prune": lambda tx: tx.prune(older),
+        "note": note,
+        "both": both,
+    }[kind]
+
+
+def oldest(snapshot: Snapshot, version_id: str) -> list[str]:
+    """A version and all of its memory that are older, up to the first that was blanked.
+
+    One that held a text may stay in SQL while a rename shares that, though it says nothing more.
+    """
+    memory = snapshot.version(version_id)[0].memory_id
+    until = reversed(list(snapshot.versions(memory_id=memory, before=version_id + "!")))
+    return [version.id for version in takewhile(lambda version: version.redacted_at is None, until)]
+
+
+def all_there_is(snapshot: Snapshot) -> dict[str, Any]:
+    """All there is to see but for the revision, which a write that changed nothing may raise or not."""
+    versions = [_without_revision(version) for version in snapshot.versions()]
+    ids = [version.id for version in versions]
+    bounds = [*ids[:: max(len(ids) // 5, 1)], "memver_"]
+    return {
+        "versions": versions,
+        "texts of versions": [snapshot.text(each) for each in ids],
+        "of memories": [
+            [version.id for version in snapshot.versions(memory_id=memory)]
+            for memory in sorted({version.memory_id for version in versions})
+        ],
+        "walk": list(snapshot.walk(ROOT)),
+        "texts": list(snapshot.texts("/memories/a")),
+        "sizes": list(snapshot.sizes(ROOT)),
+        "usage": snapshot.usage(),
+        "heads": [sorted((one.id, one.path) for one in snapshot.heads(bound)) for bound in [*bounds, "n"]],
+        "bounded": [[one.id for one in snapshot.versions(after=low, before=high)] for low in bounds for high in bounds],
+        "notes": list(snapshot.notes("kind")),
+        "each note": [snapshot.note("kind", str(number)) for number in range(40)],
+    }
+
+
+def _without_revision(version: Version) -> Version:
+    return replace(version, revision=0)
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 12))])
+def test_whatever_was_done_the_history_is_that_of_sqlite(url: str, seed: int) -> None:
+    """Through three openings, with chunks and segments small enough to be divided, merged and emptied."""
+    chance, clock = random.Random(seed), Ticking()
+    reference = Opened(SqliteBackend(None, clock=clock, new_id=id_of))
+    stores = [Opened(small(url, clock=clock, new_id=id_of)) for _ in range(3)]
+    for step in range(120):
+        clock.now += 0.001
+        at = chance.getstate()
+        work = reference.backend.read(reference.id, partial(changing, chance))
+        reference.backend.write(reference.id, work)
+        chance.setstate(at)
+        store = stores[step % 7 % 3]
+        work = store.backend.read(store.id, partial(changing, chance))
+        store.backend.write(store.id, work)
+        if step % 40 == 39:
+            expected = reference.backend.read(reference.id, all_there_is)
+            for one in (store, Opened(small(url, clock=clock, new_id=id_of))):
+                found = one.backend.read(one.id, all_there_is)
+                for what, value in expected.items():
+                    assert found[what] == value, what
+    before = stores[0].backend.read(stores[0].id, all_there_is)
+    in_two_days(url).collect(stores[0].id)
+    assert small(url).read(stores[0].id, all_there_is) == before
+    assert_all_is_named(url, stores[0].id)
+    reference.backend.close()
+
+
+def assert_all_is_named(url: str, store_id: str) -> None:
+    """After everything was collected, the chunks and nodes there are all lead to versions, and are not too many."""
+    bottom = Bottom(url)
+    root = decode_root(bottom.get(f"roots/{store_id}"), store_id)
+    assert sorted(bottom.listed(f"stores/{store_id}/pages")) == sorted(
+        f"stores/{store_id}/pages/{ref.name}" for ref in root.pages
+    )
+    assert all(len(level) <= SMALL.fan_out for level in root.history)
+
+
+def test_bounded_reads_do_not_scan_the_rest(wire: Wire) -> None:
+    """What lies between two ids is read from the chunks that have it, of a hundred and more."""
+    prefix = os.urandom(6).hex()
+    store = Opened(small(place(servers.moto().port, prefix)))
+    for number in range(160):
+        store.put(A, b"%d" % number)
+    ids = [version.id for version in store.versions()]
+    reader = small(place(wire.port, prefix))
+    for low, high in ((ids[60], ids[57]), (ids[-1], ids[-3]), (ids[100], ids[90])):
+        asked = len(wire.asked)
+        found = reader.read(store.id, partial(_ids, low=low, high=high))
+        assert found == [each for each in ids if low < each < high]
+        assert len([one for one in wire.asked[asked:] if b"/history/" in one.path]) <= 12
+    asked = len(wire.asked)
+    assert [version.id for version in reader.read(store.id, lambda found: list(found.heads(ids[3])))] == [ids[4]]
+    assert len(wire.asked) - asked <= 8  # the root, a page, and what leads to two chunks
+
+
+def _ids(snapshot: Snapshot, *, low: str, high: str) -> list[str]:
+    return [version.id for version in snapshot.versions(after=low, before=high)]
+
+
+# -- what was blanked ----------------------------------------------------------------------------------------
+
+
+def everything(url: str) -> str:
+    """All that rests in a place, unpacked."""
+    return "\n".join(f"{key} {plain(Bottom(url).get(key))}" for key in Bottom(url).listed())
+
+
+def plain(data: bytes) -> str:
+    """An object as one could read it."""
+    head, newline, body = data.partition(b"\n")
+    return (zlib.decompress(body) if newline and head.startswith(b"commonplace ") else data).decode()
+
+
+SECRET, PLACE = b"the secret text", "/memories/the-secret-place"
+
+
+def a_secret_among_others(store: Opened, *, before: int, after: int) -> Sequence[str]:
+    """Versions of a memory with a secret text and path, and of others; those to blank."""
+    for number in range(before):
+        store.put(f"/memories/{number % 9}", b"%d" % number)
+    store.create({PLACE: SECRET}, PERSON)
+    secrets = [store.versions()[0]]
+    store.move(PLACE, PLACE + "/moved")
+    secrets.append(store.versions()[0])
+    store.move(PLACE + "/moved", B)
+    store.put(B, b"harmless")
+    for number in range(after):
+        store.put(f"/memories/{number % 9}", b"%d" % number)
+    chosen = [version for version in store.versions() if version.memory_id == secrets[0].memory_id]
+    assert len(chosen) == 4
+    return [version.id for version in chosen]
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, 0), (0, 3), (3, 0), (30, 2), (2, 30), (60, 60)])
+def test_nothing_is_left_of_what_was_blanked(url: str, before: int, after: int) -> None:
+    """Neither text nor path nor hash, in no object, as soon as the write has returned: in log, pages and history."""
+    store, reader = Opened(small(url)), Opened(small(url))
+    ids = a_secret_among_others(store, before=before, after=after)
+    old = reader.backend.read(reader.id, lambda found: [found.version(each) for each in ids])
+    shas = [version.sha256 for version, _ in old[1:]]
+    assert SECRET.decode() in everything(url)
+    store.backend.write(store.id, lambda tx: tx.blank(ids, PERSON))
+    left = everything(url)
+    assert not [one for one in (SECRET.decode(), "secret-place", *shas) if one is not None and one in left]
+    assert store.look(B).data == b"harmless"
+    for each in (store, reader, Opened(small(url))):
+        assert [each.version_text(one) for one in ids] == [b"harmless", None, None, None]
+        assert [version.path for version in each.versions() if version.id in ids] == [B, "", "", ""]
+    assert store.backend.purge()
+    assert not Bottom(url).listed("purging")
+    assert len(store.versions()) == before + after + 4
+
+
+def test_a_fold_under_way_brings_nothing_back(url: str) -> None:
+    """Its pages and chunks were made of a state that had what is blanked now; they are deleted, and not used."""
+    store = Opened(ObjectsBackend(Client(Place.parse(url)), sizes=Sizes(log=10_000)))
+    ids = a_secret_among_others(store, before=3, after=3)
+    other = small(url)
+    committer = other._committer
+    prepared = committer.prepare(other._roots.now(store.id))
+    store.backend.write(store.id, lambda tx: tx.blank(ids, PERSON))
+    late = {name: data for name, data in prepared.fold.objects.items() if name.startswith("pages/")}
+    for name, data in late.items():  # one that was still being written
+        Bottom(url).put(f"stores/{store.id}/{name}", data)
+    committer.use(store.id, prepared)
+    assert SECRET.decode() not in everything(url)
+    assert "secret-place" not in everything(url)
+    assert store.look(B).data == b"harmless"
+
+
+def test_what_a_crashed_fold_left_goes_with_the_next_purge(url: str) -> None:
+    """It came too late to be seen when the version was blanked; the mark of a later one leads to it."""
+    store = Opened(ObjectsBackend(Client(Place.parse(url)), sizes=Sizes(log=10_000)))
+    ids = a_secret_among_others(store, before=3, after=3)
+    other = small(url)
+    prepared = other._committer.prepare(other._roots.now(store.id))
+    store.backend.write(store.id, lambda tx: tx.blank(ids[1:2], PERSON))
+    for name, data in prepared.fold.objects.items():
+        Bottom(url).put(f"stores/{store.id}/{name}", data)
+    assert "secret-place" in everything(url)
+    store.backend.write(store.id, lambda tx: tx.blank(ids, PERSON))
+    assert "secret-place" not in everything(url)
+
+
+def test_notes_that_were_replaced_go_with_what_is_blanked(url: str) -> None:
+    """A note may have said the same as the version: removed in the same write, it rests nowhere any more."""
+    store = Opened(small(url))
+    for number in range(100):
+        value = "SECRET " * 400 if number == 7 else f"secret {number}" if number < 9 else "x"
+        store.backend.write(store.id, partial(_put_note, key=str(number), value=value))
+    store.create({A: b"secret"})
+    store.put(A, b"harmless")
+    ids = [version.id for version in store.versions()]
+    assert "secret 3" in everything(url)
+    assert "SECRET" in everything(url)
+
+    def work(tx: Transaction) -> None:
+        tx.blank(ids, PERSON)
+        for number in range(9):
+            tx.put_note("kind", str(number), None)
+        tx.blank(ids, PERSON)
+
+    store.backend.write(store.id, work)
+    store.put(A, b"more")
+    store.backend.write(store.id, lambda tx: tx.blank(ids, PERSON))
+    assert store.backend.purge()
+    assert "ecret" not in everything(url)
+    assert "SECRET" not in everything(url)
+
+
+def _blank(tx: Transaction, ids: Sequence[str]) -> None:
+    tx.blank(ids, PERSON)
+
+
+def _put_note(tx: Transaction, key: str, value: str | None) -> None:
+    tx.put_note("kind", key, value)
+
+
+def test_other_processes_do_not_serve_it_from_what_they_kept(url: str) -> None:
+    """Nor does a read under way get it again, once it has to start over."""
+    store, reader = Opened(small(url)), Opened(small(url))
+    ids = a_secret_among_others(store, before=20, after=20)
+    texts = [reader.version_text(each) for each in ids]
+    assert texts[1:] == [SECRET] * 3
+    store.backend.write(store.id, lambda tx: tx.blank(ids, PERSON))
+    assert [reader.version_text(each) for each in ids[1:]] == [None] * 3
+    assert PLACE not in [version.path for version in reader.versions()]
+    assert reader.chosen(path=PLACE) == []
+
+
+def test_pruning_a_long_history_keeps_it_small(url: str) -> None:
+    """Thinned chunks are joined, what is empty goes, and all others of a memory are found."""
+    store = Opened(small(url))
+    for number in range(200):
+        store.put(A if number % 40 else B, b"%d" % number)
+    assert small(url).purge()
+    versions = store.versions()
+    bottom = Bottom(url)
+    before = len(bottom.listed(f"stores/{store.id}/history"))
+    kept = [version for version in versions if version.path == B or version == versions[0]]
+    gone = [version.id for version in versions if version not in kept]
+    store.backend.write(store.id, lambda tx: tx.prune(gone))
+    for one in (store, Opened(small(url))):
+        assert one.versions() == kept
+        assert one.tree() == {A: b"199", B: b"160"}
+    assert len(bottom.listed(f"stores/{store.id}/texts")) == len(kept)
+    assert len(bottom.listed(f"stores/{store.id}/history")) < before // 4
+    root = decode_root(bottom.get(f"roots/{store.id}"), store.id)
+    assert root.pending == ()
+    store.put(A, b"on")
+    assert len(store.versions()) == len(kept) + 1
+
+
+def test_thousands_go_at_once(url: str) -> None:
+    """Their names are too many for the root, and are deleted all the same."""
+    store = Opened(open_objects(url))
+    files = {f"/memories/{number:04}": b"%d" % number for number in range(700)}
+    store.create(files)
+    store.delete(*files)
+    ids = [version.id for version in store.versions()]
+    store.backend.write(store.id, lambda tx: tx.prune(ids))
+    assert store.versions() == []
+    assert store.tree() == {}
+    assert [key for key in Bottom(url).listed(f"stores/{store.id}") if "/pages/" not in key] == []
+
+
+def test_versions_are_blanked_by_many_at_once(url: str) -> None:
+    """While others write, fold, collect and purge: what was to go is gone, and nothing else."""
+    stores = [Opened(small(url)) for _ in range(4)]
+    stores[0].create({f"/memories/{name}": b"0" for name in "abcd"})
+
+    def writing(store: Opened, name: str) -> None:
+        path = f"/memories/{name}"
+        for number in range(20):
+            store.put(path, f"secret {name}{number}.".encode())
+            memory = store.memory(path)
+            ids = [version.id for version in store.chosen(memory_id=memory.id)]
+            store.backend.write(store.id, partial(_blank, ids=ids))
+            if number % 7 == 0:
+                assert store.backend.purge()
+
+    together([partial(writing, store, name) for store, name in zip(stores, "abcd", strict=True)])
+    assert stores[0].backend.purge()
+    left = everything(url)
+    assert [f"secret {name}19." in left for name in "abcd"] == [True] * 4
+    assert not [n for n in range(19) for name in "abcd" if f"secret {name}{n}." in left]
+    assert stores[1].tree() == {f"/memories/{name}": f"secret {name}19.".encode() for name in "abcd"}
+    assert len(stores[2].versions()) == 4 + 80
+
+
+# -- crashes in between --------------------------------------------------------------------------------------
+
+
+def no_deleting(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
+    """The process ends before anything was deleted."""
+    return None if asked.method == b"DELETE" or b"?delete" in asked.path else forward(asked.raw)
+
+
+@pytest.mark.parametrize("finish", ["purge", "another"])
+def test_a_crash_before_the_deletion_is_made_up_for(wire: Wire, finish: str) -> None:
+    """By `purge` in any process, or by the next that blanks."""
+    prefix = os.urandom(6).hex()
+    store = Opened(open_objects(place(wire.port, prefix)))
+    ids = a_secret_among_others(store, before=2, after=2)
+    wire.rule = no_deleting
+    store.backend.write(store.id, lambda tx: tx.blank(ids[1:], PERSON))
+    url = place(servers.moto().port, prefix)
+    assert SECRET.decode() in everything(url)
+    fresh = Opened(open_objects(url))
+    assert [fresh.version_text(each) for each in ids[1:]] == [None] * 3
+    if finish == "purge":
+        assert fresh.backend.purge()
+    else:
+        fresh.put(B, b"more")
+        fresh.backend.write(fresh.id, lambda tx: tx.blank(ids, PERSON))
+    assert SECRET.decode() not in everything(url)
+    assert fresh.backend.purge()
+    assert Bottom(url).listed("purging") == []
+    assert fresh.backend.read(fresh.id, lambda found: found.usage()).memories == 3
+
+
+def test_a_blanking_that_is_tried_while_another_purges_is_marked_again(wire: Wire) -> None:
+    """Its mark was deleted with nothing to do; so its commit fails, and the next try puts one of its own."""
+    prefix = os.urandom(6).hex()
+    store, url = Opened(small(place(wire.port, prefix))), place(servers.moto().port, prefix)
+    ids = a_secret_among_others(store, before=2, after=2)
+    seen: list[list[str]] = []
+
+    def purged_first(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
+        seen.append(Bottom(url).listed("purging"))
+        assert small(url).purge()
+        seen.append(Bottom(url).listed("purging"))
+        return forward(asked.raw)
+
+    wire.asked.clear()
+    wire.rule = nth({1}, is_commit, purged_first)
+    store.backend.write(store.id, lambda tx: tx.blank(ids, PERSON))
+    assert [len(marks) for marks in seen] == [1, 0]
+    put = {asked.path for asked in wire.asked if asked.method == b"PUT" and b"/purging/" in asked.path}
+    assert len(put) == 2
+    assert SECRET.decode() not in everything(url)
+    assert Bottom(url).listed("purging") == []
+
+
+def test_what_is_missing_is_damage_in_every_kind(url: str) -> None:
+    """No kind of object is passed over by who looks after them."""
+    backend: Backend = small(url)
+    store = Opened(backend)
+    a_secret_among_others(store, before=30, after=30)
+    for number in range(60):
+        store.backend.write(store.id, partial(_put_note, key=str(number), value="v" * (number * 40)))
+    kinds = {key.split("/")[2] for key in Bottom(url).listed(f"stores/{store.id}")}
+    assert kinds <= set(KINDS)
+    assert kinds >= {"texts", "pages", "history", "notes", "values"}
+    assert store.look(C).exists is False

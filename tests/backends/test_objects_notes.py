@@ -1,0 +1,440 @@
+"""Notes and jottings in object storage: how they rest, what they cost, and that merging loses none."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import servers
+from backends.test_objects_history import everything
+from backends.test_objects_rest import SMALL, Bottom, in_two_days, small
+from backends.test_objects_wire import Asked, Reply, Wire, cut_after, is_commit, nth
+from commonplace.backends.base import Change, Transaction
+from commonplace.backends.objects import ObjectsBackend, open_objects
+from commonplace.backends.objects_driver import Client, Place
+from commonplace.backends.objects_notes import NoteSizes, names_in
+from commonplace.backends.objects_root import decode_root
+from commonplace.errors import NotFound, Unavailable
+from commonplace.testing.backend_suite_opening import A, Opened
+from commonplace.testing.backend_suite_sharing import together
+
+FEW = NoteSizes(recent=5, recent_chars=2_000, segments=3, segment=8, page=7)
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """A place of this test's own."""
+    return f"memory://{tmp_path.name}{tmp_path.parent.name}"
+
+
+@pytest.fixture
+def wire(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
+    """A wire to moto, in a bucket of its own."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", servers.moto().access_key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", servers.moto().secret_key)
+    servers.moto().new_bucket("noted")
+    made = Wire(servers.moto().port)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def far(wire: Wire) -> str:
+    """A place behind the wire."""
+    options = f"endpoint=http://127.0.0.1:{wire.port}&region=us-east-1&allow_http=true"
+    return f"s3://noted/{os.urandom(6).hex()}?{options}"
+
+
+def few(url: str) -> ObjectsBackend:
+    """A backend that keeps few notes in the root."""
+    return ObjectsBackend(Client(Place.parse(url)), sizes=SMALL, note_sizes=FEW)
+
+
+def put(store: Opened, kind: str, key: str, value: str | None) -> None:
+    """Write a note."""
+    store.backend.write(store.id, lambda tx: tx.put_note(kind, key, value))
+
+
+def notes(store: Opened, kind: str) -> dict[str, str]:
+    """All notes of a kind."""
+    return dict(store.backend.read(store.id, lambda snapshot: list(snapshot.notes(kind))))
+
+
+def note(store: Opened, kind: str, key: str) -> str | None:
+    """One note."""
+    return store.backend.read(store.id, lambda snapshot: snapshot.note(kind, key))
+
+
+def root_bytes(url: str, store: Opened) -> int:
+    """How large the root is."""
+    return len(Bottom(url).get(f"roots/{store.id}"))
+
+
+# -- notes ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_notes_that_moved_out_of_the_root_are_as_they_were(url: str, seed: int) -> None:
+    """Written, replaced and removed one by one and together, in several kinds, through three openings."""
+    chance = random.Random(seed)
+    stores = [Opened(few(url)) for _ in range(3)]
+    expected: dict[str, dict[str, str]] = {"a": {}, "b": {}, "c/é \U0001f600".encode("ascii", "replace").decode(): {}}
+    for step in range(150):
+        kind = chance.choice(sorted(expected))
+        count = chance.choice([1, 1, 1, 30])
+        values = {
+            f"{chance.randrange(60):02}": chance.choice([None, None, "", f"value {step}", f"{step} " * 500])
+            for _ in range(count)
+        }
+        store = chance.choice(stores)
+
+        def work(tx: Transaction, kind: str = kind, values: dict[str, str | None] = values) -> None:
+            for key, value in values.items():
+                tx.put_note(kind, key, value)
+
+        store.backend.write(store.id, work)
+        expected[kind].update({key: value for key, value in values.items() if value is not None})
+        for key in [key for key, value in values.items() if value is None]:
+            expected[kind].pop(key, None)
+        if step % 10 == 9:
+            reader = chance.choice([*stores, Opened(few(url))])
+            assert {kind: notes(reader, kind) for kind in expected} == expected
+            assert [note(reader, "a", f"{number:02}") for number in range(60)] == [
+                expected["a"].get(f"{number:02}") for number in range(60)
+            ]
+    assert [list(notes(stores[0], kind)) for kind in expected] == [sorted(found) for found in expected.values()]
+    in_two_days(url).collect(stores[0].id)
+    assert {kind: notes(Opened(few(url)), kind) for kind in expected} == expected
+    assert stores[0].revision() == 0
+    assert stores[0].backend.purge()
+    assert_what_is_there_is_named(url, stores[0])
+
+
+def assert_what_is_there_is_named(url: str, store: Opened) -> None:
+    """No object with notes is left but those that the root leads to."""
+    bottom = Bottom(url)
+    root = decode_root(bottom.get(f"roots/{store.id}"), store.id)
+    named = {name for kind in root.notes.values() for name in names_in(kind)}
+    assert {key.rpartition("/")[2] for key in bottom.listed(f"stores/{store.id}/notes")} == named
+    assert root.pending == ()
+
+
+def test_removing_all_notes_leaves_nothing(url: str) -> None:
+    """Once they are purged."""
+    store = Opened(few(url))
+    for number in range(80):
+        put(store, "kind", str(number), f"value {number} " * (number * 3))
+    for number in range(80):
+        put(store, "kind", str(number), None)
+    assert notes(store, "kind") == {}
+    store.backend.purge()
+    assert_what_is_there_is_named(url, store)
+    assert Bottom(url).listed(f"stores/{store.id}/values") == []
+
+
+def test_long_values_never_stand_in_the_root(url: str) -> None:
+    """Each is an object, that goes when it is replaced; as many as there are."""
+    store = Opened(open_objects(url))
+    for number in range(40):
+        put(store, "kind", str(number % 20), f"{number} " + "x" * 100_000)
+    assert root_bytes(url, store) < 4_000
+    assert notes(store, "kind") == {str(number): f"{number + 20} " + "x" * 100_000 for number in range(20)}
+    store.backend.purge()
+    assert len(Bottom(url).listed(f"stores/{store.id}/values")) == 20
+
+
+@pytest.mark.parametrize("count", [1_500, pytest.param(10_000, marks=pytest.mark.long)])
+def test_thousands_of_notes_cost_little_each(url: str, count: int) -> None:
+    """Written one by one: the root stays small, and so does what is written beside it."""
+    store = Opened(open_objects(url))
+    keys = [os.urandom(12).hex() for _ in range(count)]
+    largest = 0
+    for number, key in enumerate(keys):
+        put(store, "replies", key, f"reply {number} " * 10)
+        if number % 50 == 0:
+            largest = max(largest, root_bytes(url, store))
+    assert largest < 20_000
+    assert notes(store, "replies") == {key: f"reply {number} " * 10 for number, key in enumerate(keys)}
+    assert note(Opened(open_objects(url)), "replies", keys[0]) == "reply 0 " * 10
+    store.backend.purge()
+    assert len(Bottom(url).listed(f"stores/{store.id}/notes")) <= 8 + count // 100
+
+
+def test_a_note_costs_no_request_of_its_own(wire: Wire, far: str) -> None:
+    """One to write it, with whatever else is written; two hundred of them, a tenth more."""
+    store = Opened(open_objects(far))
+    store.create({A: b"0"})
+    wire.asked.clear()
+    put(store, "kind", "first", "value")
+    assert [asked.method for asked in wire.asked] == [b"PUT"]
+    wire.asked.clear()
+
+    def both(tx: Transaction) -> None:
+        assert tx.note("kind", "nothing") is None
+        tx.record([Change(tx.look(A).memory, A, b"1")], None)
+        tx.put_note("kind", "second", "value")
+
+    store.backend.write(store.id, both)
+    assert [asked.method for asked in wire.asked] == [b"PUT", b"PUT"]
+    wire.asked.clear()
+    for number in range(200):
+        put(store, "kind", f"{number:03}", "value" * 10)
+    assert len(wire.asked) <= 220
+
+
+def test_a_note_is_found_with_one_request_at_most(wire: Wire, far: str) -> None:
+    """Besides that for the root; one that is not there too, and one in the root with none."""
+    store = Opened(few(far))
+    for number in range(100):
+        put(store, "kind", f"{number:03}", "value")
+    for key in ("000", "050", "093", "099", "nothing", "0505"):
+        reader = few(far)
+        wire.asked.clear()
+        found = reader.read(store.id, lambda snapshot, key=key: snapshot.note("kind", key))  # type: ignore[misc]
+        assert found == ("value" if len(key) == 3 else None)
+        assert len(wire.asked) <= (1 if key == "099" else 2)
+        assert wire.asked[0].method == b"GET"
+
+
+def test_a_commit_of_notes_whose_reply_is_lost_is_made_once(wire: Wire, far: str) -> None:
+    """It is found by its id."""
+    store = Opened(open_objects(far))
+    runs: list[int] = []
+
+    def work(tx: Transaction) -> None:
+        runs.append(1)
+        tx.put_note("kind", "key", (tx.note("kind", "key") or "") + "x")
+
+    wire.rule = nth({1, 3}, is_commit, cut_after)
+    for _ in range(4):
+        store.backend.write(store.id, work)
+    assert note(store, "kind", "key") == "xxxx"
+    assert len(runs) == 4
+
+
+def test_notes_of_one_batch_see_each_other(url: str) -> None:
+    """Many threads count one up, and some fail after they did."""
+    store = Opened(few(url))
+
+    def counting(tx: Transaction) -> None:
+        tx.put_note("kind", "count", str(int(tx.note("kind", "count") or "0") + 1))
+
+    def failing(tx: Transaction) -> None:
+        counting(tx)
+        tx.put_note("kind", "failed", "x" * 5_000)
+        raise NotFound("no")
+
+    def run(work: Callable[[Transaction], None]) -> None:
+        for _ in range(20):
+            if work is failing:
+                with pytest.raises(NotFound):
+                    store.backend.write(store.id, work)
+            else:
+                store.backend.write(store.id, work)
+
+    together([partial(run, work) for work in (counting, failing, counting, failing, counting)])
+    assert notes(store, "kind") == {"count": "60"}
+    assert Bottom(url).listed(f"stores/{store.id}/values") == []
+
+
+# -- jottings ------------------------------------------------------------------------------------------------
+
+
+def parts(url: str, store: Opened) -> list[str]:
+    """The objects with jottings."""
+    return Bottom(url).listed(f"stores/{store.id}/jottings")
+
+
+def test_jottings_are_merged_and_stay_few(url: str) -> None:
+    """Those whose keys repeat, and those that only grow."""
+    stores = [Opened(small(url)) for _ in range(3)]
+    for number in range(600):
+        backend = stores[number % 3].backend
+        backend.jot(stores[0].id, "seen", {str(number % 50): str(number), str(number % 7): None})
+        backend.jot(stores[0].id, "audit", {f"{number:05}": "entry"})
+    expected = {}
+    for number in range(600):
+        expected[str(number % 50)] = str(number)
+        expected.pop(str(number % 7), None)
+    for store in stores:
+        assert dict(store.backend.jottings(store.id, "seen")) == expected
+        assert [key for key, _ in store.backend.jottings(store.id, "audit")] == [f"{n:05}" for n in range(600)]
+        assert list(store.backend.jottings(store.id, "audit", after="00597")) == [
+            ("00598", "entry"),
+            ("00599", "entry"),
+        ]
+    assert len(parts(url, stores[0])) < 200  # of 1,200
+    assert stores[0].revision() == 0
+
+
+def test_who_jots_at_once_loses_nothing(url: str) -> None:
+    """Many openings write, read and merge the same kind; also with keys they share."""
+    stores = [Opened(small(url)) for _ in range(6)]
+
+    def jotting(store: Opened, name: int) -> None:
+        for number in range(80):
+            store.backend.jot(store.id, "kind", {f"{name} {number:02}": "x", f"{name}": str(number)})
+            if number % 20 == 0:
+                found = dict(store.backend.jottings(store.id, "kind"))
+                assert [found.get(f"{name} {each:02}") for each in range(number + 1)] == ["x"] * (number + 1)
+                assert found[f"{name}"] == str(number)
+
+    together([partial(jotting, store, name) for name, store in enumerate(stores)])
+    expected = {f"{name} {number:02}": "x" for name in range(6) for number in range(80)}
+    assert dict(stores[0].backend.jottings(stores[0].id, "kind")) == {
+        **expected,
+        **{f"{name}": "79" for name in range(6)},
+    }
+
+
+def test_what_was_merged_and_not_deleted_changes_nothing(url: str) -> None:
+    """A crash between writing and deleting, of all or of some; what was removed stays so."""
+    store, bottom = Opened(small(url)), Bottom(url)
+    held: dict[str, bytes] = {}
+    for number in range(70):
+        store.backend.jot(store.id, "kind", {"key": None if number == 69 else str(number), f"{number:02}": "x"})
+        held |= {key: bottom.get(key) for key in parts(url, store)}
+    before = dict(store.backend.jottings(store.id, "kind"))
+    assert "key" not in before
+    assert len(held) > len(parts(url, store))
+    chance = random.Random(1)
+    for count in (len(held), 40, 3, 1):
+        for key in chance.sample(sorted(held), count):
+            bottom.put(key, held[key])
+        assert dict(small(url).jottings(store.id, "kind")) == before
+        assert dict(store.backend.jottings(store.id, "kind")) == before
+    assert len(parts(url, store)) <= 64
+
+
+def test_a_jotting_costs_two_requests(wire: Wire, far: str) -> None:
+    """One writes it, one makes sure that the store is there. No writer of the store is waited for."""
+    store = Opened(open_objects(far))
+    store.create({A: b"0"})
+    wire.asked.clear()
+
+    def work(tx: Transaction) -> None:
+        tx.record([Change(tx.look(A).memory, A, b"1")], None)
+        store.backend.jot(store.id, "kind", {"key": "value"})
+
+    store.backend.write(store.id, work)
+    assert sorted(asked.method for asked in wire.asked) == [b"GET", b"PUT", b"PUT", b"PUT"]
+    assert dict(store.backend.jottings(store.id, "kind")) == {"key": "value"}
+
+
+def test_jottings_are_read_while_they_are_merged(wire: Wire, far: str) -> None:
+    """What was listed is gone when it is asked for: it is listed again."""
+    store = Opened(open_objects(far))
+    for number in range(20):
+        store.backend.jot(store.id, "kind", {f"{number:02}": "x"})
+    near = far.replace(f":{wire.port}&", f":{servers.moto().port}&")
+
+    def merged_first(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
+        other = Opened(open_objects(near))
+        for number in range(20, 60):
+            other.backend.jot(other.id, "kind", {f"{number:02}": "x"})
+        return forward(asked.raw)
+
+    wire.rule = nth({1}, lambda asked: asked.method == b"GET" and b"/jottings/" in asked.path, merged_first)
+    found = [key for key, _ in open_objects(far).jottings(store.id, "kind")]
+    assert found == [f"{number:02}" for number in range(60)]
+
+
+# -- erasing -------------------------------------------------------------------------------------------------
+
+
+def filled(url: str) -> Opened:
+    """A store with something of every kind."""
+    store = Opened(small(url), "secret-key")
+    for number in range(30):
+        store.put(f"/memories/secret/{number % 9}", b"secret %d" % number)
+        put(store, "kind", str(number), "secret " * number * 10)
+        store.backend.jot(store.id, "kind", {str(number): "secret"})
+    store.backend.write(store.id, lambda tx: tx.set_settings("secret"))
+    return store
+
+
+def test_a_root_that_says_erased_is_all_that_is_left(url: str) -> None:
+    """And an object for the key that does not say which it was."""
+    store, reader = filled(url), Opened(small(url), "secret-key")
+    other = Opened(small(url), "other")
+    other.create({A: b"stays"})
+    assert len(reader.versions()) == 30
+    store.backend.erase_store(store.id, None)
+    mine = [key for key in Bottom(url).listed() if other.id not in key]
+    assert sorted(key.split("/")[0] for key in mine) == ["keys", "keys", "roots"]
+    assert "secret" not in everything(url)
+    assert root_bytes(url, store) < 300
+    for backend in (store.backend, reader.backend, small(url)):
+        with pytest.raises(NotFound, match="was erased"):
+            backend.read(store.id, lambda snapshot: snapshot.revision)
+        with pytest.raises(NotFound, match="was erased"):
+            backend.write(store.id, lambda tx: tx.put_note("kind", "key", "value"))
+        with pytest.raises(NotFound, match="was erased"):
+            backend.jot(store.id, "kind", {"key": "value"})
+        with pytest.raises(NotFound, match="was erased"):
+            backend.jottings(store.id, "kind")
+        assert backend.get_store("secret-key") is None
+        assert [info.id for info in backend.list_stores(limit=1)] == [other.id]
+    assert [key for key in Bottom(url).listed() if other.id not in key] == mine
+    again = small(url).create_store(key="secret-key", name="new")
+    assert again.id != store.id
+    assert small(url).get_store("secret-key") == again
+
+
+def test_writers_under_way_leave_nothing_in_an_erased_store(url: str) -> None:
+    """Their texts, notes and pages were written, and are deleted when the commit finds the store gone."""
+    store, other = filled(url), small(url)
+
+    def work(tx: Transaction) -> None:
+        tx.record([Change(None, "/memories/late", b"secret")], None)
+        tx.put_note("kind", "late", "secret" * 1_000)
+        other.erase_store(store.id, None)
+
+    committer = other._committer
+    prepared = committer.prepare(other._roots.now(store.id))
+    with pytest.raises(NotFound):
+        store.backend.write(store.id, work)
+    late = Bottom(url)
+    for name, data in prepared.fold.objects.items():
+        late.put(f"stores/{store.id}/{name}", data)
+    committer.use(store.id, prepared)
+    assert Bottom(url).listed("stores") == []
+
+
+@pytest.mark.parametrize("finish", ["again", "purge"])
+@pytest.mark.parametrize("stopped_at", [b"?delete", b"/keys/"])
+def test_an_erasure_that_crashed_is_completed(wire: Wire, far: str, finish: str, stopped_at: bytes) -> None:
+    """By erasing it once more, or by `purge`; until then it is gone for all who ask."""
+    store = Opened(open_objects(far + "&timeout_s=1.5"), "secret-key")
+    store.create({A: b"secret"})
+    wire.rule = lambda asked, forward: None if stopped_at in asked.path else forward(asked.raw)
+    with pytest.raises(Unavailable):
+        store.backend.erase_store(store.id, None)
+    wire.rule = lambda asked, forward: forward(asked.raw)
+    fresh = open_objects(far)
+    assert fresh.get_store("secret-key") is None
+    with pytest.raises(NotFound, match="was erased"):
+        fresh.read(store.id, lambda snapshot: snapshot.revision)
+    if finish == "again":
+        fresh.erase_store(store.id, None)
+    else:
+        assert fresh.purge()
+    assert "secret" not in everything(far)
+    assert [key.split("/")[0] for key in Bottom(far).listed()] == ["keys", "roots"]
+
+
+def test_a_key_that_is_taken_anew_while_it_is_erased_stays_taken(url: str) -> None:
+    """The erasure does not free what is another's by now."""
+    store = filled(url)
+    backend = small(url)
+    with backend._queue(store.id).paused():
+        backend._stores.mark_erased(store.id, None)
+    made = small(url).create_store(key="secret-key", name="new")
+    backend._stores.clear(store.id)
+    assert small(url).get_store("secret-key") == made
+    assert small(url).create_store(key="secret-key", name="newer") == made

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias, cast
 
 from commonplace.backends.base import Actor, Snapshot, Transaction, to_datetime
@@ -244,6 +245,7 @@ def _change_object(change: ProposedChange) -> dict[str, object]:
     }
 
 
+@lru_cache(maxsize=4_096)  # every command of an actor under review reads all that wait
 def _proposal(key: str, value: str) -> Proposal:
     try:
         found = cast("dict[str, Any]", json.loads(value))

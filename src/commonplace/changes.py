@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -11,9 +11,8 @@ from commonplace.commands import Command, Create, Delete, Insert, Rename, StrRep
 from commonplace.errors import Phrase, Refused
 from commonplace.guards.writing import WritePath
 from commonplace.paths import ROOT, MemoryPath
-from commonplace.readable import decoded
 from commonplace.replies import Replies, Reply
-from commonplace.text import insert, replace, snippet
+from commonplace.text import decoded, insert, replace, snippet
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +73,12 @@ def paths_of(command: Command) -> tuple[MemoryPath, ...]:
 def name_of(command: Command) -> str:
     """The name of a command, as models call it."""
     return _NAMES[type(command)]
+
+
+def name_given(given: object) -> str | None:
+    """The name of the command that the input of a tool call asks for; None if it is not one of ours."""
+    name = given.get("command") if isinstance(given, Mapping) else None
+    return name if isinstance(name, str) and name in _NAMES.values() else None
 
 
 _NAMES = {

@@ -14,14 +14,15 @@ from typing import NoReturn, Protocol, TypeVar, runtime_checkable
 
 from commonplace import views
 from commonplace.backends.base import Actor, Look, Memory, Transaction, as_actor
-from commonplace.changes import paths_of
+from commonplace.changes import name_of, paths_of
 from commonplace.commands import Command, Create, Delete, Insert, Rename, StrReplace, View, check_file_path, parse
 from commonplace.errors import InvalidInput, InvalidPath, NotFound, Refused
 from commonplace.guards.writing import WritePath
 from commonplace.paths import ROOT, MemoryPath, ancestors
-from commonplace.readable import decoded
+from commonplace.repeats import Call
 from commonplace.replies import EN, Replies, Reply
 from commonplace.store import OF_BACKENDS, MemoryStore, answer
+from commonplace.text import decoded
 
 T = TypeVar("T")
 
@@ -122,9 +123,13 @@ class Mounts:
         who = as_actor(actor)
         try:
             parsed = command if isinstance(command, Command) else parse(command)
-        except Refused as refusal:
-            return self.replies.error(refusal.key, refusal.values)
-        return answer(self.replies, lambda: self._run(parsed, who, tool_use_id), *paths_of(parsed))
+        except Refused:
+            return self._mounts[ROOT].store.execute(command, actor=who)  # says the same, and audits it
+        inside = self._inside(parsed)
+        if inside is not None:
+            return inside[0].store.execute(inside[1], actor=who, tool_use_id=tool_use_id)
+        reply = answer(self.replies, lambda: self._at_a_border(parsed, who), *paths_of(parsed))
+        return self._audited(parsed, who, reply)
 
     def clear(self, *, actor: Actor | str | None = None) -> Reply:
         """Delete all memories of the tree, each store's at once; nothing at all if one of the stores is read-only.
@@ -135,8 +140,7 @@ class Mounts:
         who = as_actor(actor)
         for deleting in (False, True):
             for mount in self._mounts.values():
-                clear = partial(self._clear, mount, who, deleting=deleting)
-                reply = answer(self.replies, clear, MemoryPath.known(mount.point))
+                reply = self._clear(mount, who, deleting=deleting)
                 if reply.is_error:
                     return reply
         return Reply(self.replies.cleared)
@@ -146,9 +150,15 @@ class Mounts:
             found = self._changeable(mount, ROOT, mount.point, tx, write)
             if deleting:
                 write.delete(found)
+            call.changes = write.recorded
 
-        mount.write(work, who, frees=deleting)
-        return Reply(self.replies.cleared)
+        def run() -> Reply:
+            mount.write(work, who, frees=deleting)
+            return Reply(self.replies.cleared)
+
+        call, point = Call("clear", who), MemoryPath.known(mount.point)
+        reply = answer(self.replies, run, point)
+        return mount.store.answered(call, partial(_same, reply), point) if deleting or reply.is_error else reply
 
     # -- for programs ----------------------------------------------------------------------------------------
 
@@ -210,20 +220,36 @@ class Mounts:
 
     # -- commands at a border --------------------------------------------------------------------------------
 
-    def _run(self, command: Command, who: Actor | None, tool_use_id: str | None) -> Reply:
+    def _inside(self, command: Command) -> tuple[_Mount, Command] | None:
+        """The store that can answer a command by itself, and the command with the paths in it; None at a border."""
+        paths = paths_of(command)
+        mount = self._mount_of(paths[0])
         if isinstance(command, Rename):
-            return self._rename(command, who, tool_use_id)
-        path, mount = command.path, self._mount_of(command.path)
-        if path.text in self._fixed:
-            match command:
-                case View() if mount.covered or path.text != mount.point:
-                    return self._view(path)
-                case Delete():
-                    self._refuse_delete(path, who)
-                case Create() | StrReplace() | Insert():
-                    self._refuse_write(command, who)
-        inner = replace(command, path=path.within(mount.point))
-        return mount.store.execute(inner, actor=who, tool_use_id=tool_use_id)
+            old, new = paths
+            if mount is not self._mount_of(new) or not self._fixed.isdisjoint({old.text, new.text}):
+                return None
+            return mount, Rename(old.within(mount.point), new.within(mount.point))
+        plain = isinstance(command, View) and not mount.covered and paths[0].text == mount.point
+        if paths[0].text in self._fixed and not plain:
+            return None
+        return mount, replace(command, path=paths[0].within(mount.point))
+
+    def _at_a_border(self, command: Command, who: Actor | None) -> Reply:
+        if isinstance(command, Rename):
+            self._rename(command, who)
+        elif isinstance(command, Delete):
+            self._refuse_delete(command.path, who)
+        elif not isinstance(command, View):
+            self._refuse_write(command, who)
+        return self._view(command.path)
+
+    def _audited(self, command: Command, who: Actor | None, reply: Reply) -> Reply:
+        """The reply, once the audit logs of the stores that it is about have their entries."""
+        paths = paths_of(command)
+        for mount in dict.fromkeys(mount for path in paths for mount, _ in self._parts(path)):
+            call = Call(name_of(command), who, listed=isinstance(command, View))
+            reply = mount.store.answered(call, partial(_same, reply), *paths)
+        return reply
 
     def _view(self, path: MemoryPath) -> Reply:
         """A directory with mount points below: what its own store has in it, and all they hold."""
@@ -251,12 +277,8 @@ class Mounts:
             raise Refused("root_deleted")
         raise Refused("mount_deleted", mount=self._first_point(path))
 
-    def _rename(self, command: Rename, who: Actor | None, tool_use_id: str | None) -> Reply:
-        old, new = command.old_path, command.new_path
-        source, target = self._mount_of(old), self._mount_of(new)
-        if source is target and self._fixed.isdisjoint({old.text, new.text}):
-            inner = Rename(old.within(source.point), new.within(source.point))
-            return source.store.execute(inner, actor=who, tool_use_id=tool_use_id)
+    def _rename(self, command: Rename, who: Actor | None) -> NoReturn:
+        old, new, target = command.old_path, command.new_path, self._mount_of(command.new_path)
         inner_new = new.within(target.point)
         target.write(lambda _, write: write.check_name(inner_new), who)
         look = self._source(old, who)
@@ -310,6 +332,10 @@ class Mounts:
 
     def _first_point(self, path: MemoryPath) -> str:
         return next(point for point in self._mounts if f"{point}/".startswith(f"{path.text}/"))
+
+
+def _same(reply: Reply) -> Reply:
+    return reply
 
 
 _AT_A_DIRECTORY = {Create: "exists", StrReplace: "edit_missing", Insert: "missing"}

@@ -25,9 +25,9 @@ from commonplace.errors import CommonplaceError, NotFound, Phrase, Refused
 from commonplace.guards.review_records import AFTER
 from commonplace.guards.writing import WritePath
 from commonplace.paths import MemoryPath
-from commonplace.readable import decoded
 from commonplace.replies import ERROR_CODES, Replies, Reply
-from commonplace.text import snippet
+from commonplace.settings import Settings
+from commonplace.text import decoded, snippet
 
 KIND = "repeat"
 KEPT_S = 86_400.0
@@ -41,7 +41,11 @@ _PLAIN = {"kinds", "line_numbers", "insert_line", "view_range"}  # texts that ar
 
 @dataclass(slots=True)
 class Call:
-    """One command while it runs: who asks, under which tool_use id; and what came of it so far."""
+    """One command while it runs: who asks, under which tool_use id; and what came of it so far.
+
+    `changes` were recorded if the reply is no error; `read` is what a view showed, `listed` that it was a directory.
+    `settings` are those that held, None as long as the store was not reached.
+    """
 
     name: str | None
     who: Actor | None
@@ -50,6 +54,7 @@ class Call:
     read: Recorded | None = None
     listed: bool = False
     repeated: bool = False
+    settings: Settings | None = None
 
 
 def run(store: Engine, command: Asked, call: Call) -> Reply:
@@ -102,6 +107,7 @@ class _Attempt:
         self._key = None if not call.tool_use_id else _digest("", str(who or ""), call.tool_use_id)
 
     def __call__(self, tx: Transaction, write: WritePath) -> Reply | Refused:
+        self._call.settings = write.settings
         if self._key is None:
             return self._run(tx, write)
         found = tx.note(KIND, self._key)

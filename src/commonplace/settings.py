@@ -96,6 +96,7 @@ class Settings:
     )
     review: tuple[str, ...] = _setting((), _actor_patterns, "patterns of actors whose changes await review by a person")
     max_proposals: int = _setting(1_000, _number, "changes that may await review; 0 = no limit")
+    audit: bool = _setting(False, _flag, "every command is written down: who, when, what came of it; no contents")
 
     def __post_init__(self) -> None:
         for spec in fields(self):
@@ -138,6 +139,7 @@ class Pins(TypedDict, total=False):
     allow_write: Mapping[str, Sequence[str]]
     review: Sequence[str]
     max_proposals: int
+    audit: bool
 
 
 NAMES = tuple(spec.name for spec in fields(Settings))

@@ -6,19 +6,21 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from commonplace import repeats, views
+from commonplace import auditing, repeats, views
 from commonplace.accesses import Accesses
+from commonplace.auditing import Audit
 from commonplace.backends.base import (
     Actor,
     Backend,
     Clock,
     Look,
+    Recorded,
     Snapshot,
     StoreInfo,
     Transaction,
     as_actor,
 )
-from commonplace.changes import paths_of, with_notes
+from commonplace.changes import name_given, name_of, paths_of, with_notes
 from commonplace.commands import Command, View, check_file_path, check_text, parse
 from commonplace.errors import CommonplaceError, Refused
 from commonplace.guards.examining import Examination
@@ -30,6 +32,7 @@ from commonplace.readable import Readable
 from commonplace.repeats import Call
 from commonplace.replies import EN, Replies, Reply
 from commonplace.scanning import scan
+from commonplace.searching import Corpus
 from commonplace.settings import DEFAULTS, Settings, from_text
 from commonplace.sweeping import Swept, sweep
 from commonplace.text import LineCounts
@@ -81,6 +84,7 @@ class MemoryStore(Readable):
         self.clock = clock
         self.accesses = accesses or Accesses(backend, clock=clock)
         self._lines = LineCounts()
+        self._corpus = Corpus()
         self._known: tuple[str | None, Settings | None] = (None, None)
         self.review = Review(backend, info.id, self._effective, self._examination, replies, clock=clock)
 
@@ -115,23 +119,31 @@ class MemoryStore(Readable):
         try:
             parsed = command if isinstance(command, Command) else parse(command)
         except Refused as refusal:
-            return self.replies.error(refusal.key, refusal.values)
-        return answer(self.replies, lambda: self._run(parsed, call), *paths_of(parsed))
+            call.name, reply = name_given(command), self.replies.error(refusal.key, refusal.values)
+            return self.answered(call, lambda: reply, MemoryPath.known(ROOT))
+        call.name = name_of(parsed)
+        return self.answered(call, lambda: self._run(parsed, call), *paths_of(parsed))
+
+    def answered(self, call: Call, run: Callable[[], Reply], *paths: MemoryPath) -> Reply:
+        """What `run` replies, once the audit log has its entry."""
+        reply = answer(self.replies, run, *paths)
+        return answer(self.replies, lambda: auditing.kept(self, call, reply), *paths)
 
     def clear(self, *, actor: Actor | str | None = None, tool_use_id: str | None = None) -> Reply:
         """Delete all memories, at once or not at all."""
         call = Call("clear", as_actor(actor), tool_use_id)
-        return answer(self.replies, lambda: repeats.run(self, None, call), MemoryPath.known(ROOT))
+        return self.answered(call, lambda: repeats.run(self, None, call), MemoryPath.known(ROOT))
 
     def save(self, path: str, text: str, *, if_version: str | None, actor: Actor | str | None = None) -> Reply:
         """Replace the whole text of the memory at `path`, if `if_version` is still its newest version.
 
         `if_version` None makes a memory where there is none. For editors: read, let a person change it, save.
         """
-        who = as_actor(actor)
+        call = Call("save", as_actor(actor))
         target = self._parsed(path)
 
         def work(tx: Transaction, write: WritePath) -> Reply:
+            call.settings = write.settings
             if if_version is None:
                 write.check_name(target)
             write.check(target)
@@ -142,15 +154,16 @@ class MemoryStore(Readable):
                 raise Refused("changed_meanwhile")
             if look.above is not None:
                 raise Refused("not_a_directory", ancestor=look.above)
-            said = self.replies.phrase("inserted", {"path": path})
-            return with_notes(self.replies, said, write.put(look, target, text).notes)
+            said, written = self.replies.phrase("inserted", {"path": path}), write.put(look, target, text)
+            call.changes = write.recorded
+            return with_notes(self.replies, said, written.notes)
 
         def run() -> Reply:
             check_text("text", text)
             check_file_path(target)
-            return self.write(work, who)
+            return self.write(work, call.who)
 
-        return answer(self.replies, run, target)
+        return self.answered(call, run, target)
 
     # -- settings --------------------------------------------------------------------------------------------
 
@@ -172,23 +185,31 @@ class MemoryStore(Readable):
             tx.set_settings(settings.to_text())
             return settings
 
-        return self.backend.write(self.id, work)
+        return auditing.switching(self, lambda: self.backend.write(self.id, work))
 
     @property
     def history(self) -> History:
         """What was, who did it, and how to have it back."""
         return History(self)
 
+    @property
+    def audit(self) -> Audit:
+        """Who asked for what, when, and what came of it, if the setting `audit` is on."""
+        return Audit(self)
+
     def sweep(self, *, dry_run: bool = False) -> Swept:
         """Let idle memories expire and old versions go, as the settings say; what did, or with `dry_run` would."""
         return sweep(self, dry_run=dry_run)
 
-    def scan(self, *, redact: bool = False, actor: Actor | str | None = None) -> list[tuple[str, list[str]]]:
+    def scan(
+        self, *, redact: bool = False, history: bool = False, actor: Actor | str | None = None
+    ) -> list[tuple[str, list[str]]]:
         """Paths of the memories that hold sensitive values, whatever the setting, and the kinds of these.
 
-        `redact` writes those memories anew without the values; their older versions keep them.
+        `redact` writes those memories anew without the values. Their older versions keep them, unless `history` is
+        given: then versions are looked through too, told by their paths, and redacted whole.
         """
-        return scan(self, self._examination, as_actor(actor) or self.actor, redact=redact)
+        return scan(self, self._examination, as_actor(actor) or self.actor, redact=redact, history=history)
 
     # -- one command, one way --------------------------------------------------------------------------------
 
@@ -196,12 +217,19 @@ class MemoryStore(Readable):
         return self._view(command, call) if isinstance(command, View) else repeats.run(self, command, call)
 
     def _view(self, command: View, call: Call) -> Reply:
-        settings, found = self.read_as(lambda seen: (self._effective(seen), views.found(seen, command.path)), call.who)
-        if isinstance(found, Look):
-            if found.memory is not None:
-                self.accesses.note(self.id, found.memory)
-            return views.memory(command, found, settings, self.replies, self._lines)
-        return views.directory(command.path, found, settings, self.replies)
+        def look(seen: Snapshot) -> tuple[Settings, Look | views.Sizes]:
+            call.settings = self._effective(seen)
+            return call.settings, views.found(seen, command.path)
+
+        settings, found = self.read_as(look, call.who)
+        if not isinstance(found, Look):
+            call.listed = True
+            return views.directory(command.path, found, settings, self.replies)
+        reply = views.memory(command, found, settings, self.replies, self._lines)
+        if found.memory is not None:
+            self.accesses.note(self.id, found.memory)
+            call.read = Recorded(found.memory.id, found.memory.version_id)
+        return reply
 
     def read_as(self, work: Callable[[Snapshot], T], who: Actor | None) -> T:
         """Run `work` on one state as `who` sees it, or the actor the store was opened with; docs/review.md."""

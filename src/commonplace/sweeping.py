@@ -14,6 +14,7 @@ from commonplace.guards import expiry
 from commonplace.guards.expiry import EXPIRY
 from commonplace.guards.writing import WritePath
 from commonplace.paths import ROOT
+from commonplace.repeats import forget_old
 from commonplace.settings import Settings
 
 T = TypeVar("T")
@@ -62,6 +63,7 @@ def sweep(store: Engine, *, dry_run: bool = False) -> Swept:
         _prune(store, some)
     present = store.read(lambda found: {memory.id for memory in found.walk(ROOT)})
     store.accesses.forget(store.id, {key: None for key in accessed if key not in present})
+    forget_old(store)
     return Swept(
         tuple(one for one in told if one.memory_id in gone),
         tuple(one for one in told if one.memory_id not in gone),

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-NOTE_KINDS: tuple[str, ...] = ()
+NOTE_KINDS: tuple[str, ...] = (
+    "erasing",
+    "history",
+    "proposal",
+    "proposal.after",
+    "proposal.before",
+    "removal",
+    "repeat",
+    "reviewed",
+    "swept",
+    "tombstone",
+)
 """Kinds of `Transaction.put_note`."""
-JOTTING_KINDS: tuple[str, ...] = ()
+JOTTING_KINDS: tuple[str, ...] = ("accessed", "audit")
 """Kinds of `Backend.jot`."""

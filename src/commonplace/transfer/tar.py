@@ -49,12 +49,10 @@ class TarWriter:
         """Add a file of `size` bytes. Raises OSError, `InvalidInput`."""
         if size > _MAX_BYTES:
             raise InvalidInput("there is too much in one memory store for one file")
-        info = tarfile.TarInfo(name)
-        info.size, info.mode, info.mtime = size, 0o600, mtime
-        try:
-            self._out.write(info.tobuf(tarfile.USTAR_FORMAT, "ascii", "strict"))
-        except (ValueError, UnicodeError):
-            raise InvalidInput("an id is too long to name a file in an export") from None
+        header = _header(name, size, mtime)
+        if header is None:
+            raise InvalidInput("an id is too long to name a file in an export")
+        self._out.write(header)
         written = 0
         for chunk in chunks:
             self._out.write(chunk)
@@ -151,10 +149,19 @@ class TarReader:
             info = tarfile.TarInfo.frombuf(header, "ascii", "strict")
         except (tarfile.HeaderError, ValueError):
             raise Damaged(f"what follows {self._name} is not an entry of an export") from None
-        name = shown(info.name)
-        if info.type != tarfile.REGTYPE or info.linkname or info.size < 0:
-            raise Damaged(f"the entry {name} is not a plain file")
+        if header != _header(info.name, info.size, info.mtime):
+            raise Damaged(f"the entry {shown(info.name)} is not a plain file, or was not written by commonplace")
         return info.name, info.size
+
+
+def _header(name: str, size: int, mtime: float) -> bytes | None:
+    """The header of a file; None if there can be none."""
+    info = tarfile.TarInfo(name)
+    info.size, info.mode, info.mtime = size, 0o600, mtime
+    try:
+        return info.tobuf(tarfile.USTAR_FORMAT, "ascii", "strict")
+    except (ValueError, UnicodeError):
+        return None
 
 
 def shown(name: str) -> str:

@@ -1,0 +1,269 @@
+"""Files that were cut, altered or made by somebody who means no good are found, named and refused as a whole."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tarfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import commonplace
+from commonplace.errors import CommonplaceError, Damaged, UnknownSchema
+from commonplace.transfer.archive_reading import open_archive
+from commonplace.transfer.archive_writing import MANIFEST
+from commonplace.transfer.backing_up import back_up
+from commonplace.transfer.exporting import export_whole
+from commonplace.transfer.restoring import import_whole, restore
+from commonplace.transfer.tar import TarReader, TarWriter
+
+from .copies import fill
+
+Entries = dict[str, bytes]
+SEED = 3
+
+
+@pytest.fixture(scope="module", params=["e.tar", "e.tar.gz", "b.tar"])
+def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An export or a backup that is as it should be."""
+    path = tmp_path_factory.mktemp("whole") / str(request.param)
+    with commonplace.open("sqlite://") as opened:
+        store = opened.store()
+        fill(store, SEED, steps=12)
+        if request.param.startswith("b"):
+            back_up(opened.backend, str(path))
+        else:
+            export_whole(store, str(path), notes=True)
+    assert contents(path) is not None
+    return path
+
+
+def contents(path: Path) -> list[object]:
+    """All there is in a file, by way of a place it was taken into."""
+    with commonplace.open("sqlite://") as target, open_archive(str(path)) as archive:
+        if archive.is_backup:
+            restore(archive, target.backend)
+        else:
+            import_whole(archive, target.backend)
+        store = target.store()
+        versions = list(store.versions())
+        return [
+            *versions,
+            *(store.version_text(version.id) for version in versions),
+            *store.memories(),
+            store.settings(),
+        ]
+
+
+def refusal(path: Path) -> CommonplaceError | None:
+    """Why a file is refused; whatever is wrong with it, nothing of it is taken."""
+    with commonplace.open("sqlite://") as target:
+        try:
+            with open_archive(str(path)) as archive:
+                (restore if archive.is_backup else import_whole)(archive, target.backend)
+        except CommonplaceError as error:
+            assert target.stores() == []
+            return error
+    return None
+
+
+def test_a_file_cut_anywhere_is_refused(whole: Path, tmp_path: Path) -> None:
+    data, cut = whole.read_bytes(), tmp_path / "cut"
+    step = max(len(data) // 150, 1)
+    for end in [*range(0, len(data), step), len(data) - 1, len(data) - 512, len(data) - 1_024, len(data) - 1_025]:
+        cut.write_bytes(data[:end])
+        assert isinstance(refusal(cut), Damaged), end
+
+
+def test_a_byte_altered_anywhere_is_found(whole: Path, tmp_path: Path) -> None:
+    """Or means nothing: such as what a compressed file says of the machine it was made on."""
+    data, altered, expected = whole.read_bytes(), tmp_path / "altered", contents(whole)
+    step = max(len(data) // 150, 1)
+    for at in range(0, len(data), step):
+        altered.write_bytes(data[:at] + bytes([data[at] ^ 0x41]) + data[at + 1 :])
+        error = refusal(altered)
+        if error is None:
+            assert whole.name.endswith(".gz"), at
+            assert contents(altered) == expected, at
+        else:
+            assert isinstance(error, Damaged), at
+
+
+def test_something_after_the_end_is_refused(whole: Path, tmp_path: Path) -> None:
+    longer = tmp_path / "longer"
+    for more in (b"x", b"x" * 512, whole.read_bytes()):
+        longer.write_bytes(whole.read_bytes() + more)
+        assert isinstance(refusal(longer), Damaged)
+
+
+def test_a_missing_entry_is_named(whole: Path, tmp_path: Path) -> None:
+    """Each of them, also if it is the first or the last."""
+    entries = read(whole)
+    for name in entries:
+        left = {other: data for other, data in entries.items() if other != name}
+        error = refusal(write(tmp_path / "less.tar", left))
+        assert isinstance(error, Damaged)
+        said = "manifest is missing" if name == MANIFEST else "no export" if name == next(iter(entries)) else name
+        assert said in str(error)
+
+
+def test_an_altered_entry_is_named(whole: Path, tmp_path: Path) -> None:
+    entries = read(whole)
+    for name, data in entries.items():
+        if name != MANIFEST:
+            altered = entries | {name: data + b" "}
+            assert str(refusal(write(tmp_path / "altered.tar", altered))) == f"the entry '{name}' was altered"
+
+
+def test_entries_in_another_order_are_refused(whole: Path, tmp_path: Path) -> None:
+    """Even with a manifest that says the same."""
+    entries = read(whole)
+    names = list(entries)[:-1]
+    for at in range(1, len(names) - 1):
+        swapped = [*names[:at], names[at + 1], names[at], *names[at + 2 :]]
+        assert isinstance(
+            refusal(write(tmp_path / "s.tar", listed({name: entries[name] for name in swapped}))), Damaged
+        )
+
+
+REPLACED: list[tuple[str, Callable[[bytes], bytes], str]] = [
+    ("versions.jsonl", lambda data: data.replace(b'"created"', b'"made"', 1), "a version in it cannot be read"),
+    ("versions.jsonl", lambda data: b"[]\n" + data, "a version in it cannot be read"),
+    (
+        "versions.jsonl",
+        lambda data: data.replace(b'"/memories/', b'"/memories/../', 1),
+        "a version in it cannot be read",
+    ),
+    ("versions.jsonl", lambda data: data.replace(b'"/memories/', b'"/etc/', 1), "a version in it cannot be read"),
+    ("versions.jsonl", lambda data: data.split(b"\n", 1)[1], "the text of|is not what|versions of"),
+    ("versions.jsonl", lambda data: b"".join(reversed(data.splitlines(keepends=True))), "not later|the text of"),
+    ("versions.jsonl", lambda data: data.splitlines(keepends=True)[0] + data, "not later"),
+    ("versions.jsonl", lambda data: b"", "missing|versions of"),
+    ("memories.jsonl", lambda data: b"".join(reversed(data.splitlines(keepends=True))), "not what its newest version"),
+    ("memories.jsonl", lambda data: data.split(b"\n", 1)[1], "memories of"),
+    ("memories.jsonl", lambda data: b"", "memories of"),
+    ("notes.jsonl", lambda data: b"{}\n", "a note in it cannot be read"),
+]
+
+
+@pytest.mark.parametrize(("part", "change", "said"), REPLACED)
+def test_what_does_not_fit_together_is_refused(
+    whole: Path, part: str, change: Callable[[bytes], bytes], said: str, tmp_path: Path
+) -> None:
+    """Although it is listed as it is."""
+    entries = read(whole)
+    name = next(name for name in entries if name.endswith(part))
+    changed = listed(entries | {name: change(entries[name])})
+    with pytest.raises(Damaged, match=said):
+        raise refusal(write(tmp_path / "forged.tar", changed)) or AssertionError
+
+
+def test_a_forged_text_is_refused(whole: Path, tmp_path: Path) -> None:
+    """One that is not the one recorded, or none at all, listed as if it were."""
+    entries = read(whole)
+    for name in (name for name in entries if "texts/" in name):
+        for data in (b"forged", b"\xff", b"a\0"):
+            error = refusal(write(tmp_path / "forged.tar", listed(entries | {name: data})))
+            assert "is not the one that was recorded" in str(error)
+
+
+def test_a_newer_format_says_so(whole: Path, tmp_path: Path) -> None:
+    entries = read(whole)
+    first = next(iter(entries))
+    newer = listed(entries | {first: entries[first].replace(b'"format":1', b'"format":2').replace(b": 1,", b": 2,")})
+    assert isinstance(refusal(write(tmp_path / "newer.tar", newer)), UnknownSchema)
+
+
+def hostile() -> Iterator[tuple[str, tarfile.TarInfo, bytes]]:
+    for name in ("/etc/passwd", "../../escape", "texts/../../x", "texts/a/b", "stores/x/store.json", "a\\b", "texts/"):
+        yield name, tarfile.TarInfo(name), b"x"
+    for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE):
+        info = tarfile.TarInfo("texts/memver_x")
+        info.type, info.linkname = kind, "/etc/passwd" if kind in {tarfile.SYMTYPE, tarfile.LNKTYPE} else ""
+        yield f"type {kind!r}", info, b""
+    for kind in (tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_SPARSE, b"\0", b"7"):
+        info = tarfile.TarInfo("texts/memver_x")
+        info.type = kind
+        yield f"type {kind!r}", info, b"x" * 20
+
+
+@pytest.mark.parametrize(("info", "data"), [pytest.param(*each[1:], id=each[0]) for each in hostile()])
+def test_hostile_entries_are_refused(info: tarfile.TarInfo, data: bytes, whole: Path, tmp_path: Path) -> None:
+    """Wherever they stand; nothing is ever written under a name from a file."""
+    entries = list(read(whole).items())
+    for at in (0, 1, len(entries) - 1, len(entries)):
+        path = tmp_path / "hostile.tar"
+        with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as tar:
+            for number, (name, content) in enumerate([*entries, ("", b"")]):
+                if number == at:
+                    info.size = len(data)
+                    tar.addfile(info, io.BytesIO(data))
+                if name:
+                    tar.addfile(_plain(name, content), io.BytesIO(content))
+        assert isinstance(refusal(path), Damaged), at
+
+
+@pytest.mark.parametrize("size", [2**30 + 1, 8**11 - 1, 2**62])
+def test_a_size_that_is_not_there_takes_no_memory(size: int, whole: Path, tmp_path: Path) -> None:
+    entries = read(whole)
+    path = tmp_path / "huge.tar"
+    first = next(iter(entries))
+    info = tarfile.TarInfo(next(name for name in entries if "texts/" in name))
+    info.size = size
+    head = _plain(first, entries[first]).tobuf() + entries[first].ljust(
+        -len(entries[first]) % 512 + len(entries[first]), b"\0"
+    )
+    path.write_bytes(head + info.tobuf(tarfile.GNU_FORMAT) + b"x" * 2_000)
+    assert isinstance(refusal(path), Damaged)
+
+
+def test_what_is_no_tar_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "none"
+    for data in (
+        b"",
+        b"x",
+        b"\0" * 512,
+        b"\0" * 1_024,
+        b"\0" * 4_096,
+        b"hello " * 1_000,
+        b"\x1f\x8b",
+        b"\x1f\x8b\x08" + b"\0" * 99,
+    ):
+        path.write_bytes(data)
+        assert isinstance(refusal(path), Damaged)
+    with tarfile.open(path, "w") as tar:
+        tar.addfile(tarfile.TarInfo("a"), io.BytesIO(b""))
+    assert isinstance(refusal(path), Damaged)
+
+
+def read(path: Path) -> Entries:
+    """Names and bytes of the entries."""
+    with path.open("rb") as raw:
+        tar = TarReader(raw)
+        return {name: tar.read(size) for name, size in tar.entries()}
+
+
+def write(path: Path, entries: Entries) -> Path:
+    """A file of these entries."""
+    with path.open("wb") as raw:
+        tar = TarWriter(raw, compressed=False)
+        for name, data in entries.items():
+            tar.add(name, len(data), [data], mtime=0)
+        tar.finish()
+    return path
+
+
+def listed(entries: Entries) -> Entries:
+    """The entries with a manifest that lists them as they are."""
+    plain = {name: data for name, data in entries.items() if name != MANIFEST}
+    head = f"# commonplace 1: {len(plain)} entries\n"
+    rows = [f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in plain.items()]
+    return plain | {MANIFEST: "".join([head, *rows]).encode()}
+
+
+def _plain(name: str, data: bytes) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.size, info.mode = len(data), 0o600
+    return info

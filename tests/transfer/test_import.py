@@ -1,0 +1,270 @@
+"""Files become memories: by the rules of the store, and nothing that is no memory gets in."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import commonplace
+from commonplace import MemoryStore
+from commonplace.errors import InvalidInput, NotFound
+from commonplace.transfer.archive_reading import open_archive
+from commonplace.transfer.exporting import export_files, export_whole
+from commonplace.transfer.git_source import GitSource
+from commonplace.transfer.importing import IMPORT, Import, Outcome
+from commonplace.transfer.sources import ArchiveSource, DirectorySource, Source
+
+from .copies import place
+
+KINDS = ["memory", "directory", "hidden memory"]
+
+
+@pytest.fixture(params=KINDS)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStore]:
+    with place(str(request.param), tmp_path / "place") as opened:
+        yield opened.store()
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """Some files, and things that are none."""
+    root = tmp_path / "files"
+    for name, data in {
+        "a.md": b"one\n",
+        "d/b.md": "zwei é\r\n".encode(),
+        "d/e/empty": b"",
+        "binary": b"\xff\xfe",
+        "nul": b"a\0b",
+        "100%.md": b"percent",
+        "%2e%2e": b"up",
+        "back\\slash": b"x",
+        ".git/config": b"x",
+        ".hidden": b"hidden",
+    }.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    (root / "link").symlink_to("/etc/passwd")
+    (root / "loop").symlink_to(root)
+    os.mkfifo(root / "fifo")
+    return root
+
+
+def run(store: MemoryStore, source: Source, **options: object) -> dict[str, Outcome]:
+    under = str(options.pop("under", "/memories"))
+    outcomes = list(Import(store, under=under, **options).run(source))  # type: ignore[arg-type]
+    assert len({outcome.name for outcome in outcomes}) == len(outcomes)
+    return {outcome.name: outcome for outcome in outcomes}
+
+
+def tree(store: MemoryStore) -> dict[str, str]:
+    return {memory.path: store.text(memory.path) for memory in store.memories()}
+
+
+TREE = {
+    "/memories/a.md": "one\n",
+    "/memories/d/b.md": "zwei é\r\n",
+    "/memories/d/e/empty": "",
+    "/memories/100%.md": "percent",
+    "/memories/.hidden": "hidden",
+}
+
+
+def test_a_directory_becomes_memories(store: MemoryStore, files: Path) -> None:
+    """Exact bytes; what cannot be one is told with the reason, and no link is followed."""
+    outcomes = run(store, DirectorySource(str(files)))
+    assert tree(store) == TREE
+    assert {name for name, outcome in outcomes.items() if outcome.became == "created"} == {
+        "a.md", "d/b.md", "d/e/empty", "100%.md", ".hidden",
+    }  # fmt: skip
+    why = {name: outcome.why for name, outcome in outcomes.items() if outcome.became == "refused"}
+    assert {name: text for name, text in why.items() if name not in {"%2e%2e", "back\\slash"}} == {
+        "binary": "no text (UTF-8 without NUL)",
+        "nul": "no text (UTF-8 without NUL)",
+        ".git": "left out",
+        "link": "a symbolic link",
+        "loop": "a symbolic link",
+        "fifo": "no regular file",
+    }
+    assert "Invalid path" in str(why["%2e%2e"])
+    assert "Invalid path" in str(why["back\\slash"])
+    assert {version.actor for version in store.versions()} == {IMPORT}
+
+
+def test_a_dry_run_does_nothing_and_says_the_same(store: MemoryStore, files: Path) -> None:
+    store.execute({"command": "create", "path": "/memories/a.md", "file_text": "mine"})
+    dry = run(store, DirectorySource(str(files)), dry_run=True)
+    assert tree(store) == {"/memories/a.md": "mine"}
+    assert len(list(store.versions())) == 1
+    assert run(store, DirectorySource(str(files))) == dry
+
+
+def test_nothing_is_overwritten_unless_asked_for(store: MemoryStore, files: Path) -> None:
+    """And a text that is there already adds no version."""
+    for path, text in (("/memories/a.md", "mine"), ("/memories/d/b.md", "zwei é\r\n")):
+        store.execute({"command": "create", "path": path, "file_text": text})
+    outcomes = run(store, DirectorySource(str(files)))
+    assert (outcomes["a.md"].became, outcomes["d/b.md"].became) == ("exists", "same")
+    assert store.text("/memories/a.md") == "mine"
+    outcomes = run(store, DirectorySource(str(files)), overwrite=True)
+    assert outcomes["a.md"].became == "replaced"
+    assert {outcomes[name].became for name in ("d/b.md", "d/e/empty", "100%.md")} == {"same"}
+    assert tree(store) == TREE
+    assert len(list(store.versions(path="/memories/d/b.md"))) == 1
+
+
+def test_files_go_below_a_directory(store: MemoryStore, files: Path) -> None:
+    run(store, DirectorySource(str(files)), under="/memories/imported/2026/")
+    assert set(tree(store)) == {path.replace("/memories/", "/memories/imported/2026/") for path in TREE}
+    with pytest.raises(InvalidInput, match="must be /memories or below it"):
+        Import(store, under="/elsewhere")
+
+
+def test_the_layout_of_the_local_tool_is_known(store: MemoryStore, tmp_path: Path) -> None:
+    """A directory `memories`, which is the root; what lies beside it is not taken."""
+    (tmp_path / "tool" / "memories" / "d").mkdir(parents=True)
+    (tmp_path / "tool" / "memories" / "d" / "a.md").write_text("one")
+    (tmp_path / "tool" / "beside.md").write_text("two")
+    source = DirectorySource(str(tmp_path / "tool"))
+    assert set(run(store, source)) == {"d/a.md"}
+    assert (source.inside, tree(store)) == ("memories", {"/memories/d/a.md": "one"})
+    with pytest.raises(NotFound):
+        DirectorySource(str(tmp_path / "nothing"))
+
+
+def test_what_stands_in_the_way_is_told(store: MemoryStore, tmp_path: Path) -> None:
+    """A memory above, a directory at the path, and two files that come to the same path."""
+    for path in ("/memories/above", "/memories/below/x"):
+        store.execute({"command": "create", "path": path, "file_text": ""})
+    root = tmp_path / "files"
+    (root / "above").mkdir(parents=True)
+    for name in ("above/a", "below", "e\u0301", "é"):
+        (root / name).write_text(name)
+    outcomes = run(store, DirectorySource(str(root)), overwrite=True)
+    assert "is a file, not a directory" in str(outcomes["above/a"].why)
+    assert "already exists" in str(outcomes["below"].why)
+    assert sorted(outcomes[name].became for name in ("e\u0301", "é")) == ["created", "refused"]
+
+
+def test_the_guards_of_the_store_hold(store: MemoryStore, tmp_path: Path) -> None:
+    """Sensitive values, sizes, read-only places: one file refused does not stop the others."""
+    store.change_settings({"max_memory_bytes": 100, "read_only_paths": ["/memories/fixed/**"], "max_memories": 3})
+    root = tmp_path / "files"
+    (root / "fixed").mkdir(parents=True)
+    secret = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
+    for name, text in {"a": "x" * 101, "b": f"token {secret}", "c": "fine", "d": "fine", "e": "one more"}.items():
+        (root / name).write_text(text)
+    (root / "fixed" / "x").write_text("x")
+    outcomes = run(store, DirectorySource(str(root)))
+    assert [outcomes[name].became for name in ("a", "b", "c", "d", "e")] == ["refused", *["created"] * 3, "refused"]
+    assert "over the limit" in str(outcomes["a"].why)
+    assert "is read-only" in str(outcomes["fixed/x"].why)
+    assert secret not in str(tree(store))
+    assert "sensitive value" in str(outcomes["b"].why)
+    store.change_settings({"sensitive": "reject"})
+    assert run(store, DirectorySource(str(root)), overwrite=True)["b"].became == "refused"
+
+
+def test_many_files_come_in_batches(tmp_path: Path) -> None:
+    """Each one commit; the last one too."""
+    root = tmp_path / "files"
+    root.mkdir()
+    for number in range(450):
+        (root / f"{number:03}").write_text(str(number))
+    with commonplace.open("sqlite://") as opened:
+        store = opened.store()
+        assert len(run(store, DirectorySource(str(root)))) == 450
+        assert len({version.revision for version in store.versions()}) == 3
+        assert store.usage().memories == 450
+
+
+def test_a_socket_and_a_file_nobody_may_read_are_told(tmp_path: Path, store: MemoryStore) -> None:
+    with socket.socket(socket.AF_UNIX) as listening:
+        (tmp_path / "odd").mkdir()
+        listening.bind(str(tmp_path / "odd" / "socket"))
+        outcomes = run(store, DirectorySource(str(tmp_path / "odd")))
+    assert outcomes["socket"].why == "no regular file"
+
+
+def test_the_present_of_an_export_can_be_imported(store: MemoryStore, tmp_path: Path) -> None:
+    """As new memories: other ids, no history."""
+    path = str(tmp_path / "e.tar.gz")
+    with commonplace.open("sqlite://") as opened:
+        other = opened.store()
+        for command in (
+            {"command": "create", "path": "/memories/a", "file_text": "one"},
+            {"command": "create", "path": "/memories/b", "file_text": "two"},
+            {"command": "rename", "old_path": "/memories/a", "new_path": "/memories/d/c"},
+            {"command": "insert", "path": "/memories/b", "insert_line": 0, "insert_text": "first"},
+        ):
+            assert not other.execute(command).is_error
+        export_whole(other, path)
+        expected = tree(other)
+    with open_archive(path) as archive:
+        outcomes = run(store, ArchiveSource(archive), under="/memories")
+    assert tree(store) == expected
+    assert {outcome.became for outcome in outcomes.values()} == {"created"}
+    assert len(list(store.versions())) == 2
+
+
+def test_plain_files_come_back_as_they_were(store: MemoryStore, files: Path, tmp_path: Path) -> None:
+    """Exported, and imported elsewhere."""
+    run(store, DirectorySource(str(files)))
+    done = export_files(store, str(tmp_path / "out"))
+    assert (done.memories, done.left_out) == (5, [])
+    assert (tmp_path / "out" / "d" / "b.md").read_bytes() == "zwei é\r\n".encode()
+    assert (tmp_path / "out").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "out" / "a.md").stat().st_mode & 0o777 == 0o600
+    with commonplace.open("sqlite://") as other:
+        run(other.store(), DirectorySource(str(tmp_path / "out")))
+        assert tree(other.store()) == TREE
+    with pytest.raises(InvalidInput, match="already"):
+        export_files(store, str(tmp_path / "out"))
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".out")) == []
+
+
+def git(repository: Path, *arguments: str) -> None:
+    given = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", "-C", str(repository), *given, *arguments], check=True, capture_output=True, timeout=60)
+
+
+def test_a_git_tree_becomes_memories(store: MemoryStore, files: Path, tmp_path: Path) -> None:
+    """What is committed at a revision, not what lies around; no hook of the repository runs."""
+    shutil.rmtree(files / ".git")
+    git(files, "init", "-q")
+    git(files, "add", "-A")
+    git(files, "commit", "-qm", "first")
+    (files / "a.md").write_text("second\n")
+    git(files, "commit", "-qam", "second")
+    (files / "a.md").write_text("not committed\n")
+    ran = tmp_path / "ran"
+    for hook in ("post-checkout", "pre-auto-gc", "reference-transaction", "fsmonitor-watchman"):
+        (files / ".git" / "hooks" / hook).write_text(f"#!/bin/sh\ntouch {ran}\n")
+        (files / ".git" / "hooks" / hook).chmod(0o755)
+    git(files, "config", "core.fsmonitor", f"touch {ran} #")
+    ran.unlink(missing_ok=True)
+    outcomes = run(store, GitSource(str(files), "HEAD~1"))
+    assert tree(store) == TREE
+    assert (outcomes["link"].why, outcomes["binary"].became) == ("a symbolic link", "refused")
+    assert run(store, GitSource(str(files), "main"), overwrite=True)["a.md"].became == "replaced"
+    assert set(run(store, GitSource(str(files), "HEAD:d"), under="/memories/part")) == {"b.md", "e/empty"}
+    assert not ran.exists()
+    for revision in ("nothing", "HEAD:nothing"):
+        with pytest.raises(NotFound, match="no such revision"):
+            GitSource(str(files), revision)
+    with pytest.raises(InvalidInput):
+        GitSource(str(files), "--upload-pack=x")
+    with pytest.raises(NotFound, match="no Git repository"):
+        GitSource(str(tmp_path), "HEAD")
+
+
+def test_without_git_there_is_a_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(NotFound, match="git"):
+        GitSource(str(tmp_path), "HEAD")

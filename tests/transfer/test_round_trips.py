@@ -1,0 +1,125 @@
+"""Whatever is in a memory store is in its copy: through a file, and from place to place."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backends.places import LASTING
+from commonplace import Commonplace
+from commonplace.transfer.archive_reading import open_archive
+from commonplace.transfer.backing_up import back_up
+from commonplace.transfer.exporting import export_whole
+from commonplace.transfer.migrating import migrate
+from commonplace.transfer.restoring import import_whole, restore
+from laws.strategies import commands
+
+from .copies import adorn, facts, fill, goes_on, lose, place
+
+QUICK = ["memory", "sealed memory", "hidden memory"]
+ELSEWHERE = [*(name for name in LASTING if name != "s3"), "sealed directory", "hidden postgresql", "sealed mariadb"]
+
+
+@given(st.data())
+def test_any_history_survives_any_way(data: st.DataObject) -> None:
+    """Commands, redactions and removals in any order; exported, backed up and migrated, sealed or not."""
+    source_kind, target_kind = data.draw(st.sampled_from(QUICK)), data.draw(st.sampled_from(QUICK))
+    suffix = data.draw(st.sampled_from([".tar", ".tar.gz"]))
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        with place(source_kind, directory) as source:
+            store = source.store()
+            for _ in range(data.draw(st.integers(0, 15))):
+                store.execute(data.draw(commands([memory.path for memory in store.memories()])))
+                if data.draw(st.integers(0, 5)) == 0:
+                    lose(store, data.draw(st.randoms(use_true_random=False)))
+            adorn(store)
+            expected = facts(source.backend, store.id)
+            every_way(source, target_kind, directory, suffix, expected)
+
+
+def every_way(source: Commonplace, kind: str, directory: Path, suffix: str, expected: dict[str, object]) -> None:
+    store = source.store()
+    export, backup = str(directory / f"e{suffix}"), str(directory / f"b{suffix}")
+    export_whole(store, export, notes=True)
+    back_up(source.backend, backup)
+    with place(kind, directory / "import") as target:
+        with open_archive(export) as archive:
+            import_whole(archive, target.backend)
+        assert facts(target.backend, store.id) == expected
+        goes_on(target.store())
+    with place(kind, directory / "migrate") as target:
+        migrate(source.backend, target.backend)
+        assert facts(target.backend, store.id) == expected
+        goes_on(target.store())
+    # Sealed stays sealed: the keys of the source open what was restored.
+    with place("sealed memory" if store.info.seal else "memory", directory / "restore") as target:
+        with open_archive(backup) as archive:
+            restore(archive, target.backend)
+        assert facts(target.backend, store.id) == expected
+        goes_on(target.store())
+
+
+PAIRS = list(zip(ELSEWHERE, [*ELSEWHERE[1:], ELSEWHERE[0]], strict=True))
+
+
+@pytest.mark.parametrize(("source_kind", "target_kind"), PAIRS)
+def test_from_everywhere_and_to_everywhere(source_kind: str, target_kind: str, tmp_path: Path) -> None:
+    """A longer history with gaps, migrated; and again, when there is more."""
+    migrated_twice(source_kind, target_kind, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("target_kind", ELSEWHERE)
+@pytest.mark.parametrize("source_kind", ELSEWHERE)
+def test_from_everywhere_to_everywhere(source_kind: str, target_kind: str, tmp_path: Path) -> None:
+    """Each to each."""
+    migrated_twice(source_kind, target_kind, tmp_path)
+
+
+def migrated_twice(source_kind: str, target_kind: str, tmp_path: Path) -> None:
+    with place(source_kind, tmp_path / "source") as source, place(target_kind, tmp_path / "target") as target:
+        store = source.store("kept", name="Kept é")
+        fill(store, 7, steps=40)
+        (done,) = migrate(source.backend, target.backend)
+        assert facts(target.backend, store.id) == facts(source.backend, store.id)
+        assert (done.behind, done.memories) == (False, store.usage().memories)
+        fill(store, 8, steps=20)
+        (again,) = migrate(source.backend, target.backend)
+        assert facts(target.backend, store.id, redacted=False) == facts(source.backend, store.id, redacted=False)
+        assert again.copied <= again.versions
+        goes_on(target.store("kept"))
+
+
+@pytest.mark.parametrize("kind", ELSEWHERE)
+def test_a_backup_of_every_place_is_restored_everywhere(kind: str, tmp_path: Path) -> None:
+    """Several stores, one without a key; into a file, a directory of files and back to its own kind."""
+    backup = str(tmp_path / "b.tar")
+    with place(kind, tmp_path / "source") as source:
+        for number, name in enumerate(["default", "second é"]):
+            fill(source.store(name), number, steps=30)
+        bare = source.backend.create_store(key=None, name="no key")
+        ids = [info.id for info in source.stores()]
+        expected = {store_id: facts(source.backend, store_id) for store_id in ids}
+        written = back_up(source.backend, backup)
+        assert [one.id for one in written] == ids
+        assert bare.id in ids
+    for number, target_kind in enumerate([kind, _alike(kind, "sqlite"), _alike(kind, "directory")]):
+        with place(target_kind, tmp_path / f"target{number}") as target:
+            with open_archive(backup) as archive:
+                done = restore(archive, target.backend)
+            assert [one.id for one in done] == ids
+            assert {store_id: facts(target.backend, store_id) for store_id in ids} == expected
+            goes_on(target.store("second é"))
+            with open_archive(backup) as archive, pytest.raises(Exception, match="other versions"):
+                restore(archive, target.backend)
+
+
+def _alike(kind: str, bare: str) -> str:
+    """A kind of place that is sealed as another is."""
+    how, _, rest = kind.partition(" ")
+    return f"{how} {bare}" if rest else bare

@@ -181,9 +181,9 @@ class ObjectsBackend(Backend):
             partial(self._change, store_id),
             requests=self._requests,
             objects=self._objects(store_id),
+            vain=self._committer.sweeping.vain(store_id),
             wholly=wholly,
         )
-        self._committer.sweeping.swept(store_id)
 
     def _change(self, store_id: str, change: Callable[[Root], Root]) -> None:
         with self._queue(store_id).paused():
@@ -198,7 +198,10 @@ class ObjectsBackend(Backend):
         check_id(store_id)
         if older_than_s < 2 * TEXT_GOOD_FOR_S:
             raise InvalidInput(f"what is younger than {2 * TEXT_GOOD_FOR_S:.0f} seconds may be in use")
-        if self._roots.live(store_id).root.pending:
+        root = self._roots.now(store_id).root
+        if root.erased is not None:
+            return self._stores.clear(store_id)
+        if root.pending:
             self._sweep(store_id, wholly=False)
         before = datetime.fromtimestamp(self.clock() - older_than_s, UTC)
         return collect(

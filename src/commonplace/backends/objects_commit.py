@@ -152,6 +152,7 @@ class Committer:
         new, marks = NewObjects(), list[str]()
         cached = self._roots.cached(store_id)
         held, fresh = (self._roots.now(store_id), True) if cached is None else (cached, False)
+        named = set[str]()  # by this commit, or by a try that was in doubt
         while True:
             new.again()
             root, ran, made = self._work(alive(held).root, jobs, new)
@@ -170,19 +171,21 @@ class Committer:
             _in_doubt(ran)
             deadline = started + self._requests.timeout_s
             held, landed = self.replace(held, root, deadline=deadline)
+            if landed is not False:
+                named |= made
             if landed:
                 break
             if not within(deadline):
                 raise Unavailable("too many others write to the memory store")
         _tell(ran)
-        self._committed(known.root, root, held, marks)
+        self._committed(known.root, root, held)
+        self.sweeping.committed(held.root, marks, written - named)
 
-    def _committed(self, before: Root, root: Root, held: Held, marks: Sequence[str]) -> None:
+    def _committed(self, before: Root, root: Root, held: Held) -> None:
         if not self._crowd(root.id).is_there:
             self._crowds.pop(root.id, None)
         if due(before, root, self._means.sizes):
             self._due[root.id] = held
-        self.sweeping.committed(held.root, marks)
 
     def _looked_again(self, held: Held, ran: Sequence[_Ran], *, fresh: bool) -> Held:
         """The root to decide on: a refusal must not come from a state that has passed, nor from what is collected.
@@ -235,8 +238,8 @@ class Committer:
         objects = self._objects(store_id)
         together([partial(self._requests.put, objects.key(*name.split("/")), data) for name, data in named.items()])
 
-    def replace(self, held: Held, root: Root, *, deadline: float) -> tuple[Held, bool]:
-        """Replace the root that is held; what is there now, and whether that was done.
+    def replace(self, held: Held, root: Root, *, deadline: float) -> tuple[Held, bool | None]:
+        """Replace the root that is held; what is there now, and whether that was done: None if not, after a doubt.
 
         A request that failed in doubt may still be carried out. It is sent again with the same bytes over the same
         state: one of the two finds the state gone. So it is done once, or it never will be. Raises `OutcomeUnknown`.
@@ -261,7 +264,7 @@ class Committer:
             if now is not None and (now.tag != held.tag or not doubtful):
                 if doubtful:
                     crowd.lost()  # Ceph RGW says 500 to one of two that meet
-                return now, False
+                return now, None if doubtful else False
             if not within(deadline):
                 raise OutcomeUnknown("the storage did not say whether the change was made")
             _pause(tries + 3)
@@ -309,7 +312,8 @@ class Committer:
         made, deadline = prepared.fold, time.monotonic() + self._requests.timeout_s
         objects = self._objects(store_id)
         try:
-            held, landed = self._roots.live(store_id), False
+            held = self._roots.live(store_id)
+            landed: bool | None = False
             while not landed and made.fits(alive(held).root) and within(deadline):
                 if time.time() - prepared.began > TEXT_GOOD_FOR_S:
                     return

@@ -145,7 +145,9 @@ class Jottings:
 
 def _under(store_id: str, kind: str) -> str:
     """Where the records of a kind lie; a kind may hold what names of objects may not."""
-    return f"stores/{store_id}/jottings/{hashlib.blake2b(kind.encode(), digest_size=16).hexdigest()}"
+    return (
+        f"stores/{store_id}/jottings/{hashlib.blake2b(kind.encode(errors='surrogatepass'), digest_size=16).hexdigest()}"
+    )
 
 
 def _level(count: int) -> int:

@@ -205,7 +205,7 @@ def _first(ref: PageRef) -> str:
 
 
 def _mark(key: str) -> str:
-    return b64encode(hashlib.blake2b(key.encode(), digest_size=_MARK_BYTES).digest()).decode()
+    return b64encode(hashlib.blake2b(key.encode(errors="surrogatepass"), digest_size=_MARK_BYTES).digest()).decode()
 
 
 def _marks(segment: Segment) -> set[str]:

@@ -165,8 +165,8 @@ class Stores:
         erased = Erased(now_us(self._means.clock), None if actor is None else str(actor))
         self._committer.change(store_id, lambda root: _emptied(root, erased))
 
-    def clear(self, store_id: str) -> None:
-        """Delete all that is left of an erased store, and free its key. Once more does no harm."""
+    def clear(self, store_id: str) -> int:
+        """Delete all that is left of an erased store, and free its key; how many objects. Once more does no harm."""
         root = self._roots.now(store_id).root
         keys = [listed.key for listed in self._requests.names(f"stores/{store_id}")]
         self._requests.delete(keys)
@@ -174,6 +174,7 @@ class Stores:
             self._free(root.key, store_id)
             self._committer.change(store_id, lambda now: now if now.key is None else replace(now, key=None))
         self._requests.delete(marks_of(self._requests, store_id).get(store_id, []))
+        return len(keys)
 
     def _free(self, key: str, store_id: str) -> None:
         deadline = time.monotonic() + self._requests.timeout_s

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from commonplace.backends.objects_immutables import Gone, Immutables
@@ -30,14 +30,19 @@ class Sweeping:
         self._lock = threading.Lock()
         self._due: dict[str, list[str]] = {}
         self._dropping: set[str] = set()
+        self._vain: dict[str, set[str]] = {}
 
-    def committed(self, root: Root, marks: Sequence[str]) -> None:
-        """Take note of a commit, and of the marks that were put for it."""
+    def committed(self, root: Root, marks: Sequence[str], vain: Iterable[str]) -> None:
+        """Take note of a commit, of the marks that were put for it, and of what its earlier tries wrote in vain."""
         with self._lock:
-            if root.pending or any(map(has_overlay, root.notes.values())):
+            missed = self._vain.setdefault(root.id, set())
+            missed.update(vain)
+            if root.pending or missed or any(map(has_overlay, root.notes.values())):
                 self._dropping.add(root.id)
-            if marks or len(root.pending) >= _MANY:
+            if marks or max(len(root.pending), len(missed)) >= _MANY:
                 self._due.setdefault(root.id, []).extend(marks)
+            if not missed:
+                del self._vain[root.id]
 
     def due(self, store_id: str) -> list[str] | None:
         """The marks of what is to be swept now, None if nothing is; told to one who asks."""
@@ -51,10 +56,11 @@ class Sweeping:
         with self._lock:
             return set(self._dropping)
 
-    def swept(self, store_id: str) -> None:
-        """Nothing is."""
+    def vain(self, store_id: str) -> list[str]:
+        """What was written in vain; told to one who asks, who is to delete it."""
         with self._lock:
             self._dropping.discard(store_id)
+            return sorted(self._vain.pop(store_id, ()))
 
 
 def put_mark(requests: Requests, store_id: str) -> str:
@@ -78,15 +84,18 @@ def sweep(
     *,
     requests: Requests,
     objects: Immutables,
+    vain: Sequence[str],
     wholly: bool,
 ) -> None:
     """Delete what a state lists as pending; `wholly`: and every page and chunk that no state will name any more.
+
+    `vain` are other objects that nobody names. Names begin with the kind, as in `texts/`.
 
     `state` reads the root, `change` replaces it. Readers of an earlier state find something missing, and start over.
     """
     root, names = _going(state, objects, wholly=wholly, requests=requests)
     lists = [name for name in names if name.startswith("lists/")]
-    _delete([name for name in names if not name.startswith("lists/")], requests, objects)
+    _delete([*vain, *(name for name in names if not name.startswith("lists/"))], requests, objects)
     if root.pending:
         done = set(root.pending)
         change(lambda now: _without(now, done))

@@ -303,7 +303,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         """The root after this transaction."""
         if self._has_blanked:  # what was removed of notes in the same write shall not rest in older objects either
             self._use(merge_all(self.root.notes, self._means.note_sizes, self._objects.notes))
-        elif self._has_noted:
+        if self._has_noted:
             self._use(settle(self.root.notes, self._means.note_sizes, self._objects.notes))
         return self._with_log()
 

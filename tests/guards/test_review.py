@@ -400,6 +400,19 @@ def test_a_hand_edit_is_a_change_of_another(tmp_path: Path) -> None:
         assert [str(version.actor) for version in store.versions(A)] == [S1, S1, "job:external", ANN]
 
 
+def test_a_file_that_is_no_memory_is_in_the_way(tmp_path: Path) -> None:
+    """When it is proposed, and if it came meanwhile."""
+    for store in with_review("directory", tmp_path):
+        done(store, create(B), ANN)
+        waiting = proposed(store, create(A))
+        root = Path(str(store.directory()))
+        for name in ("a", "k"):
+            (root / name).symlink_to(root / "b")
+        assert said(store, create("/memories/k")).endswith("/k is taken by something that is not a memory")
+        text = f"Error: The path {A} is taken by something that is not a memory"
+        assert obstacles(store, [waiting], force=True) == [("guard", A, text)]
+
+
 def test_two_who_accept_at_once(store: MemoryStore) -> None:
     """Each proposal is made once, whoever comes first; who refuses it too late is told so."""
     ids = [proposed(store, create(f"{D}/{number}", f"{number}\n")) for number in range(20)]

@@ -14,6 +14,7 @@ from commonplace.accesses import Accesses
 from commonplace.backends.base import Actor, Backend, Clock, NewId, StoreInfo, as_actor, plain_name, sortable_id
 from commonplace.errors import CommonplaceError, InvalidInput, NotFound
 from commonplace.guards.examining import Detect, Examination
+from commonplace.history.removal import Removed
 from commonplace.places import open_backend
 from commonplace.replies import LANGUAGES, Replies
 from commonplace.settings import DEFAULTS, Pins
@@ -61,6 +62,8 @@ class Commonplace:
         """
         key = DEFAULT_KEY if id_or_key is None else plain_name("a store key", id_or_key)
         info = self.backend.get_store(key)
+        if info is not None and info.erased_at is not None:
+            raise NotFound(f"the memory store {key} was erased")
         if info is None:
             if _ID.fullmatch(key):
                 raise NotFound(f"there is no memory store {key}")
@@ -82,6 +85,14 @@ class Commonplace:
     def stores(self) -> list[StoreInfo]:
         """All memory stores, oldest first."""
         return self.backend.list_stores()
+
+    def erase(self, id_or_key: str, *, actor: Actor | str | None = None) -> Removed:
+        """Remove a memory store with all that is in it, for good; only its id stays. Raises `NotFound`."""
+        info = self.backend.get_store(id_or_key)
+        if info is None or info.erased_at is not None:
+            raise NotFound(f"there is no memory store {id_or_key}")
+        self.backend.erase_store(info.id, as_actor(actor) or self._actor)
+        return Removed(0, pending=not self.backend.purge())
 
     def close(self) -> None:
         """Give back files and connections. Not closing loses nothing but what was viewed in the last minute."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from commonplace.backends.base import Backend, Memory, Snapshot, StoreInfo, Usage, Version
-from commonplace.errors import Damaged, InvalidPath, NotFound, Refused
+from commonplace.errors import InvalidPath, NotFound, Refused
 from commonplace.paths import ROOT, MemoryPath
 from commonplace.replies import Replies
+from commonplace.search import Results, parse_query
+from commonplace.searching import Corpus
+from commonplace.text import decoded
 
 T = TypeVar("T")
 
@@ -19,6 +22,7 @@ class Readable:
     backend: Backend
     info: StoreInfo
     replies: Replies
+    _corpus: Corpus
 
     @property
     def id(self) -> str:
@@ -63,6 +67,30 @@ class Readable:
         """The text a version left behind, empty for a deletion. Raises `NotFound`."""
         return decoded(self.read(lambda snapshot: snapshot.text(version_id)) or b"")
 
+    def search(
+        self,
+        query: str,
+        *,
+        under: str = ROOT,
+        paths: Sequence[str] = (),
+        regex: bool = False,
+        limit: int | None = 20,
+    ) -> Results:
+        """The memories below a directory that hold all words of a query, the newest first, with the lines they are in.
+
+        Words are found anywhere, in any language, whatever their case; "words in quotes" together, -word not at all.
+        `paths` are patterns of paths, as in settings. With `regex` the query is one pattern (extra `guards`). Raises
+        `InvalidInput`.
+        """
+        target, parsed = self._parsed(under), parse_query(query, regex=regex, within=paths)
+
+        def work(found: Snapshot) -> Results:
+            if self.backend.directory_of(self.info) is not None:
+                list(found.sizes(ROOT))  # so that what was edited by hand is recorded first
+            return self._corpus.search(found, parsed, under=target.text, limit=limit)
+
+        return self.read(work)
+
     def usage(self) -> Usage:
         """How much the store holds."""
         return self.read(lambda snapshot: snapshot.usage())
@@ -76,11 +104,3 @@ class Readable:
             return MemoryPath.parse(path)
         except Refused as refusal:
             raise InvalidPath(self.replies.phrase(refusal.key, refusal.values)) from None
-
-
-def decoded(data: bytes | None) -> str:
-    """A stored text. Raises `Damaged`."""
-    try:
-        return (data or b"").decode()
-    except UnicodeDecodeError:
-        raise Damaged("a stored text is not UTF-8") from None

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from commonplace.backends.base import Actor, Transaction
+from functools import partial
+
+from commonplace.backends.base import Actor, Snapshot, Transaction, Version
 from commonplace.engine import Engine
 from commonplace.errors import NotFound
 from commonplace.guards.examining import Examination
 from commonplace.guards.writing import WritePath
+from commonplace.history.removal import redact as history_redact
 from commonplace.paths import ROOT, MemoryPath
-from commonplace.readable import decoded
 from commonplace.settings import Settings
+from commonplace.text import decoded
 
 
-def scan(store: Engine, examine: Examination, who: Actor | None, *, redact: bool) -> list[tuple[str, list[str]]]:
+def scan(
+    store: Engine, examine: Examination, who: Actor | None, *, redact: bool, history: bool
+) -> list[tuple[str, list[str]]]:
     """Paths of the memories that hold sensitive values, whatever the setting, and the kinds of these.
 
-    `redact` writes those memories anew without the values; their older versions keep them.
+    `redact` writes those memories anew without the values, and redacts what `history` found in older versions.
     """
     settings = store.settings().changed({"sensitive": "redact"})
     found: list[tuple[str, list[str]]] = []
@@ -28,7 +33,39 @@ def scan(store: Engine, examine: Examination, who: Actor | None, *, redact: bool
             found.append((path, kinds))
             if redact:
                 _redact(store, examine, settings, path, who)
-    return found
+    if not history:
+        return found
+    every = dict(found)
+    for path, kinds in _scan_history(store, examine, settings, who, redact=redact):
+        every[path] = list(dict.fromkeys([*every.get(path, []), *kinds]))
+    return list(every.items())
+
+
+def _scan_history(
+    store: Engine, examine: Examination, settings: Settings, who: Actor | None, *, redact: bool
+) -> list[tuple[str, list[str]]]:
+    """Paths and kinds of the versions that are no longer the newest of a present memory, newest first."""
+    present = store.read(lambda snapshot: {memory.version_id for memory in snapshot.walk(ROOT)})
+    found: dict[str, dict[str, None]] = {}
+    ids: list[str] = []
+    for version in store.read(lambda snapshot: list(snapshot.versions())):
+        if version.id in present or version.redacted_at is not None or version.operation == "deleted":
+            continue
+        try:
+            _, data = store.read(partial(_version, version_id=version.id))
+        except NotFound:  # pruned since it was listed
+            continue
+        kinds = examine(settings, decoded(data))[1]
+        if kinds:
+            found.setdefault(version.path, {}).update(dict.fromkeys(kinds))
+            ids.append(version.id)
+    if redact and ids:
+        history_redact(store, ids, who)
+    return [(path, list(kinds)) for path, kinds in found.items()]
+
+
+def _version(snapshot: Snapshot, *, version_id: str) -> tuple[Version, bytes | None]:
+    return snapshot.version(version_id)
 
 
 def _kinds(store: Engine, examine: Examination, settings: Settings, path: str) -> list[str]:

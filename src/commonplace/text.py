@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import AnyStr, cast
 
-from commonplace.errors import Phrase, Refused
+from commonplace.errors import Damaged, Phrase, Refused
 
 MAX_LINES = 999_999  # six digits is what the line-number column of the tool holds
 MAX_LINES_NAMED = 100
@@ -185,3 +185,11 @@ def line_start(text: AnyStr, line: int, lines: int) -> int:
 
 def _newline(text: AnyStr) -> AnyStr:
     return cast("AnyStr", {bytes: b"\n", str: "\n"}[type(text)])
+
+
+def decoded(data: bytes | None) -> str:
+    """A stored text. Raises `Damaged`."""
+    try:
+        return (data or b"").decode()
+    except UnicodeDecodeError:
+        raise Damaged("a stored text is not UTF-8") from None

@@ -24,6 +24,11 @@ OTHERS: dict[str, Any] = {
     "allow_write": {"session:*": ("/memories/notes/**", "/memories/a")},
     "review": ("session:*", "api_key:?"),
     "max_proposals": 7,
+    "expire_after_days": 7,
+    "expire_paths": {"/memories/scratch/**": 7},
+    "keep_versions_days": 7,
+    "keep_versions": 7,
+    "audit": True,
 } | dict.fromkeys(NUMBERS, 7)
 
 

@@ -253,9 +253,10 @@ class WatchedTransaction(WatchedSnapshot, SqlTransaction):
         self.expected |= {path: mark_of(status) for path, status in files.items()}
 
     def record(self, changes: Sequence[Change], actor: Actor | None) -> list[Recorded]:
+        leaving = {change.before.path for change in changes if change.before is not None}
         for change in changes:
             if change.path is not None and (change.before is None or change.before.path != change.path):
-                self._check_free(change.path)
+                self._check_free(change.path, leaving)
         recorded = SqlTransaction.record(self, changes, actor)
         for change in changes:
             for path in {change.before.path if change.before is not None else change.path, change.path} - {None}:
@@ -293,18 +294,22 @@ class WatchedTransaction(WatchedSnapshot, SqlTransaction):
         self.plan |= later.plan
         self.expected = later.expected | self.expected
 
-    def _check_free(self, path: str) -> None:
+    def _check_free(self, path: str, leaving: set[str]) -> None:
         """Refuse a new path at which something stands on disk that is no memory, and that we do not remove."""
         if (
             path in self._free
             or self.seen.database_wins(path)
-            or any(one == path or path.startswith(one + "/") for one in self.plan)
+            or any(one == path or path.startswith(one + "/") for one in (*self.plan, *leaving))
         ):
             return
         found = self.seen.tree.state(path)
         if found.kind is Kind.DIRECTORY:
             self.seen.tree.prune(path)
             found = self.seen.tree.state(path)
+            files = self.seen.tree.scan(path).keys()
+            if files and files <= self.plan.keys() | leaving:
+                self.expected.pop(path, None)  # it empties with the commit, so the file is looked for only then
+                return
         if found.kind is not Kind.MISSING:
             raise Refused("path_taken", path=path)
         self.expected.setdefault(path, ())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -17,10 +17,11 @@ from commonplace.errors import InvalidInput, InvalidPath, NotFound, Refused
 from commonplace.guards.writing import WritePath
 from commonplace.history.past import OUR_ID, PastSnapshot, check_kept, moment
 from commonplace.history.plan import Conflict, Mode, Plan, State, restored, undone
+from commonplace.history.removal import Removed, erase, redact
 from commonplace.history.transition import Step, carry_out, in_the_way, steps
 from commonplace.paths import MemoryPath
 from commonplace.patterns import check_actor_pattern, matches_actor
-from commonplace.readable import decoded
+from commonplace.text import decoded
 
 T = TypeVar("T")
 _PAGE = 500
@@ -224,6 +225,28 @@ class History:
             return undone(history, ids, mode, lambda version: decoded(found.text(version)))
 
         return self._carry_out(plan, mode, dry_run=dry_run, actor=actor)
+
+    # -- making it go ----------------------------------------------------------------------------------------
+
+    def redact(self, version_ids: Sequence[str], *, actor: Actor | str | None = None) -> Removed:
+        """Remove text, path, size and hash of versions for good; who changed what when stays. All or nothing.
+
+        Raises `NotFound`, and `InvalidInput` for the newest version of a present memory: write a new one first, or
+        delete it.
+        """
+        return redact(self._store, version_ids, as_actor(actor) or self._store.actor)
+
+    def erase(
+        self, path: str | None = None, *, memory_id: str | None = None, actor: Actor | str | None = None
+    ) -> Removed:
+        """Remove a memory with all its versions for good; a tombstone without content stays. Raises `NotFound`."""
+        if memory_id is None:
+            target = self._parsed(path or "")
+            memory = self._store.read(lambda found: found.look(target.text)).memory
+            if memory is None:
+                raise NotFound(f"there is no memory at {path}")
+            memory_id = memory.id
+        return erase(self._store, memory_id, as_actor(actor) or self._store.actor)
 
     def _carry_out(
         self,

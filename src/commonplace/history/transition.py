@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 
 from commonplace.backends.base import Change, Look, Memory, Snapshot, Transaction
 from commonplace.backends.records import Again
+from commonplace.errors import Refused
 from commonplace.guards.writing import WritePath
 from commonplace.history.plan import Conflict, State, Targets
 from commonplace.paths import ROOT, MemoryPath, ancestors
@@ -92,11 +93,18 @@ def carry_out(tx: Transaction, write: WritePath, todo: Sequence[Step], text: Cal
     for step in (*circling, *(step for step in todo if step.what == "made")):
         if step.state is not None:
             again = Again(step.memory_id, _born(tx, step))
-            write.put(Look(), MemoryPath.known(step.path), text(step.state), again=again)
+            _put(write, Look(), step.path, text(step.state), again=again)
     made_again = {step.memory_id for step in circling}
     for step in todo:
         if step.what == "changed" and step.state is not None and step.memory_id not in made_again:
-            write.put(tx.look(step.path), MemoryPath.known(step.path), text(step.state))
+            _put(write, tx.look(step.path), step.path, text(step.state))
+
+
+def _put(write: WritePath, look: Look, path: str, text: str, *, again: Again | None = None) -> None:
+    try:
+        write.put(look, MemoryPath.known(path), text, again=again)
+    except Refused as refusal:
+        raise Refused(refusal.key, **({"path": path} | refusal.values)) from None
 
 
 def _born(found: Snapshot, step: Step) -> datetime:

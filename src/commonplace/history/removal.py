@@ -1,0 +1,110 @@
+"""Making things go for good: versions are redacted, memories erased, and nothing of them rests in the storage."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from commonplace.accesses import KIND as ACCESSED
+from commonplace.backends.base import Actor, Snapshot, Transaction
+from commonplace.engine import Engine
+from commonplace.errors import InvalidInput, NotFound
+from commonplace.guards.writing import WritePath
+
+TOMBSTONE = "tombstone"
+"""Kind of the notes that say who erased which memory, and when."""
+PENDING, ERASING = "removal", "erasing"
+_PROPOSAL = "proposal"
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """How many versions went. `pending`: bytes of them may still rest in free pages or the log, as somebody reads.
+
+    `commonplace doctor` (or the next removal) ends that.
+    """
+
+    versions: int
+    pending: bool
+
+
+def redact(store: Engine, version_ids: Sequence[str], who: Actor | None) -> Removed:
+    """Remove text, path, size and hash of versions; who changed what when stays. All or nothing.
+
+    Raises `NotFound` for one that is not there, `InvalidInput` for the newest version of a present memory: write a new
+    one first, or delete it.
+    """
+
+    def work(tx: Transaction) -> int:
+        todo = []
+        for version_id in dict.fromkeys(version_ids):
+            version, _ = tx.version(version_id)
+            memory = tx.find(version.memory_id)
+            if memory is not None and memory.version_id == version_id:
+                raise InvalidInput(f"{version_id} is what the memory is now: write a new version first, or delete it")
+            if version.redacted_at is None:
+                todo.append(version_id)
+        if todo:
+            tx.blank(todo, who)
+            tx.put_note(PENDING, "since", f"{store.clock():.0f}")
+        return len(todo)
+
+    return Removed(store.backend.write(store.id, work, frees=True), pending=not finish(store))
+
+
+def erase(store: Engine, memory_id: str, who: Actor | None) -> Removed:
+    """Remove a memory with all its versions. A tombstone without content says who did it, and when.
+
+    Raises `NotFound` if there never was one, `Refused` if it may not be changed. If it is interrupted, the memory is
+    deleted, and `finish` (or erasing it again) removes the rest.
+    """
+
+    def delete(tx: Transaction, write: WritePath) -> None:
+        if not any(True for _ in tx.versions(memory_id=memory_id, limit=1)):
+            raise NotFound(f"there is no memory {memory_id}")
+        memory = tx.find(memory_id)
+        if memory is not None:
+            if not write.may_change(memory.path):
+                raise InvalidInput("the memory is read-only")
+            write.delete([memory])
+        tx.put_note(ERASING, memory_id, json.dumps({"by": None if who is None else str(who)}))
+
+    store.write(delete, who, frees=True)
+    versions = store.backend.write(store.id, partial(_erase, memory_id=memory_id, now=store.clock()), frees=True)
+    store.backend.jot(store.id, ACCESSED, {memory_id: None})
+    return Removed(versions, pending=not finish(store))
+
+
+def finish(store: Engine) -> bool:
+    """End removals that were interrupted or had to wait; whether nothing is pending any more."""
+    erasing, pending = store.read(_unfinished)
+    for memory_id in erasing:
+        store.backend.write(store.id, partial(_erase, memory_id=memory_id, now=store.clock()), frees=True)
+    if not erasing and not pending:
+        return True
+    if not store.backend.purge():
+        return False
+    store.backend.write(store.id, lambda tx: tx.put_note(PENDING, "since", None))
+    return store.backend.purge()
+
+
+def _unfinished(found: Snapshot) -> tuple[list[str], bool]:
+    return [key for key, _ in found.notes(ERASING)], found.note(PENDING, "since") is not None
+
+
+def _erase(tx: Transaction, memory_id: str, now: float) -> int:
+    """Remove the versions of a deleted memory, and what else names it; how many there were."""
+    began = tx.note(ERASING, memory_id)
+    if began is None:
+        return 0
+    ids = [version.id for version in tx.versions(memory_id=memory_id)]
+    tx.prune(ids)
+    for key, value in tx.notes(_PROPOSAL):
+        if memory_id in value:
+            tx.put_note(_PROPOSAL, key, None)
+    tx.put_note(TOMBSTONE, memory_id, json.dumps({"at": round(now), **json.loads(began)}))
+    tx.put_note(ERASING, memory_id, None)
+    tx.put_note(PENDING, "since", f"{now:.0f}")
+    return len(ids)

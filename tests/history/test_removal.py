@@ -1,0 +1,198 @@
+"""What is redacted or erased is gone: from what can be read, and from the bytes at the bottom."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from backends.places import EVERYWHERE, opened
+from commonplace import Actor, Commonplace, InvalidInput, MemoryStore, NotFound
+from commonplace.accesses import KIND
+from commonplace.history import removal
+
+from .test_restore_and_undo import A, B, C, create, replace, run, tree
+
+SECRET = "correct horse battery staple"
+PATH_OF_SECRET = "/memories/clandestine/affair"
+
+
+@pytest.fixture(params=EVERYWHERE)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Commonplace]:
+    with opened(str(request.param), tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def store(place: Commonplace) -> MemoryStore:
+    return place.store()
+
+
+def test_redacted_versions_say_who_and_when(store: MemoryStore) -> None:
+    """All else is gone; the newest of a present memory cannot be."""
+    first = create(store, PATH_OF_SECRET, SECRET, "session:s")
+    moved = run(store, "rename", old_path=PATH_OF_SECRET, new_path=A)
+    present = replace(store, A, SECRET, "nothing")
+    with pytest.raises(InvalidInput, match="is what the memory is now"):
+        store.history.redact([first, present])
+    with pytest.raises(NotFound):
+        store.history.redact([first, "memver_nothing"])
+    assert store.history.show(first)[1] == SECRET
+    removed = store.history.redact([first, moved], actor="user:ann")
+    assert (removed.versions, removed.pending) == (2, False)
+    version, text = store.history.show(first)
+    assert (text, version.path, version.size_bytes, version.sha256) == (None, "", None, None)
+    assert (version.actor, version.redacted_by) == (Actor("session", "s"), Actor("user", "ann"))
+    assert store.history.redact([first]).versions == 0
+    assert tree(store) == {A: "nothing"}
+    assert [line.version.id for line in store.history.blame(A)] == [present]
+    outcome = store.history.undo(change=present)
+    assert [conflict.reason for conflict in outcome.conflicts] == ["the version before was redacted"]
+
+
+def test_an_erased_memory_leaves_a_tombstone(store: MemoryStore) -> None:
+    """Present or deleted before; others keep their history."""
+    create(store, A, SECRET)
+    replace(store, A, SECRET, SECRET + SECRET)
+    run(store, "rename", old_path=A, new_path=PATH_OF_SECRET)
+    create(store, B, "other")
+    erased = store.load(PATH_OF_SECRET)[0].id
+    removed = store.history.erase(PATH_OF_SECRET, actor="user:ann")
+    assert (removed.versions, removed.pending) == (4, False)
+    assert tree(store) == {B: "other"}
+    assert [version.path for version in store.history.log()] == [B]
+    tombstones = store.read(lambda found: dict(found.notes(removal.TOMBSTONE)))
+    assert list(tombstones) == [erased]
+    assert '"by": "user:ann"' in tombstones[erased]
+    with pytest.raises(NotFound):
+        store.history.erase(memory_id=erased)
+    with pytest.raises(NotFound):
+        store.history.erase(A)
+    deleted = store.load(B)[0].id
+    run(store, "delete", path=B)
+    assert store.history.erase(memory_id=deleted).versions == 2
+    assert store.history.log() == []
+    create(store, A, "again")
+    assert tree(store) == {A: "again"}
+
+
+def test_an_erasure_that_was_interrupted_is_ended(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The memory is deleted at once; what finds that the rest is not done, does it."""
+    create(store, A, SECRET)
+
+    class Killed(Exception):
+        pass
+
+    def killed(*_: object, **__: object) -> int:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(removal, "_erase", killed)
+        with pytest.raises(Killed):
+            store.history.erase(A)
+    assert tree(store) == {}
+    assert removal.finish(store)
+    assert store.history.log() == []
+
+
+def test_an_erased_store_is_gone(place: Commonplace) -> None:
+    """Its key can be given again, and another one is untouched."""
+    one, other = place.store("one"), place.store("other")
+    create(one, A, SECRET)
+    create(other, A, "stays")
+    assert not place.erase("one", actor="user:ann").pending
+    assert [info.key for info in place.stores()] == ["other"]
+    with pytest.raises(NotFound):
+        place.store(one.id)
+    assert one.execute({"command": "view", "path": A}).is_error
+    assert tree(place.store("one")) == {}
+    assert tree(other) == {A: "stays"}
+    with pytest.raises(NotFound):
+        place.erase("nothing")
+
+
+def test_scan_redacts_the_history_too(store: MemoryStore) -> None:
+    """What holds sensitive values, versions of deleted memories among it."""
+    key = "AKIAQ3EGVSNB6RTKX2ZP"
+    store.change_settings({"sensitive": "off"})
+    create(store, A, f"the key is {key}\n")
+    create(store, B, f"another is {key}\n")
+    run(store, "delete", path=B)
+    replace(store, A, key, "gone")
+    create(store, C, f"{key}\n")
+    assert [path for path, _ in store.scan()] == [C]
+    assert [path for path, _ in store.scan(history=True)] == [C, B, A]
+    assert [path for path, _ in store.scan(history=True, redact=True)] == [C, B, A]
+    assert store.scan(history=True) == []
+    assert tree(store) == {A: "the key is gone\n", C: "[REDACTED:aws_access_key_id]\n"}
+    assert sum(version.redacted_at is not None for version in store.versions()) == 3
+
+
+# -- the bottom --------------------------------------------------------------------------------------------------
+
+
+def rests(directory: Path) -> list[str]:
+    """The files below a directory in whose names or bytes the secret, or its path, can be found."""
+    wanted = (SECRET, "clandestine")
+    files = [path for path in directory.rglob("*") if path.is_file()]
+    return [str(path) for path in files if any(one.encode() in path.read_bytes() or one in str(path) for one in wanted)]
+
+
+@pytest.mark.parametrize("backend", ["sqlite", "directory"])
+@pytest.mark.parametrize("how", ["redact", "erase", "erase store"])
+def test_nothing_rests_in_files(tmp_path: Path, backend: str, how: str) -> None:
+    """Not in the database, its free pages, its log, nor beside it; while it is open, and after closing."""
+    with opened(backend, tmp_path) as place:
+        store = place.store("tested")
+        for number in range(40):
+            create(store, f"/memories/fill/{number}", "fill " * 300)
+        first = create(store, PATH_OF_SECRET, SECRET * 300)
+        store.search(SECRET)
+        second = replace(store, PATH_OF_SECRET, SECRET * 300, f"short {SECRET}")
+        store.execute({"command": "view", "path": PATH_OF_SECRET})
+        deleted = run(store, "delete", path="/memories/clandestine")
+        run(store, "delete", path="/memories/fill")
+        assert rests(tmp_path) != []
+        if how == "redact":
+            assert not store.history.redact([first, second, deleted]).pending
+        elif how == "erase":
+            assert not store.history.erase(memory_id=store.history.show(first)[0].memory_id).pending
+        else:
+            assert not place.erase("tested").pending
+        assert rests(tmp_path) == []
+    assert rests(tmp_path) == []
+
+
+def test_a_reader_in_the_way_is_told_and_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log keeps what a reader may still want; `pending` says so until it is gone."""
+    monkeypatch.setattr("commonplace.backends.sqlite.PURGE_WAIT_S", 0.05)
+    with opened("sqlite", tmp_path) as place:
+        store = place.store()
+        first = create(store, A, SECRET)
+        replace(store, A, SECRET, "nothing")
+        reader = sqlite3.connect(tmp_path / "memory.db", isolation_level=None)
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM versions").fetchone()
+        assert store.history.redact([first]).pending
+        assert not removal.finish(store)
+        assert rests(tmp_path) != []
+        reader.close()
+        assert removal.finish(store)
+        assert rests(tmp_path) == []
+        assert removal.finish(store)
+
+
+def test_accesses_of_an_erased_memory_go_too(tmp_path: Path) -> None:
+    """Nothing names it any more but its tombstone."""
+    now = [1_800_000_000.0]
+    with opened("sqlite", tmp_path, clock=lambda: now[0]) as place:
+        store = place.store()
+        create(store, A, SECRET)
+        now[0] += 86_400
+        store.execute({"command": "view", "path": A})
+        store.accesses.flush()
+        assert len(list(place.backend.jottings(store.id, KIND))) == 1
+        store.history.erase(A)
+        assert list(place.backend.jottings(store.id, KIND)) == []

@@ -156,6 +156,17 @@ def test_a_place_is_opened_and_closed(as_path: bool, server: ScriptedClaude, tmp
     assert (at / "memories" / "tea.md").read_text() == "likes tea\n"
 
 
+def test_what_the_application_opened_stays_open(server: ScriptedClaude, store: MemoryStore) -> None:
+    """And what the agent opened is closed with it."""
+    view = {"command": "view", "path": "/memories"}
+    with client_of(server.url) as client:
+        with Agent(client, memory="sqlite://") as own, Agent(client, memory=store):
+            assert not own.memory.execute(view).is_error
+        assert own.memory.execute(view).code == "unavailable"
+        assert not store.execute(view).is_error
+        assert not client.is_closed()
+
+
 @both
 def test_anything_that_answers_commands_is_a_memory(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
     asked: list[tuple[object, object]] = []

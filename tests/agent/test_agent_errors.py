@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import anthropic
 import httpx2
@@ -34,6 +36,7 @@ from commonplace.testing.scripted_troubles import Trouble
 from .playing import KINDS, STORY, TEA, client_of, play
 
 TOLD = "I like tea."
+USAGE = {"input_tokens": 1, "output_tokens": 1}
 both = pytest.mark.parametrize("kind", KINDS)
 streamed = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 
@@ -121,6 +124,25 @@ def test_a_stream_that_breaks_off_can_be_made_again(
         assert played.error.retryable
         assert list(store.memories()) == []
         assert_goes_on(kind, server, store, played.messages, stream=True)
+
+
+@pytest.mark.parametrize("events", range(4))
+def test_a_stream_that_ends_too_early_is_a_lost_connection(events: int, store: MemoryStore) -> None:
+    """Though it ends in order, as behind a proxy that gave up: after no event, or any before the last."""
+    start = {"type": "message", "id": "m", "role": "assistant", "model": "any", "content": [], "usage": USAGE}
+    every: list[dict[str, Any]] = [
+        {"type": "message_start", "message": {**start, "stop_reason": None, "stop_sequence": None}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hel"}},
+    ]
+    body = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in every[:events])
+    answer = httpx2.Response(200, text=body, headers={"content-type": "text/event-stream"})
+    transport = httpx2.MockTransport(lambda _: answer)
+    with anthropic.Anthropic(api_key="none", http_client=httpx2.Client(transport=transport)) as client:
+        agent = Agent(client, memory=store, stream=True)
+        with pytest.raises(ConnectionLost, match="broke off"):
+            agent.ask(TOLD)
+    assert [message["role"] for message in agent.messages] == ["user"]
 
 
 @both

@@ -118,21 +118,19 @@ def test_sessions_that_end_at_once_lose_nothing(lasting_place: str, tmp_path: Pa
 
 
 def test_a_change_that_comes_between_is_kept(project: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody writes after we have read and before we save: the next attempt is made on what they wrote."""
+    """Somebody writes each time we have read and before we save: the next attempt is made on what they wrote."""
     load = project.load
-    between: list[Callable[[], object]] = [
-        lambda: project.execute({"command": "insert", "path": PROGRESS, "insert_line": 3, "insert_text": "Note: hi"})
-    ]
+    notes = ["Note: 3", "Note: 2", "Note: 1"]
 
     def loading(path: str) -> Any:
         found = load(path)
-        if path == PROGRESS and between:
-            between.pop()()
+        if path == PROGRESS and notes:
+            project.execute({"command": "insert", "path": PROGRESS, "insert_line": 3, "insert_text": notes.pop()})
         return found
 
     monkeypatch.setattr(project, "load", loading)
     close_session(project, done="step 1")
-    assert "Note: hi\n\n## Session of " in project.text(PROGRESS)
+    assert "Note: 3\nNote: 2\nNote: 1\n\n## Session of " in project.text(PROGRESS)
     assert "Done: step 1" in project.text(PROGRESS)
 
 

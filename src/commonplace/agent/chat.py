@@ -133,7 +133,7 @@ class Agent(_Conversation):
             for item in runner:
                 while (piece := self._piece(item)) is not None:
                     yield piece
-                reply = _whole(item.get_final_message()) if self._stream else item
+                reply = item.get_final_message() if self._stream else item
                 yield from turns.said(reply)
                 answers = runner.generate_tool_call_response() if runs_tools(reply) else None
                 yield from turns.record(reply, answers)
@@ -171,8 +171,11 @@ class Agent(_Conversation):
                 runner.close()
 
     def _piece(self, item: Any) -> Text | None:
-        """The next piece of a streamed text, None at the end of the reply."""
-        while self._stream and (event := next(item, None)) is not None:
+        """The next piece of a streamed text, None at the end of the reply. Raises `ConnectionLost` before that."""
+        while self._stream:
+            event = _checked(next(item, None))
+            if event.type == "message_stop":
+                return None
             if _is_text(event):
                 return Text(event.delta.text)
         return None
@@ -196,7 +199,7 @@ class AsyncAgent(_Conversation):
             while (item := await anext(runner, None)) is not None:
                 while (piece := await self._piece(item)) is not None:
                     yield piece
-                reply = _whole(await item.get_final_message()) if self._stream else item
+                reply = await item.get_final_message() if self._stream else item
                 for event in turns.said(reply):
                     yield event
                 answers = await runner.generate_tool_call_response() if runs_tools(reply) else None
@@ -238,7 +241,10 @@ class AsyncAgent(_Conversation):
 
     async def _piece(self, item: Any) -> Text | None:
         """As `Agent._piece`."""
-        while self._stream and (event := await anext(item, None)) is not None:
+        while self._stream:
+            event = _checked(await anext(item, None))
+            if event.type == "message_stop":
+                return None
             if _is_text(event):
                 return Text(event.delta.text)
         return None
@@ -266,11 +272,11 @@ def _is_text(event: Any) -> bool:
     return bool(event.type == "content_block_delta" and event.delta.type == "text_delta")
 
 
-def _whole(reply: Any) -> Any:
-    """A streamed reply that came to its end: one that broke off between two events has no reason to stop."""
-    if reply.stop_reason is None:
+def _checked(event: Any) -> Any:
+    """An event of a stream; it must not be over before its last event, which a proxy that gives up does in silence."""
+    if event is None:
         raise ConnectionLost(_BROKE_OFF)
-    return reply
+    return event
 
 
 def _answer(finished: list[Finished]) -> str:

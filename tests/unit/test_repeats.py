@@ -1,0 +1,402 @@
+"""A command that comes again under its tool_use id gets its first reply again, byte for byte, and changes nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import commonplace
+from backends.places import EVERYWHERE, LOCAL, SERVERS, opened, place_of
+from commonplace import InvalidInput, MemoryStore, Mounts, tool_result
+from commonplace.repeats import CLEAN_AFTER, KEPT_S, KIND, forget_old
+from laws import strategies
+
+A, B = "/memories/a.md", "/memories/b.md"
+KEY = "AKIA" + "QYLPMN5HFIQR7XYA"  # put together here, so that no scanner takes this file for a leak
+
+
+class Clock:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        self.now += 0.001
+        return self.now
+
+
+def create(text: str = "one\ntwo\n", path: str = A) -> dict[str, Any]:
+    return {"command": "create", "path": path, "file_text": text}
+
+
+def edit(old: str, new: str, path: str = A) -> dict[str, Any]:
+    return {"command": "str_replace", "path": path, "old_str": old, "new_str": new}
+
+
+def insert(line: int, text: str, path: str = A) -> dict[str, Any]:
+    return {"command": "insert", "path": path, "insert_line": line, "insert_text": text}
+
+
+def delete(path: str = A) -> dict[str, Any]:
+    return {"command": "delete", "path": path}
+
+
+def rename(old: str, new: str) -> dict[str, Any]:
+    return {"command": "rename", "old_path": old, "new_path": new}
+
+
+def state(store: MemoryStore) -> object:
+    """All that is in a store."""
+    return [(memory, store.text(memory.path)) for memory in store.memories()], list(store.versions())
+
+
+def notes(store: MemoryStore) -> list[str]:
+    return [value for _, value in store.read(lambda found: list(found.notes(KIND)))]
+
+
+LONG = "/memories/" + "x" * 200
+STORY: list[dict[str, Any]] = [
+    create(f"one {KEY}\ntwo\n"),
+    create("again"),
+    create("x", "/memories/a.md/below"),
+    create("x", f"/memories/{KEY}.md"),
+    edit("two", "2\n3"),
+    edit("two", "2"),
+    edit(f"two {KEY}", ""),
+    edit("", "2"),
+    edit("3", f"{KEY}"),
+    edit("2", "2"),
+    edit("n", "nn nn"),
+    edit("n", "m"),
+    insert(0, "zero"),
+    insert(99, "nowhere"),
+    insert(1, "y" * 60),
+    create("b" * 90, "/memories/d/b.md"),
+    create("c" * 101, "/memories/d/c.md"),
+    create("c" * 99, "/memories/d/c.md"),
+    create("", "/memories/d/e.md"),
+    rename("/memories/d", "/memories/f"),
+    rename("/memories/d", "/memories/f"),
+    rename("/memories/f", "/memories/f/g"),
+    rename("/memories/f/e.md", "/memories/f/b.md"),
+    rename("/memories/f/e.md", "/memories/f/b.md/c"),
+    rename("/memories", "/memories/g"),
+    create("x", "/memories/ro/x"),
+    delete("/memories/f/e.md"),
+    delete("/memories/f"),
+    delete("/memories/f"),
+    delete("/memories"),
+    delete("/memories/ro"),
+]
+LIMITS: dict[str, Any] = {
+    "max_memory_bytes": 100,
+    "max_memories": 4,
+    "max_store_bytes": 320,
+    "read_only_paths": ["/memories/ro"],
+}
+
+
+@pytest.mark.parametrize("backend", [*LOCAL, *SERVERS, "sealed sqlite", "hidden directory"])
+def test_every_reply_is_given_again(backend: str, tmp_path: Path) -> None:
+    """Of all commands, with notes of guards and refusals: at once, and again when all is done."""
+    with opened(backend, tmp_path, **LIMITS) as place:
+        store = place.store()
+        told = []
+        for number, command in enumerate(STORY):
+            told.append(store.execute(command, tool_use_id=f"toolu_{number}"))
+            before = state(store)
+            assert store.execute(command, tool_use_id=f"toolu_{number}") == told[-1]
+            assert state(store) == before
+        codes = {reply.code for reply in told}
+        assert len([reply for reply in told if "Note: " in reply.text]) >= 5
+        assert {"no_match", "many_matches", "already_exists", "not_a_directory", "too_large", "out_of_range"} <= codes
+        assert {"read_only", "root_protected", "into_itself", "invalid_path", "not_found", None} <= codes
+        store.execute({"command": "create", "path": B, "file_text": "other"})
+        before = state(store)
+        for number, command in enumerate(STORY):
+            assert store.execute(dict(command), tool_use_id=f"toolu_{number}") == told[number]
+        assert state(store) == before
+        assert KEY not in "".join(notes(store))
+
+
+def test_what_needs_no_id_keeps_nothing(store: MemoryStore) -> None:
+    """Nor do views and what cannot be read as a command; an empty id is none."""
+    assert store.execute(create()).is_error is False
+    assert store.execute(create()).code == "already_exists"
+    store.execute({"command": "view", "path": A}, tool_use_id="t1")
+    store.execute({"command": "crate"}, tool_use_id="t2")
+    store.execute(insert(0, "x"), tool_use_id="")
+    assert notes(store) == []
+    first = store.execute({"command": "view", "path": A}, tool_use_id="t1").text
+    store.execute(insert(0, "y"))
+    assert store.execute({"command": "view", "path": A}, tool_use_id="t1").text != first
+
+
+def test_the_same_id_with_another_input_is_a_new_command(store: MemoryStore) -> None:
+    """And remembered in the place of the first; so is that of another actor beside it."""
+    store.execute(create(""))
+    for text in ("1", "2", "2", "1", "1"):
+        store.execute(insert(0, text), tool_use_id="same")
+    assert store.text(A) == "1\n2\n1\n"
+    assert len(notes(store)) == 1
+    for who in ("session:s", "session:t", "session:s"):
+        store.execute(insert(0, "1"), tool_use_id="same", actor=who)
+    assert store.text(A) == "1\n1\n1\n2\n1\n"
+
+
+def test_the_same_input_written_otherwise_is_the_same(store: MemoryStore) -> None:
+    """What counts is the command as it is understood; the path as it was written is part of the reply."""
+    first = store.execute(create(""), tool_use_id="t")
+    assert first == store.execute({"content": "", "command": "create", "path": A, "why": 7}, tool_use_id="t")
+    other = store.execute(create("", "/memories//a.md"), tool_use_id="t")
+    assert other.text == "Error: File /memories//a.md already exists"
+
+
+def test_a_success_that_changed_nothing_is_remembered_too(place: str) -> None:
+    """What others wrote meanwhile stays."""
+    with commonplace.open(place, create_overwrites=True) as memory:
+        store = memory.store()
+        store.execute(create("same"))
+        first = store.execute(create("same"), tool_use_id="t")
+        shown = store.execute(edit("same", "same"), tool_use_id="u")
+        store.execute(create("later"))
+        assert store.execute(create("same"), tool_use_id="t") == first
+        assert store.execute(edit("same", "same"), tool_use_id="u") == shown
+        assert store.text(A) == "later"
+
+
+def test_a_snippet_is_that_of_its_time(store: MemoryStore) -> None:
+    """Whatever became of the memory; without it once the text was redacted or is kept no more."""
+    store.execute(create("a\nb\nc\n"))
+    first = store.execute(edit("b", "B"), tool_use_id="t")
+    assert first.text.endswith("     1\ta\n     2\tB\n     3\tc")
+    version = next(store.versions()).id
+    store.execute(edit("B", "secret"))
+    store.execute(rename(A, B))
+    store.change_settings({"view_chars": 3})
+    assert store.execute(edit("b", "B"), tool_use_id="t") == first
+    store.backend.write(store.id, lambda tx: tx.blank([version], None))
+    assert store.execute(edit("b", "B"), tool_use_id="t").text == "The memory file has been edited."
+    store.backend.write(store.id, lambda tx: tx.prune([version]))
+    assert store.execute(edit("b", "B"), tool_use_id="t").text == "The memory file has been edited."
+
+
+def test_clearing_is_not_done_again(store: MemoryStore) -> None:
+    store.execute(create())
+    first = store.clear(tool_use_id="t")
+    store.execute(create("later"))
+    assert store.clear(tool_use_id="t") == first
+    assert store.text(A) == "later"
+
+
+def test_after_24_hours_it_is_a_new_command(place: str) -> None:
+    """By the clock of the store; what is older goes when the store is swept."""
+    clock = Clock()
+    with commonplace.open(place, clock=clock) as memory:
+        store = memory.store()
+        store.execute(create(""))
+        store.execute(insert(0, "x"), tool_use_id="t")
+        clock.now += KEPT_S - 60
+        store.execute(insert(0, "x"), tool_use_id="t")
+        assert store.text(A) == "x\n"
+        clock.now += 60
+        store.execute(insert(0, "x"), tool_use_id="t")
+        assert store.text(A) == "x\nx\n"
+        store.execute(insert(0, "y"), tool_use_id="u")
+        clock.now += KEPT_S - 1
+        store.execute(delete(), tool_use_id="v")
+        clock.now += 1
+        store.sweep()
+        assert len(notes(store)) == 1
+        assert forget_old(store) == 0
+
+
+def test_old_ones_are_removed_now_and_then() -> None:
+    clock = Clock()
+    with commonplace.open("sqlite://", clock=clock) as memory:
+        store = memory.store()
+        for number in range(CLEAN_AFTER - 1):
+            store.execute(delete(), tool_use_id=f"t{number}")
+        clock.now += KEPT_S
+        assert len(notes(store)) == CLEAN_AFTER - 1
+        store.execute(delete(), tool_use_id="last")
+        assert len(notes(store)) == 1
+
+
+@given(st.data())
+def test_whatever_was_sent_comes_again_at_any_moment(data: st.DataObject) -> None:
+    """A command of any kind, with any state between its two times."""
+    with commonplace.open("sqlite://", clock=Clock(), max_memories=4, max_store_bytes=60, view_chars=40) as memory:
+        store = memory.store()
+        sent: list[tuple[dict[str, object], str, object]] = []
+        for number in range(data.draw(st.integers(2, 12))):
+            existing = [each.path for each in store.memories()]
+            command = data.draw(strategies.commands(existing))
+            if command["command"] == "view":
+                continue
+            sent.append((command, f"t{number}", store.execute(command, tool_use_id=f"t{number}")))
+            before = state(store)
+            again, name, reply = data.draw(st.sampled_from(sent))
+            assert store.execute(again, tool_use_id=name) == reply
+            assert state(store) == before
+
+
+@pytest.mark.parametrize("backend", [*LOCAL, "postgresql", "mariadb"])
+def test_what_is_sent_twice_at_the_same_time_is_done_once(backend: str, tmp_path: Path) -> None:
+    """Refusals included: who is refused first is refused by both."""
+    with opened(backend, tmp_path) as place, ThreadPoolExecutor(8) as threads:
+        store = place.store()
+        store.execute(create(""))
+        for number in range(10):
+            gate = threading.Barrier(8)
+
+            def send(command: dict[str, Any], name: str, gate: threading.Barrier = gate) -> tuple[str, str]:
+                gate.wait(60)
+                return name, store.execute(command, tool_use_id=name).text
+
+            line, flip = (insert(0, f"{number}"), f"i{number}"), (edit(f"{number}\n", f"<{number}>\n"), f"e{number}")
+            told = set(threads.map(send, *zip(*([line] * 4 + [flip] * 4), strict=True)))
+            assert len(told) == 2
+        lines = store.text(A).splitlines()
+        assert sorted(int(line.strip("<>")) for line in lines) == list(range(10))
+
+
+PROGRAM = """
+import os, signal, sys, json
+import commonplace
+at, command, name, dies = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3], sys.argv[4] == "dies"
+store = commonplace.open(at).store()
+reply = store.execute(command, tool_use_id=name)
+if dies:
+    os.kill(os.getpid(), signal.SIGKILL)  # the change is durable, and nobody has the reply
+print(json.dumps([reply.text, reply.is_error]))
+"""
+
+
+def process(at: str, command: dict[str, Any], name: str, *, dies: bool) -> Any:
+    """What a process of its own is told."""
+    arguments = [sys.executable, "-c", PROGRAM, at, json.dumps(command), name, "dies" if dies else "lives"]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == (-signal.SIGKILL if dies else 0), done.stderr
+    return None if dies else json.loads(done.stdout)
+
+
+def test_a_loop_that_died_before_it_had_the_reply_gets_it(tmp_path: Path) -> None:
+    """From another process, killed with kill -9 between the commit and the reply."""
+    at = place_of("sqlite", tmp_path)
+    with commonplace.open(at) as memory:
+        memory.store().execute(create("one\n"))
+    process(at, edit("one", "two"), "t", dies=True)
+    expected = (
+        "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n     1\ttwo"
+    )
+    assert process(at, edit("one", "two"), "t", dies=False) == [expected, False]
+    with commonplace.open(at) as memory:
+        assert len(list(memory.store().versions())) == 2
+
+
+def test_processes_that_send_the_same_at_once_do_it_once(tmp_path: Path) -> None:
+    at = place_of("directory", tmp_path)
+    with commonplace.open(at) as memory:
+        memory.store().execute(create(""))
+        with ThreadPoolExecutor(4) as threads:
+            told = list(threads.map(lambda _: process(at, insert(0, "x"), "t", dies=False), range(4)))
+        assert told == [[f"The file {A} has been edited.", False]] * 4
+        assert memory.store().text(A) == "x\n"
+
+
+@pytest.fixture(params=[name for name in EVERYWHERE if name in {"sqlite", "directory"}])
+def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[MemoryStore, Path]]:
+    with opened(str(request.param), tmp_path) as place:
+        yield place.store(), tmp_path
+
+
+def test_no_byte_of_a_text_or_path_is_kept(kept: tuple[MemoryStore, Path]) -> None:
+    """Neither a sensitive value, in any file; nor in the notes anything else of what was sent."""
+    store, directory = kept
+    sent = [
+        create("unmistakable"),
+        edit(KEY, "unmistakable"),
+        edit("unmistakable", f"{KEY} unmistakable"),
+        insert(0, KEY),
+        create(KEY, f"/memories/{KEY}"),
+        rename(A, f"/memories/{KEY}"),
+        rename(f"/memories/{KEY}", B),
+        delete(f"/memories/{KEY}"),
+    ]
+    for number, command in enumerate(sent):
+        reply = store.execute(command, tool_use_id=f"{KEY} {number}")
+        assert store.execute(command, tool_use_id=f"{KEY} {number}") == reply
+    said = "".join(notes(store))
+    assert len(notes(store)) == len(sent)
+    assert "unmistakable" not in said
+    assert "memories" not in said
+    at_rest = b"".join(path.read_bytes() for path in directory.rglob("*") if path.is_file())
+    assert KEY.encode() not in at_rest
+
+
+def test_an_actor_under_review_makes_one_proposal(store: MemoryStore) -> None:
+    """Its reply comes again as it was, snippet included, as long as the proposal waits."""
+    store.execute(create("one\ntwo\n"))
+    store.change_settings({"review": ["session:*"]})
+    for command in (edit("two", "three"), create("x", B), rename(A, "/memories/c.md"), delete("/memories/c.md")):
+        name = json.dumps(command)
+        first = store.execute(command, tool_use_id=name, actor="session:s")
+        assert store.replies.awaits_review in first.text
+        waiting = store.review.pending()
+        assert store.execute(command, tool_use_id=name, actor="session:s") == first
+        assert store.review.pending() == waiting
+    store.review.accept([each.id for each in store.review.pending()], actor="user:ann")
+    before = state(store)
+    again = store.execute(create("x", B), tool_use_id=json.dumps(create("x", B)), actor="session:s")
+    assert again.text == f"File created successfully at: {B}\n{store.replies.awaits_review}"
+    assert state(store) == before
+
+
+def test_through_tool_result_and_mounts(store: MemoryStore) -> None:
+    """The door of one's own loop knows the id; a tree of several stores passes it on."""
+    for tree in (store, Mounts({"/memories": store})):
+        block = {"type": "tool_use", "id": f"toolu_{type(tree).__name__}", "name": "memory", "input": create("x")}
+        first = tool_result(tree, block)
+        store.execute(delete())
+        assert tool_result(tree, block) == first
+        assert list(store.memories()) == []
+
+
+def test_a_note_that_is_none_of_ours_is_no_obstacle(store: MemoryStore) -> None:
+    """The command runs, and the note is replaced."""
+    store.execute(create(""), tool_use_id="t")
+    key = store.read(lambda found: next(iter(found.notes(KIND))))[0]
+    for value in ("", "{", "[]", "7", '{"command": 7}'):
+        store.backend.write(store.id, lambda tx, value=value: tx.put_note(KIND, key, value))  # type: ignore[misc]
+        assert store.execute(create(""), tool_use_id="t").code == "already_exists"
+    store.backend.write(store.id, lambda tx: tx.put_note(KIND, key, "{"))
+    assert forget_old(store) == 1
+
+
+def test_failures_of_storage_are_not_remembered(tmp_path: Path) -> None:
+    """Sent again, the command runs."""
+    os.makedirs(tmp_path / "moved")
+    with commonplace.open(f"sqlite:///{tmp_path}/memory.db") as memory:
+        store = memory.store()
+        store.execute(create(""))
+        os.rename(tmp_path / "memory.db", tmp_path / "moved" / "memory.db")
+        assert store.execute(insert(0, "x"), tool_use_id="t").code == "unavailable"
+        os.rename(tmp_path / "moved" / "memory.db", tmp_path / "memory.db")
+        assert store.execute(insert(0, "x"), tool_use_id="t").is_error is False
+        assert store.text(A) == "x\n"
+    with pytest.raises(InvalidInput):
+        store.execute(insert(0, "x"), tool_use_id="t", actor="user:")

@@ -241,6 +241,19 @@ def test_what_was_created_meanwhile_where_a_proposal_creates(store: MemoryStore)
     assert len({version.memory_id for version in store.versions(A)}) == 1
 
 
+def test_a_directory_that_is_left_is_none(store: MemoryStore) -> None:
+    """For who left it; its name is free."""
+    done(store, create(f"{D}/x/y", "one\n"), ANN)
+    done(store, rename(f"{D}/x", "/memories/e"))
+    for path in (D, f"{D}/x"):
+        assert said(store, view(path)) == f"The path {path} does not exist. Please provide a valid path."
+        assert said(store, delete(path)) == f"Error: The path {path} does not exist"
+        assert said(store, view(path), ANN).startswith("Here're")
+    done(store, create(D, "a file\n"))
+    store.review.accept([each.id for each in store.review.pending()], actor=ANN)
+    assert tree(store) == {D: "a file\n", "/memories/e/y": "one\n"}
+
+
 def test_deletions_and_renames_of_what_changed_meanwhile(store: MemoryStore) -> None:
     """What nobody proposed to delete stays, by force too."""
     for name in ("edited", "gone", "moved", "same"):

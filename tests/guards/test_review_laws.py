@@ -18,6 +18,7 @@ from backends.places import opened
 from commonplace import Commonplace, MemoryStore, Reply, Usage
 from commonplace.backends.base import Actor
 from commonplace.guards.review import Outcome
+from commonplace.paths import ancestors
 from laws.strategies import command_named, commands, plain_paths, texts
 
 LONG = os.environ.get("CI") == "true"
@@ -149,12 +150,13 @@ class Reviewed(RuleBasedStateMachine):
         self.check()
 
     def check(self) -> None:
-        view = {"command": "view", "path": "/memories"}
+        known = {place for path in {*self.trees[0], *self.trees[-1]} for place in (path, *ancestors(path))}
+        views = [{"command": "view", "path": path} for path in ("/memories", *sorted(known))]
         for store in self.stores:
             assert len(store.review.pending()) == len(self.trees) - 1
             assert seen(store, S1)[0] == self.trees[-1]
             assert seen(store, "session:s2")[0] == tree(store) == self.trees[0]
-            assert store.execute(view, actor=S1) == self.plain.execute(view)
+            assert [store.execute(each, actor=S1) for each in views] == [self.plain.execute(each) for each in views]
 
     def teardown(self) -> None:
         try:

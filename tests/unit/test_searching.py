@@ -1,0 +1,115 @@
+"""Searching a store: what is kept ready is what is there, whoever changed it and however."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from backends.places import EVERYWHERE, LASTING, opened
+from commonplace import InvalidInput, MemoryStore
+from commonplace.search import Results, parse_query
+from commonplace.searching import Corpus
+from laws.model import Model
+from laws.walk import Walk
+
+
+@pytest.fixture(params=EVERYWHERE)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStore]:
+    with opened(str(request.param), tmp_path) as place:
+        yield place.store()
+
+
+def found(store: MemoryStore, query: str, **options: object) -> list[str]:
+    return [hit.path for hit in store.search(query, **options).hits]  # type: ignore[arg-type]
+
+
+def create(store: MemoryStore, path: str, text: str) -> None:
+    assert not store.execute({"command": "create", "path": path, "file_text": text}).is_error
+
+
+def test_words_of_any_language_are_found(store: MemoryStore) -> None:
+    """The newest change first; with the lines, below a directory, by patterns of paths, and cut with the total told."""
+    create(store, "/memories/en", "The quick brown fox\njumps over the lazy dog\n")
+    create(store, "/memories/notes/ja", "昨日の会議で、田中さんは予算を説明した。\n次回は金曜日。\n")
+    create(store, "/memories/notes/zh", "我们讨论了预算和时间表。\n")
+    create(store, "/memories/notes/de", "Größe und Straße\n")
+    assert found(store, "FOX lazy") == ["/memories/en"]
+    assert found(store, "予算 会議") == ["/memories/notes/ja"]
+    assert found(store, "预算") == ["/memories/notes/zh"]
+    assert found(store, "日") == ["/memories/notes/ja"]
+    assert found(store, "STRASSE größe") == ["/memories/notes/de"]
+    assert found(store, "notes") == ["/memories/notes/de", "/memories/notes/zh", "/memories/notes/ja"]
+    assert found(store, "e", under="/memories/notes") == [
+        "/memories/notes/de",
+        "/memories/notes/zh",
+        "/memories/notes/ja",
+    ]
+    assert found(store, "the", paths=["/memories/*"]) == ["/memories/en"]
+    assert found(store, "the -fox") == []
+    cut = store.search("notes", limit=1)
+    assert (len(cut.hits), cut.total) == (1, 3)
+    snippet = store.search("lazy").hits[0].snippets[0]
+    assert (snippet.line, snippet.text) == (2, "jumps over the lazy dog")
+    assert found(store, r"f.x\b", regex=True) == ["/memories/en"]
+    with pytest.raises(InvalidInput):
+        store.search(" ")
+    with pytest.raises(InvalidInput):
+        store.search("a", under="/elsewhere")
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_what_is_kept_ready_is_what_is_there(store: MemoryStore, seed: int) -> None:
+    """After any commands, a search in a store that was searched before finds what one in a new one does."""
+    model = Model()
+    walk = Walk(seed, model)
+    for number in range(120):
+        command = walk.command()
+        model.execute(command)
+        store.execute(command)
+        if number % 4 == 0:
+            for query in ("a", "b", "é", "memories ab"):
+                assert store.search(query, limit=None) == anew(store, query)
+
+
+def anew(store: MemoryStore, query: str) -> Results:
+    return store.read(lambda at: Corpus().search(at, parse_query(query), under="/memories", limit=None))
+
+
+@pytest.mark.parametrize("backend", LASTING)
+def test_what_another_process_wrote_is_found(backend: str, tmp_path: Path) -> None:
+    """At once."""
+    with opened(backend, tmp_path) as one, opened(backend, tmp_path) as other:
+        create(one.store(), "/memories/a", "first")
+        assert found(other.store(), "first") == ["/memories/a"]
+        searching = other.store()
+        assert found(searching, "second") == []
+        create(one.store(), "/memories/b", "second")
+        assert found(searching, "second") == ["/memories/b"]
+        one.store().clear()
+        assert found(searching, "second") == []
+
+
+def test_files_edited_by_hand_are_found(tmp_path: Path) -> None:
+    """In the directory, without a command in between."""
+    with opened("directory", tmp_path) as place:
+        store = place.store()
+        create(store, "/memories/a", "first")
+        assert found(store, "first") == ["/memories/a"]
+        root = Path(str(store.directory()))
+        (root / "a").write_text("by hand")
+        (root / "b").write_text("by hand too")
+        assert sorted(found(store, "hand")) == ["/memories/a", "/memories/b"]
+
+
+def test_large_stores_are_searched_without_being_kept(tmp_path: Path) -> None:
+    """With the same results."""
+    with opened("sqlite", tmp_path) as place:
+        store = place.store()
+        for number in range(20):
+            create(store, f"/memories/{number}", f"text {number} " * 100)
+        small = Corpus(max_kept_bytes=1_000)
+        result = store.read(lambda at: small.search(at, parse_query("text 7"), under="/memories", limit=None))
+        assert result == store.search("text 7", limit=None)
+        assert result.total == 2

@@ -69,16 +69,17 @@ def collect(place: Place, *, older_than: float, as_json: bool) -> None:
 @click.option(
     "--redact", is_flag=True, help="Write what was found anew without the values. Older versions still have them."
 )
+@click.option("--history", is_flag=True, help="Look through older versions too; with --redact they are redacted whole.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list of paths and kinds.")
 @pass_place
-def scan(place: Place, *, redact: bool, as_json: bool) -> None:
+def scan(place: Place, *, redact: bool, history: bool, as_json: bool) -> None:
     """Tell which memories hold sensitive values, and of which kinds; never the values.
 
     They may have come past the guards: by hand, or before these were on. Ends with status 16 if something was found
     and is still there.
     """
     with place.existing() as store:
-        found = store.scan(redact=redact)
+        found = store.scan(redact=redact, history=history)
     rows: list[dict[str, object]] = [{"path": path, "kinds": kinds} for path, kinds in found]
     if as_json:
         output.write_line(output.to_json(rows))

@@ -186,14 +186,19 @@ def _shown(store: MemoryStore, version_id: str | None) -> tuple[Version | None, 
 
 
 def _header(old: Version | None, new: Version | None) -> list[DiffLine]:
-    """Lines that a patch ignores; none if nothing changed."""
+    """The versions, which a patch ignores, and what happened to the file; nothing if nothing changed."""
     sides = [(each.path, each.sha256) if each else None for each in (old, new)]
     if sides[0] == sides[1]:
         return []
-    names = [each.id if each else "nothing" for each in (old, new)]
-    lines = [f"{' to '.join(names)}"]
-    if old and new and old.path != new.path:
-        lines.append(f"renamed {old.path} to {new.path}")
+    lines = [" to ".join(each.id if each else "nothing" for each in (old, new))]
+    before, after = (each.path if each else other.path if other else "" for each, other in ((old, new), (new, old)))
+    lines.append(f"diff --git a{before} b{after}")
+    if old is None:
+        lines.append("new file mode 100644")
+    elif new is None:
+        lines.append("deleted file mode 100644")
+    elif before != after:
+        lines += [f"rename from {before[1:]}", f"rename to {after[1:]}"]
     return [DiffLine("header", line) for line in lines]
 
 

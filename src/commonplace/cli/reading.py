@@ -8,12 +8,14 @@ from collections.abc import Sequence
 import click
 
 from commonplace.backends.base import Memory, StoreInfo
-from commonplace.cli import output
+from commonplace.cli import earlier, output
+from commonplace.cli.moments import FORMS, Moment, moment_option
 from commonplace.cli.place import Place, pass_place
 from commonplace.paths import ROOT
 from commonplace.replies import Reply
 from commonplace.store import MemoryStore
 
+_as_of_option = moment_option("--as-of", text=f"As it was at a time such as {FORMS}, or right after a version.")
 _RANGE = re.compile(r"(-?[0-9]{1,18})(?:(:)(-?[0-9]{1,18})?)?", re.ASCII)
 
 
@@ -33,16 +35,17 @@ def line_range(_ctx: click.Context, _param: click.Parameter, given: str | None) 
 @click.command(cls=output.Command)
 @click.argument("path", default=ROOT)
 @click.option("--all", "show_all", is_flag=True, help="Show hidden memories too (.name, node_modules), on a terminal.")
+@_as_of_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list of all, with ids, hashes and times.")
 @pass_place
-def ls(place: Place, path: str, *, show_all: bool, as_json: bool) -> None:
+def ls(place: Place, path: str, *, show_all: bool, as_of: Moment | None, as_json: bool) -> None:
     """List the memories below PATH, at any depth.
 
     On a terminal a table; in a pipe one line for every memory, hidden ones included: its size in bytes, a tab, its
     path.
     """
     with place.existing() as store:
-        found = _memories(store, path)
+        found = _memories(store, path) if as_of is None else earlier.memories(store, path, as_of)
     if as_json:
         output.write_line(output.to_json([_memory_object(memory) for memory in found]))
     elif output.on_terminal():
@@ -56,26 +59,29 @@ def ls(place: Place, path: str, *, show_all: bool, as_json: bool) -> None:
 @click.option(
     "--range", "view_range", metavar="A:B", callback=line_range, help="Only these lines of a memory: 10:20, 10: or 10."
 )
+@_as_of_option
 @output.json_option
 @pass_place
-def view(place: Place, path: str, *, view_range: tuple[int, int] | None, as_json: bool) -> None:
+def view(place: Place, path: str, *, view_range: tuple[int, int] | None, as_of: Moment | None, as_json: bool) -> None:
     """Show a memory with line numbers, or a directory.
 
     This is the reply a model gets, word for word; a directory is shown two levels deep.
     """
-    given = {"command": "view", "path": path, "view_range": view_range}
+    given: dict[str, object] = {"command": "view", "path": path, "view_range": view_range}
     with place.existing() as store:
-        output.end(store.execute(given), as_json=as_json)
+        reply = store.execute(given) if as_of is None else earlier.view(store, given, as_of)
+        output.end(reply, as_json=as_json)
 
 
 @click.command(cls=output.Command)
 @click.argument("path")
+@_as_of_option
 @output.json_option
 @pass_place
-def cat(place: Place, path: str, *, as_json: bool) -> None:
+def cat(place: Place, path: str, *, as_of: Moment | None, as_json: bool) -> None:
     """Print the text of a memory: its exact bytes, nothing added."""
     with place.existing() as store:
-        text = store.text(path)
+        text = store.text(path) if as_of is None else store.history.text_at(path, as_of)[1]
     if as_json:
         output.end(Reply(text), as_json=True)
     output.write(text.encode())

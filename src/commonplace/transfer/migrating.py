@@ -17,8 +17,9 @@ from commonplace.transfer.backing_up import all_stores
 from commonplace.transfer.kinds import JOTTING_KINDS
 from commonplace.transfer.present import Present, copy_jottings
 from commonplace.transfer.restoring import check_same, newest_version
-from commonplace.transfer.versions import PAGE, History, batches, between, load_all, take_over
+from commonplace.transfer.versions import PAGE, History, Taken, batches, between, load_all, take_over
 
+MARK, UNTIL = "migrated", "until"  # a note of the target, which stays there
 MAX_ROUNDS = 20  # a source that is written to faster than it can be copied is left behind
 
 
@@ -107,9 +108,9 @@ class _Copy:
             self._target.unlock(made)
 
     def _start(self) -> str | None:
-        """The newest version that the target has. Raises `InvalidInput` if it is not one of the source."""
-        newest = self._target.read(self._id, newest_version)
-        if newest is not None:
+        """The newest version that the target has. Raises `InvalidInput` if it did not come from the source."""
+        newest, marked = self._target.read(self._id, lambda found: (newest_version(found), _marked(found)))
+        if newest is not None and newest != marked:  # which the source need not have any more
             try:
                 self._source.read(self._id, lambda snapshot: snapshot.version(newest))
             except NotFound:
@@ -124,7 +125,7 @@ class _Copy:
         done = 0
         for batch in batches(versions, lambda version: version):
             taken = self._source.read(self._id, partial(load_all, batch=batch, born=born, raw=self._raw))
-            self._target.write(self._id, partial(take_over, taken=taken))
+            self._target.write(self._id, partial(_take, taken=taken))
             newest, done = batch[-1].id, done + len(batch)
             self._copied += len(taken)
             if progress is not None:
@@ -202,6 +203,20 @@ class _Head:
         self.history = History(snapshot, after=after)
         self.revision = snapshot.revision
         self.seal = snapshot.seal
+
+
+def _take(tx: Transaction, *, taken: Sequence[Taken]) -> None:
+    take_over(tx, taken)
+    if taken:
+        tx.put_note(MARK, UNTIL, taken[-1].version.id)
+
+
+def _marked(snapshot: Snapshot) -> str | None:
+    """The version copied last."""
+    try:
+        return snapshot.note(MARK, UNTIL)
+    except Damaged:  # copied without keys, and now read with them
+        return None
 
 
 def _page(snapshot: Snapshot, *, before: str) -> list[Version]:

@@ -107,13 +107,16 @@ def take_over(tx: Transaction, taken: Iterable[Taken]) -> None:
     is forgotten when the next version shows it.
     """
     for one in taken:
-        change = Change(None, None, origin=one.version) if one.version.redacted_at is not None else _change(tx, one)
-        tx.record([change], None)
+        tx.record([_change(tx, one)], None)
 
 
 def _change(tx: Transaction, one: Taken) -> Change:
     version = one.version
     before = tx.find(version.memory_id)
+    if version.redacted_at is not None:
+        if before is not None:  # what it is from here on is not known
+            tx.forget([before])
+        return Change(None, None, origin=version)
     if version.operation == "deleted":
         return Change(before, None, sealing=_sealing(one, None), origin=version)
     _make_way(tx, version)

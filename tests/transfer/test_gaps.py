@@ -1,0 +1,144 @@
+"""Histories with gaps, where versions were removed or redacted, arrive as they are and with the right present."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from commonplace import Commonplace, MemoryStore, Version
+from commonplace.transfer.archive_reading import open_archive
+from commonplace.transfer.archive_writing import bare
+from commonplace.transfer.backing_up import back_up
+from commonplace.transfer.exporting import export_whole
+from commonplace.transfer.migrating import migrate
+from commonplace.transfer.restoring import import_whole, restore
+
+from .copies import PERSON, facts, goes_on, place
+
+A, B, C = "/memories/a", "/memories/b", "/memories/a/c"
+Steps = list[tuple[str, ...]]
+SCENARIOS: dict[str, tuple[Steps, list[int], str]] = {
+    "another at the path": ([("create", A, "1"), ("delete", A), ("create", A, "2")], [1], "prune"),
+    "another, and the deletion redacted": ([("create", A, "1"), ("delete", A), ("create", A, "2")], [1], "blank"),
+    "below a file that was": ([("create", A, "1"), ("delete", A), ("create", C, "2")], [1], "prune"),
+    "a file where a directory was": ([("create", C, "1"), ("delete", C), ("create", A, "2")], [1], "prune"),
+    "moved away, and another came": (
+        [("create", A, "1"), ("rename", A, B), ("create", A, "2"), ("rename", B, "/memories/d")],
+        [1],
+        "prune",
+    ),
+    "edited, redacted, moved": ([("create", A, "1"), ("edit", A, "2"), ("rename", A, B)], [1], "blank"),
+    "moved and edited": ([("create", A, "1"), ("rename", A, B), ("edit", B, "2")], [1], "prune"),
+    "made, redacted, moved": ([("create", A, "1"), ("rename", A, B), ("edit", B, "2")], [0], "blank"),
+    "gone without a word": ([("create", A, "1"), ("create", B, "2"), ("delete", A)], [2], "prune"),
+    "only its end": ([("create", A, "1"), ("create", B, "2"), ("delete", A)], [0], "prune"),
+    "its end redacted": ([("create", A, "1"), ("create", B, "2"), ("delete", A)], [2], "blank"),
+    "all redacted": ([("create", A, "1"), ("edit", A, "2"), ("delete", A)], [0, 1, 2], "blank"),
+    "older than its versions": ([("create", A, "1"), ("edit", A, "2"), ("edit", A, "3")], [0, 1], "prune"),
+    "there and back": ([("create", A, "1"), ("rename", A, B), ("rename", B, A), ("edit", A, "2")], [1], "prune"),
+}
+
+
+def steps(store: MemoryStore, given: Steps) -> None:
+    for name, path, *rest in given:
+        if name == "edit":
+            held = store.load(path)[0]
+            reply = store.save(path, rest[0], if_version=held.version_id)
+        else:
+            fields = {"create": "file_text", "rename": "new_path"}
+            command = {"command": name, "old_path" if name == "rename" else "path": path}
+            reply = store.execute(command | ({fields[name]: rest[0]} if rest else {}))
+        assert not reply.is_error, reply
+
+
+def lose(store: MemoryStore, numbers: list[int], how: str) -> list[Version]:
+    """Remove or redact versions by their number, oldest first; those that are left."""
+    versions = list(reversed(list(store.versions())))
+    ids = [versions[number].id for number in numbers]
+    store.backend.write(store.id, lambda tx: tx.prune(ids) if how == "prune" else tx.blank(ids, PERSON))
+    return list(store.versions())
+
+
+@pytest.fixture(params=SCENARIOS)
+def scenario(request: pytest.FixtureRequest) -> tuple[Steps, list[int], str]:
+    return SCENARIOS[str(request.param)]
+
+
+SLOWER = [pytest.param(name, marks=pytest.mark.long) for name in ("directory", "hidden memory")]
+
+
+@pytest.fixture(params=["memory", *SLOWER])
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Commonplace]:
+    with place(str(request.param), tmp_path / "target") as opened:
+        yield opened
+
+
+def ways(directory: Path) -> dict[str, Callable[[Commonplace, Commonplace], object]]:
+    def whole(source: Commonplace, target: Commonplace) -> None:
+        export_whole(source.store(), str(directory / "e.tar"), notes=True)
+        with open_archive(str(directory / "e.tar")) as archive:
+            import_whole(archive, target.backend)
+
+    def backup(source: Commonplace, target: Commonplace) -> None:
+        back_up(source.backend, str(directory / "b.tar"))
+        with open_archive(str(directory / "b.tar")) as archive:
+            restore(archive, target.backend)
+
+    return {
+        "migrate": lambda source, target: migrate(source.backend, target.backend),
+        "export": whole,
+        "backup": backup,
+    }
+
+
+@pytest.mark.parametrize("way", ["migrate", "export", "backup"])
+def test_a_gap_leaves_nothing_wrong(
+    way: str, scenario: tuple[Steps, list[int], str], target: Commonplace, tmp_path: Path
+) -> None:
+    """Tree, usage, ages and all versions that are left."""
+    given, numbers, how = scenario
+    with place("memory", tmp_path / "source") as source:
+        store = source.store()
+        steps(store, given)
+        lose(store, numbers, how)
+        ways(tmp_path)[way](source, target)
+        backend = bare(target.backend) if way == "backup" else target.backend  # as it was: not sealed
+        assert facts(backend, store.id) == facts(source.backend, store.id)
+    goes_on(MemoryStore(backend, store.info))
+
+
+def test_what_goes_after_it_was_copied_goes_in_the_copy(
+    scenario: tuple[Steps, list[int], str], target: Commonplace, tmp_path: Path
+) -> None:
+    """By the next migration: redacted by the same person, and removed."""
+    given, numbers, how = scenario
+    with place("memory", tmp_path / "source") as source:
+        store = source.store()
+        steps(store, given)
+        migrate(source.backend, target.backend)
+        left = lose(store, numbers, how)
+        (done,) = migrate(source.backend, target.backend)
+        assert (done.copied, done.versions) == (0, len(left))
+        expected, found = (facts(one.backend, store.id, redacted=False) for one in (source, target))
+        assert found == expected
+        by = [version.redacted_by for version in MemoryStore(target.backend, store.info).versions()]
+        assert by == [version.redacted_by for version in left]
+
+
+@pytest.mark.parametrize("cut", [1, 2, 3])
+def test_a_migration_between_two_steps_notices_gaps(
+    cut: int, scenario: tuple[Steps, list[int], str], target: Commonplace, tmp_path: Path
+) -> None:
+    """The copy is in the middle of the history when what came before and after is removed."""
+    given, numbers, how = scenario
+    with place("memory", tmp_path / "source") as source:
+        store = source.store()
+        steps(store, given[:cut])
+        migrate(source.backend, target.backend)
+        steps(store, given[cut:])
+        lose(store, [number for number in numbers if number != cut - 1], how)
+        migrate(source.backend, target.backend)
+        expected, found = (facts(one.backend, store.id, redacted=False) for one in (source, target))
+        assert found == expected

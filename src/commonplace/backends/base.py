@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TypeVar
 
+from commonplace.backends.findings import Finding
 from commonplace.backends.records import (
     ACTOR_KINDS,
     EXTERNAL,
@@ -286,6 +287,16 @@ class Backend(ABC):
     def damaged(self) -> int:
         """How many files of sealed memory stores were found altered, and are kept aside."""
         return 0
+
+    def examine(self) -> Iterator[Finding]:
+        """What is not as it should be, beyond what can be seen through the rest of the contract. Changes nothing."""
+        return iter(())
+
+    def mend(self) -> None:  # noqa: B027 - there may be nothing that can be repaired
+        """Repair what of that can be repaired for certain; what cannot be is left as it is.
+
+        Counts of memories and bytes that are not their sums are made so.
+        """
 
     @abstractmethod
     def close(self) -> None:

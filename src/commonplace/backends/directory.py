@@ -13,7 +13,6 @@ and becomes a version.
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -23,7 +22,10 @@ from typing import TypeVar, cast
 from commonplace.backends import sql_stores
 from commonplace.backends.base import Actor, Change, Clock, NewId, Snapshot, StoreInfo, Transaction, sortable_id
 from commonplace.backends.damage import MendedTree, count_damaged
+from commonplace.backends.directory_examining import examine_files, lower_synced
 from commonplace.backends.disk import DIRECTORY_MODE, make_directory, os_error
+from commonplace.backends.findings import Finding
+from commonplace.backends.folders import parts_of
 from commonplace.backends.following import changed_since, follow, settle
 from commonplace.backends.hand_edits import HandEdit, Seen, Unsynced, WatchedSnapshot, WatchedTransaction, mark_text
 from commonplace.backends.ledger import Ledger, LiveFile, LockFile, sync_file_system
@@ -36,9 +38,7 @@ from commonplace.paths import ROOT
 
 T = TypeVar("T")
 CLEAR_AFTER = 512  # versions; a sync of the file system then costs each command some 20 microseconds
-DEFAULT_KEY = "default"
 _PRIVATE = ".commonplace"
-_FOLDER = re.compile(r"(?!memstore_)[a-z0-9][a-z0-9_-]{0,63}")  # the same on file systems that fold case
 
 
 class DirectoryBackend(SqliteBackend):
@@ -71,7 +71,7 @@ class DirectoryBackend(SqliteBackend):
             raise
 
     def directory_of(self, store: StoreInfo) -> str:
-        return os.path.join(self.root, *_parts(store))
+        return os.path.join(self.root, *parts_of(store))
 
     def damaged(self) -> int:
         self._check_open()
@@ -118,6 +118,22 @@ class DirectoryBackend(SqliteBackend):
         super().erase_store(store_id, actor)
         self._stores.pop(store_id, None)
 
+    def examine(self) -> Iterator[Finding]:
+        yield from super().examine()
+        with self._reading() as connection:
+            yield from list(examine_files(connection, self._base))
+
+    def mend(self) -> None:
+        super().mend()
+        with self._queue.paused(), self._exclusive() as connection:
+            self._clear(connection)
+            lower_synced(connection)
+            self._lock.write(Ledger())  # the next command starts from what the database knows
+        for store in self.list_stores():
+            self.read(store.id, _look_at_all)
+            with self._queue.paused(), self._exclusive():
+                self._tree(store).prune(ROOT)
+
     def _sync(self) -> None:
         with self._queue.paused(), self._exclusive() as connection:
             self._clear(connection)
@@ -153,7 +169,7 @@ class DirectoryBackend(SqliteBackend):
     # -- one store's files -----------------------------------------------------------------------------------
 
     def _tree(self, store: StoreInfo) -> MendedTree:
-        return MendedTree(self._base, _parts(store), self._scratch)
+        return MendedTree(self._base, parts_of(store), self._scratch)
 
     def _seen(self, connection: SqliteConnection, store_id: str) -> Seen:
         seen = self._stores.get(store_id)
@@ -264,6 +280,12 @@ def _delete_all(tx: Transaction, actor: Actor | None) -> None:
     tx.record([Change(memory, None) for memory in tx.walk(ROOT)], actor)
 
 
+def _look_at_all(found: Snapshot) -> None:
+    """Look at every file, so that what is not as recorded is recorded, or mended in a sealed store."""
+    for memory in found.walk(ROOT):
+        found.look(memory.path)
+
+
 def _merged(changed: Sequence[WatchedTransaction]) -> list[WatchedTransaction]:
     """What the transactions of a batch come to, one for each store."""
     stores: dict[str, WatchedTransaction] = {}
@@ -272,14 +294,6 @@ def _merged(changed: Sequence[WatchedTransaction]) -> list[WatchedTransaction]:
         if first is not transaction:
             first.absorb(transaction)
     return list(stores.values())
-
-
-def _parts(store: StoreInfo) -> tuple[str, ...]:
-    """Where a store lies below the root: under its key if that is a plain name anywhere, else under its id."""
-    if store.key == DEFAULT_KEY:
-        return ("memories",)
-    key = store.key or ""
-    return ("stores", key if _FOLDER.fullmatch(key) else store.id, "memories")
 
 
 def _own_directory(name: str, base: int) -> None:

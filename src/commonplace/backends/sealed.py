@@ -16,6 +16,7 @@ from functools import partial
 from typing import TypeVar
 
 from commonplace.backends.base import Actor, Backend, Clock, Snapshot, StoreInfo, Transaction
+from commonplace.backends.findings import Finding, found
 from commonplace.backends.keys import KEY_BYTES, KeyWrapper
 from commonplace.backends.sealed_codec import StoreKeys
 from commonplace.backends.sealed_snapshot import SealedSnapshot, SealedTransaction
@@ -122,6 +123,27 @@ class SealedBackend(Backend):
         held = self._opened.get(store_id)
         return held[1] if held is not None else self.read(store_id, lambda _: self._opened[store_id][1])
 
+    def examine(self) -> Iterator[Finding]:
+        yield from self.inner.examine()
+        for store in all_stores(self.inner):
+            if store.seal is not None:
+                yield from self._examine_seals(store)
+
+    def _examine_seals(self, store: StoreInfo) -> Iterator[Finding]:
+        """Records whose seal does not open, each by its id; a store whose key is not here is passed over."""
+
+        def work(inner: Snapshot) -> list[Finding]:
+            sealed = SealedSnapshot(inner, self._keys_of(store.id, inner.seal))
+            return [found("seal_wrong", store.id, subject) for subject in sealed.altered()]
+
+        try:
+            yield from self.inner.read(store.id, work)
+        except (CommonplaceError, _Pending):
+            return  # the store is reported as what it is by who reads it
+
+    def mend(self) -> None:
+        self.inner.mend()
+
     def purge(self) -> bool:
         return self.inner.purge()
 
@@ -209,7 +231,7 @@ def rotate(backend: SealedBackend, *, progress: Callable[[int], None] | None = N
     before are in no file of the backend.
     """
     done = Rotated()
-    for store in _all_stores(backend):
+    for store in all_stores(backend):
         outcome = _rewrap(backend, store)
         setattr(done, outcome, getattr(done, outcome) + 1)
         if progress is not None:
@@ -221,7 +243,7 @@ def rotate(backend: SealedBackend, *, progress: Callable[[int], None] | None = N
 
 def status(backend: Backend) -> list[StoreStatus]:
     """How each memory store is sealed, oldest first. A backend opened without keys reads none that is."""
-    return [_status(backend, store) for store in _all_stores(backend)]
+    return [_status(backend, store) for store in all_stores(backend)]
 
 
 def destroy(backend: Backend, store_id: str) -> str:
@@ -303,7 +325,8 @@ def _status(backend: Backend, store: StoreInfo) -> StoreStatus:
     )
 
 
-def _all_stores(backend: Backend) -> Iterator[StoreInfo]:
+def all_stores(backend: Backend) -> Iterator[StoreInfo]:
+    """Every memory store, oldest first."""
     after: str | None = None
     while page := backend.list_stores(after=after, limit=_PAGE):
         yield from page

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from commonplace.backends.base import (
     Actor,
@@ -20,6 +21,9 @@ from commonplace.backends.base import (
 )
 from commonplace.backends.sealed_codec import StoreKeys, Unsealed
 from commonplace.errors import Damaged, InvalidInput, Refused
+from commonplace.paths import ROOT
+
+R = TypeVar("R", Memory, Version)
 
 
 class SealedSnapshot(Snapshot):
@@ -115,6 +119,15 @@ class SealedSnapshot(Snapshot):
         said = self._said_of(version)
         return _plain_version(version, said), self._keys.open_text(data, said)
 
+    def altered(self) -> Iterator[str]:
+        """The memories and versions whose seal does not open, by their ids."""
+        for memory in self._inner.walk(ROOT):
+            if not _opens(self._said, memory):
+                yield f"memory {memory.id}"
+        for version in self._inner.versions():
+            if not _opens(self._said_of, version):
+                yield f"version {version.id}"
+
     def _said(self, memory: Memory) -> Unsealed:
         said = self._keys.open_seal(memory.seal, memory.id, memory.version_id, memory.path)
         if said.text_of is None or said.size_bytes != memory.size_bytes:
@@ -184,6 +197,14 @@ class SealedTransaction(SealedSnapshot, Transaction):
             said = said._replace(path=path if keys.seal_paths else None)
         sealing = Sealing(None, _keeper(keys, said, hidden or inner.path))
         return replace(change, before=inner, path=hidden, sealing=sealing)
+
+
+def _opens(opened: Callable[[R], Unsealed], record: R) -> bool:
+    try:
+        opened(record)
+    except Damaged:
+        return False
+    return True
 
 
 def _sealed_end(change: Change, origin: Version, keys: StoreKeys) -> Change:

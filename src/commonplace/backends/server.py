@@ -17,7 +17,7 @@ from datetime import datetime
 from functools import partial
 from typing import TypeVar, cast
 
-from commonplace.backends import forking, migrations, sql, sql_notes, sql_stores
+from commonplace.backends import forking, migrations, sql, sql_examining, sql_notes, sql_stores
 from commonplace.backends.base import (
     Actor,
     Backend,
@@ -30,6 +30,7 @@ from commonplace.backends.base import (
     now_us,
     sortable_id,
 )
+from commonplace.backends.findings import Finding
 from commonplace.backends.pool import Pool
 from commonplace.backends.queue import StoreJob, WriteQueue
 from commonplace.backends.records import to_us
@@ -242,6 +243,37 @@ class ServerBackend(Backend):
             return sql_notes.select_notes(connection, number, kind, after=after)
 
         return iter(self._persevere(attempt))
+
+    # -- examining -------------------------------------------------------------------------------------------
+
+    def examine(self) -> Iterator[Finding]:
+        def attempt(connection: ServerConnection) -> list[Finding]:
+            connection.begin_read()
+            return list(sql_examining.examine(connection, self.engine.name))
+
+        yield from self._persevere(attempt)
+
+    def mend(self) -> None:
+        def left(connection: ServerConnection) -> list[int]:
+            connection.begin_read()  # one state: a store that is being made is there with its rows
+            return sql_examining.left_stores(connection)
+
+        numbers = self._persevere(left)
+
+        def remove(connection: ServerConnection) -> None:
+            connection.begin_write()
+            sql_examining.remove_rows(connection, numbers)
+            connection.commit()  # if it is lost, it is done again
+
+        if numbers:
+            self._persevere(remove)
+        for store in self.list_stores():
+            self._persevere(partial(self._mend_store, store_id=store.id))
+
+    def _mend_store(self, connection: ServerConnection, store_id: str) -> None:
+        connection.begin_write()
+        if sql_examining.mend_store(connection, store_id, lock=self.engine.lock):
+            connection.commit()
 
     # -- reading ---------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar, cast
 
-from commonplace.backends import forking, migrations, sql, sql_notes, sql_stores
+from commonplace.backends import forking, migrations, sql, sql_examining, sql_notes, sql_stores
 from commonplace.backends.base import (
     Actor,
     Backend,
@@ -28,11 +28,13 @@ from commonplace.backends.base import (
     sortable_id,
 )
 from commonplace.backends.disk import make_directory, make_file, os_error
+from commonplace.backends.findings import Finding
 from commonplace.backends.pool import Pool
 from commonplace.backends.queue import StoreJob, WriteQueue
 from commonplace.backends.records import to_us
 from commonplace.backends.sql_writing import SqlTransaction
 from commonplace.backends.sqlite_connection import SqliteConnection, connect, wait_for_lock
+from commonplace.backends.sqlite_examining import integrity
 from commonplace.backends.sqlite_space import Space
 from commonplace.errors import (
     CommonplaceError,
@@ -217,6 +219,18 @@ class SqliteBackend(Backend):
         with self._reading() as connection:
             number = sql_notes.store_number(connection, store_id)
             return iter(sql_notes.select_notes(connection, number, kind, after=after))
+
+    def examine(self) -> Iterator[Finding]:
+        with self._reading() as connection:
+            yield from [*integrity(connection), *sql_examining.examine(connection, "sqlite")]
+
+    def mend(self) -> None:
+        def work(connection: SqliteConnection) -> None:
+            sql_examining.remove_rows(connection, sql_examining.left_stores(connection))
+            for store in sql_stores.select_stores(connection, None, None):
+                sql_examining.mend_store(connection, store.id)
+
+        self._alone(work)
 
     def purge(self) -> bool:
         if self._path is None:

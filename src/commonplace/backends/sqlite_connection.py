@@ -7,6 +7,7 @@ import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from urllib.parse import quote
 
 from commonplace.backends.sql_connection import Row, Value
 from commonplace.errors import CommonplaceError, Damaged, PermissionDenied, Refused, StoreFull, Unavailable
@@ -27,14 +28,18 @@ class SqliteConnection:
 
     usable = True
 
-    def __init__(self, path: str | None, *, timeout_s: float) -> None:
+    def __init__(self, path: str | None, *, timeout_s: float, only_looks: bool = False) -> None:
+        name = ":memory:" if path is None else path
         with _translated():
             self._raw = sqlite3.connect(
-                ":memory:" if path is None else path,
+                f"file:{quote(name)}?mode=ro" if only_looks else name,
                 timeout=timeout_s,
                 isolation_level=None,
                 check_same_thread=False,
+                uri=only_looks,
             )
+        if only_looks:
+            self._raw.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
 
     def rows(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
         try:
@@ -105,6 +110,18 @@ def connect(path: str | None, *, timeout_s: float = READ_TIMEOUT_S) -> SqliteCon
             _use_log(connection)
         for pragma in _PRAGMAS:
             connection.run(pragma)
+    except CommonplaceError:
+        connection.close()
+        raise
+    return connection
+
+
+def connect_to_look(path: str) -> SqliteConnection:
+    """A connection that changes no byte of the database; text that is no UTF-8 is read with lone surrogates."""
+    connection = SqliteConnection(path, timeout_s=READ_TIMEOUT_S, only_looks=True)
+    try:
+        connection.run("PRAGMA query_only = ON")
+        connection.run("PRAGMA trusted_schema = OFF")
     except CommonplaceError:
         connection.close()
         raise

@@ -63,12 +63,12 @@ def prunable(
         by_memory.setdefault(version.memory_id, []).append(version)
     gone: list[tuple[str, int]] = []
     for memory_id, own in by_memory.items():
-        if memory_id not in living and to_us(own[0].created_at) < horizon:
-            gone.append((own[0].id, 0))  # there was nothing since: without it nothing is known less
         keep = settings.keep_versions if memory_id in living else 0
         gone += [
             (older.id, to_us(newer.created_at))
             for number, (newer, older) in enumerate(pairwise(own), start=1)
             if number >= keep and to_us(newer.created_at) < horizon
         ]
+        if memory_id not in living and to_us(own[0].created_at) < horizon:
+            gone.append((own[0].id, 0))  # last: without it, an older version would seem to be what is there now
     return gone

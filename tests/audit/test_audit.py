@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,6 +17,7 @@ import commonplace
 from backends.places import LOCAL, SERVERS, opened
 from commonplace import MemoryStore, Mounts
 from commonplace.audit_entries import KIND
+from commonplace.backends.sqlite import SqliteBackend
 from commonplace.errors import Unavailable
 
 A, B = "/memories/a.md", "/memories/b.md"
@@ -191,41 +193,35 @@ def test_stores_and_openings_have_chains_of_their_own(lasting_place: str) -> Non
         assert named[1:] == [[end] for end in ends[:2]]
 
 
-@pytest.mark.parametrize("backend", ["sqlite", "directory", "postgresql"])
-def test_without_an_entry_there_is_no_reply(backend: str, tmp_path: Path) -> None:
+class Forgetful(SqliteBackend):
+    """A backend that now and then keeps nothing beside the stores."""
+
+    fails = False
+
+    def jot(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
+        if self.fails:
+            raise Unavailable("nothing is kept beside the store at present")
+        super().jot(store_id, kind, values)
+
+
+def test_without_an_entry_there_is_no_reply(tmp_path: Path) -> None:
     """A view and a refusal become the failure; of what was changed the reply says that it is unknown."""
-    with audited(backend, tmp_path) as place:
-        store = place.store()
-        store.execute(create())
-        failing = _Failing(store)
-        for command in (VIEW, create(), {"command": "delete", "path": B}, {"command": "crate"}):
-            assert failing.execute(command).code == "unavailable"
-        told = failing.execute(create(B))
-        assert told.code == "outcome_unknown"
-        assert told.text == f"Error: The outcome of this command is unknown; view {B} before trying again"
-        assert store.text(B) == "one\n"
-        failing.mended()
-        store.execute(VIEW)
-        found = store.audit.verify()
-        assert (found.problem, found.chains) == (None, 2)
-        assert [version.path for version in found.unaudited] == [B]
-
-
-class _Failing:
-    """A store whose storage takes nothing beside the store any more: its tables are there, writing notes is not."""
-
-    def __init__(self, store: MemoryStore) -> None:
-        self._store, self._jot = store, store.backend.jot
-        vars(store.backend)["jot"] = self._fail
-
-    def _fail(self, *_: object) -> None:
-        raise Unavailable("gone")
-
-    def execute(self, command: object) -> commonplace.Reply:
-        return self._store.execute(command)
-
-    def mended(self) -> None:
-        del vars(self._store.backend)["jot"]
+    backend = Forgetful(str(tmp_path / "memory.db"))
+    store = MemoryStore(backend, backend.create_store(key="k", name="k"), pins={"audit": True})
+    store.execute(create())
+    backend.fails = True
+    for command in (VIEW, create(), {"command": "delete", "path": B}, {"command": "crate"}):
+        assert store.execute(command).code == "unavailable"
+    told = store.execute(create(B))
+    assert told.code == "outcome_unknown"
+    assert told.text == f"Error: The outcome of this command is unknown; view {B} before trying again"
+    assert store.text(B) == "one\n"
+    backend.fails = False
+    store.execute(VIEW)
+    found = store.audit.verify()
+    assert (found.problem, found.chains, found.entries) == (None, 2, 2)
+    assert [version.path for version in found.unaudited] == [B]
+    backend.close()
 
 
 def test_a_tree_of_stores_writes_into_the_logs_of_those_concerned(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ class History:
                 self._ranges[-1] = (page[0].id, self._ranges[-1][1])
             self.newest = self.newest or page[0].id
             self.count += len(page)
-            self._ranges.append((after, upper))
+            self._ranges.append((after, upper or page[0].id + "!"))  # right after it: later ones are not of this
             upper = page[-1].id
 
     def oldest_first(self, read: Callable[[Range], Sequence[Version]]) -> Iterator[Version]:

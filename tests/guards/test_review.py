@@ -12,7 +12,7 @@ import pytest
 from anthropic.lib.tools import ToolError
 
 from backends.places import EVERYWHERE, LASTING, opened
-from commonplace import MemoryStore, MemoryTool, NotFound
+from commonplace import MemoryStore, MemoryTool, NotFound, Usage
 from commonplace.backends.base import Actor, Transaction
 from commonplace.errors import PermissionDenied
 from commonplace.guards import review_records
@@ -250,7 +250,10 @@ def test_a_directory_that_is_left_is_none(store: MemoryStore) -> None:
         assert said(store, delete(path)) == f"Error: The path {path} does not exist"
         assert said(store, view(path), ANN).startswith("Here're")
     done(store, create(D, "a file\n"))
-    store.review.accept([each.id for each in store.review.pending()], actor=ANN)
+    left, file = (each.id for each in store.review.pending())
+    text = f"it builds on {left}, to be accepted before or with it"
+    assert obstacles(store, [file]) == [("builds_on", None, text)]
+    assert store.review.accept([left, file], actor=ANN).done == (left, file)
     assert tree(store) == {D: "a file\n", "/memories/e/y": "one\n"}
 
 
@@ -307,6 +310,40 @@ def test_guards_are_asked_when_it_is_proposed_and_when_it_is_accepted(store: Mem
     assert [(what, path) for what, path, _ in obstacles(store, [first, second])] == [("guard", B)]
     store.change_settings({"max_memories": None})
     assert obstacles(store, [first, second]) == []
+
+
+def test_what_became_read_only_meanwhile_stays(store: MemoryStore) -> None:
+    """At the path before and at the path after."""
+    for path in (A, B, "/memories/c"):
+        done(store, create(path, "one\n"), ANN)
+    ids = [proposed(store, each) for each in (delete(A), rename(B, f"{D}/b"), rename("/memories/c", f"{D}/c"))]
+    store.change_settings({"read_only_paths": [A, B, f"{D}/c"]})
+    assert obstacles(store, ids) == [
+        ("guard", A, f"Error: {A} is read-only"),
+        ("guard", f"{D}/b", f"Error: {B} is read-only"),
+        ("guard", f"{D}/c", f"Error: {D}/c is read-only"),
+    ]
+
+
+def test_a_path_that_is_sensitive_by_now_is_not_taken(store: MemoryStore) -> None:
+    done(store, create(B, "one\n"), ANN)
+    ids = [proposed(store, create(f"{D}/ann@example.com")), proposed(store, rename(B, f"{D}/bob@example.com"))]
+    store.change_settings({"sensitive_kinds": ["email"]})
+    assert [(what, text.startswith("Error: Invalid path")) for what, _, text in obstacles(store, ids)] == [
+        ("guard", True),
+        ("guard", True),
+    ]
+
+
+def test_an_actor_sees_the_use_with_its_own_changes(store: MemoryStore) -> None:
+    """And the text it proposed also under a later name."""
+    for path in (A, B):
+        done(store, create(path, "one\n"), ANN)
+    for command in (edit(A, "one", "three"), rename(A, "/memories/c"), delete(B), create(D, "d")):
+        done(store, command)
+    assert store.read_as(lambda seen: seen.usage(), Actor.parse(S1)) == Usage(2, 7)
+    assert store.usage() == Usage(2, 8)
+    assert said(store, view("/memories/c")).endswith("1\tthree")
 
 
 def test_the_notes_of_guards_come_first(store: MemoryStore) -> None:

@@ -42,6 +42,7 @@ COMMANDS: Mapping[str, str] = {
     "backup": "commonplace.cli.transfer:backup",
     "restore-backup": "commonplace.cli.transfer:restore_backup",
     "migrate": "commonplace.cli.transfer:migrate",
+    "audit": "commonplace.cli.audit:audit",
     "keys": "commonplace.cli.keys:keys",
     "migrate-schema": "commonplace.cli.maintaining:migrate",
     "collect": "commonplace.cli.maintaining:collect",

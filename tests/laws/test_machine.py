@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import settings
@@ -13,7 +14,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from backends.places import EVERYWHERE, LOCAL, opened
-from commonplace import Commonplace, MemoryStore, Usage
+from commonplace import Commonplace, InvalidInput, MemoryStore, Usage
+from commonplace.backends.base import Snapshot
+from commonplace.history.history import Outcome
+from commonplace.history.plan import Mode
 
 from .model import Model
 from .strategies import broken_commands, command_named, commands, plain_paths, texts
@@ -31,6 +35,13 @@ LIMITS = st.fixed_dictionaries(
 )
 
 
+class Moment(NamedTuple):
+    """A state of the tree, and the version that was the newest then, for each backend."""
+
+    tree: dict[str, str]
+    newest: dict[str, str]
+
+
 class LocalBackends(RuleBasedStateMachine):
     """One memory store on every backend of this machine, and the model."""
 
@@ -42,6 +53,7 @@ class LocalBackends(RuleBasedStateMachine):
         self.opened: dict[str, Commonplace] = {}
         self.stores: dict[str, MemoryStore] = {}
         self.model = Model()
+        self.moments: list[Moment] = []  # after each change
 
     @initialize(limits=LIMITS, files=st.dictionaries(plain_paths, texts, max_size=6))
     def open_all(self, limits: dict[str, Any], files: dict[str, str]) -> None:
@@ -95,6 +107,7 @@ class LocalBackends(RuleBasedStateMachine):
         assert {reply.text for reply in replies.values()} == {"All memory cleared"}
         self.model.changes += len(self.model.tree)
         self.model.tree.clear()
+        self.remember()
 
     @precondition(lambda self: self.model.tree)
     @rule(data=st.data())
@@ -105,11 +118,72 @@ class LocalBackends(RuleBasedStateMachine):
 
     def execute(self, command: object) -> None:
         """Every backend replies what the model expects, and all the same."""
+        changes = self.model.changes
         expected = self.model.execute(command)
         replies = {backend: store.execute(command) for backend, store in self.stores.items()}
         for backend, reply in replies.items():
             assert expected.fits(reply.text, is_error=reply.is_error), (backend, command, expected, reply)
         assert len(set(replies.values())) == 1, (command, replies)
+        if self.model.changes != changes:
+            self.remember()
+
+    def remember(self) -> None:
+        newest = {backend: next(store.versions(limit=1)).id for backend, store in self.stores.items()}
+        self.moments.append(Moment(dict(self.model.tree), newest))
+
+    @precondition(lambda self: self.moments)
+    @rule(data=st.data())
+    def restore_all(self, data: st.DataObject) -> None:
+        moment = data.draw(st.sampled_from(self.moments), label="moment")
+        self.go_to(moment.tree, lambda store, name: store.history.restore("/memories", moment.newest[name]))
+
+    @precondition(lambda self: len(self.moments) > 1)
+    @rule()
+    def undo_the_last_change(self) -> None:
+        last, before = self.moments[-1], self.moments[-2]
+        self.go_to(before.tree, lambda store, name: store.history.undo(change=last.newest[name]))
+
+    @precondition(lambda self: len(self.moments) > 1)
+    @rule(data=st.data(), mode=st.sampled_from(["refuse", "merge", "force"]))
+    def undo_an_old_change(self, data: st.DataObject, mode: Any) -> None:
+        """Whatever comes of it, it is the same everywhere."""
+        moment = data.draw(st.sampled_from(self.moments), label="moment")
+        found = {backend: undone(store, moment.newest[backend], mode) for backend, store in self.stores.items()}
+        assert len({repr(one) for one in found.values()}) == 1, found
+        trees = [tree_of(store) for store in self.stores.values()]
+        assert all(tree == trees[0] for tree in trees)
+        if trees[0] != self.model.tree:
+            self.went_to(trees[0])
+
+    @precondition(lambda self: self.moments)
+    @rule(data=st.data())
+    def see_what_was(self, data: st.DataObject) -> None:
+        moment = data.draw(st.sampled_from(self.moments), label="moment")
+        for backend, store in self.stores.items():
+            assert tree_at(store, moment.newest[backend]) == moment.tree, backend
+
+    @rule(query=st.sampled_from(["a", "X", "é", "memories -a", '"a b"']))
+    def search(self, query: str) -> None:
+        found = {
+            tuple((hit.path, hit.lines, hit.snippets) for hit in store.search(query, limit=None).hits)
+            for store in self.stores.values()
+        }
+        assert len(found) == 1, found
+
+    def go_to(self, tree: dict[str, str], go: Callable[[MemoryStore, str], Outcome]) -> None:
+        for backend, store in self.stores.items():
+            outcome = go(store, backend)
+            assert outcome.done, (backend, outcome)
+            assert tree_of(store) == tree, backend
+        if tree != self.model.tree:
+            self.went_to(tree)
+
+    def went_to(self, tree: dict[str, str]) -> None:
+        self.model.tree = dict(tree)
+        counts = {len(list(store.versions())) for store in self.stores.values()}
+        assert len(counts) == 1
+        self.model.changes = counts.pop()
+        self.remember()
 
     def teardown(self) -> None:
         try:
@@ -127,6 +201,26 @@ class LocalBackends(RuleBasedStateMachine):
         sizes = [len(text.encode()) for text in tree.values()]
         assert store.usage() == Usage(len(tree), sum(sizes))
         assert len(list(store.versions())) == self.model.changes
+
+
+def tree_of(store: MemoryStore) -> dict[str, str]:
+    return {memory.path: store.text(memory.path) for memory in store.memories()}
+
+
+def tree_at(store: MemoryStore, version: str) -> dict[str, str]:
+    def work(found: Snapshot) -> dict[str, str]:
+        return {memory.path: data.decode() for memory, data in store.history.at(version, found).texts("/memories")}
+
+    return store.read(work)
+
+
+def undone(store: MemoryStore, version: str, mode: Mode) -> object:
+    try:
+        outcome = store.history.undo(change=version, mode=mode)
+    except InvalidInput as refused:  # by a limit
+        return str(refused)
+    steps = [(step.what, step.path) for step in outcome.steps]
+    return steps, [(conflict.path, conflict.reason) for conflict in outcome.conflicts]
 
 
 class AllBackends(LocalBackends):

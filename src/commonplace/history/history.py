@@ -188,7 +188,7 @@ class History:
             if look is not None and not look.below:
                 was = past.look(target.text).memory
                 if was is not None:
-                    return Plan({was.id: State(was.path, was.version_id, was.sha256)})
+                    return Plan({was.id: State(was.path, was.version_id, was.sha256, was.size_bytes)})
             made = restored(found.heads(before), found.walk(target.text), target.text)
             if not made.targets and not target.is_root:
                 raise NotFound(f"there was nothing at {path} then")
@@ -298,7 +298,7 @@ def _one(version: Version | None, path: str, memory_id: str) -> Plan:
         raise NotFound(f"the memory at {path} was not there then, or its versions of that time are kept no longer")
     if version.redacted_at is not None:
         raise NotFound(f"what the memory at {path} was then was redacted")
-    return Plan({memory_id: State(path, version.id, version.sha256 or "")})
+    return Plan({memory_id: State(path, version.id, version.sha256 or "", version.size_bytes or 0)})
 
 
 def _of(found: Snapshot, target: MemoryPath | None, memory_id: str | None) -> Iterator[Version]:

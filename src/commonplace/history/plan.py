@@ -22,6 +22,7 @@ class State:
     path: str
     version_id: str
     sha256: str
+    size_bytes: int
     text: str | None = None
 
 
@@ -65,7 +66,7 @@ def restored(heads: Iterable[Version], present: Iterable[Memory], path: str) -> 
         elif not was.path:
             conflicts.append(Conflict(memory.path, memory.id, "what it was then was redacted"))
         else:
-            targets[memory.id] = State(was.path, memory.version_id, memory.sha256)
+            targets[memory.id] = State(was.path, memory.version_id, memory.sha256, memory.size_bytes)
     return Plan(targets, tuple(conflicts))
 
 
@@ -167,7 +168,7 @@ class _Undoing:
         if merged.text is None:
             first = merged.conflicts[0]
             raise _Stop(f"its text was changed later in the same lines (from line {first.ours[0] + 1})")
-        return replace(now, text=merged.text, sha256="")
+        return replace(now, text=merged.text, sha256="", size_bytes=len(merged.text.encode()))
 
     def _text_of(self, state: State) -> str:
         return self._text(state.version_id) if state.text is None else state.text
@@ -178,7 +179,7 @@ def _state_after(version: Version) -> State | None:
 
 
 def _state(version: Version) -> State:
-    return State(version.path, version.id, version.sha256 or "")
+    return State(version.path, version.id, version.sha256 or "", version.size_bytes or 0)
 
 
 def _same(one: State | None, other: State | None) -> bool:

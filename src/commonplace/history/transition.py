@@ -90,14 +90,22 @@ def carry_out(tx: Transaction, write: WritePath, todo: Sequence[Step], text: Cal
     moves, circling = _ordered([step for step in todo if step.what == "moved"])
     write.delete([step.before for step in circling if step.before is not None])
     write.move([Change(step.before, step.path) for step in moves])
-    for step in (*circling, *(step for step in todo if step.what == "made")):
+    made_again = {step.memory_id for step in circling}
+    changed = [step for step in todo if step.what == "changed" and step.memory_id not in made_again]
+    made = [*circling, *(step for step in todo if step.what == "made")]
+    for step in sorted(changed, key=_growth):  # what shrinks comes first, so that no limit is met on the way
+        if step.state is not None:
+            _put(write, tx.look(step.path), step.path, text(step.state))
+    for step in made:
         if step.state is not None:
             again = Again(step.memory_id, _born(tx, step))
             _put(write, Look(), step.path, text(step.state), again=again)
-    made_again = {step.memory_id for step in circling}
-    for step in todo:
-        if step.what == "changed" and step.state is not None and step.memory_id not in made_again:
-            _put(write, tx.look(step.path), step.path, text(step.state))
+
+
+def _growth(step: Step) -> int:
+    assert step.state is not None
+    assert step.before is not None
+    return step.state.size_bytes - step.before.size_bytes
 
 
 def _put(write: WritePath, look: Look, path: str, text: str, *, again: Again | None = None) -> None:

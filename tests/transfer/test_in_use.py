@@ -127,7 +127,10 @@ def test_a_migration_under_writers_copies_all_in_the_end(kind: str, tmp_path: Pa
 COMMAND = [str(Path(sys.executable).with_name("commonplace"))]
 
 
-@pytest.mark.parametrize(("source_kind", "target_kind"), [("sqlite", "directory"), ("directory", "postgresql")])
+@pytest.mark.parametrize(
+    ("source_kind", "target_kind"),
+    [("sqlite", "directory"), pytest.param("directory", "postgresql", marks=pytest.mark.long)],
+)
 def test_a_killed_migration_goes_on(source_kind: str, target_kind: str, tmp_path: Path) -> None:
     """Killed again and again, whatever it was doing; in the end both are the same, and no version was copied twice."""
     source_at, target_at = place_of(source_kind, tmp_path), target_place(target_kind, tmp_path)

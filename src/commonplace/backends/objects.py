@@ -17,8 +17,9 @@ from functools import partial
 from typing import TypeVar, cast
 from weakref import WeakValueDictionary
 
-from commonplace.backends import forking
+from commonplace.backends import forking, objects_examining
 from commonplace.backends.base import Actor, Backend, Clock, NewId, Snapshot, StoreInfo, Transaction, sortable_id
+from commonplace.backends.findings import Finding
 from commonplace.backends.objects_cache import DEFAULT_CACHE_BYTES, Cache
 from commonplace.backends.objects_collect import COLLECT_AFTER_S, collect
 from commonplace.backends.objects_commit import TEXT_GOOD_FOR_S, Committer, Roots
@@ -212,6 +213,17 @@ class ObjectsBackend(Backend):
             committer=self._committer,
             objects=self._objects(store_id),
         )
+
+    def examine(self) -> Iterator[Finding]:
+        self._check_open()
+        before = datetime.fromtimestamp(self.clock() - COLLECT_AFTER_S, UTC)
+        return objects_examining.examine(self._requests, self._roots, self._objects, before)
+
+    def mend(self) -> None:
+        for store in self.list_stores():
+            with suppress(CommonplaceError):  # what cannot be read cannot be repaired
+                self._change(store.id, lambda root: objects_examining.corrected(root, self._objects(root.id)))
+                self.collect(store.id)
 
     def purge(self) -> bool:
         """Delete at once what was blanked, pruned, erased or replaced, also by processes that crashed meanwhile."""

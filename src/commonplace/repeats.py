@@ -21,7 +21,7 @@ from commonplace.backends.base import Actor, Recorded, Transaction
 from commonplace.changes import Asked, Done, Work, frees, name_of, paths_of, reply_to, work_of
 from commonplace.commands import StrReplace
 from commonplace.engine import Engine
-from commonplace.errors import CommonplaceError, NotFound, Phrase, Refused
+from commonplace.errors import CommonplaceError, NotFound, Phrase, Refused, StoreFull
 from commonplace.guards.review_records import AFTER
 from commonplace.guards.writing import WritePath
 from commonplace.paths import MemoryPath
@@ -67,6 +67,10 @@ def run(store: Engine, command: Asked, call: Call) -> Reply:
         result = store.write(attempt, call.who, frees=frees(command))
     except Refused as refusal:
         result = attempt.refused_late(refusal)
+    except StoreFull:
+        if attempt.refusal is None:
+            raise
+        result = attempt.refusal  # there is no room to remember it, and nothing to be done twice
     if attempt.remembered:
         _clean_now_and_then(store)
     if isinstance(result, Refused):
@@ -146,6 +150,11 @@ class _Attempt:
         self._written, self._result = json.dumps(value, sort_keys=True, separators=(",", ":")), result
         tx.put_note(KIND, key, self._written)
         return result
+
+    @property
+    def refusal(self) -> Refused | None:
+        """What the command was refused for, if it was."""
+        return self._result if isinstance(self._result, Refused) else None
 
     def refused_late(self, refusal: Refused) -> Reply | Refused:
         """What to say of a refusal that came while recording: it is remembered now, as all was undone."""

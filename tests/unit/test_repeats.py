@@ -8,10 +8,10 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given
@@ -20,9 +20,13 @@ from hypothesis import strategies as st
 import commonplace
 from backends.places import EVERYWHERE, LOCAL, SERVERS, opened, place_of
 from commonplace import InvalidInput, MemoryStore, Mounts, tool_result
+from commonplace.backends.base import Transaction
+from commonplace.backends.sqlite import SqliteBackend
+from commonplace.errors import OutcomeUnknown
 from commonplace.repeats import CLEAN_AFTER, KEPT_S, KIND, forget_old
 from laws import strategies
 
+T = TypeVar("T")
 A, B = "/memories/a.md", "/memories/b.md"
 KEY = "AKIA" + "QYLPMN5HFIQR7XYA"  # put together here, so that no scanner takes this file for a leak
 
@@ -385,6 +389,43 @@ def test_a_note_that_is_none_of_ours_is_no_obstacle(store: MemoryStore) -> None:
         assert store.execute(create(""), tool_use_id="t").code == "already_exists"
     store.backend.write(store.id, lambda tx: tx.put_note(KIND, key, "{"))
     assert forget_old(store) == 1
+
+
+class Lossy(SqliteBackend):
+    """A backend whose answer to a write that took place is lost, as often as is said."""
+
+    lost = 0
+
+    def write(self, store_id: str, work: Callable[[Transaction], T], *, frees: bool = False) -> T:
+        done = super().write(store_id, work, frees=frees)
+        if self.lost:
+            self.lost -= 1
+            raise OutcomeUnknown("the answer was lost")
+        return done
+
+
+def test_after_an_unknown_outcome_the_command_can_be_sent_again(tmp_path: Path) -> None:
+    """What took place is not done twice."""
+    backend = Lossy(str(tmp_path / "memory.db"))
+    store = MemoryStore(backend, backend.create_store(key="k", name="k"))
+    told = []
+    for number, command in enumerate([create("a\nb\n"), insert(0, "x"), edit("b", "c"), delete("/memories/none")]):
+        backend.lost = 2
+        for _ in range(2):
+            assert store.execute(command, tool_use_id=f"t{number}").code == "outcome_unknown"
+        told.append(store.execute(command, tool_use_id=f"t{number}").text)
+    assert told == [
+        f"File created successfully at: {A}",
+        f"The file {A} has been edited.",
+        (
+            "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n"
+            "     1\tx\n     2\ta\n     3\tc"
+        ),
+        "Error: The path /memories/none does not exist",
+    ]
+    assert store.text(A) == "x\na\nc\n"
+    assert len(list(store.versions())) == 3
+    backend.close()
 
 
 def test_failures_of_storage_are_not_remembered(tmp_path: Path) -> None:

@@ -96,8 +96,8 @@ def diff(place: Place, first: str, second: str | None, *, since: Moment | None, 
     """Show what changed, as a unified diff.
 
     Between two versions; by one version, against the one it replaced; or in the memory at PATH, since its version
-    before or since a moment. Nothing is printed if nothing changed. In a pipe it is a patch, for `git apply` or
-    `patch -p1` in the directory that holds `memories`.
+    before or since a moment. Nothing is printed if nothing changed. In a pipe it is a patch, for `git apply` in the
+    directory that holds `memories`.
     """
     by_path = not first.startswith(VERSION)
     if by_path and second is not None:

@@ -75,9 +75,15 @@ class _Mount:
         with self.named_outward():
             return self.store.read(lambda snapshot: list(snapshot.walk(under)))
 
-    def sizes(self, under: str) -> list[tuple[str, int]]:
+    def look_as(self, text: str, who: Actor | None) -> Look:
+        """What `who` sees at a path: its own changes that await review are there for it."""
         with self.named_outward():
-            return self.store.read(lambda snapshot: list(snapshot.sizes(under)))
+            return self.store.read_as(lambda snapshot: snapshot.look(text), who)
+
+    def sizes_as(self, under: str, who: Actor | None) -> list[tuple[str, int]]:
+        """What `who` sees below a path."""
+        with self.named_outward():
+            return self.store.read_as(lambda snapshot: list(snapshot.sizes(under)), who)
 
     def write(self, work: Callable[[Transaction, WritePath], T], who: Actor | None, *, frees: bool = False) -> T:
         with self.named_outward():
@@ -241,7 +247,7 @@ class Mounts:
             self._refuse_delete(command.path, who)
         elif not isinstance(command, View):
             self._refuse_write(command, who)
-        return self._view(command.path)
+        return self._view(command.path, who)
 
     def _audited(self, command: Command, who: Actor | None, reply: Reply) -> Reply:
         """The reply, once the audit logs of the stores that it is about have their entries."""
@@ -251,11 +257,11 @@ class Mounts:
             reply = mount.store.answered(call, partial(_same, reply), *paths)
         return reply
 
-    def _view(self, path: MemoryPath) -> Reply:
+    def _view(self, path: MemoryPath, who: Actor | None) -> Reply:
         """A directory with mount points below: what its own store has in it, and all they hold."""
         sizes = [(f"{point}/", 0) for point in self._mounts if point.startswith(path.text + "/")]
         for mount, inner in self._parts(path):
-            shown = [held for held in mount.sizes(inner) if self._shows(mount, held[0])]
+            shown = [held for held in mount.sizes_as(inner, who) if self._shows(mount, held[0])]
             sizes += [(mount.outward(text), size) for text, size in shown]
         return views.directory(path, sorted(sizes), self._mount_of(path).store.settings(), self.replies)
 
@@ -291,7 +297,7 @@ class Mounts:
             raise Refused("missing", path=old.written)
         if look.memory is not None:
             check_file_path(new)
-        self._check_destination(target, new)
+        self._check_destination(target, new, who)
         raise Refused("across_mounts")
 
     def _source(self, old: MemoryPath, who: Actor | None) -> Look:
@@ -309,10 +315,10 @@ class Mounts:
 
         return mount.write(work, who)
 
-    def _check_destination(self, mount: _Mount, new: MemoryPath) -> None:
+    def _check_destination(self, mount: _Mount, new: MemoryPath, who: Actor | None) -> None:
         if new.text in self._fixed:
             raise Refused("destination_exists")
-        look = mount.look(new.within(mount.point).text)
+        look = mount.look_as(new.within(mount.point).text, who)
         if look.exists:
             raise Refused("destination_exists")
         if look.above is not None:

@@ -16,9 +16,11 @@ import commonplace
 from backends.places import EVERYWHERE, LASTING, SEALED, opened, place_of
 from cli.running import here
 from commonplace import InvalidInput, MemoryStore, MemoryTool
+from commonplace.settings import NAMES
 
 A, NOTE = "/memories/a", "/memories/notes/n"
 VIEW = {"command": "view", "path": A}
+KEY = "the key is AKIAQ3EGVSNB6RTKX2ZP"
 READ_ONLY = f"Error: {A} is read-only"
 
 
@@ -151,24 +153,36 @@ def test_wrong_settings_change_nothing(store: MemoryStore) -> None:
 
 
 OTHER_PROCESS = """
-import sys, json, commonplace
-place, settings = sys.argv[1], json.loads(sys.argv[2])
-with commonplace.open(place) as opened:
+import sys, json, time, commonplace
+place, days = sys.argv[1], float(sys.argv[2])
+with commonplace.open(place, clock=lambda: time.time() + days * 86400) as opened:
     store = opened.store()
     for line in sys.stdin:
-        print(json.dumps(store.execute(json.loads(line)).text), flush=True)
+        command = json.loads(line)
+        if command == "sweep":
+            swept = store.sweep(dry_run=True)
+            said = f"{[one.path for one in swept.expired]} expired, {swept.versions_pruned} pruned"
+        elif command == "audit":
+            kept = opened.backend.jottings(store.id, "audit")
+            entries = [json.loads(value) for key, value in kept if not key.startswith("~")]
+            said = f"entries, of them views: {sum(one.get('command') == 'view' for one in entries)}"
+        else:
+            said = store.execute(command, actor="session:other").text
+        print(json.dumps(said), flush=True)
 """
 
 
 @pytest.mark.parametrize("backend", [name for name in LASTING if name not in SEALED])
 def test_every_setting_holds_for_a_process_that_has_the_store_open(backend: str, tmp_path: Path) -> None:
-    """At once, and without being told."""
+    """At once, and without being told. The clock of the other is 40 days ahead."""
     place = place_of(backend, tmp_path)
     with commonplace.open(place) as mine:
         store = mine.store()
-        said(store, create(A, "one\ntwo\nthree\n"))
+        said(store, create(A, "one\ntwo\n"))
+        said(store, {"command": "insert", "path": A, "insert_line": 2, "insert_text": "three"})
+        said(store, create("/memories/old"))
         other = subprocess.Popen(
-            [sys.executable, "-c", OTHER_PROCESS, place, "{}"],
+            [sys.executable, "-c", OTHER_PROCESS, place, "40"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -188,16 +202,30 @@ def test_every_setting_holds_for_a_process_that_has_the_store_open(backend: str,
             ({"max_memory_bytes": 10}, create("/memories/b", "x" * 11), "over the limit of 10 bytes"),
             ({"max_memories": 1}, create("/memories/b"), "its limit is 1"),
             ({"max_store_bytes": 20}, create("/memories/b", "x" * 11), "over its limit of 20 bytes"),
+            ({"sensitive": "reject"}, create("/memories/b", KEY), "would hold sensitive values"),
+            ({"sensitive": "reject", "sensitive_kinds": ["iban"]}, create("/memories/k", KEY), "File created"),
+            ({"expire_after_days": 39}, "sweep", "['/memories/old'] expired"),
+            ({"expire_after_days": 39, "expire_paths": {"/memories/old": 0}}, "sweep", "[] expired"),
+            ({}, "sweep", "[] expired, 0 pruned"),
+            ({"keep_versions": 1}, "sweep", "[] expired, 1 pruned"),
+            ({"keep_versions": 1, "keep_versions_days": 41}, "sweep", "[] expired, 0 pruned"),
+            ({"audit": True}, VIEW, "Here's the content"),
+            ({}, "audit", "entries, of them views: 1"),
+            ({"review": ["session:*"]}, create("/memories/p"), "awaits review"),
+            ({"review": ["session:*"], "max_proposals": 1}, create("/memories/q"), "Error"),
             ({"read_only": True}, create("/memories/b"), "is read-only"),
             ({"read_only_paths": ["/memories/b"]}, create("/memories/b"), "is read-only"),
             ({"allow_write": {"*": [A]}}, create("/memories/b"), "is read-only"),
         ]
+        tried: set[str] = set()
         try:
             for settings, command, expected in cases:
-                store.change_settings(settings)
+                store.change_settings({**dict.fromkeys(("sensitive", "review")), **settings})
+                tried |= settings.keys()
                 assert expected in ask(command), settings
                 store.change_settings(dict.fromkeys(settings))
             assert ask(create("/memories/b")).startswith("File created")
+            assert tried == set(NAMES)
         finally:
             other.communicate(timeout=60)
 

@@ -243,3 +243,16 @@ def test_a_memory_where_a_directory_above_a_mount_stands_is_covered_and_in_the_w
         with pytest.raises(NotFound):
             at.mounts.load("/memories/shared")
         assert at.run("create", "/memories/shared/x/f", "") == "File created successfully at: /memories/shared/x/f"
+
+
+def test_who_awaits_review_sees_its_own_changes_in_the_whole_tree() -> None:
+    """In a listing over several stores, and where it may put something; others see the present."""
+    with commonplace.open("sqlite://") as place:
+        mine, team = place.store("mine"), place.store("team")
+        team.change_settings({"review": ["session:*"]})
+        tree = Mounts({"/memories": mine, "/memories/team": team})
+        created = {"command": "create", "path": "/memories/team/a", "file_text": "four"}
+        assert "awaits review" in tree.execute(created, actor="session:s").text
+        listing = {"command": "view", "path": "/memories"}
+        assert "4B\t/memories/team/a" in tree.execute(listing, actor="session:s").text
+        assert "/memories/team/a" not in tree.execute(listing, actor="user:ann").text

@@ -123,8 +123,8 @@ class History:
     def diff(self, old: str, new: str) -> list[compare.DiffLine]:
         """How the text of one version became that of another: a unified diff. Deletions are empty texts."""
         (first, one), (second, other) = self.show(old), self.show(new)
-        names = {"old_name": f"{first.path}@{first.id}", "new_name": f"{second.path}@{second.id}"}
-        return compare.unified(one or "", other or "", **names)
+        old_name, new_name = f"{first.path}@{first.id}", f"{second.path}@{second.id}"
+        return compare.unified(one or "", other or "", old_name=old_name, new_name=new_name)
 
     def before(self, version_id: str) -> Version | None:
         """The version that one replaced, of the same memory."""

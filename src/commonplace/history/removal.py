@@ -11,12 +11,13 @@ from commonplace.accesses import KIND as ACCESSED
 from commonplace.backends.base import Actor, Snapshot, Transaction
 from commonplace.engine import Engine
 from commonplace.errors import InvalidInput, NotFound
+from commonplace.guards.review import is_under_review
+from commonplace.guards.review_records import forget_proposals
 from commonplace.guards.writing import WritePath
 
 TOMBSTONE = "tombstone"
 """Kind of the notes that say who erased which memory, and when."""
 PENDING, ERASING = "removal", "erasing"
-_PROPOSAL = "proposal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,8 @@ def redact(store: Engine, version_ids: Sequence[str], who: Actor | None) -> Remo
     one first, or delete it.
     """
 
+    _check_person(store, who)
+
     def work(tx: Transaction) -> int:
         todo = []
         for version_id in dict.fromkeys(version_ids):
@@ -46,6 +49,7 @@ def redact(store: Engine, version_ids: Sequence[str], who: Actor | None) -> Remo
                 raise InvalidInput(f"{version_id} is what the memory is now: write a new version first, or delete it")
             if version.redacted_at is None:
                 todo.append(version_id)
+                forget_proposals(tx, version.memory_id, base_sha256=version.sha256)
         if todo:
             tx.blank(todo, who)
             tx.put_note(PENDING, "since", f"{store.clock():.0f}")
@@ -60,6 +64,8 @@ def erase(store: Engine, memory_id: str, who: Actor | None) -> Removed:
     Raises `NotFound` if there never was one, `Refused` if it may not be changed. If it is interrupted, the memory is
     deleted, and `finish` (or erasing it again) removes the rest.
     """
+
+    _check_person(store, who)
 
     def delete(tx: Transaction, write: WritePath) -> None:
         if not any(True for _ in tx.versions(memory_id=memory_id, limit=1)):
@@ -90,6 +96,12 @@ def finish(store: Engine) -> bool:
     return store.backend.purge()
 
 
+def _check_person(store: Engine, who: Actor | None) -> None:
+    """Refuse an actor whose changes await review: what is removed cannot be taken back."""
+    if is_under_review(store.settings(), who):
+        raise InvalidInput("an actor whose changes await review cannot remove anything for good")
+
+
 def _unfinished(found: Snapshot) -> tuple[list[str], bool]:
     return [key for key, _ in found.notes(ERASING)], found.note(PENDING, "since") is not None
 
@@ -101,9 +113,7 @@ def _erase(tx: Transaction, memory_id: str, now: float) -> int:
         return 0
     ids = [version.id for version in tx.versions(memory_id=memory_id)]
     tx.prune(ids)
-    for key, value in tx.notes(_PROPOSAL):
-        if memory_id in value:
-            tx.put_note(_PROPOSAL, key, None)
+    forget_proposals(tx, memory_id)
     tx.put_note(TOMBSTONE, memory_id, json.dumps({"at": round(now), **json.loads(began)}))
     tx.put_note(ERASING, memory_id, None)
     tx.put_note(PENDING, "since", f"{now:.0f}")

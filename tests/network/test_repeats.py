@@ -1,0 +1,47 @@
+"""A command that comes again while connections are lost at the commit: done once, one reply."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+import commonplace
+
+from .networks import TIMEOUT_S, Network
+from .proxy import ACTIONS, MOMENTS, Fault, Moment, every
+
+LONG = os.environ.get("CI") == "true"
+PATH = "/memories/a.md"
+COMMANDS: list[dict[str, Any]] = [
+    {"command": "create", "path": PATH, "file_text": "a\n"},
+    {"command": "insert", "path": PATH, "insert_line": 0, "insert_text": "x"},
+    {"command": "str_replace", "path": PATH, "old_str": "gone", "new_str": "b"},
+    {"command": "str_replace", "path": PATH, "old_str": "a", "new_str": "a"},
+]
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_command_whose_commit_was_lost_is_done_once(net: Network, moment: Moment) -> None:
+    """Also one that leaves nothing but what is remembered of it: a refusal, a change that changed nothing."""
+    with commonplace.open(net.place, audit=True) as opened:
+        store = opened.store()
+        done = 0
+        for action in ACTIONS if LONG else ACTIONS[:1]:
+            for number, command in enumerate(COMMANDS):
+                name = f"{action}{number}"
+                net.proxy.plan = every(Fault("commit", 1, moment, action, TIMEOUT_S / 2))
+                done += 1
+                net.proxy.at_most = done
+                net.proxy.cut_all()
+                told = store.execute(command, tool_use_id=name)
+                assert told.code in {None, "no_match"}
+                before = list(store.versions())
+                assert store.execute(command, tool_use_id=name) == told
+                assert list(store.versions()) == before
+            assert store.text(PATH) == "x\na\n"
+            assert not store.execute({"command": "delete", "path": PATH}).is_error
+        assert net.proxy.done.total() == done
+        found = store.audit.verify()
+        assert (found.problem, found.unaudited) == (None, ())

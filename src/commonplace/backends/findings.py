@@ -95,6 +95,7 @@ class Finding:
     store_id: str | None = None
     subject: str = ""
     severity: Severity = "problem"
+    store_key: str | None = None
 
     @property
     def kind(self) -> Kind:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 BROKEN_PIPE = 141  # 128 + SIGPIPE, what a shell reports of `ls | head`
+PROBLEMS = 17
 INTERRUPTED = 130  # 128 + SIGINT, what a shell reports of Ctrl-C
 FAILED = 1
 
@@ -53,6 +54,7 @@ EXITS: tuple[Exit, ...] = (
     Exit(14, "The storage was written by a newer commonplace.", ("unknown_schema",)),
     Exit(15, "The memory store is sealed and its key is not here, or was destroyed.", ("locked",)),
     Exit(16, "The text or path holds sensitive values, and they are to be rejected.", ("sensitive",)),
+    Exit(PROBLEMS, "`commonplace doctor` found problems, and they are left."),
     Exit(INTERRUPTED, "Interrupted (Ctrl-C)."),
     Exit(BROKEN_PIPE, "The reader of the output went away."),
 )

@@ -63,11 +63,12 @@ class Place:
             self.at,
             replies=self.language,
             actor=self.actor or _login(),
-            keys=self._keys(),
+            keys=self.given_keys(),
             seal_paths=self.seal_paths,
         )
 
-    def _keys(self) -> Keys | None:
+    def given_keys(self) -> Keys | None:
+        """The keys that the option or the environment names. Raises `InvalidInput`."""
         if self.keys is not None:
             return self.keys
         if not any(os.environ.get(name) for name in (KEYS_VARIABLE, FILE_VARIABLE)):

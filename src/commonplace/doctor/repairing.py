@@ -1,0 +1,30 @@
+"""Repairing what can be repaired for certain; everything else is left as it is."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from commonplace.backends.base import Backend, Transaction
+from commonplace.doctor.notes import left_texts
+from commonplace.errors import CommonplaceError
+from commonplace.history.removal import finish
+from commonplace.store import MemoryStore
+
+
+def repair(backend: Backend) -> None:
+    """Make counts the sums they should be, remove what belongs to nothing, and end what was interrupted.
+
+    Others may go on writing. What was repaired is seen by checking again. Raises the errors of storage.
+    """
+    backend.mend()
+    for info in backend.list_stores():
+        with suppress(CommonplaceError):  # one store that cannot be read is no reason to leave the others
+            backend.unlock(info)
+            finish(MemoryStore(backend, info))
+            if backend.read(info.id, left_texts):
+                backend.write(info.id, _remove_left_texts, frees=True)
+
+
+def _remove_left_texts(tx: Transaction) -> None:
+    for kind, key in left_texts(tx):
+        tx.put_note(kind, key, None)

@@ -37,5 +37,5 @@ $(STAMP): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed; try: make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[anthropic,crypto,guards,mariadb,objects,postgres,testing]" --group dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[anthropic,crypto,guards,langchain,mariadb,objects,postgres,pydantic-ai,testing]" --group dev
 	touch $@

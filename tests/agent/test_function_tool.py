@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped] # its stubs are a package of their own
+from jsonschema import Draft202012Validator
 
 import commonplace
 from commonplace import EN, MemoryStore, Reply

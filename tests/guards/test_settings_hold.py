@@ -141,6 +141,13 @@ def test_an_actor_may_change_what_it_is_allowed_to(store: MemoryStore) -> None:
     assert not store.execute(create("/memories/c")).is_error
 
 
+def test_an_empty_store_is_read_only_too(store: MemoryStore) -> None:
+    """Its root cannot be cleared, though nothing would go."""
+    store.change_settings({"read_only": True})
+    assert said(store, {"command": "delete", "path": "/memories"}) == "Error: /memories is read-only"
+    assert store.clear().text == "Error: /memories is read-only"
+
+
 def test_wrong_settings_change_nothing(store: MemoryStore) -> None:
     """Not even those beside them that are right."""
     store.change_settings({"view_chars": 5})

@@ -58,7 +58,7 @@ class WritePath:
 
     def check_all(self, path: MemoryPath, look: Look) -> list[Memory]:
         """The memories at a path or below it. Raises `Refused` if one of them may not be changed."""
-        if not look.below:
+        if not look.below or self._settings.read_only:
             self.check(path)
             return [look.memory] if look.memory is not None else []
         found = list(self._tx.walk(path.text))

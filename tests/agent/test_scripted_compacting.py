@@ -230,6 +230,13 @@ def test_tool_uses_cleared_first_can_spare_a_compaction() -> None:
         assert [block["type"] for block in reply["content"]] == kinds
 
 
+def test_what_was_summarized_needs_no_warning() -> None:
+    claude = ScriptedClaude(fine)
+    for edits, warned in (([clearing(over=70_000)], True), ([clearing(over=70_000), compacting()], False)):
+        post(claude, messages=LONG, tools=[TOOL, READ], headers=CONTEXT, context_management=management(*edits))
+        assert (seen_by(claude).warning is not None) == warned
+
+
 def test_a_prompt_that_cannot_be_read_cannot_be_summarized() -> None:
     claude = ScriptedClaude(fine, context_window=55_000)
     status, reply = post(claude, messages=LONG, tools=[READ], headers=CONTEXT, context_management=COMPACTED)

@@ -241,6 +241,14 @@ def test_the_warning_is_a_choice(choices: Choices, tools: list[Any], over: int, 
     assert seen_by(claude).warning == (choices.warning if warned else None)
 
 
+def test_the_share_at_which_claude_is_warned_need_only_be_reached() -> None:
+    claude = ScriptedClaude(fine)
+    for uses_before, warned in ((8, True), (7, False)):
+        edits = management({**clearing(), "trigger": {"type": "tool_uses", "value": 10}})
+        post(claude, messages=uses(uses_before), tools=[TOOL, READ], headers=CONTEXT, context_management=edits)
+        assert (seen_by(claude).warning is not None) == warned
+
+
 def test_the_warning_is_no_part_of_the_prompt(server: ScriptedClaude) -> None:
     edits = management(clearing(over=12_000))
     asked: Any = {"messages": uses(10), "tools": [TOOL, READ], "headers": CONTEXT}
@@ -265,6 +273,13 @@ def test_a_prompt_over_the_window_is_refused_unless_edits_make_it_fit(way: str) 
         reply = ask(server, way, messages=uses(10), context_management=management(clearing()))
         assert reply.usage.input_tokens < 6_000
         assert server.largest_prompt == refused
+
+
+def test_a_prompt_that_just_fits_is_answered() -> None:
+    claude = ScriptedClaude(fine)
+    post(claude)
+    size = claude.largest_prompt
+    assert [post(ScriptedClaude(fine, context_window=size - less))[0] for less in (0, 1)] == [200, 400]
 
 
 def test_the_largest_prompt_is_that_after_edits() -> None:

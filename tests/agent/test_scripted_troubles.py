@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from anthropic import APIConnectionError, APIStatusError, InternalServerError, O
 from commonplace.testing.scripted_claude import Broken, Cut, Refused, Script, ScriptedClaude, Turn, scripted_claude
 from commonplace.testing.scripted_troubles import trouble_from
 
-from .asking import WAYS, ask, post
+from .asking import ASK, HELLO, WAYS, ask, open_url, post
 
 LONG = "A longer answer that comes in several pieces, so that it can be cut. " * 5
 SCRIPT = Script((Turn((LONG,)),))
@@ -68,6 +69,18 @@ def test_a_stream_ends_with_an_error_event(way: str) -> None:
         with pytest.raises(APIStatusError, match="Overloaded"):
             ask(server, way)
         assert ask(server, way).content[0].text == LONG
+
+
+def test_as_many_events_come_as_were_planned() -> None:
+    troubles: dict[int, Broken | Cut] = {1: Broken(after_events=5), 2: Cut(after_events=5)}
+    with scripted_claude(SCRIPT, troubles=troubles) as server:
+        body = {**ASK, "messages": HELLO, "stream": True}
+        with open_url(f"{server.url}/v1/messages", body) as response:
+            broken = response.read().decode()
+        with open_url(f"{server.url}/v1/messages", body) as response, pytest.raises(http.client.IncompleteRead) as cut:
+            response.read()
+    assert (broken.count("event: "), broken.count("event: error")) == (6, 1)
+    assert cut.value.partial.decode().count("event: ") == 5
 
 
 def test_a_plain_answer_cannot_break_and_is_refused() -> None:

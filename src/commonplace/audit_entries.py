@@ -16,7 +16,7 @@ from itertools import groupby
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from commonplace.backends.base import Recorded, Version, sortable_id, to_datetime
-from commonplace.errors import InvalidInput
+from commonplace.errors import Damaged, InvalidInput
 
 KIND = "audit"
 TAIL = "~"
@@ -177,7 +177,7 @@ class Check:
         vouched = list(self._vouched())  # read first: what is written meanwhile is longer than this, never shorter
         for head in vouched:
             self._named.setdefault((head.chain, head.seq), set()).add(head.hash)
-        for chain, records in _by_chain(self.read()):
+        for chain, records in _by_chain(self._readable()):
             self._check_chain(chain, records)
         for head in vouched:
             end = self._ends.get(head.chain)
@@ -191,7 +191,7 @@ class Check:
 
     def _vouched(self) -> Iterator[Head]:
         """The entries that must be there: named by the first of later chains, by the ends, by who asks."""
-        for key, value in self.read():
+        for key, value in self._readable():
             if key.startswith(TAIL):
                 tail = tail_of(key, value)
                 if tail is not None:
@@ -203,6 +203,17 @@ class Check:
                     self._after.add((head.chain, head.seq))
                     yield head
         yield from self.expected
+
+    def _readable(self) -> Iterator[tuple[str, str]]:
+        """All records; those of a sealed store up to the first that cannot be opened, which is named."""
+        last = ""
+        try:
+            for key, value in self.read():
+                last = key
+                yield key, value
+        except Damaged:
+            found = _KEY.fullmatch(last)  # the next is of the same chain, unless that ended here
+            self._note("altered", found[1] if found else last, int(found[2]) + 1 if found else 0)
 
     def _note(self, what: What, chain: str, seq: int) -> None:
         self._problems.append(Problem(what, chain, seq))

@@ -34,7 +34,7 @@ from commonplace.backends.base import Backend, Clock, Version, now_us
 from commonplace.backends.queue import Job, WriteQueue
 from commonplace.backends.records import to_us
 from commonplace.engine import Engine
-from commonplace.errors import CommonplaceError, OutcomeUnknown
+from commonplace.errors import CommonplaceError, Damaged, OutcomeUnknown
 from commonplace.repeats import Call
 from commonplace.replies import Reply
 from commonplace.settings import Settings
@@ -83,14 +83,19 @@ class Audit:
         """Versions that were recorded while the log was on, and that no entry names: oldest first."""
         since = f"memver_{to_us(check.began or datetime.max):014x}"
         recent = self._store.read(lambda found: list(found.versions(after=since)))
-        known = check.versions | {change.version_id for entry in self.entries() for change in entry.changes}
-        return tuple(
-            version
-            for version in reversed(recent)
-            if version.id not in known
-            and (version.actor is None or version.actor.kind != "job")
-            and check.was_on(version.created_at)
-        )
+        missed = [version for version in reversed(recent) if _is_missed(version, check)]
+        if not missed:
+            return ()
+        try:  # again, for those that were written meanwhile
+            known = {change.version_id for entry in self.entries() for change in entry.changes}
+        except Damaged:
+            return ()  # entries of a sealed store that cannot be opened do not tell what they name
+        return tuple(version for version in missed if version.id not in known)
+
+
+def _is_missed(version: Version, check: Check) -> bool:
+    by_job = version.actor is not None and version.actor.kind == "job"
+    return version.id not in check.versions and not by_job and check.was_on(version.created_at)
 
 
 def kept(store: Engine, call: Call, reply: Reply) -> Reply:

@@ -197,3 +197,24 @@ def test_the_log_of_one_store_is_not_that_of_another(tmp_path: Path) -> None:
         problem = two.audit.verify().problem
         assert problem is not None
         assert (problem.what, problem.seq) == ("altered", 1)
+
+
+@pytest.mark.parametrize("backend", ["sealed sqlite", "hidden directory"])
+def test_a_sealed_entry_that_was_altered_is_named(backend: str, tmp_path: Path) -> None:
+    """Or one that was put in the place of another: what is sealed opens only where it was sealed."""
+    for number in range(2):
+        with opened(backend, tmp_path, audit=True) as place:
+            use(place.store(), number)
+    log = Log(tmp_path)
+    sound = log.records()
+    chain = next(iter(sound)).partition(":")[0]
+    third, fourth = key_of(chain, 3), key_of(chain, 4)
+    at = len(sound[third]) // 2
+    flipped = sound[third][:at] + ("A" if sound[third][at] != "A" else "B") + sound[third][at + 1 :]
+    for changed in ({third: flipped}, {third: sound[fourth], fourth: sound[third]}):
+        log.put(sound | changed)
+        with opened(backend, tmp_path, audit=True) as place:
+            problem = place.store().audit.verify().problem
+            assert problem is not None
+            assert (problem.what, problem.chain, problem.seq) == ("altered", chain, 3)
+            assert place.store().execute(VIEW).is_error is False

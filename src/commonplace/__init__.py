@@ -14,6 +14,7 @@ from commonplace.store import MemoryStore
 
 if TYPE_CHECKING:
     from commonplace.doors.anthropic import AsyncMemoryTool, MemoryTool
+    from commonplace.doors.anthropic_search import AsyncMemorySearchTool, MemorySearchTool
 
 __version__ = "0.1.0"
 
@@ -22,11 +23,13 @@ __all__ = [
     "FR",
     "TOOL",
     "Actor",
+    "AsyncMemorySearchTool",
     "AsyncMemoryTool",
     "Commonplace",
     "CommonplaceError",
     "InvalidInput",
     "Memory",
+    "MemorySearchTool",
     "MemoryStore",
     "MemoryTool",
     "Mounts",
@@ -42,9 +45,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The two classes over the official SDK, imported when they are asked for: the SDK alone takes a second."""
+    """The classes over the official SDK, imported when they are asked for: the SDK alone takes a second."""
     if name in {"AsyncMemoryTool", "MemoryTool"}:
         from commonplace.doors import anthropic  # noqa: PLC0415 - see above
 
         return getattr(anthropic, name)
+    if name in {"AsyncMemorySearchTool", "MemorySearchTool"}:
+        from commonplace.doors import anthropic_search  # noqa: PLC0415 - see above
+
+        return getattr(anthropic_search, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,10 +6,11 @@ what no store can know: directories that are mount points or lie above one, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 from typing import NoReturn, Protocol, TypeVar, runtime_checkable
 
 from commonplace import views
@@ -19,8 +20,10 @@ from commonplace.commands import Command, Create, Delete, Insert, Rename, StrRep
 from commonplace.errors import InvalidInput, InvalidPath, NotFound, Refused
 from commonplace.guards.writing import WritePath
 from commonplace.paths import ROOT, MemoryPath, ancestors
+from commonplace.patterns import check_path_pattern, covers
 from commonplace.repeats import Call
 from commonplace.replies import EN, Replies, Reply
+from commonplace.search import Hit, Results
 from commonplace.store import OF_BACKENDS, MemoryStore, answer
 from commonplace.text import decoded
 
@@ -84,6 +87,15 @@ class _Mount:
         """What `who` sees below a path."""
         with self.named_outward():
             return self.store.read_as(lambda snapshot: list(snapshot.sizes(under)), who)
+
+    def search(self, query: str, under: str, *, regex: bool) -> Iterator[tuple[str, Hit]]:
+        """Each hit with its path in the store, and as callers know it."""
+        with self.named_outward():
+            found = self.store.search(query, under=under, regex=regex, limit=None).hits
+        longer = len(self.point) - len(ROOT)
+        for hit in found:
+            spans = tuple((start + longer, end + longer) for start, end in hit.path_spans)
+            yield hit.path, replace(hit, path=self.outward(hit.path), path_spans=spans)
 
     def write(self, work: Callable[[Transaction, WritePath], T], who: Actor | None, *, frees: bool = False) -> T:
         with self.named_outward():
@@ -196,6 +208,26 @@ class Mounts:
             shown = [memory for memory in mount.walk(inner) if self._shows(mount, memory.path)]
             found += [replace(memory, path=mount.outward(memory.path)) for memory in shown]
         return iter(sorted(found, key=lambda memory: memory.path))
+
+    def search(
+        self,
+        query: str,
+        *,
+        under: str = ROOT,
+        paths: Sequence[str] = (),
+        regex: bool = False,
+        limit: int | None = 20,
+    ) -> Results:
+        """As of one store; words are looked for in texts, and in paths as they are in their stores."""
+        patterns = [check_path_pattern(pattern) for pattern in paths]
+        if limit is not None and limit < 0:
+            raise InvalidInput("the limit must be a whole number from 0")
+        hits: list[Hit] = []
+        for mount, inner in self._parts(self._parsed(under)):
+            shown = [hit for text, hit in mount.search(query, inner, regex=regex) if self._shows(mount, text)]
+            hits += [hit for hit in shown if not patterns or covers(patterns, hit.path)]
+        ordered = sorted(sorted(hits, key=attrgetter("path")), key=attrgetter("updated_at"), reverse=True)
+        return Results(tuple(ordered[:limit]), len(hits))
 
     def _parsed(self, path: str) -> MemoryPath:
         try:

@@ -247,7 +247,7 @@ def _actor(value: object) -> Actor | None:
 
 
 def _time(value: object) -> datetime:
-    at = datetime.strptime(_text(value), "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC)
-    if at.year < 1970:
+    at = datetime.fromisoformat(_text(value)).astimezone(UTC)
+    if at.year < 1970 or time_text(at) != value:
         raise ValueError
     return at

@@ -20,7 +20,7 @@ from commonplace.transfer.restoring import check_same, newest_version
 from commonplace.transfer.versions import PAGE, History, Taken, batches, between, load_all, take_over
 
 MARK, UNTIL = "migrated", "until"  # a note of the target, which stays there
-MAX_ROUNDS = 20  # a source that is written to faster than it can be copied is left behind
+MAX_ROUNDS = 5  # a source that is written to faster than it can be copied is left behind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

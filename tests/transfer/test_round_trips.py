@@ -21,7 +21,7 @@ from laws.strategies import commands
 from .copies import adorn, facts, fill, goes_on, lose, place
 
 QUICK = ["memory", "sealed memory", "hidden memory"]
-ELSEWHERE = [*(name for name in LASTING if name != "s3"), "sealed directory", "hidden postgresql", "sealed mariadb"]
+ELSEWHERE = [*LASTING, "sealed directory", "hidden postgresql", "sealed mariadb"]
 
 
 @given(st.data())

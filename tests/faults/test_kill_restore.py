@@ -1,0 +1,85 @@
+"""A process that is killed while it restores a thousand memories has restored all of them, or none."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import commonplace
+from backends.places import place_of
+from commonplace import MemoryStore
+from commonplace.backends.base import Change, Transaction
+
+LONG = os.environ.get("CI") == "true"
+ROUNDS = 25 if LONG else 3
+MEMORIES = 1_000
+
+RESTORE = """
+import sys, commonplace
+place, version = sys.argv[1:]
+with commonplace.open(place) as opened:
+    store = opened.store()
+    store.text("/memories/0000.md")
+    print("ready", flush=True)
+    store.history.restore("/memories", version)
+    print("done", flush=True)
+"""
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("backend", ["sqlite", "directory", "postgresql"])
+def test_a_restore_is_whole_or_not_at_all(backend: str, tmp_path: Path) -> None:
+    """At whatever moment the kill comes; a restore after it has nothing in its way."""
+    place = place_of(backend, tmp_path)
+    with commonplace.open(place, max_memories=0) as opened:
+        store = opened.store()
+        first, second = written(store, "first"), written(store, "second")
+        trees = {first: tree(store, "first"), second: tree(store, "second")}
+    wanted, duration = first, 0.0
+    states: set[str] = set()
+    for number in range(ROUNDS):
+        after_s = random.Random(number).uniform(0, duration) if duration else None
+        began = time.monotonic()
+        killed_after(place, wanted, after_s)
+        duration = duration or time.monotonic() - began
+        with commonplace.open(place, max_memories=0) as opened:
+            found = {memory.path: opened.store().text(memory.path) for memory in opened.store().memories()}
+            assert found in (trees[first], trees[second])
+            states.add("done" if found == trees[wanted] else "not done")
+            opened.store().history.restore("/memories", wanted)
+        wanted = second if wanted == first else first
+    assert "done" in states
+
+
+def written(store: MemoryStore, word: str) -> str:
+    """Write all memories anew, in one change; its last version."""
+
+    def work(tx: Transaction) -> str:
+        paths = [f"/memories/{number:04}.md" for number in range(MEMORIES)]
+        changes = [Change(tx.look(path).memory, path, f"{word} {path}\n".encode()) for path in paths]
+        return tx.record(changes, None)[-1].version_id
+
+    return store.backend.write(store.id, work)
+
+
+def tree(store: MemoryStore, word: str) -> dict[str, str]:
+    return {memory.path: f"{word} {memory.path}\n" for memory in store.memories()}
+
+
+def killed_after(place: str, version: str, after_s: float | None) -> None:
+    """Restore in a process of its own, killed so long after it began; None lets it end."""
+    command = [sys.executable, "-c", RESTORE, place, version]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        if after_s is not None:
+            time.sleep(after_s)
+            process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=120)

@@ -26,8 +26,8 @@ _PENDING = (
     " `commonplace redact --finish` or the next removal clears it."
 )
 _RESTS = {
-    "postgresql": "Dead rows rest in the tables until VACUUM, and in archived logs and backups until these go.",
-    "mariadb": "Old rows rest in the tables until purge and OPTIMIZE, and in binary logs and backups until these go.",
+    "postgresql": "Its bytes rest in the tables until VACUUM FULL, and in the log and backups until these go.",
+    "mariadb": "Its bytes rest in the tables until OPTIMIZE TABLE, and in logs and backups until these go.",
     "s3": "Where the bucket keeps old versions of objects, they stay until its lifecycle rule deletes them.",
 }
 _RESTS |= {"postgres": _RESTS["postgresql"], "gs": _RESTS["s3"], "az": _RESTS["s3"]}

@@ -76,8 +76,8 @@ def mend_store(connection: Connection, store_id: str, *, lock: str = "") -> bool
         head = select_head(connection, store_id, lock=lock)
     except NotFound:  # erased meanwhile
         return False
-    sums = "SELECT count(*), coalesce(sum(size_bytes), 0) FROM memories WHERE store = ?"
-    memories, size_bytes = (int(each or 0) for each in connection.rows(sums, (head.no,))[0])
+    rows = connection.rows("SELECT size_bytes FROM memories WHERE store = ?", (head.no,))
+    memories, size_bytes = len(rows), sum(int(row[0] or 0) for row in rows)  # of a sum each server makes another type
     newest = "SELECT coalesce(max(revision), 0), coalesce(max(created_at), 0) FROM versions WHERE store = ?"
     revision, last_at = (int(each or 0) for each in connection.rows(newest, (head.no,))[0])
     revision, last_at = max(revision, head.revision), max(last_at, head.last_at)

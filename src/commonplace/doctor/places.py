@@ -65,7 +65,7 @@ def _looked(
     try:
         opened = open_to_look(at)
     except UnknownSchema as error:
-        yield found("schema_new" if "newer" in str(error) else "schema_old", None, reason(error))
+        yield found("schema_old" if "older" in str(error) else "schema_new", None, reason(error))
         return
     except Damaged as error:
         yield found("unreadable", None, reason(error))

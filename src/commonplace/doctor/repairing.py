@@ -6,7 +6,6 @@ from contextlib import suppress
 
 from commonplace.backends.base import Backend, Transaction
 from commonplace.doctor.notes import left_texts
-from commonplace.errors import CommonplaceError
 from commonplace.history.removal import finish
 from commonplace.store import MemoryStore
 
@@ -18,7 +17,7 @@ def repair(backend: Backend) -> None:
     """
     backend.mend()
     for info in backend.list_stores():
-        with suppress(CommonplaceError):  # one store that cannot be read is no reason to leave the others
+        with suppress(Exception):  # as damage can show as any error; the others are repaired, and all looked at again
             backend.unlock(info)
             finish(MemoryStore(backend, info))
             if backend.read(info.id, left_texts):

@@ -1,0 +1,1 @@
+"""Examining places that are whole, and places that were broken by hand."""

@@ -1,0 +1,139 @@
+"""Memories as plain files: what differs from the database, and what lies there besides, is told and never touched."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from backends.places import place_of
+from commonplace.errors import NotFound
+
+from .breaking import A, C, E, codes, fill, keys_of, look, opened, sql
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A directory with some history, closed."""
+    with opened("directory", tmp_path) as place:
+        fill(place.store())
+    return tmp_path / "memory"
+
+
+def subjects(root: Path, severity: str) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for one in look(str(root)):
+        if one.severity == severity:
+            found.setdefault(one.code, set()).add(one.subject)
+    return found
+
+
+def test_what_is_no_memory_is_told_and_left_alone(root: Path) -> None:
+    """Links, devices, binary files, names no memory can have, second names."""
+    here = root / "memories"
+    (here / "link").symlink_to("/etc/passwd")
+    (here / "links").symlink_to("/")
+    os.mkfifo(here / "pipe")
+    (here / "binary").write_bytes(b"a\0b")
+    (here / "latin").write_bytes(b"\xe9")
+    (here / "a\\b").write_text("x")
+    (here / "d" / "tab\there").mkdir()
+    (here / "d" / "tab\there" / "inner").write_text("x")
+    (root / "elsewhere").write_text("text")
+    os.link(root / "elsewhere", here / "second")
+    Path(os.fsdecode(os.fsencode(here) + b"/\xff")).write_text("x")
+    before = sorted(os.listdir(here))
+    foreign = {
+        "/memories/link (a link)",
+        "/memories/links (a link)",
+        "/memories/pipe (no regular file)",
+        "/memories/binary (binary)",
+        "/memories/latin (binary)",
+        "/memories/a\\b (a name no memory can have)",
+        "/memories/d/tab\\u0009here (a name no memory can have)",
+        "/memories/second (a file with a second name)",
+        "/memories/\\udcff (a name no memory can have)",
+    }
+    assert subjects(root, "note") == {"file_foreign": foreign}
+    assert codes(look(str(root), repair=True)) == set()
+    assert sorted(os.listdir(here)) == before
+
+
+def test_what_a_person_did_is_told_and_recorded_by_the_next_command(root: Path) -> None:
+    """An edit, a file removed, a new one; a repair records them as any command does."""
+    (root / "memories" / "a.md").write_text("by hand")
+    (root / "memories" / "c.md").unlink()
+    (root / "memories" / "new.md").write_text("new")
+    told = {"file_edited": {A, f"{C} (missing)"}, "file_new": {"/memories/new.md"}}
+    assert subjects(root, "note") == told
+    assert codes(look(str(root), repair=True), severity="repaired") == {"file_edited", "file_new"}
+    assert {one.code for one in look(str(root))} == {"healthy"}
+    assert (root / "memories" / "a.md").read_text() == "by hand"
+
+
+def test_files_behind_the_database_are_found_and_written(root: Path) -> None:
+    """As after a power cut: one older, one empty, one missing, one that should be gone."""
+    sql(str(root), "UPDATE synced SET seq = 0")
+    (root / "memories" / "a.md").write_text("one\n")
+    (root / "memories" / "c.md").write_text("")
+    (root / "memories" / "d" / "e.md").unlink()
+    (root / "memories" / "x.md").write_text("going\n")
+    # What the ledger says is believed only while somebody has the directory open.
+    assert subjects(root, "problem") == {"file_stale": {A, C, E, "/memories/x.md"}}
+    assert "files_unsynced" in subjects(root, "note")
+    findings = look(str(root), repair=True)
+    assert codes(findings, severity="repaired") == {"file_stale", "files_unsynced", "directory_empty"}
+    assert codes(findings) == set()
+    assert (root / "memories" / "a.md").read_text() == "two\n"
+    assert not (root / "memories" / "x.md").exists()
+
+
+def test_a_note_of_what_is_durable_that_runs_ahead_is_found(root: Path) -> None:
+    """Then files of later versions would not be written again after a power cut."""
+    sql(str(root), "UPDATE synced SET seq = 1000")
+    assert subjects(root, "problem").keys() == {"sync_ahead"}
+    assert codes(look(str(root), repair=True), severity="repaired") == {"sync_ahead"}
+    assert {one.code for one in look(str(root))} == {"healthy"}
+
+
+def test_empty_directories_and_files_on_their_way_go(root: Path) -> None:
+    (root / "memories" / "empty" / "inner").mkdir(parents=True)
+    left = root / ".commonplace" / "tmp" / "1-2-3"
+    left.write_text("half a te")
+    os.utime(left, (1, 1))
+    assert subjects(root, "note") == {"directory_empty": {"/memories/empty/inner"}, "files_left": {"1 files"}}
+    assert codes(look(str(root), repair=True), severity="repaired") == {"directory_empty", "files_left"}
+    assert not left.exists()
+    assert not (root / "memories" / "empty").exists()
+
+
+@pytest.mark.parametrize("backend", ["sealed directory", "hidden directory"])
+def test_altered_files_of_a_sealed_store_are_found_and_mended(backend: str, tmp_path: Path) -> None:
+    """What stood there is kept, and told from then on."""
+    with opened(backend, tmp_path) as place:
+        fill(place.store())
+    at, keys = place_of(backend, tmp_path), keys_of(backend)
+    files = sorted(path for path in (Path(at) / "memories").rglob("*") if path.is_file())
+    before = [path.read_bytes() for path in files]
+    files[0].write_bytes(b"other")
+    files[1].unlink()
+    (Path(at) / "memories" / "planted").write_text("believe me")
+    findings = look(at, keys=keys)
+    assert len([one for one in findings if one.code == "file_altered"]) == 2
+    assert "/memories/planted (the store is sealed)" in {one.subject for one in findings}
+    repaired = look(at, keys=keys, repair=True)
+    assert codes(repaired, severity="repaired") - {"directory_empty"} == {"file_altered"}
+    assert codes(repaired) == set()
+    assert codes(repaired, severity="note") == {"file_foreign", "files_aside"}
+    assert [path.read_bytes() for path in files] == before
+
+
+def test_a_directory_that_is_no_memory_is_not_found(tmp_path: Path) -> None:
+    """And nothing is made in it."""
+    with pytest.raises(NotFound):
+        look(str(tmp_path))
+    (tmp_path / "memories").mkdir()
+    with pytest.raises(NotFound):
+        look(str(tmp_path))
+    assert os.listdir(tmp_path) == ["memories"]

@@ -1,0 +1,133 @@
+"""Object storage: what is named and missing, what was altered, and what nothing names."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from backends.places import place_of
+from commonplace import Commonplace
+from commonplace.backends.base import Change
+from commonplace.backends.objects import ObjectsBackend
+from commonplace.backends.objects_root import Root
+from commonplace.backends.objects_snapshot import ObjectsSnapshot
+from commonplace.doctor import check, repair
+
+from .breaking import A, codes, fill, look, opened, walked
+
+DAY_S = 86_400.0
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> str:
+    """Two stores, one of them with pages, chunks and long notes."""
+    with opened("s3", tmp_path) as found:
+        fill(found.store())
+        second = found.store("second")
+        walked(second, 5, 150)
+        second.backend.write(second.id, lambda tx: tx.put_note("proposal.after", "prop_1.0", "x" * 20_000))
+        second.backend.write(second.id, lambda tx: tx.put_note("proposal.after", "prop_1.0", None))
+    return place_of("s3", tmp_path)
+
+
+def backend_of(found: Commonplace) -> ObjectsBackend:
+    assert isinstance(found.backend, ObjectsBackend)
+    return found.backend
+
+
+def objects(found: Commonplace, kind: str) -> list[str]:
+    """Keys of the objects of a kind, of the first store that has some."""
+    names = backend_of(found)._requests.names(f"stores/{found.store().id}/{kind}")
+    return [listed.key for listed in names]
+
+
+def change(found: Commonplace, **fields: Any) -> None:
+    """Change the root of the first store."""
+
+    def changed(root: Root) -> Root:
+        return replace(root, **fields)
+
+    backend_of(found)._change(found.store().id, changed)
+
+
+def test_counts_that_are_wrong_are_found_and_made_right(place: str) -> None:
+    with opened_again(place) as found:
+        change(found, memories=77, size_bytes=1, revision=1)
+    assert codes(look(place)) == {"usage_wrong", "revision_wrong"}
+    assert codes(look(place, repair=True), severity="repaired") == {"usage_wrong", "revision_wrong"}
+    assert {one.code for one in look(place)} == {"healthy"}
+
+
+def test_a_missing_text_is_named_as_object_and_as_memory(place: str) -> None:
+    with opened_again(place) as found:
+        version = found.store().load(A)[0].version_id
+        text = found.store().read(lambda seen: cast("ObjectsSnapshot", seen).record_of(version)).text  # type: ignore[union-attr]
+        backend_of(found)._requests.delete([key for key in objects(found, "texts") if key.endswith(str(text))])
+    findings = look(place, repair=True)
+    assert codes(findings) == {"object_missing", "text_wrong", "old_text_wrong"}
+    assert {one.subject for one in findings if one.code == "text_wrong"} == {A}
+    assert {one.subject for one in findings if one.code == "object_missing"} == {f"texts/{text}"}
+    assert codes(findings, severity="ok") == {"healthy"}  # the other store
+
+
+@pytest.mark.parametrize("kind", ["pages", "history"])
+def test_an_altered_object_is_named(kind: str, tmp_path: Path) -> None:
+    """One that leads to others: then what nothing seems to name is not called left."""
+    with opened("s3", tmp_path) as found:
+        store = found.store()
+        for part in ("a", "b"):
+            many = [Change(None, f"/memories/{part}{number}", b"x") for number in range(300)]
+            store.backend.write(store.id, lambda tx, many=many: tx.record(many, None))  # type: ignore[misc]
+        keys = objects(found, kind)
+        assert keys, "too little to be folded"
+        for key in keys:
+            data, _ = backend_of(found)._requests.get(key)
+            backend_of(found)._requests.put(key, data[:-1] + b"!")
+    findings = look(place_of("s3", tmp_path))
+    assert "object_damaged" in codes(findings)
+    assert {one.subject.partition("/")[0] for one in findings if one.code == "object_damaged"} == {kind}
+    assert "objects_left" not in {one.code for one in findings}
+
+
+def test_a_damaged_root_is_named_and_the_other_stores_are_checked(place: str) -> None:
+    with opened_again(place) as found:
+        store_id = found.store().id
+        backend_of(found)._requests.put(f"roots/{store_id}", b"nothing")
+    findings = look(place)
+    assert {(one.code, one.store_id) for one in findings if one.severity == "problem"} == {("object_damaged", store_id)}
+    assert [one.store_key for one in findings if one.code == "healthy"] == ["second"]
+
+
+def test_what_nothing_names_is_told_once_it_is_a_day_old(place: str, tmp_path: Path) -> None:
+    with opened_again(place) as found:
+        store_id = found.store().id
+        backend_of(found)._requests.put(f"stores/{store_id}/texts/{'0' * 32}", b"left")
+    assert {one.code for one in look(place)} == {"healthy"}
+    with opened("s3", tmp_path, clock=lambda: time.time() + 2 * DAY_S) as later:
+        findings = list(check(later.backend))
+        assert codes(findings, severity="note") == {"objects_left"}
+        assert any(one.store_id == store_id for one in findings if one.code == "objects_left")
+        repair(later.backend)
+        assert {one.code for one in check(later.backend)} == {"healthy"}
+
+
+def test_records_beside_the_store_are_read(place: str) -> None:
+    with opened_again(place) as found:
+        store = found.store()
+        found.backend.jot(store.id, "accessed", {"mem_1": "1.0"})
+        (key,) = objects(found, "jottings")
+        data, _ = backend_of(found)._requests.get(key)
+        backend_of(found)._requests.put(key, data[:-1])
+    findings = look(place)
+    assert codes(findings) == {"object_damaged", "unreadable"}
+    assert any(one.subject.startswith("jottings/") for one in findings)
+
+
+def opened_again(place: str) -> Commonplace:
+    import commonplace
+
+    return commonplace.open(place)

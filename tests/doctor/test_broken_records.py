@@ -1,0 +1,105 @@
+"""What can be broken through the contract is found, and repaired where that is promised, on every kind of backend."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from backends.places import place_of
+from commonplace.audit_entries import KIND as AUDIT
+from commonplace.doctor import check, repair
+from commonplace.doctor.notes import READERS
+from commonplace.transfer.kinds import NOTE_KINDS
+
+from .breaking import A, E, codes, fill, inner, keys_of, look, opened
+
+BACKENDS = ["sqlite", "hidden sqlite", "s3", "hidden s3"]
+if os.environ.get("CI") == "true":
+    BACKENDS += ["directory", "sealed directory", "postgresql", "mariadb", "memory"]
+
+
+def test_every_kind_of_record_is_read() -> None:
+    """A new kind needs a reader here."""
+    assert READERS.keys() == set(NOTE_KINDS)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_what_was_interrupted_is_ended(backend: str, tmp_path: Path) -> None:
+    """An erasure after the deletion, a redaction before the log was emptied, a refusal with a text left behind."""
+    with opened(backend, tmp_path) as place:
+        store = place.store()
+        fill(store)
+        memory = store.load(E)[0]
+        store.execute({"command": "delete", "path": E})
+        store.backend.write(store.id, lambda tx: tx.put_note("erasing", memory.id, json.dumps({"by": "user:ann"})))
+        store.backend.write(store.id, lambda tx: tx.put_note("proposal.after", "prop_gone.0", "left"))
+        findings = list(check(place.backend))
+        assert codes(findings, severity="note") == {"removal_pending", "proposal_text_left"}
+        assert "1 memories to erase" in {one.subject for one in findings}
+        assert "proposal.after prop_gone.0" in {one.subject for one in findings}
+        repair(place.backend)
+        assert {one.code for one in check(place.backend)} == {"healthy"}
+        assert list(store.versions(memory_id=memory.id)) == []
+        assert store.read(lambda found: found.note("tombstone", memory.id)) is not None
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_proposal_without_its_text_is_named(backend: str, tmp_path: Path) -> None:
+    with opened(backend, tmp_path) as place:
+        store = place.store()
+        fill(store)
+        store.change_settings({"review": ["session:*"]})
+        given = {"command": "create", "path": "/memories/new.md", "file_text": "new"}
+        assert not store.execute(given, actor="session:s1").is_error
+        assert {one.code for one in check(place.backend)} == {"healthy"}
+        waiting = store.review.pending()[0].id
+        store.backend.write(store.id, lambda tx: tx.put_note("proposal.after", f"{waiting}.0", None))
+        findings = list(check(place.backend))
+        assert codes(findings) == {"proposal_text_missing"}
+        assert any(waiting in one.subject for one in findings)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_audit_log_that_was_altered_is_named(backend: str, tmp_path: Path) -> None:
+    with opened(backend, tmp_path) as place:
+        store = place.store()
+        store.change_settings({"audit": True})
+        fill(store)
+        assert codes(list(check(place.backend))) == set()
+        key, value = next(
+            (key, value) for key, value in place.backend.jottings(store.id, AUDIT) if '"command":"rename"' in value
+        )
+        place.backend.jot(store.id, AUDIT, {key: value.replace('"rename"', '"delete"')})
+        findings = list(check(place.backend))
+        assert codes(findings) == {"audit_wrong"}
+        assert any("is altered" in one.subject for one in findings)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_settings_of_a_newer_commonplace_are_named(backend: str, tmp_path: Path) -> None:
+    with opened(backend, tmp_path) as place:
+        store = place.store()
+        fill(store)
+        store.backend.write(store.id, lambda tx: tx.set_settings('{"unheard_of": 1}'))
+        assert codes(list(check(place.backend))) == {"settings_wrong"}
+
+
+def test_a_sealed_record_that_was_moved_is_named(tmp_path: Path) -> None:
+    """By id, as nothing else of it can be believed; the other memories are still read."""
+    with opened("sealed sqlite", tmp_path) as place:
+        store = place.store()
+        fill(store)
+        memories = {memory.path: memory for memory in store.memories()}
+        backend = inner(place)
+        backend._alone(  # type: ignore[attr-defined]
+            lambda connection: connection.run(
+                "UPDATE versions SET seal = (SELECT seal FROM memories WHERE path = ?) WHERE id = ?",
+                (E, memories[A].version_id),
+            )
+        )
+    findings = look(place_of("sealed sqlite", tmp_path), keys=keys_of("sealed sqlite"))
+    assert any(one.code == "seal_wrong" and memories[A].version_id in one.subject for one in findings)
+    assert not any(memories[E].version_id in one.subject for one in findings)

@@ -1,0 +1,132 @@
+"""Each promise of a database is broken by hand, is found and named, and is repaired where that is promised."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backends.places import place_of
+from commonplace.backends.findings import KINDS
+from commonplace.backends.sql_connection import Value
+
+from .breaking import A, C, E, codes, fill, look, opened, sql
+
+BACKENDS = ["sqlite", "postgresql", "mariadb"]
+OTHER = b"other"
+LATER_US = 4_000_000_000_000_000  # in 2096
+
+
+@dataclass(frozen=True)
+class Case:
+    """A statement that breaks something, with names in it (`{a}`: a path's memory id, ...), and what is to be found."""
+
+    name: str
+    statement: str
+    values: tuple[Value, ...]
+    found: Mapping[str, str]
+    """Code -> what the subject tells."""
+
+
+_TEXT = "UPDATE versions SET text = ? WHERE id = ?"
+_STORE = "UPDATE stores SET {} = ? WHERE store_key = 'default'"
+_NOTE = "INSERT INTO notes (store, kind, name, value) VALUES (1, ?, ?, ?)"
+_VERSION = "UPDATE versions SET {} = ? WHERE id = ?"
+_MEMORY = "UPDATE memories SET {} = ? WHERE path = ?"
+OLD = "{a.old}"
+
+CASES = [
+    Case("text", _TEXT, (OTHER, "{e.text}"), {"text_wrong": E, "old_text_wrong": E}),
+    Case("no text", _TEXT, (None, "{c.text}"), {"text_wrong": C, "old_text_wrong": C}),
+    Case("old text", _TEXT, (OTHER, OLD), {"old_text_wrong": OLD}),
+    Case("redacted", _TEXT, (OTHER, "{x.redacted}"), {"text_left": "{x.redacted}"}),
+    Case("hash", _MEMORY.format("sha256"), ("0" * 64, A), {"text_wrong": A, "version_differs": A}),
+    Case("size", _VERSION.format("size_bytes"), (7, OLD), {"old_text_wrong": OLD}),
+    Case("time", _MEMORY.format("updated_at"), (LATER_US, A), {"version_differs": A}),
+    Case("age", _MEMORY.format("created_at"), (LATER_US, A), {"order_wrong": A}),
+    Case("newest", _MEMORY.format("version"), (OLD, A), {"version_differs": A}),
+    Case("version", "DELETE FROM versions WHERE id = ?", ("{e.version}",), {"version_missing": E, "text_wrong": E}),
+    Case("memory", "DELETE FROM memories WHERE path = ?", (E,), {"memory_lost": E, "usage_wrong": "3 memories"}),
+    Case("id", _MEMORY.format("id"), ("{a}", C), {"id_twice": "{a}", "version_differs": C, "memory_lost": C}),
+    Case("clock", _VERSION.format("created_at"), (LATER_US, OLD), {"order_wrong": OLD}),
+    Case("revision", _VERSION.format("revision"), (700, OLD), {"order_wrong": OLD, "revision_wrong": "700"}),
+    Case("behind", _STORE.format("revision"), (1,), {"revision_wrong": "1, "}),
+    Case("path", _MEMORY.format("path"), ("/memories/../e", E), {"path_wrong": "/memories/..", "version_differs": ""}),
+    Case("form", _VERSION.format("path"), ("/memories/e\u0301", OLD), {"path_wrong": OLD}),
+    Case("below", _MEMORY.format("path"), (A + "/z", E), {"path_below": A + "/z", "version_differs": A + "/z"}),
+    Case("count", _STORE.format("memories"), (77,), {"usage_wrong": "77 memories"}),
+    Case("sum", _STORE.format("size_bytes"), (1,), {"usage_wrong": "of 1 bytes"}),
+    Case("settings", _STORE.format("settings"), ('{"nothing": 1}',), {"settings_wrong": ""}),
+    Case("no settings", _STORE.format("settings"), ("{",), {"settings_wrong": ""}),
+    Case("nobody's note", _NOTE.replace("(1,", "(999,"), ("a", "b", "c"), {"rows_left": "1 rows of notes"}),
+    Case("nobody's memory", _MEMORY.format("store"), (999, E), {"rows_left": "", "memory_lost": E, "usage_wrong": ""}),
+    Case("tombstone", _NOTE, ("tombstone", "k", "{"), {"note_wrong": "tombstone k"}),
+    Case("view", _NOTE, ("accessed", "k", "never"), {"note_wrong": "accessed k"}),
+    Case("proposal", _NOTE, ("proposal", "prop_1", "[]"), {"note_wrong": "proposal prop_1"}),
+    Case("decision", _NOTE, ("reviewed", "prop_1", '{"at": 1}'), {"note_wrong": "reviewed prop_1"}),
+    Case("repeat", _NOTE, ("repeat", "r", '{"time": "x"}'), {"note_wrong": "repeat r"}),
+    Case("erasing", _NOTE, ("erasing", "mem_1", "?"), {"note_wrong": "erasing mem_1"}),
+]
+EVERYWHERE = {"text", "redacted", "memory", "count", "nobody's note", "nobody's memory"}
+"""What is tried on servers when there is little time: the cases with statements of our own."""
+
+
+def cases() -> list[Any]:
+    return [
+        pytest.param(
+            backend,
+            case,
+            id=f"{backend}-{case.name}",
+            marks=() if backend == "sqlite" or case.name in EVERYWHERE else (pytest.mark.long,),
+        )
+        for backend in BACKENDS
+        for case in CASES
+    ]
+
+
+@pytest.mark.parametrize(("backend", "case"), cases())
+def test_what_is_broken_is_found_and_repaired_where_promised(backend: str, case: Case, tmp_path: Path) -> None:
+    """By code and by name; nothing else is claimed. What a repair leaves is found again, and nothing new."""
+    place, names = filled(backend, tmp_path)
+    sql(place, case.statement, [named(value, names) for value in case.values])
+    findings = look(place)
+    assert codes(findings) == set(case.found)
+    for code, subject in case.found.items():
+        assert any(str(named(subject, names)) in one.subject for one in findings if one.code == code), findings
+    repaired = look(place, repair=True)
+    mends = {code for code in case.found if KINDS[code].mends}
+    assert codes(repaired, severity="repaired") == mends
+    assert codes(repaired) == set(case.found) - mends
+    assert codes(look(place)) == set(case.found) - mends
+
+
+def filled(backend: str, directory: Path) -> tuple[str, dict[str, str]]:
+    """A place, and names of what is in it."""
+    place = place_of(backend, directory)
+    with opened(backend, directory) as found:
+        store = found.store()
+        fill(store)
+        old = list(store.versions(A))[-1].id
+        redacted = next(version.id for version in store.versions() if version.redacted_at is not None)
+        present = {memory.path: memory for memory in store.memories()}
+    rows = sql(place, "SELECT path, text_of FROM memories")
+    texts = {str(path): str(text) for path, text in rows}
+    names = {"a": present[A].id, "a.old": old, "x.redacted": redacted, "e.version": present[E].version_id}
+    return place, names | {"c.text": texts[C], "e.text": texts[E]}
+
+
+def named(value: Value, names: Mapping[str, str]) -> Value:
+    """What a name in braces stands for; any other value as it is."""
+    return names.get(value[1:-1], value) if isinstance(value, str) else value
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_schema_of_a_newer_commonplace_is_named(backend: str, tmp_path: Path) -> None:
+    """And nothing is repaired."""
+    place, _ = filled(backend, tmp_path)
+    sql(place, "INSERT INTO commonplace_schema (number, applied_at) VALUES (999, 0)")
+    for repair in (False, True):
+        assert codes(look(place, repair=repair)) == {"schema_new"}

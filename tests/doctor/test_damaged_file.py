@@ -1,0 +1,101 @@
+"""A SQLite file with bytes overwritten, or cut: the doctor tells, never fails, and makes nothing worse."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from cli.running import here
+from commonplace.cli.exits import PROBLEMS
+
+from .breaking import codes, fill, look, opened, walked
+
+ROUNDS = 2_000 if os.environ.get("CI") == "true" else 200
+KINDS_OF_DAMAGE = ("one", "few", "block", "zeros", "cut")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with some history."""
+    directory = tmp_path_factory.mktemp("whole")
+    with opened("sqlite", directory) as place:
+        walked(place.store(), 11, 150)
+        fill(place.store("second"))
+    return directory / "memory.db"
+
+
+def damaged(data: bytes, way: random.Random) -> bytes:
+    kind = way.choice(KINDS_OF_DAMAGE)
+    if kind == "cut":
+        return data[: way.randrange(len(data))]
+    length = {"one": 1, "few": 1, "block": 512, "zeros": 4096}[kind]
+    made = bytearray(data)
+    for _ in range(20 if kind == "few" else 1):
+        start = way.randrange(min(len(data), 200) if way.random() < 0.1 else len(data))
+        part = bytes(length) if kind == "zeros" else way.randbytes(length)
+        made[start : start + length] = part
+    return bytes(made[: len(data)])
+
+
+def test_random_damage_is_a_finding_or_did_no_harm(whole: Path, tmp_path: Path) -> None:
+    """Never a traceback, and not a byte is changed. What is called healthy reads as before."""
+    data = whole.read_bytes()
+    found = 0
+    for seed in range(ROUNDS):
+        way = random.Random(seed)
+        file = tmp_path / f"{seed}.db"
+        broken = damaged(data, way)
+        file.write_bytes(broken)
+        findings = look(f"sqlite:///{file}")
+        assert findings, seed
+        assert file.read_bytes() == broken, seed
+        problems = codes(findings)
+        found += bool(problems)
+        if not problems:
+            assert [one.code for one in findings if one.severity == "ok"] == ["healthy", "healthy"], seed
+        for path in tmp_path.glob(f"{seed}.db*"):
+            path.unlink()
+    assert found > ROUNDS / 3
+
+
+def test_repairing_a_damaged_file_leaves_it_as_it_is(whole: Path, tmp_path: Path) -> None:
+    """What is damaged is not written to, and says what to do."""
+    data = bytearray(whole.read_bytes())
+    pages = len(data) // 4096
+    for page in range(3, pages, 4):
+        data[page * 4096 : page * 4096 + 64] = b"\xff" * 64
+    file = tmp_path / "memory.db"
+    file.write_bytes(data)
+    findings = look(f"sqlite:///{file}", repair=True)
+    assert "file_damaged" in codes(findings)
+    assert codes(findings, severity="repaired") == set()
+    assert file.read_bytes() == bytes(data)
+    said = here(f"sqlite:///{file}", "doctor", "--repair")
+    assert said.exit_code == PROBLEMS
+    assert "restore it from a backup" in said.stdout
+    assert str(tmp_path) not in said.stdout
+
+
+def test_no_database_and_no_file_are_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "text.db").write_text("this is no database, but long enough to look like something" * 20)
+    (tmp_path / "empty.db").write_bytes(b"")
+    assert codes(look(f"sqlite:///{tmp_path}/text.db")) >= {"file_damaged"}
+    assert codes(look(f"sqlite:///{tmp_path}/empty.db")) == {"unreadable"}
+    assert here(f"sqlite:///{tmp_path}/none.db", "doctor").exit_code == 3
+    assert not (tmp_path / "none.db").exists()
+
+
+def test_a_damaged_database_below_a_directory_is_told_too(whole: Path, tmp_path: Path) -> None:
+    root = tmp_path / "memory"
+    with opened("directory", tmp_path) as place:
+        fill(place.store())
+    (root / ".commonplace" / "memory.db").write_bytes(whole.read_bytes()[:10_000])
+    for name in ("memory.db-wal", "memory.db-shm"):
+        (root / ".commonplace" / name).unlink(missing_ok=True)
+    assert codes(look(str(root)))
+    shutil.rmtree(root / "memories")
+    assert codes(look(str(root)))

@@ -1,0 +1,81 @@
+"""A place that nobody broke is clean, wherever it rests, and looking at it writes nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+from backends.places import EVERYWHERE, LASTING, place_of
+from commonplace.doctor import check, check_place
+
+from .breaking import codes, fill, keys_of, look, opened, walked
+
+STEPS = 400 if os.environ.get("CI") == "true" else 60
+
+
+@pytest.mark.parametrize("backend", EVERYWHERE)
+def test_a_place_is_clean_after_a_random_walk(backend: str, tmp_path: Path) -> None:
+    """Opened, with nothing but `healthy` for each store; the numbers are right."""
+    with opened(backend, tmp_path) as place:
+        walked(place.store(), 3, STEPS)
+        fill(place.store("second"))
+        first = place.store()
+        found = {finding.store_id: finding for finding in check(place.backend)}
+        assert [finding.code for finding in found.values()] == ["healthy", "healthy"]
+        usage, versions = first.usage(), len(list(first.versions()))
+        assert found[first.id].subject == f"{usage.memories} memories, {versions} versions"
+        assert {finding.store_key for finding in found.values()} == {"default", "second"}
+
+
+@pytest.mark.parametrize("backend", [*LASTING, "sealed sqlite", "hidden directory", "hidden s3"])
+def test_a_closed_place_is_clean_and_stays_so(backend: str, tmp_path: Path) -> None:
+    """By its name; quick, and after a repair that had nothing to do."""
+    place = place_of(backend, tmp_path)
+    with opened(backend, tmp_path) as found:
+        fill(found.store())
+    keys = keys_of(backend)
+    for options in ({}, {"quick": True}, {"repair": True}):
+        assert [one.code for one in check_place(place, keys=keys, **options)] == ["healthy"]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("backend", ["sqlite", "directory"])
+def test_looking_changes_no_byte(backend: str, tmp_path: Path) -> None:
+    """Of the database and of the files; not even what a command would record first."""
+    place = place_of(backend, tmp_path)
+    with opened(backend, tmp_path) as found:
+        fill(found.store())
+    if backend == "directory":
+        (tmp_path / "memory" / "memories" / "a.md").write_text("by hand")
+    before = everything(tmp_path)
+    look(place)
+    assert {name: digest for name, digest in everything(tmp_path).items() if name in before} == before
+    with opened(backend, tmp_path) as found:
+        assert len(list(found.store().versions("/memories/a.md"))) == 2
+
+
+def everything(directory: Path) -> dict[str, str]:
+    found = (path for path in directory.rglob("*") if path.is_file())
+    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
+
+
+def test_a_sealed_store_without_its_key_is_said_to_be_unchecked(tmp_path: Path) -> None:
+    with opened("sealed sqlite", tmp_path) as found:
+        fill(found.store())
+    findings = look(place_of("sealed sqlite", tmp_path))
+    assert codes(findings, severity="note") == {"locked"}
+    assert codes(findings) == codes(findings, severity="ok") == set()
+
+
+def test_progress_is_told(tmp_path: Path) -> None:
+    """Each hundred memories and versions."""
+    with opened("memory", tmp_path) as found:
+        store = found.store()
+        for number in range(150):
+            store.execute({"command": "create", "path": f"/memories/{number}", "file_text": ""})
+        heard: list[tuple[str, int]] = []
+        for _ in check(found.backend, progress=lambda name, count: heard.append((name, count))):
+            pass
+    assert heard == [("default", 100), ("default", 200), ("default", 300)]

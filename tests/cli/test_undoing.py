@@ -151,3 +151,14 @@ def test_undo_says_how_it_is_asked(place: str, arguments: tuple[str, ...]) -> No
 def test_what_is_not_there_cannot_be_undone(place: str) -> None:
     assert here(place, "undo", "memver_none").exit_code == 3
     assert here(place, "undo", "--session", "nobody").exit_code == 3
+
+
+def test_what_was_edited_by_hand_is_known_and_undone(tmp_path: Path) -> None:
+    """Also by commands that look at no memory."""
+    at = tmp_path / "memory"
+    here(at, "create", A, "one")
+    (at / "memories" / "a").write_text("by hand")
+    assert here(at, "log").stdout.splitlines()[0].split("\t")[2:] == ["job:external", "modified", A]
+    (at / "memories" / "a").write_text("by hand again")
+    assert here(at, "undo", "--actor", "job:external").stdout == f"set back\t{A}\n"
+    assert (at / "memories" / "a").read_text() == "one"

@@ -15,7 +15,6 @@ from commonplace.searching import Corpus
 from laws.model import Model
 from laws.walk import Walk
 
-
 LONG = os.environ.get("CI") == "true"
 
 

@@ -48,6 +48,8 @@ COMMANDS: Mapping[str, str] = {
     "migrate-schema": "commonplace.cli.maintaining:migrate",
     "collect": "commonplace.cli.maintaining:collect",
     "exec": "commonplace.cli.executing:execute",
+    "init": "commonplace.cli.projects:init",
+    "chat": "commonplace.cli.chat:chat",
     "demo": "commonplace.cli.demo:demo",
 }
 """Where each subcommand stands, in the order of the help."""

@@ -220,6 +220,20 @@ def test_diff_says_what_is_gone(place: str) -> None:
     assert (ended.exit_code, "was redacted" in ended.stderr) == (2, True)
 
 
+def test_diff_says_what_is_kept_no_longer(tmp_path: Path) -> None:
+    """It does not make a new memory of one whose past is gone."""
+    at, now = f"sqlite:///{tmp_path}/memory.db", [NOW.timestamp()]
+    with commonplace.open(at, clock=lambda: now[0], keep_versions_days=1, keep_versions=1) as opened:
+        store = opened.store()
+        store.execute({"command": "create", "path": A, "file_text": "one"})
+        store.execute({"command": "str_replace", "path": A, "old_str": "one", "new_str": "two"})
+        now[0] += 5 * 86_400
+        assert store.sweep().versions_pruned == 1
+    ended = here(at, "diff", A)
+    assert (ended.exit_code, "kept no longer" in ended.stderr) == (2, True)
+    assert here(at, "diff", A, "--since", "2026-11-21T12:30:00Z").exit_code == 2
+
+
 # -- blame and the past ----------------------------------------------------------------------------------------------
 
 

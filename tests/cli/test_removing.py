@@ -68,6 +68,7 @@ def test_versions_are_redacted(place: str) -> None:
 def test_all_but_what_is_there_now_is_redacted(place: str) -> None:
     """Of a memory, of one that was deleted, and below a directory."""
     assert here(place, "redact", "--all-of", A, "--yes").stdout == "Redacted 1 version.\n"
+    assert here(place, "redact", "--all-of", A).stdout == "Redacted 0 versions.\n"  # nothing is left to ask about
     assert here(place, "redact", "--all-of", B, "--yes").stdout == "Redacted 2 versions.\n"
     assert left(place) == ["modified"]
     assert here(place, "cat", A).stdout == "nothing"
@@ -180,6 +181,19 @@ def test_what_is_pending_is_told_and_ended(place: str, tmp_path: Path, monkeypat
     reader.close()
     assert json.loads(here(place, "redact", "--finish", "--json").stdout) == {"versions": 0, "pending": False}
     assert SECRET.encode() not in bytes_of(place)
+
+
+def test_a_whole_store_can_be_pending_too(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("commonplace.backends.sqlite.PURGE_WAIT_S", 0.05)
+    reader = sqlite3.connect(tmp_path / "memory.db", isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM versions").fetchone()
+    ended = here(place, "erase", "--whole-store", "other", "--yes")
+    assert ended.stderr.startswith("Pending: ")
+    assert json.loads(here(place, "redact", "--finish", "--json").stdout)["pending"] is True
+    reader.close()
+    assert json.loads(here(place, "redact", "--finish", "--json").stdout)["pending"] is False
+    assert (SECRET + " too").encode() not in bytes_of(place)
 
 
 def test_scan_looks_through_the_history(place: str, tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ minute is lost if it is killed.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Mapping
@@ -57,6 +56,8 @@ class Accesses:
             try:
                 self._write(store_id, seen)
             except CommonplaceError as error:
+                import logging  # noqa: PLC0415 - every start would wait for it
+
                 logging.getLogger("commonplace").warning("views were not noted: %s", error.code)
 
     def of(self, store_id: str) -> dict[str, float]:

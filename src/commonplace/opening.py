@@ -14,16 +14,16 @@ from commonplace.accesses import Accesses
 from commonplace.backends.base import Actor, Backend, Clock, NewId, StoreInfo, as_actor, plain_name, sortable_id
 from commonplace.errors import CommonplaceError, InvalidInput, NotFound
 from commonplace.guards.examining import Detect, Examination
-from commonplace.history.removal import Removed
+from commonplace.guards.expiry import is_on
 from commonplace.places import open_backend
 from commonplace.replies import LANGUAGES, Replies
 from commonplace.settings import DEFAULTS, Pins
 from commonplace.store import MemoryStore
-from commonplace.sweeping import sweep_at_opening
 
 if TYPE_CHECKING:
     from commonplace.backends.keys import KeyWrapper
     from commonplace.guards.sensitive import Rule
+    from commonplace.history.removal import Removed
 
 Keys: TypeAlias = "str | os.PathLike[str] | KeyWrapper"
 """A key file by its path, or keys that are opened already."""
@@ -79,7 +79,7 @@ class Commonplace:
             clock=self._clock,
             accesses=self._accesses,
         )
-        sweep_at_opening(store)
+        _sweep(store)
         return store
 
     def stores(self) -> list[StoreInfo]:
@@ -92,6 +92,8 @@ class Commonplace:
         if info is None or info.erased_at is not None:
             raise NotFound(f"there is no memory store {id_or_key}")
         self.backend.erase_store(info.id, as_actor(actor) or self._actor)
+        from commonplace.history.removal import Removed  # noqa: PLC0415 - seldom wanted
+
         return Removed(0, pending=not self.backend.purge())
 
     def close(self) -> None:
@@ -147,6 +149,18 @@ def open(  # noqa: A001 - `commonplace.open` is the name a reader expects
     seal = _sealing(keys, clock, seal_paths=seal_paths)
     backend = seal(open_backend(at, clock=clock, new_id=new_id))
     return Commonplace(backend, pins=pins, examination=examination, replies=catalogue, actor=who, clock=clock)
+
+
+def _sweep(store: MemoryStore) -> None:
+    """Let memories expire in a store where any can; what fails is left for the next time."""
+    try:
+        if not is_on(store.settings()):
+            return
+    except CommonplaceError:  # the first command will say what it is
+        return
+    from commonplace.sweeping import sweep_at_opening  # noqa: PLC0415 - seldom wanted
+
+    sweep_at_opening(store)
 
 
 def _sealing(keys: Keys | None, clock: Clock, *, seal_paths: bool) -> Callable[[Backend], Backend]:

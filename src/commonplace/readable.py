@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from commonplace.backends.base import Backend, Memory, Snapshot, StoreInfo, Usage, Version
 from commonplace.errors import InvalidPath, NotFound, Refused
 from commonplace.paths import ROOT, MemoryPath
 from commonplace.replies import Replies
-from commonplace.search import Results, parse_query
-from commonplace.searching import Corpus
 from commonplace.text import decoded
+
+if TYPE_CHECKING:
+    from commonplace.search import Results
+    from commonplace.searching import Corpus
 
 T = TypeVar("T")
 
@@ -22,7 +24,7 @@ class Readable:
     backend: Backend
     info: StoreInfo
     replies: Replies
-    _corpus: Corpus
+    _corpus: Corpus | None = None
 
     @property
     def id(self) -> str:
@@ -82,12 +84,16 @@ class Readable:
         `paths` are patterns of paths, as in settings. With `regex` the query is one pattern (extra `guards`). Raises
         `InvalidInput`.
         """
+        from commonplace.search import parse_query  # noqa: PLC0415 - most processes never search
+        from commonplace.searching import Corpus  # noqa: PLC0415
+
         target, parsed = self._parsed(under), parse_query(query, regex=regex, within=paths)
+        corpus = self._corpus = self._corpus or Corpus()
 
         def work(found: Snapshot) -> Results:
             if self.backend.directory_of(self.info) is not None:
                 list(found.sizes(ROOT))  # so that what was edited by hand is recorded first
-            return self._corpus.search(found, parsed, under=target.text, limit=limit)
+            return corpus.search(found, parsed, under=target.text, limit=limit)
 
         return self.read(work)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -331,4 +330,6 @@ def _clean_now_and_then(store: Engine) -> None:
     try:
         forget_old(store)
     except CommonplaceError as error:
+        import logging  # noqa: PLC0415 - every start would wait for it
+
         logging.getLogger("commonplace").warning("remembered commands were not removed: %s", error.code)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from commonplace import auditing, repeats, views
+from commonplace import repeats, views
 from commonplace.accesses import Accesses
-from commonplace.auditing import Audit
 from commonplace.backends.base import (
     Actor,
     Backend,
@@ -26,16 +25,17 @@ from commonplace.errors import CommonplaceError, Refused
 from commonplace.guards.examining import Examination
 from commonplace.guards.review import Review
 from commonplace.guards.writing import WritePath
-from commonplace.history import History
 from commonplace.paths import ROOT, MemoryPath
 from commonplace.readable import Readable
 from commonplace.repeats import Call
 from commonplace.replies import EN, Replies, Reply
-from commonplace.scanning import scan
-from commonplace.searching import Corpus
 from commonplace.settings import DEFAULTS, Settings, from_text
-from commonplace.sweeping import Swept, sweep
 from commonplace.text import LineCounts
+
+if TYPE_CHECKING:  # imported when they are first wanted: most processes run commands and nothing else
+    from commonplace.auditing import Audit
+    from commonplace.history import History
+    from commonplace.sweeping import Swept
 
 T = TypeVar("T")
 
@@ -84,7 +84,6 @@ class MemoryStore(Readable):
         self.clock = clock
         self.accesses = accesses or Accesses(backend, clock=clock)
         self._lines = LineCounts()
-        self._corpus = Corpus()
         self._known: tuple[str | None, Settings | None] = (None, None)
         self.review = Review(backend, info.id, self._effective, self._examination, replies, clock=clock)
 
@@ -127,6 +126,10 @@ class MemoryStore(Readable):
     def answered(self, call: Call, run: Callable[[], Reply], *paths: MemoryPath) -> Reply:
         """What `run` replies, once the audit log has its entry."""
         reply = answer(self.replies, run, *paths)
+        if call.settings is not None and not call.settings.audit:
+            return reply
+        from commonplace import auditing  # noqa: PLC0415 - see above
+
         return answer(self.replies, lambda: auditing.kept(self, call, reply), *paths)
 
     def clear(self, *, actor: Actor | str | None = None, tool_use_id: str | None = None) -> Reply:
@@ -185,20 +188,28 @@ class MemoryStore(Readable):
             tx.set_settings(settings.to_text())
             return settings
 
+        from commonplace import auditing  # noqa: PLC0415 - see above
+
         return auditing.switching(self, lambda: self.backend.write(self.id, work))
 
     @property
     def history(self) -> History:
         """What was, who did it, and how to have it back."""
+        from commonplace.history import History  # noqa: PLC0415 - see above
+
         return History(self)
 
     @property
     def audit(self) -> Audit:
         """Who asked for what, when, and what came of it, if the setting `audit` is on."""
+        from commonplace.auditing import Audit  # noqa: PLC0415 - see above
+
         return Audit(self)
 
     def sweep(self, *, dry_run: bool = False) -> Swept:
         """Let idle memories expire and old versions go, as the settings say; what did, or with `dry_run` would."""
+        from commonplace.sweeping import sweep  # noqa: PLC0415 - see above
+
         return sweep(self, dry_run=dry_run)
 
     def scan(
@@ -209,6 +220,8 @@ class MemoryStore(Readable):
         `redact` writes those memories anew without the values. Their older versions keep them, unless `history` is
         given: then versions are looked through too, told by their paths, and redacted whole.
         """
+        from commonplace.scanning import scan  # noqa: PLC0415 - see above
+
         return scan(self, self._examination, as_actor(actor) or self.actor, redact=redact, history=history)
 
     # -- one command, one way --------------------------------------------------------------------------------

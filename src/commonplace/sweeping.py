@@ -74,8 +74,6 @@ def sweep(store: Engine, *, dry_run: bool = False) -> Swept:
 def sweep_at_opening(store: Engine) -> None:
     """Sweep, if something may expire and nobody swept within the hour. What fails is left for the next time."""
     try:
-        if not expiry.is_on(store.settings()):
-            return
         now = store.clock()
         last = store.read(lambda found: found.note(SWEPT, LAST))
         if last is not None and now - float(last) < AGAIN_AFTER_S:

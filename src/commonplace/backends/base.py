@@ -17,9 +17,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from commonplace.backends.findings import Finding
 from commonplace.backends.records import (
     ACTOR_KINDS,
     EXTERNAL,
@@ -73,6 +72,9 @@ __all__ = [
     "sortable_id",
     "to_datetime",
 ]
+
+if TYPE_CHECKING:
+    from commonplace.backends.findings import Finding
 
 T = TypeVar("T")
 

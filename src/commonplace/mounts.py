@@ -6,12 +6,11 @@ what no store can know: directories that are mount points or lie above one, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from operator import attrgetter
-from typing import NoReturn, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, NoReturn, Protocol, runtime_checkable
 
 from commonplace import views
 from commonplace.backends.base import Actor, Look, Memory, Transaction, as_actor
@@ -19,15 +18,16 @@ from commonplace.changes import name_of, paths_of
 from commonplace.commands import Command, Create, Delete, Insert, Rename, StrReplace, View, check_file_path, parse
 from commonplace.errors import InvalidInput, InvalidPath, NotFound, Refused
 from commonplace.guards.writing import WritePath
+from commonplace.mounted import Mount
 from commonplace.paths import ROOT, MemoryPath, ancestors
 from commonplace.patterns import check_path_pattern, covers
 from commonplace.repeats import Call
 from commonplace.replies import EN, Replies, Reply
-from commonplace.search import Hit, Results
-from commonplace.store import OF_BACKENDS, MemoryStore, answer
+from commonplace.store import MemoryStore, answer
 from commonplace.text import decoded
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from commonplace.search import Hit, Results
 
 
 @runtime_checkable
@@ -48,60 +48,6 @@ class MemoryTree(Protocol):
         """The directory in which the memories lie as plain files, if they lie in one."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Mount:
-    """A store and where it is seen; `covered` are the mount points below, with a `/` at the end."""
-
-    point: str
-    store: MemoryStore
-    covered: tuple[str, ...]
-
-    def outward(self, text: str) -> str:
-        """What callers call a canonical path of the store."""
-        return self.point + text[len(ROOT) :]
-
-    @contextmanager
-    def named_outward(self) -> Iterator[None]:
-        """Let a refusal of the backend, which knows its own paths only, name the path that callers know."""
-        try:
-            yield
-        except Refused as refusal:
-            if refusal.key not in OF_BACKENDS:
-                raise
-            raise Refused(refusal.key, path=self.outward(str(refusal.values["path"]))) from None
-
-    def look(self, text: str) -> Look:
-        with self.named_outward():
-            return self.store.read(lambda snapshot: snapshot.look(text))
-
-    def walk(self, under: str) -> list[Memory]:
-        with self.named_outward():
-            return self.store.read(lambda snapshot: list(snapshot.walk(under)))
-
-    def look_as(self, text: str, who: Actor | None) -> Look:
-        """What `who` sees at a path: its own changes that await review are there for it."""
-        with self.named_outward():
-            return self.store.read_as(lambda snapshot: snapshot.look(text), who)
-
-    def sizes_as(self, under: str, who: Actor | None) -> list[tuple[str, int]]:
-        """What `who` sees below a path."""
-        with self.named_outward():
-            return self.store.read_as(lambda snapshot: list(snapshot.sizes(under)), who)
-
-    def search(self, query: str, under: str, *, regex: bool) -> Iterator[tuple[str, Hit]]:
-        """Each hit with its path in the store, and as callers know it."""
-        with self.named_outward():
-            found = self.store.search(query, under=under, regex=regex, limit=None).hits
-        longer = len(self.point) - len(ROOT)
-        for hit in found:
-            spans = tuple((start + longer, end + longer) for start, end in hit.path_spans)
-            yield hit.path, replace(hit, path=self.outward(hit.path), path_spans=spans)
-
-    def write(self, work: Callable[[Transaction, WritePath], T], who: Actor | None, *, frees: bool = False) -> T:
-        with self.named_outward():
-            return self.store.write(work, who, frees=frees)
-
-
 class Mounts:
     """Several memory stores as one tree, with the commands of one; docs/mounts.md has the rules.
 
@@ -114,7 +60,7 @@ class Mounts:
         by_point = _checked(stores)
         points = sorted(by_point)
         self._mounts = {
-            point: _Mount(point, by_point[point], tuple(f"{each}/" for each in points if each.startswith(f"{point}/")))
+            point: Mount(point, by_point[point], tuple(f"{each}/" for each in points if each.startswith(f"{point}/")))
             for point in points
         }
         above = {each for point in points for each in (point, *ancestors(point), ROOT)}
@@ -163,7 +109,7 @@ class Mounts:
                     return reply
         return Reply(self.replies.cleared)
 
-    def _clear(self, mount: _Mount, who: Actor | None, *, deleting: bool) -> Reply:
+    def _clear(self, mount: Mount, who: Actor | None, *, deleting: bool) -> Reply:
         def work(tx: Transaction, write: WritePath) -> None:
             found = self._changeable(mount, ROOT, mount.point, tx, write)
             if deleting:
@@ -219,6 +165,8 @@ class Mounts:
         limit: int | None = 20,
     ) -> Results:
         """As of one store; words are looked for in texts, and in paths as they are in their stores."""
+        from commonplace.search import Results  # noqa: PLC0415 - most processes never search
+
         patterns = [check_path_pattern(pattern) for pattern in paths]
         if limit is not None and limit < 0:
             raise InvalidInput("the limit must be a whole number from 0")
@@ -237,19 +185,19 @@ class Mounts:
 
     # -- which store -----------------------------------------------------------------------------------------
 
-    def _mount_of(self, path: MemoryPath) -> _Mount:
+    def _mount_of(self, path: MemoryPath) -> Mount:
         for place in (path.text, *reversed(path.ancestors)):
             if place in self._mounts:
                 return self._mounts[place]
         return self._mounts[ROOT]
 
-    def _parts(self, under: MemoryPath) -> list[tuple[_Mount, str]]:
+    def _parts(self, under: MemoryPath) -> list[tuple[Mount, str]]:
         """The stores with something below a directory, each with the directory's path in it."""
         below = [mount for mount in self._mounts.values() if mount.point.startswith(under.text + "/")]
         owner = self._mount_of(under)
         return [(owner, under.within(owner.point).text), *((mount, ROOT) for mount in below)]
 
-    def _shows(self, mount: _Mount, text: str) -> bool:
+    def _shows(self, mount: Mount, text: str) -> bool:
         """Whether a memory of a store is in the tree: no mount point, nor a directory above one, covers it."""
         if not mount.covered:
             return True
@@ -258,7 +206,7 @@ class Mounts:
 
     # -- commands at a border --------------------------------------------------------------------------------
 
-    def _inside(self, command: Command) -> tuple[_Mount, Command] | None:
+    def _inside(self, command: Command) -> tuple[Mount, Command] | None:
         """The store that can answer a command by itself, and the command with the paths in it; None at a border."""
         paths = paths_of(command)
         mount = self._mount_of(paths[0])
@@ -347,7 +295,7 @@ class Mounts:
 
         return mount.write(work, who)
 
-    def _check_destination(self, mount: _Mount, new: MemoryPath, who: Actor | None) -> None:
+    def _check_destination(self, mount: Mount, new: MemoryPath, who: Actor | None) -> None:
         if new.text in self._fixed:
             raise Refused("destination_exists")
         look = mount.look_as(new.within(mount.point).text, who)
@@ -361,7 +309,7 @@ class Mounts:
         for mount, inner in self._parts(path):
             mount.write(partial(self._changeable, mount, inner, path.written), who)
 
-    def _changeable(self, mount: _Mount, under: str, shown: str, tx: Transaction, write: WritePath) -> list[Memory]:
+    def _changeable(self, mount: Mount, under: str, shown: str, tx: Transaction, write: WritePath) -> list[Memory]:
         """The memories of a store below a directory, as far as they are in the tree. Raises `Refused`."""
         found = [memory for memory in tx.walk(under) if self._shows(mount, memory.path)]
         if not all(write.may_change(text) for text in [memory.path for memory in found] or [under]):

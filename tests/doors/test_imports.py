@@ -42,6 +42,7 @@ LAYERS: list[set[str]] = [
     {"store"},
     {"measuring"},
     {"drawing"},
+    {"mounted"},
     {"mounts"},
     {"places"},
     {"opening", "aio"},

@@ -80,7 +80,7 @@ def test_an_altered_object_is_named(kind: str, tmp_path: Path) -> None:
     with opened("s3", tmp_path) as found:
         store = found.store()
         for part in ("a", "b"):
-            many = [Change(None, f"/memories/{part}{number}", b"x") for number in range(300)]
+            many = [Change(None, f"/memories/{part}{number}", b"x") for number in range(130)]
             store.backend.write(store.id, lambda tx, many=many: tx.record(many, None))  # type: ignore[misc]
         keys = objects(found, kind)
         assert keys, "too little to be folded"

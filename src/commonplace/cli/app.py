@@ -43,6 +43,7 @@ COMMANDS: Mapping[str, str] = {
     "restore-backup": "commonplace.cli.transfer:restore_backup",
     "migrate": "commonplace.cli.transfer:migrate",
     "audit": "commonplace.cli.audit:audit",
+    "stats": "commonplace.cli.stats:stats",
     "doctor": "commonplace.cli.doctor:doctor",
     "keys": "commonplace.cli.keys:keys",
     "migrate-schema": "commonplace.cli.maintaining:migrate",

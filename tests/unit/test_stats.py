@@ -1,0 +1,210 @@
+"""The figures of a memory store, against counting everything; and the picture of them."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from datetime import UTC, date, datetime, timedelta
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import commonplace
+from commonplace import MemoryStore
+from commonplace.drawing import picture
+from commonplace.measuring import Stats, stats
+from laws.model import Model
+from laws.walk import Walk
+
+DAY_S = 86_400.0
+START_S = datetime(2026, 1, 1, 12, tzinfo=UTC).timestamp()
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+class Clock:
+    """A time that goes on when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = START_S
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def walked(store: MemoryStore, clock: Clock, seed: int, steps: int) -> None:
+    """A random walk over some weeks, by three actors."""
+    model = Model()
+    way, chance = Walk(seed, model), random.Random(seed)
+    for _ in range(steps):
+        clock.now += chance.choice((1.0, 1.0, 3_600.0, DAY_S, 3 * DAY_S))
+        command = way.command()
+        model.execute(command)
+        store.execute(command, actor=f"session:s{chance.randrange(3)}")
+
+
+@given(seed=st.integers(0, 10_000), days=st.integers(1, 60))
+def test_the_figures_are_those_that_counting_gives(seed: int, days: int) -> None:
+    """On a random walk; each day, each list, each sum."""
+    clock = Clock()
+    with commonplace.open("sqlite://", clock=clock) as place:
+        store = place.store()
+        walked(store, clock, seed, 60)
+        found = stats(store, days=days, history_days=400, top=3)
+        versions = list(reversed(list(store.versions())))
+        present = {memory.id: memory for memory in store.memories()}
+        viewed = store.accesses.of(store.id)
+    today = datetime.fromtimestamp(clock.now, UTC).date()
+    assert (found.memories, found.versions) == (len(present), len(versions))
+    assert found.size_bytes == sum(memory.size_bytes for memory in present.values())
+    assert [day.day for day in found.days] == [today - timedelta(days=n) for n in reversed(range(400))]
+    assert found.window == found.days[-days:]
+    counts = Counter((version.created_at.date(), version.operation) for version in versions)
+    sizes: dict[str, int] = {}
+    by_day: dict[date, int] = {}
+    stored = 0
+    texts: dict[str, str] = {}
+    for version in versions:
+        sizes[version.memory_id] = version.size_bytes or 0
+        by_day[version.created_at.date()] = sum(sizes.values())
+        if version.sha256 is not None and texts.get(version.memory_id) != version.sha256:
+            stored += version.size_bytes or 0
+        texts[version.memory_id] = version.sha256 or ""
+    held = 0
+    for day in found.days:
+        held = by_day.get(day.day, held)
+        numbers = tuple(counts[day.day, operation] for operation in ("created", "modified", "deleted"))
+        assert day[1:] == (*numbers, held)
+    assert found.versions_bytes == stored
+    recent = [version for version in versions if version.created_at.date() > today - timedelta(days=days)]
+    changes = Counter(version.memory_id for version in recent)
+    assert [one.changes for one in found.most_changed] == [count for _, count in changes.most_common(3)]
+    assert dict(found.actors) == dict(Counter(str(version.actor) for version in recent))
+    biggest = sorted((memory.size_bytes for memory in present.values()), reverse=True)
+    assert [one.size_bytes for one in found.biggest] == biggest[:3]
+    assert {(one.path, one.size_bytes) for one in found.biggest} <= {
+        (memory.path, memory.size_bytes) for memory in present.values()
+    }
+    used = {memory.path: max(memory.updated_at.timestamp(), viewed.get(memory.id, 0)) for memory in present.values()}
+    assert [one.path for one in found.least_used] == sorted(used, key=lambda path: (used[path], path))[:3]
+
+
+def test_views_count_as_use() -> None:
+    """What was viewed later than another was changed is used later."""
+    clock = Clock()
+    with commonplace.open("sqlite://", clock=clock) as place:
+        store = place.store()
+        for name in "abc":
+            store.execute({"command": "create", "path": f"/memories/{name}", "file_text": name})
+        clock.now += 10 * DAY_S
+        store.execute({"command": "view", "path": "/memories/a"})
+        found = stats(store)
+    assert [one.path for one in found.least_used] == ["/memories/b", "/memories/c", "/memories/a"]
+    assert abs(found.least_used[-1].at.timestamp() - clock.now) < 1
+
+
+def test_what_is_near_a_limit_and_what_will_expire_is_told() -> None:
+    clock = Clock()
+    limits = {"max_memories": 4, "max_memory_bytes": 100, "max_store_bytes": 250}
+    with commonplace.open("sqlite://", clock=clock) as place:
+        store = place.store()
+        store.change_settings({**limits, "expire_paths": {"/memories/old/**": 10}})
+        for path, size in {"a": 100, "b": 79, "c": 20, "old/d": 0}.items():
+            store.execute({"command": "create", "path": f"/memories/{path}", "file_text": "x" * size})
+        assert stats(store).expiring == ()
+        clock.now += 4 * DAY_S
+        found = stats(store)
+        near = [(one.limit_name, one.path, one.present, one.limit) for one in found.near]
+        assert near == [("max_memories", None, 4, 4), ("max_memory_bytes", "/memories/a", 100, 100)]
+        assert [(one.path, round(one.in_days, 3)) for one in found.expiring] == [("/memories/old/d", 6.0)]
+        store.change_settings({"review": ["session:*"]})
+        store.execute({"command": "delete", "path": "/memories/a"}, actor="session:s1")
+        assert stats(store).proposals == 1
+
+
+def test_what_is_no_longer_known_does_not_bend_the_curve() -> None:
+    """Of pruned and redacted versions: what is known stays right, and no size is below 0."""
+    clock = Clock()
+    with commonplace.open("sqlite://", clock=clock, keep_versions_days=5, keep_versions=1) as place:
+        store = place.store()
+        store.execute({"command": "create", "path": "/memories/a", "file_text": "x" * 10})
+        for size in (20, 30, 40):
+            clock.now += 4 * DAY_S
+            store.save("/memories/a", "x" * size, if_version=store.load("/memories/a")[0].version_id)
+        store.sweep()
+        sizes = [day.size_bytes for day in stats(store).days]
+        assert sizes[-1] == 40
+        assert min(sizes) >= 0
+        assert sizes[-5] == 30
+        old = list(store.versions())[1]
+        store.history.redact([old.id])
+        assert stats(store).days[-1].size_bytes == 40
+        assert min(day.size_bytes for day in stats(store).days) >= 0
+
+
+# -- the picture -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def drawn() -> tuple[Stats, ElementTree.Element]:
+    clock = Clock()
+    with commonplace.open("sqlite://", clock=clock) as place:
+        store = place.store()
+        walked(store, clock, 4, 200)
+        for name in ('<script>alert("1")</script>', "a&b'c", "\uffff\ufffe", "x" * 200):
+            given = {"command": "create", "path": "/memories/" + name.replace("/", "|"), "file_text": "y" * 5_000}
+            assert not store.execute(given).is_error
+        found = stats(store)
+    return found, ElementTree.fromstring(picture(found).encode())
+
+
+def test_the_picture_shows_the_figures(drawn: tuple[Stats, ElementTree.Element]) -> None:
+    """Each day as a square of its own; the curve from the first to the last."""
+    found, root = drawn
+    squares = {str(square.get("data-day")): square for square in root.iter(SVG + "rect") if square.get("data-day")}
+    shown = {day: found_day for found_day in found.days if (day := str(found_day.day)) in squares}
+    assert list(squares) == list(shown)
+    assert 365 <= len(squares) <= 371
+    assert {day: int(str(square.get("data-changes"))) for day, square in squares.items()} == {
+        day: one.changes for day, one in shown.items()
+    }
+    assert len({(square.get("x"), square.get("y")) for square in squares.values()}) == len(squares)
+    for day, square in squares.items():
+        assert (square.get("class") == "l0") == (shown[day].changes == 0)
+    (curve,) = root.iter(SVG + "polyline")
+    points = [tuple(map(float, point.split(","))) for point in str(curve.get("points")).split()]
+    sizes = [day.size_bytes for day in shown.values()]
+    most = max(sizes)
+    assert len(points) == len(sizes)
+    for (_, y), size in zip(points, sizes, strict=True):
+        assert abs((310 - y) / 110 - size / most) < 0.001
+    (chart,) = (group for group in root.iter(SVG + "g") if group.get("class") == "size")
+    assert (chart.get("data-most"), chart.get("data-last")) == (str(most), str(sizes[-1]))
+
+
+def test_the_picture_is_harmless_and_says_what_it_is(drawn: tuple[Stats, ElementTree.Element]) -> None:
+    """No script, no link, nothing from elsewhere; a title and a description; names as they are."""
+    found, root = drawn
+    assert {element.tag.removeprefix(SVG) for element in root.iter()} == {
+        *("svg", "title", "desc", "style", "text", "g", "rect", "polygon", "polyline", "line")
+    }
+    assert not any(name.startswith("on") or "href" in name for element in root.iter() for name in element.attrib)
+    assert [element.text for element in root.findall(SVG + "title")] == ["Memory store default"]
+    (described,) = root.findall(SVG + "desc")
+    assert f"{found.memories} memories" in str(described.text)
+    style = str(next(root.iter(SVG + "style")).text)
+    assert "prefers-color-scheme: dark" in style
+    assert "currentColor" in style
+    assert "url(" not in style
+    shown = {str(element.get("data-path")) for element in root.iter(SVG + "rect") if element.get("data-path")}
+    assert '/memories/<script>alert("1")<|script>' in shown
+    assert "/memories/a&b'c" in shown
+    assert "/memories/\ufffd\ufffd" in shown
+
+
+def test_an_empty_store_has_a_picture_too() -> None:
+    with commonplace.open("sqlite://") as place:
+        found = stats(place.store(), days=1, history_days=1)
+    ElementTree.fromstring(picture(found))
+    assert found.days[0].changes == 0

@@ -34,5 +34,8 @@ class Engine(Protocol):
     def write(self, work: Callable[[Transaction, WritePath], T], who: Actor | None, *, frees: bool = False) -> T:
         """Run `work` with the one way to change the store."""
 
+    def record_hand_edits(self, found: Snapshot) -> None:
+        """Have what people edited by hand in plain files recorded, so that it is in what is seen from here on."""
+
     def settings(self) -> Settings:
         """The settings that hold."""

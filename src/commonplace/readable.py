@@ -91,8 +91,7 @@ class Readable:
         corpus = self._corpus = self._corpus or Corpus()
 
         def work(found: Snapshot) -> Results:
-            if self.backend.directory_of(self.info) is not None:
-                list(found.sizes(ROOT))  # so that what was edited by hand is recorded first
+            self.record_hand_edits(found)
             return corpus.search(found, parsed, under=target.text, limit=limit)
 
         return self.read(work)
@@ -100,6 +99,11 @@ class Readable:
     def usage(self) -> Usage:
         """How much the store holds."""
         return self.read(lambda snapshot: snapshot.usage())
+
+    def record_hand_edits(self, found: Snapshot) -> None:
+        """Have what people edited by hand in plain files recorded, so that it is in what is seen from here on."""
+        if self.backend.directory_of(self.info) is not None:
+            list(found.sizes(ROOT))  # a listing looks at every file
 
     def read(self, work: Callable[[Snapshot], T]) -> T:
         """Run `work` on one consistent state."""

@@ -118,6 +118,18 @@ def test_times_are_found_whatever_ids_look_like(tmp_path: Path) -> None:
             store.history.text_at(A, start - timedelta(seconds=1))
 
 
+def test_what_was_edited_by_hand_is_in_the_history(tmp_path: Path) -> None:
+    """Without a command in between; undone like anybody's change."""
+    with opened("directory", tmp_path) as place:
+        store = place.store()
+        create(store, A, "one")
+        (Path(str(store.directory())) / "a").write_text("by hand")
+        assert [str(version.actor) for version in store.history.log(limit=1)] == ["job:external"]
+        (Path(str(store.directory())) / "b").write_text("by hand")
+        assert store.history.undo(by="job:external").done
+        assert {memory.path: store.text(memory.path) for memory in store.memories()} == {A: "one"}
+
+
 def test_what_is_kept_no_longer_is_said_so(tmp_path: Path) -> None:
     """A tree of a time whose versions are gone is not made up."""
     now = [1_800_000_000.0]

@@ -8,7 +8,7 @@ import click
 
 from commonplace.backends.base import Operation, Version
 from commonplace.cli import output
-from commonplace.cli.moments import FORMS, VERSION, Moment, moment_option, record_hand_edits, then, time_option
+from commonplace.cli.moments import FORMS, VERSION, Moment, moment_option, then, time_option
 from commonplace.cli.place import Place, pass_place
 from commonplace.compare import DiffLine, as_text, unified
 from commonplace.errors import InvalidInput, NotFound
@@ -44,7 +44,6 @@ def log(
     line for each, with tabs between: version, time, actor, operation, path. The path of a redacted version is empty.
     """
     with place.existing() as store:
-        record_hand_edits(store)
         found = store.history.log(path, actor=whose, since=since, until=until, operation=operation, limit=limit)
     if as_json:
         output.write_line(output.to_json([_object(version) for version in found]))

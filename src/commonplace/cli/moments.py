@@ -63,9 +63,3 @@ def then(store: MemoryStore, memory_id: str, at: Moment) -> str | None:
     """
     found = store.read(lambda now: store.history.at(at, now).find(memory_id))
     return None if found is None else found.version_id
-
-
-def record_hand_edits(store: MemoryStore) -> None:
-    """Have what was edited by hand in a directory recorded, so that it is in the history now."""
-    if store.directory() is not None:
-        list(store.memories())

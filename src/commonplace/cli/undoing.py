@@ -10,7 +10,7 @@ import click
 
 from commonplace.cli import output
 from commonplace.cli.exits import status_of
-from commonplace.cli.moments import FORMS, Moment, moment_option, record_hand_edits, time_option
+from commonplace.cli.moments import FORMS, Moment, moment_option, time_option
 from commonplace.cli.place import Place, pass_place
 
 if TYPE_CHECKING:
@@ -77,7 +77,6 @@ def undo(
     mode: Mode = "merge" if merge else "force" if force else "refuse"
     by = whose if session is None else _pattern(session)
     with place.existing() as store:
-        record_hand_edits(store)
         outcome = store.history.undo(change=version_id, by=by, since=since, mode=mode, dry_run=dry_run)
     _say(outcome, as_json=as_json)
 

@@ -89,6 +89,7 @@ class History:
             )
 
         def work(found: Snapshot) -> list[Version]:
+            self._store.record_hand_edits(found)
             chosen = _of(found, target, memory_id)
             if since is not None:
                 chosen = _while_since(chosen, since)
@@ -257,6 +258,7 @@ class History:
         actor: Actor | str | None,
     ) -> Outcome:
         def decide(found: Snapshot) -> Outcome:
+            self._store.record_hand_edits(found)
             made = plan(found)
             todo = steps(found, made.targets)
             blocking = in_the_way(found, todo)

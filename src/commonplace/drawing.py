@@ -22,13 +22,15 @@ _BARS, _BAR_STEP, _BAR_WIDTH = 5, 18, 240
 _MAX_NAME_CHARS = 60
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _STYLE = """\
-  svg { color: #1f2328; --tint: #1a7f37; font: 12px system-ui, sans-serif; }
-  @media (prefers-color-scheme: dark) { svg { color: #e6edf3; --tint: #3fb950; } }
+  svg { color: #1f2328; font: 12px system-ui, sans-serif; }
   text { fill: currentColor; } .small { font-size: 10px; opacity: .75; } .head { font-size: 15px; font-weight: 600; }
-  .l0 { fill: currentColor; opacity: .1; } .l1 { fill: var(--tint); opacity: .35; }
-  .l2 { fill: var(--tint); opacity: .55; } .l3 { fill: var(--tint); opacity: .75; } .l4 { fill: var(--tint); }
-  .line { fill: none; stroke: var(--tint); stroke-width: 1.5; } .area { fill: var(--tint); opacity: .15; }
-  .axis { stroke: currentColor; opacity: .3; }"""
+  .l0 { fill: currentColor; opacity: .1; } .l1, .l2, .l3, .l4, .area { fill: #1a7f37; }
+  .l1 { opacity: .35; } .l2 { opacity: .55; } .l3 { opacity: .75; } .area { opacity: .15; }
+  .line { fill: none; stroke: #1a7f37; stroke-width: 1.5; }
+  .axis { stroke: currentColor; opacity: .3; }
+  @media (prefers-color-scheme: dark) {
+    svg { color: #e6edf3; } .l1, .l2, .l3, .l4, .area { fill: #3fb950; } .line { stroke: #3fb950; }
+  }"""
 
 
 def picture(stats: Stats) -> str:

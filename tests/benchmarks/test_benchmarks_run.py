@@ -83,3 +83,22 @@ def test_figures_reach_the_readme(tmp_path: Path) -> None:
     assert "| a row | 7 ms |" in after.split(begin)[1].split(end)[0]
     assert after.split(begin)[0] == before.split(begin)[0]
     assert after.split(end)[1] == before.split(end)[1]
+
+
+def test_large_stores_measures_history_and_search(tmp_path: Path) -> None:
+    """On SQLite, and with CI on PostgreSQL; the edit has its ratio to a store with a short history."""
+    only = () if LONG else ("--only", "sqlite")
+    _, records = tiny("large_stores.py", tmp_path, *only)
+    places = {record["place"] for record in records}
+    assert "sqlite" in places
+    what = {"log of one memory", "diff", "restore of one", "first search", "search", "create and search", "edit"}
+    for place in places:
+        assert what <= {record["what"] for record in records if record["place"] == place}
+    assert {record["what"] for record in records if record["ratio"] is not None} == {"edit"}
+
+
+def test_guard_cost_measures_small_and_large_writes(tmp_path: Path) -> None:
+    """Each with the guards and without."""
+    _, records = tiny("guard_cost.py", tmp_path)
+    assert [record["size"] for record in records] == ["1 KB", "100 KB"]
+    assert all({"share", "more_ms", "guarded", "free"} <= record.keys() for record in records)

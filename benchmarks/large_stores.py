@@ -1,6 +1,6 @@
 """History and search in a large store: what they take, and what they cost a write.
 
-    python benchmarks/history.py [--quick] [--json FILE] [--only NAME ...]
+    python benchmarks/large_stores.py [--quick] [--json FILE] [--only NAME ...]
 
 On SQLite and PostgreSQL (started for the run, its commits synced). One memory store has many versions, one beside it a
 hundred: writes to both take turns, so that their ratio says what the history costs. A third has many memories of 2 KB,
@@ -170,7 +170,7 @@ def main() -> None:
         sheet = Sheet(title, ("place", "what", "p50", "p99", "bar (edit: ratio to 100 versions)"), rows, records)
         sheet.show()
         if chosen.json is not None:
-            write_json(chosen.json, "history", chosen.size, around, [sheet])
+            write_json(chosen.json, "large_stores", chosen.size, around, [sheet])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What the default guards cost a write: the same writes with them and without, in turns.
 
-    python benchmarks/guards.py [--quick] [--json FILE]
+    python benchmarks/guard_cost.py [--quick] [--json FILE]
 
 On SQLite. Without = `sensitive` off and no limits. Each write replaces a text of prose and notes; the whole new text is
 examined. The bars: under 10 % and under 2 ms.
@@ -27,7 +27,7 @@ from figures import (
     workplace,
     write_json,
 )
-from history import WORDS
+from large_stores import WORDS
 from places import checked
 
 SIZES = {"1 KB": 1_024, "100 KB": 100_000}
@@ -41,7 +41,9 @@ def text_of(number: int, size_bytes: int) -> str:
     lines, length = [], 0
     while length < size_bytes - 100:
         words = draw.choices(WORDS, k=9)
-        words.insert(3, draw.choice([f"2026-11-{draw.randint(1, 30)}", f"src/part_{draw.randint(1, 99)}.py", "E-4711", "key"]))
+        words.insert(
+            3, draw.choice([f"2026-11-{draw.randint(1, 30)}", f"src/part_{draw.randint(1, 99)}.py", "E-4711", "key"])
+        )
         lines.append(" ".join(words))
         length += len(lines[-1]) + 1
     return "\n".join(lines) + "\n"
@@ -87,7 +89,7 @@ def main() -> None:
     sheet = Sheet("Default guards", ("text", "without: p50", "with: p50", "more (bar 10 %)", "bar 2 ms"), rows, records)
     sheet.show()
     if chosen.json is not None:
-        write_json(chosen.json, "guards", chosen.size, around, [sheet])
+        write_json(chosen.json, "guard_cost", chosen.size, around, [sheet])
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -52,9 +52,9 @@ def sweep(store: Engine, *, dry_run: bool = False) -> Swept:
     idle = store.read(lambda found: list(expiry.expired(found.walk(ROOT), accessed, settings, now)))
     told = [Expired(memory.path, memory.id, round(days, 1)) for memory, days in idle]
     if dry_run:
-        free = [one for one in told if not WritePath.is_read_only(settings, one.path)]
+        kept = {one.memory_id for one in told if WritePath.is_read_only(settings, one.path)}
         pruned = store.read(lambda found: _prunable(found, settings, now))
-        return Swept(tuple(free), tuple(one for one in told if one not in free), len(pruned))
+        return _swept(told, kept, len(pruned))
     gone: set[str] = set()
     for part in _parts([memory for memory, _ in idle]):
         gone |= _expire(store, part)
@@ -64,11 +64,12 @@ def sweep(store: Engine, *, dry_run: bool = False) -> Swept:
     present = store.read(lambda found: {memory.id for memory in found.walk(ROOT)})
     store.accesses.forget(store.id, {key: None for key in accessed if key not in present})
     forget_old(store)
-    return Swept(
-        tuple(one for one in told if one.memory_id in gone),
-        tuple(one for one in told if one.memory_id not in gone),
-        len(pruned),
-    )
+    return _swept(told, {one.memory_id for one in told} - gone, len(pruned))
+
+
+def _swept(told: Sequence[Expired], kept: Container[str], pruned: int) -> Swept:
+    gone, stayed = (tuple(one for one in told if (one.memory_id in kept) is stays) for stays in (False, True))
+    return Swept(gone, stayed, pruned)
 
 
 def sweep_at_opening(store: Engine) -> None:
@@ -76,7 +77,7 @@ def sweep_at_opening(store: Engine) -> None:
     try:
         now = store.clock()
         last = store.read(lambda found: found.note(SWEPT, LAST))
-        if last is not None and now - float(last) < AGAIN_AFTER_S:
+        if last is not None and abs(now - float(last)) < AGAIN_AFTER_S:  # a clock may have been ahead
             return
         store.backend.write(store.id, lambda tx: tx.put_note(SWEPT, LAST, f"{now:.0f}"))
         sweep(store)

@@ -225,3 +225,16 @@ def test_the_longest_of_several_patterns_counts() -> None:
     settings = DEFAULTS.changed({"expire_paths": {"/memories/**": 5, "/memories/a": 9, "/memories/a/b": 0}})
     allowed = [days_allowed(path, settings) for path in ("/memories/x", "/memories/a/x", "/memories/a/b/c")]
     assert allowed == [5, 9, 0]
+
+
+def test_a_clock_that_was_ahead_does_not_keep_the_sweep_away(tmp_path: Path, time: Time) -> None:
+    """The sweep at opening runs again once the clock is right, though the last one was in the future."""
+    with opened("sqlite", tmp_path, clock=time) as place:
+        store = place.store()
+        store.change_settings({"expire_after_days": 5})
+        time.pass_days(1_000)
+        place.store()
+        time.pass_days(-1_000)
+        create(store, A)
+        time.pass_days(6)
+        assert paths(place.store()) == []

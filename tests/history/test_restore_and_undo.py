@@ -353,3 +353,52 @@ def test_a_session_since_a_time(quick: MemoryStore) -> None:
         quick.history.undo()
     with pytest.raises(NotFound):
         quick.history.undo(by="session:nobody")
+
+
+@pytest.mark.parametrize("there", [A, f"{A}/below"])
+def test_two_memories_do_not_come_back_to_one_place(store: MemoryStore, there: str) -> None:
+    """Nor one below the other: that is a conflict, and of forced ones the oldest stands."""
+    create(store, A, "first", "user:ann")
+    create(store, B, "second", "user:ann")
+    run(store, "rename", "session:s", old_path=A, new_path=C)
+    run(store, "rename", "user:ann", old_path=B, new_path=there)
+    run(store, "rename", "session:s", old_path=there, new_path="/memories/e")
+    before = tree(store)
+    assert refused(store.history.undo(by="session:s")) == [(there, "another memory comes back there too")]
+    assert tree(store) == before
+    outcome = store.history.undo(by="session:s", mode="force")
+    assert done(outcome) == [("moved", A), ("deleted", "/memories/e")]
+    assert tree(store) == {A: "first"}
+    assert store.usage().memories == 1
+
+
+def test_undoing_a_change_leaves_what_was_edited_by_hand_before_it(tmp_path: Path) -> None:
+    """Though the command that found the edit recorded it with its own change."""
+    with opened("directory", tmp_path) as place:
+        store = place.store()
+        create(store, A, "one\ntwo\n")
+        (Path(str(store.directory())) / "a").write_text("one by hand\ntwo\n")
+        change = replace(store, A, "two", "2", "session:s")
+        assert [str(version.actor) for version in store.history.log(limit=2)] == ["session:s", "job:external"]
+        assert done(store.history.undo(change=change)) == [("changed", A)]
+        assert tree(store) == {A: "one by hand\ntwo\n"}
+
+
+def test_what_cannot_be_asked_is_refused(quick: MemoryStore) -> None:
+    """Times without their zone, limits below none, modes that are none."""
+    change = create(quick, A, "one", "session:s")
+    naive = datetime(2026, 1, 1)
+    mode: Any = "overwrite"
+    for ask in (
+        lambda: quick.history.log(since=naive),
+        lambda: quick.history.log(until=naive),
+        lambda: quick.history.log(limit=-1),
+        lambda: quick.history.undo(by="session:s", since=naive),
+        lambda: quick.history.restore(A, naive),
+        lambda: quick.history.restore(A, change, mode=mode),
+        lambda: quick.history.undo(change=change, mode=mode),
+    ):
+        with pytest.raises(InvalidInput):
+            ask()
+    assert quick.history.log(limit=0) == []
+    assert tree(quick) == {A: "one"}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from itertools import islice
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 from commonplace import compare
 from commonplace.backends.base import Actor, Operation, Snapshot, Transaction, Version, as_actor
@@ -15,10 +15,10 @@ from commonplace.backends.records import to_us
 from commonplace.engine import Engine
 from commonplace.errors import InvalidInput, InvalidPath, NotFound, Refused
 from commonplace.guards.writing import WritePath
-from commonplace.history.past import OUR_ID, PastSnapshot, check_kept, moment
+from commonplace.history.past import OUR_ID, PastSnapshot, check_kept, check_zone, moment
 from commonplace.history.plan import Conflict, Mode, Plan, State, restored, undone
 from commonplace.history.removal import Removed, erase, redact
-from commonplace.history.transition import Step, carry_out, in_the_way, steps
+from commonplace.history.transition import Step, carry_out, clashing, in_the_way, steps
 from commonplace.paths import MemoryPath
 from commonplace.patterns import check_actor_pattern, matches_actor
 from commonplace.text import decoded
@@ -79,6 +79,10 @@ class History:
         """
         if actor is not None:
             check_actor_pattern(actor)
+        if limit is not None and limit < 0:
+            raise InvalidInput("the limit must be a whole number from 0")
+        for time in (since, until):
+            check_zone(time)
         target = None if path is None else self._parsed(path)
 
         def fits(version: Version) -> bool:
@@ -215,6 +219,7 @@ class History:
         """
         if (change is None) == (by is None):
             raise InvalidInput("say which change to undo, or whose")
+        check_zone(since)
 
         def plan(found: Snapshot) -> Plan:
             chosen = _of_change(found, change) if change is not None else _by(found, str(by), since)
@@ -257,17 +262,20 @@ class History:
         dry_run: bool,
         actor: Actor | str | None,
     ) -> Outcome:
+        if mode not in get_args(Mode):
+            raise InvalidInput(f"the mode must be one of {', '.join(get_args(Mode))}")
+
         def decide(found: Snapshot) -> Outcome:
             self._store.record_hand_edits(found)
             made = plan(found)
             todo = steps(found, made.targets)
-            blocking = in_the_way(found, todo)
+            blocking, clashes = in_the_way(found, todo), clashing(todo)
             conflicts = made.conflicts
             if mode == "force":
-                todo = steps(found, {**made.targets, **dict.fromkeys(blocking)})
+                todo = steps(found, {**made.targets, **dict.fromkeys((*blocking, *clashes))})
                 conflicts = ()
             else:
-                conflicts += tuple(conflict for _, conflict in blocking.values())
+                conflicts += (*(conflict for _, conflict in blocking.values()), *clashes.values())
             return Outcome(tuple(todo), conflicts, dry_run=dry_run)
 
         def work(tx: Transaction, write: WritePath) -> Outcome:
@@ -343,10 +351,14 @@ def _by(found: Snapshot, actor: str, since: datetime | None) -> list[Version]:
 
 
 def _of_change(found: Snapshot, version_id: str) -> list[Version]:
-    """All versions of the change that made this one: they share its revision."""
+    """All versions of the change that made this one: they share its revision.
+
+    What a command found edited by hand shares it too, but is another's change.
+    """
     version, _ = found.version(version_id)
     newer = [other for other in _newer(found, version) if other.revision == version.revision]
-    return [*newer, version, *_of_revision(_before(found, version.id), version.revision)]
+    same = [*newer, version, *_of_revision(_before(found, version.id), version.revision)]
+    return [other for other in same if other.actor == version.actor]
 
 
 def _newer(found: Snapshot, version: Version) -> list[Version]:

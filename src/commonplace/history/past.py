@@ -24,14 +24,19 @@ def moment(found: Snapshot, at: datetime | str) -> str:
     """
     if isinstance(at, str):
         return found.version(at)[0].id + "!"  # sorts right behind the id
-    if at.tzinfo is None:
-        raise InvalidInput("a time must say its zone, as in 2026-11-21T10:00:00+00:00")
+    check_zone(at)
     newest = next(found.versions(limit=1), None)
     if newest is None or newest.created_at <= at:
         return "" if newest is None else newest.id + "!"
     if OUR_ID.fullmatch(newest.id):  # made of the time in microseconds
         return f"memver_{max(to_us(at) + 1, 0):014x}"
     return _searched(found, at)
+
+
+def check_zone(at: datetime | None) -> None:
+    """Raise `InvalidInput` for a time without its zone."""
+    if at is not None and at.utcoffset() is None:
+        raise InvalidInput("a time must say its zone, as in 2026-11-21T10:00:00+00:00")
 
 
 def _searched(found: Snapshot, at: datetime) -> str:

@@ -69,6 +69,22 @@ def in_the_way(found: Snapshot, todo: Sequence[Step]) -> dict[str, tuple[Memory,
     return blocking
 
 
+def clashing(todo: Sequence[Step]) -> dict[str, Conflict]:
+    """Of memories that would come to lie at one path, or one below the other, all but the oldest, by their ids."""
+    taken: set[str] = set()
+    above: set[str] = set()
+    clashes: dict[str, Conflict] = {}
+    coming = (step for step in todo if step.what in {"made", "moved"})
+    for step in sorted(coming, key=lambda step: step.memory_id):
+        places = ancestors(step.path)
+        if step.path in taken or step.path in above or any(one in taken for one in places):
+            clashes[step.memory_id] = Conflict(step.path, step.memory_id, "another memory comes back there too")
+        else:
+            taken.add(step.path)
+            above.update(places)
+    return clashes
+
+
 def _standing(found: Snapshot, path: str) -> Iterable[Memory]:
     look = found.look(path)
     if look.memory is not None:
@@ -136,7 +152,8 @@ def _ordered(moves: Sequence[Step]) -> tuple[list[Step], list[Step]]:
             assert step.before is not None
             pending.discard(step.before.path)
             above.subtract(ancestors(step.before.path))
-        left = [step for step in left if step not in going]
+        gone = {step.memory_id for step in going}
+        left = [step for step in left if step.memory_id not in gone]
     return free, circling
 
 

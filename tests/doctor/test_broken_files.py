@@ -80,7 +80,7 @@ def test_files_behind_the_database_are_found_and_written(root: Path) -> None:
     (root / "memories" / "d" / "e.md").unlink()
     (root / "memories" / "x.md").write_text("going\n")
     # What the ledger says is believed only while somebody has the directory open.
-    assert subjects(root, "problem") == {"file_stale": {A, C, E, "/memories/x.md"}}
+    assert subjects(root, "problem") == {"file_stale": {A, C, f"{E} (missing)", "/memories/x.md"}}
     assert "files_unsynced" in subjects(root, "note")
     findings = look(str(root), repair=True)
     assert codes(findings, severity="repaired") == {"file_stale", "files_unsynced", "directory_empty"}

@@ -115,6 +115,16 @@ def test_what_nothing_names_is_told_once_it_is_a_day_old(place: str, tmp_path: P
         assert {one.code for one in check(later.backend)} == {"healthy"}
 
 
+def test_a_key_that_leads_nowhere_is_named(place: str) -> None:
+    with opened_again(place) as found:
+        requests = backend_of(found)._requests
+        keys = [listed.key for listed in requests.names("keys")]
+        assert len(keys) == 2
+        requests.delete(keys)
+    findings = look(place)
+    assert [one.code for one in findings] == ["key_wrong", "key_wrong"]
+
+
 def test_records_beside_the_store_are_read(place: str) -> None:
     with opened_again(place) as found:
         store = found.store()

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple, cast
 
+from commonplace.backends.base import StoreInfo
 from commonplace.backends.damage import MendedTree, count_damaged
 from commonplace.backends.files import MAX_FILE_BYTES, Kind
 from commonplace.backends.findings import Finding, found
 from commonplace.backends.folders import parts_of
-from commonplace.backends.following import changed_since
+from commonplace.backends.following import changed_since, stale_paths
 from commonplace.backends.scratch import Scratch
 from commonplace.backends.sql import SqlSnapshot
 from commonplace.backends.sql_connection import Connection
@@ -46,14 +49,23 @@ def examine_files(connection: Connection, base: int) -> Iterator[Finding]:
     if (left := _left_over(base)) > 0:
         yield found("files_left", None, f"{left} files")
     behind = changed_since(connection, min(synced, newest))
-    for info in select_stores(connection, None, None):
-        tree = MendedTree(base, parts_of(info), Scratch(-1))
-        store = _StoreFiles(connection, info.id, tree, behind.get(info.id, set()), sealed=info.seal is not None)
-        try:
-            yield from _first(store.compare())
-            yield from _first(_beside(base, parts_of(info), info.id, store.is_memory))
-        except OSError:
-            yield found("unreadable", info.id, "the directory of its files")
+    lock = _Lock(base)
+    try:
+        for info in select_stores(connection, None, None):
+            tree = MendedTree(base, parts_of(info), Scratch(-1))
+            paths = behind.get(info.id, set())
+            store = _StoreFiles(connection, info.id, tree, lock, paths, sealed=info.seal is not None)
+            yield from _store(store, base, info)
+    finally:
+        lock.close()
+
+
+def _store(store: _StoreFiles, base: int, info: StoreInfo) -> Iterator[Finding]:
+    try:
+        yield from _first(store.compare())
+        yield from _first(_beside(base, parts_of(info), info.id, store.is_memory))
+    except OSError:
+        yield found("unreadable", info.id, "the directory of its files")
 
 
 def lower_synced(connection: Connection) -> None:
@@ -78,41 +90,72 @@ class _StoreFiles:
     """The files of one store, next to what is recorded. `behind` are paths whose files may have to follow."""
 
     def __init__(
-        self, connection: Connection, store_id: str, tree: MendedTree, behind: set[str], *, sealed: bool
+        self, connection: Connection, store_id: str, tree: MendedTree, lock: _Lock, behind: set[str], *, sealed: bool
     ) -> None:
         self._snapshot = SqlSnapshot(connection, store_id)
         self._id = store_id
         self._tree = tree
         self._behind = behind
         self._sealed = sealed
-        self._recorded = {memory.path: memory for memory in self._snapshot.walk(ROOT)}
+        self._lock = lock
+        self._recorded = {memory.path for memory in self._snapshot.walk(ROOT)}
 
     def compare(self) -> Iterator[Finding]:
         """What differs from what is recorded."""
-        for path in self._recorded:
-            data = self._snapshot.look(path).data
-            state = self._tree.state(path)
-            if state.kind is Kind.FILE and self._tree.read(path) == data:
-                continue
-            if path in self._behind:
-                yield found("file_stale", self._id, path)
-            elif self._sealed:
-                yield found("file_altered", self._id, path)
-            else:
-                what = "" if state.kind is Kind.FILE else f" ({state.kind.value})"
-                yield found("file_edited", self._id, path + what)
-        for path in sorted(self._behind - self._recorded.keys()):
-            if self._tree.state(path).kind is Kind.FILE:
-                yield found("file_stale", self._id, path)
+        for path in (*self._recorded, *sorted(self._behind - self._recorded)):
+            if self._differs(path):
+                with self._lock.held():  # a file follows its commit in a moment: looked at once more, alone
+                    if self._differs(path):
+                        yield found(self._code(path), self._id, visible(path) + self._instead(path))
+
+    def _differs(self, path: str) -> bool:
+        data, state = self._snapshot.look(path).data, self._tree.state(path)
+        if data is None:
+            return path in self._behind and state.kind is Kind.FILE
+        return state.kind is not Kind.FILE or self._tree.read(path) != data
+
+    def _code(self, path: str) -> str:
+        """Whether a file is stale, altered, or edited by hand, as recovery would take it."""
+        if path in self._behind:
+            text = self._tree.read(path)
+            if not text or stale_paths(self._snapshot.connection, self._snapshot.store, {path: text}):
+                return "file_stale"
+        return "file_altered" if self._sealed else "file_edited"
+
+    def _instead(self, path: str) -> str:
+        """What stands there instead of a file."""
+        kind = self._tree.state(path).kind
+        return "" if kind is Kind.FILE else f" ({kind.value})"
 
     def is_memory(self, entry: _Entry) -> Finding | None:
         """What to say of an entry that is no memory."""
         if entry.path in self._recorded or entry.path in self._behind:
             return None
         why = entry.why or ("the store is sealed" if self._sealed else _no_text(self._tree.read(entry.path)))
-        if why is None:
-            return found("file_new", self._id, entry.path)
-        return found("file_foreign", self._id, f"{visible(entry.path)} ({why})")
+        if why is not None:
+            return found("file_foreign", self._id, f"{visible(entry.path)} ({why})")
+        with self._lock.held():  # it may be new, or gone by now
+            if self._snapshot.look(entry.path).memory is not None or self._tree.state(entry.path).kind is not Kind.FILE:
+                return None
+        return found("file_new", self._id, entry.path)
+
+
+class _Lock:
+    """The lock over database and files, shared with others who look; writers wait for it."""
+
+    def __init__(self, base: int) -> None:
+        self._descriptor = os.open(".commonplace/lock", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=base)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        fcntl.flock(self._descriptor, fcntl.LOCK_SH)
+        try:
+            yield
+        finally:
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
 
 
 def _no_text(data: bytes | None) -> str | None:

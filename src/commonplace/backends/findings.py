@@ -8,7 +8,6 @@ from typing import Literal, TypeAlias
 Severity: TypeAlias = Literal["ok", "note", "problem", "repaired"]
 
 _RESTORE = "restore it from a backup (`commonplace restore-backup`); `commonplace export` saves what can be read"
-_SERVER = "ask whoever runs the storage"
 _OPENING = "the next command at the place does it"
 
 
@@ -37,6 +36,7 @@ KINDS: dict[str, Kind] = {
         Kind("locked", "note", "The store is sealed and its key is not here: not checked.", "give its keys"),
         Kind("schema_old", "problem", "The tables are of an older commonplace.", "`commonplace migrate-schema`"),
         Kind("schema_new", "problem", "The storage was written by a newer commonplace.", "upgrade commonplace"),
+        Kind("key_wrong", "problem", "A memory store is not found by its key.", "name it by its id; " + _RESTORE),
         Kind("settings_wrong", "problem", "The settings cannot be read.", "upgrade commonplace, or " + _RESTORE),
         Kind("seal_wrong", "problem", "A sealed record was altered or moved, or has another key.", _RESTORE),
         # Memories and versions

@@ -55,7 +55,7 @@ def settle(connection: Connection, seen: Seen, store_id: str, paths: Sequence[st
     present = {path: tree.read(path) for path in paths}
     wrong = [path for path in paths if present[path] != wanted[path] and found[path].kind in _OURS]
     doubtful = {path: text for path in wrong if (text := present[path])}
-    stale = _stale(connection, snapshot.store, doubtful)
+    stale = stale_paths(connection, snapshot.store, doubtful)
     failed: set[str] = set()
     for path in sorted(wrong, key=lambda path: wanted[path] is not None):  # removals first, as above
         if path not in doubtful or path in stale:
@@ -120,7 +120,7 @@ def _restore(tree: FileTree, path: str, text: bytes | None, seen: Found) -> None
     tree.put(path, text, seen.mark)
 
 
-def _stale(connection: Connection, store: int, present: dict[str, bytes]) -> set[str]:
+def stale_paths(connection: Connection, store: int, present: dict[str, bytes]) -> set[str]:
     """Which of these paths hold the beginning, or all, of a text once recorded there."""
     stale: set[str] = set()
     paths = list(present)

@@ -18,7 +18,7 @@ from commonplace.backends.findings import Finding
 from commonplace.backends.sql import SqlSnapshot
 from commonplace.backends.sqlite_connection import connect_to_look
 from commonplace.backends.sqlite_examining import integrity
-from commonplace.errors import CommonplaceError, NotFound, PermissionDenied, Unavailable
+from commonplace.errors import NotFound, PermissionDenied, Unavailable
 
 T = TypeVar("T")
 
@@ -105,10 +105,7 @@ class LookingDirectory(LookingBackend):
 
         yield from super().examine()
         with self._lock:
-            try:
-                yield from examine_files(self._connection, self._base)
-            except CommonplaceError:
-                return  # the database cannot be read, which was said
+            yield from examine_files(self._connection, self._base)
 
     def close(self) -> None:
         super().close()

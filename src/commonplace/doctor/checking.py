@@ -53,6 +53,9 @@ def _check_store(
     except CommonplaceError as error:
         yield found("unreadable" if isinstance(error, Damaged) else "locked", info.id, reason(error))
         return
+    if not _is_found(backend, info):
+        before += 1
+        yield found("key_wrong", info.id)
     one = StoreCheck(info, quick=quick, progress=progress)
     problems = before
     state = _tried(info.id, lambda: backend.read(info.id, one.run))
@@ -76,6 +79,17 @@ def _check_beside(backend: Backend, info: StoreInfo) -> Iterator[Finding]:
         yield found("audit_wrong", info.id, str(verified.problem))
     if verified.unaudited:
         yield found("audit_gap", info.id, f"{len(verified.unaudited)} versions from {verified.unaudited[0].id}")
+
+
+def _is_found(backend: Backend, info: StoreInfo) -> bool:
+    """Whether the key of a store leads to it. One that looks like an id may lead to another."""
+    if info.key is None or info.key.startswith("memstore_"):
+        return True
+    try:
+        named = backend.get_store(info.key)
+    except CommonplaceError:
+        return False
+    return named is not None and named.id == info.id
 
 
 def _is_number(value: str) -> bool:

@@ -1,0 +1,55 @@
+"""Others go on working while a place is looked at, and nothing false is said of it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from backends.places import place_of
+from commonplace import Commonplace
+
+from .breaking import codes, keys_of, look, opened
+
+LOOKS = 40 if os.environ.get("CI") == "true" else 4
+BACKENDS = ["sqlite", "directory", "sealed directory", "s3"]
+if os.environ.get("CI") == "true":
+    BACKENDS += ["postgresql", "mariadb"]
+
+
+def work(place: Commonplace, number: int, stop: threading.Event) -> None:
+    """Create, edit, rename and delete until told to stop."""
+    store = place.store()
+    turn = 0
+    while not stop.is_set():
+        turn += 1
+        path, moved = f"/memories/w{number}/{turn % 7}/a.md", f"/memories/w{number}/{turn % 5}/b.md"
+        store.execute({"command": "create", "path": path, "file_text": f"{turn}\n" * (turn % 50)})
+        store.execute({"command": "insert", "path": path, "insert_line": 0, "insert_text": "more"})
+        store.execute({"command": "rename", "old_path": path, "new_path": moved})
+        store.execute({"command": "delete", "path": moved})
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_place_in_use_is_found_whole(backend: str, tmp_path: Path) -> None:
+    """Each look sees one state of the store, and files that follow it."""
+    at, keys = place_of(backend, tmp_path), keys_of(backend)
+    stop = threading.Event()
+    with opened(backend, tmp_path) as place:
+        place.store()
+        workers = [threading.Thread(target=work, args=(place, number, stop)) for number in range(3)]
+        for worker in workers:
+            worker.start()
+        try:
+            for _ in range(LOOKS):
+                findings = look(at, keys=keys)
+                assert codes(findings) == set(), findings
+                noted = codes(findings, severity="note")
+                assert noted <= {"files_unsynced", "directory_empty"}, findings
+        finally:
+            stop.set()
+            for worker in workers:
+                worker.join(60)
+    assert codes(look(at, keys=keys, repair=True)) == set()

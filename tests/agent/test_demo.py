@@ -1,4 +1,4 @@
-"""`commonplace demo` tells its story: two processes, one memory, and every call and reply on the screen."""
+"""`commonplace demo` tells its story: a context that is cleared and compacted, a process that is killed, one memory."""
 
 from __future__ import annotations
 
@@ -10,26 +10,28 @@ import struct
 import subprocess
 import sys
 import termios
-from dataclasses import replace
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
+from anthropic import Anthropic, beta_tool
 
 import commonplace
+from commonplace.agent import Agent, ToolCall
 from commonplace.cli import demo, demo_story
-from commonplace.cli.demo_show import Screen
-from commonplace.testing.scripted_claude import Call, Check, ScriptedClaude, Turn, scripted_claude
+from commonplace.cli.demo_figures import Step, Steps
+from commonplace.cli.demo_run import WINDOW
+from commonplace.testing.scripted_claude import scripted_claude
 
 COMMANDS = str(Path(sys.executable).parent / "commonplace")
 COLUMNS = 72
-REFUNDS_AT_THE_END = """\
-# Refund policies
+LAST = len(demo_story.TICKETS)
 
-- Full refund within 45 days of delivery, with proof of purchase.
-- Damaged goods: replacement or refund, the customer chooses.
-- A photo is enough, nothing needs to be sent back.
-- Damaged goods: answer within one working day.
-"""
+
+def right() -> str:
+    """The answer, from the archive itself."""
+    return demo_story.named(demo_story.counted("\n".join(map(demo_story.archive, demo_story.TICKETS))))
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -56,8 +58,8 @@ def assert_in_order(lines: list[str], *expected: str) -> None:
     assert missing is None, f"{missing!r} is not there, or not in this order"
 
 
-def test_the_story_is_told_and_stays(tmp_path: Path) -> None:
-    """Scripted is said first; then calls, replies, files and history; a directory that was there is left alone."""
+def test_the_work_survives_clearing_compaction_and_a_kill(tmp_path: Path) -> None:
+    """In a pipe, on a directory: every figure that must hold, and a directory that was there is left alone."""
     other = tmp_path / "memory-demo" / "mine.txt"
     other.parent.mkdir()
     other.write_text("mine")
@@ -67,65 +69,84 @@ def test_the_story_is_told_and_stays(tmp_path: Path) -> None:
     assert (done.stderr, done.returncode) == ("", 0)
     assert "\x1b" not in done.stdout
     lines = done.stdout.splitlines()
-    assert lines[0] == "Claude is scripted here: its part was written beforehand and no model is asked."
+    assert lines[0] == "Claude is scripted: no model is asked, and token counts are the stand-in's estimate."
     assert_in_order(
         lines,
-        "call     memory view /memories",
-        "         0B      /memories",
-        "call     memory create /memories/refund_policies.md",
-        "         + - Full refund within 30 days of delivery, with proof of purchase.",
-        "reply    File created successfully at: /memories/refund_policies.md",
-        "call     memory view /memories",
-        "         199B    /memories/refund_policies.md",
-        "              3  - Full refund within 30 days of delivery, with proof of purchase.",
-        "         - within thirty days",
-        "error    No replacement was performed, old_str `within thirty days` did not appear verbatim in "
-        "/memories/refund_policies.md.",
-        "         + 45 days",
-        "call     memory insert /memories/refund_policies.md (after line 5)",
-        "claude   Corrected: 45 days, and an answer within one working day for damaged goods.",
-        "memory-demo-2/",
-        "    └── refund_policies.md",
-        "memory-demo-2/memories/refund_policies.md",
-        "- Full refund within 45 days of delivery, with proof of purchase.",
-        "Look around: commonplace --at ./memory-demo-2 ls",
+        f"user     {demo_story.TASK}",
+        "claude   I see only a summary now; my notes know how far I am.",
+        f"              1  Weeks done: 4 of {LAST}. Next: week 5.",
+        f"              1  Weeks done: 5 of {LAST}. Next: week 6.",
+        f"claude   All {LAST} weeks are counted. This often they came back: {right()}.",
+        "$ commonplace --at ./memory-demo-2 log -n 2",
+        "would be set back\t/memories/returns.md",
     )
-    processes = re.findall(r"A new process, (\d+),", done.stdout)
-    assert len(set(processes)) == 2
+    assert_figures(done.stdout)
     assert list(other.parent.iterdir()) == [other]
     assert_left(str(tmp_path / "memory-demo-2"))
-    kept = tmp_path / "memory-demo-2" / "memories" / "refund_policies.md"
-    assert kept.read_text("utf-8") == REFUNDS_AT_THE_END
+    kept = tmp_path / "memory-demo-2" / "memories" / "returns.md"
+    assert kept.read_text("utf-8").splitlines()[-1] == f"So far: {right()}."
+
+
+def assert_figures(shown: str) -> None:
+    """Results were cleared and the rest compacted, so that each prompt fitted the window that the whole did not fit."""
+    cleared = [
+        int(n.replace(",", "")) for n in re.findall(r"context: cleared \d+ tool results?, ([\d,]+) tokens", shown)
+    ]
+    compacted = re.findall(r"context: compacted ([\d,]+) tokens to a summary of (\d+);", shown)
+    assert len(cleared) >= 2
+    assert [int(summary) < 50 for _, summary in compacted] == [True]
+    assert int(compacted[0][0].replace(",", "")) > demo.COMPACT_AT
+    assert figure(shown, "cleared") == sum(cleared)
+    assert figure(shown, "compactions") == 1
+    assert demo.COMPACT_AT < figure(shown, "largest prompt") <= WINDOW < figure(shown, "whole history") / 2
+    assert figure(shown, "memory calls") == 12
+    assert "1, 2, 3, 4, 5, 5, 6 in session 1, and 6, 7 in session 2" in shown
+    processes = re.findall(r"process (\d+), an empty conversation", shown)
+    assert len(set(processes)) == 2
+    assert f"Process {processes[0]} is killed (kill -9)" in shown
+
+
+def figure(shown: str, name: str) -> int:
+    found = re.search(rf"^{name} +([\d,]+)  ", shown, re.MULTILINE)
+    assert found is not None, name
+    return int(found[1].replace(",", ""))
 
 
 def assert_left(at: str) -> None:
-    """The refund policies were made in the first session and corrected in the second, and history says so."""
+    """The notes are those of the first session, to the week it read last, and then those of the second."""
     with commonplace.open(at) as memory:
         store = memory.store()
-        assert store.text(demo_story.REFUNDS) == REFUNDS_AT_THE_END
-        changes = [(str(version.actor), version.operation) for version in store.versions(demo_story.REFUNDS)]
-    assert changes == [
-        ("session:second", "modified"),
-        ("session:second", "modified"),
-        ("session:first", "created"),
-    ]
+        assert right() in store.text(demo_story.NOTES)
+        actors = [str(version.actor) for version in store.versions(demo_story.NOTES)]
+    assert actors == ["session:second"] * (LAST - demo_story.KILLED_AT + 1) + ["session:first"] * demo_story.KILLED_AT
 
 
 def test_live_asks_what_the_environment_names_and_fits_the_terminal(tmp_path: Path) -> None:
-    """With --live the client is left as the SDK makes it; on a terminal there is colour, and no line is too long."""
+    """On SQLite. With --live the client is as the SDK makes it; on a terminal there is colour, and no line is too long.
+
+    The second session begins with one message, and never sees what only the first has read.
+    """
     at = f"sqlite:///{tmp_path}/demo.db"
-    with scripted_claude(*(session.script for session in demo_story.SESSIONS.values())) as claude:
+    with scripted_claude(
+        demo_story.answer, context_window=WINDOW, summarize=lambda _seen: demo_story.SUMMARY, threads=False
+    ) as claude:
         status, shown = on_terminal(
             [COMMANDS, "--at", at, "demo", "--live"],
             environment(ANTHROPIC_BASE_URL=claude.url, ANTHROPIC_API_KEY="none-needed", TERM="xterm"),
         )
     assert (status, claude.failures) == (0, [])
+    assert claude.largest_prompt <= WINDOW
     assert "\x1b[" in shown
     lines = re.sub(r"\x1b\[[0-9;]*m", "", shown).replace("\r", "").split("\n")
     assert lines[0].startswith("Claude is real here: claude-sonnet-5-5.")
-    assert "/memories/refund_policies.md" in lines
-    assert max(len(line) for line in lines if "sqlite:" not in line) == COLUMNS
+    assert max(len(line) for line in lines if "sqlite:" not in line and not line.startswith("memver_")) == COLUMNS
     assert_left(at)
+    messages = [exchange.body["messages"] for exchange in claude.requests if isinstance(exchange.body, dict)]
+    begins = [n for n, sent in enumerate(messages) if len(sent) == 1]
+    assert begins[0] == 0
+    assert len(begins) == 2
+    second = str(messages[begins[1] :])
+    assert [f"Ticket {week}01" in second for week in demo_story.TICKETS] == [False] * 5 + [True] * 2
 
 
 def on_terminal(command: list[str], variables: dict[str, str]) -> tuple[int, str]:
@@ -147,20 +168,62 @@ def on_terminal(command: list[str], variables: dict[str, str]) -> tuple[int, str
     return process.returncode, shown.decode()
 
 
-def test_a_reply_that_is_not_as_promised_fails_the_demo(
+@pytest.mark.parametrize("done", [0, LAST - 1])
+def test_what_is_answered_comes_from_the_memory(done: int, tmp_path: Path) -> None:
+    """Notes that are not true give an answer that is not, and spare the weeks in them; without notes it is all read."""
+    counts = Counter(dict.fromkeys(demo_story.LAMPS, 1000) if done else {})
+    at = f"sqlite:///{tmp_path}/demo.db"
+    if done:
+        with commonplace.open(at) as memory:
+            text = f"{demo_story.Notes(done, LAST, counts)}\n"
+            memory.store().execute({"command": "create", "path": demo_story.NOTES, "file_text": text})
+    with scripted_claude(demo_story.answer, threads=False) as claude:
+        client = Anthropic(base_url=claude.url, api_key="none-needed")
+        with client, Agent(client, memory=at, tools=[beta_tool(demo.read_week)], context=None) as agent:
+            events = list(agent.run(demo_story.TASK))
+    read = [event.input["week"] for event in events if isinstance(event, ToolCall) and event.name == "read_week"]
+    assert read == list(range(done + 1, LAST + 1))
+    for week in range(done + 1, LAST + 1):
+        counts += demo_story.counted(demo_story.archive(week))
+    assert demo_story.named(counts) in str(events[-1])
+    assert (demo_story.named(counts) == right()) == (done == 0)
+
+
+def test_a_memory_that_fails_fails_the_demo(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    wrong = Turn((Call({"command": "view", "path": "/memories"}, Check("something else")),))
-    script = replace(demo_story.FIRST.script, turns=(wrong, *demo_story.FIRST.script.turns[1:]))
-    first = replace(demo_story.FIRST, script=script)
-    monkeypatch.setattr(demo, "SESSIONS", {"first": first, "second": demo_story.SECOND})
+    """Here one that is read-only: the error is shown, and the script cannot go on."""
     for name in [name for name in os.environ if name.startswith("ANTHROPIC_")]:
         monkeypatch.delenv(name)
     at = f"sqlite:///{tmp_path}/demo.db"
+    with commonplace.open(at) as memory:
+        memory.store().change_settings({"read_only": True})
     assert demo.demo.main(["--at", at], standalone_mode=False) == 1
     shown = capfd.readouterr().out
-    assert "expected the text 'something else', got" in shown
-    assert "failed   the first session ended with exit code 1" in shown
+    assert f"error    Error: {demo_story.NOTES} is read-only" in shown
+    assert "failed   the first session ended early, with exit code 1" in shown
+
+
+def test_only_what_is_newly_cleared_counts() -> None:
+    """The API tells all that is cleared with each reply, and starts anew behind a summary; a failed one is none."""
+    usage = {"input_tokens": 7, "output_tokens": 2, "cache_read_tokens": 1, "cache_creation_tokens": 0}
+    compaction = {**usage, "kind": "compaction", "input_tokens": 50_000}
+
+    def step(steps: Steps, results: int, *summaries: str | None) -> tuple[object, object]:
+        steps.take({"kind": "EditsApplied", "edits": [{"tool_uses": results, "input_tokens": 10 * results}]})
+        for summary in summaries:
+            steps.take({"kind": "Compaction", "summary": summary})
+        told: dict[str, Any] = {"kind": "UsageReport", "turn": 1, "usage": usage, "iterations": [compaction]}
+        taken = steps.take(told)
+        assert isinstance(taken, Step)
+        assert taken.prompt == 8
+        return taken.cleared, taken.compacted
+
+    steps = Steps()
+    assert step(steps, 2) == ((2, 20), None)
+    assert step(steps, 2, None) == (None, None)
+    assert step(steps, 5, "all of it") == ((3, 30), (50_001, 2))
+    assert step(steps, 1) == ((1, 10), None)
 
 
 def test_what_cannot_be_played_is_a_usage_error(tmp_path: Path) -> None:
@@ -173,9 +236,3 @@ def test_what_cannot_be_played_is_a_usage_error(tmp_path: Path) -> None:
     assert "holds memories; the script needs an empty place" in taken.stderr
     assert "set ANTHROPIC_API_KEY" in keyless.stderr
     assert not list(tmp_path.glob("memory-demo*"))
-
-
-def test_a_story_that_was_not_played_out_is_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
-    assert not demo._played(Screen(), ScriptedClaude())
-    turns = sum(len(session.script.turns) for session in demo_story.SESSIONS.values())
-    assert capsys.readouterr().out == f"failed   0 of {turns} turns were played\n"

@@ -1,41 +1,46 @@
-"""`commonplace demo`: two sessions of a customer-service agent, in two processes, with one memory.
+"""`commonplace demo`: long work in two sessions, in two processes, with one memory.
 
-The parent process serves the scripted Claude and shows what is left in the end. Each session is a process of its
-own that talks to it through the official SDK over HTTP, so nothing but the memory can pass from one to the other.
+The parent process serves the scripted Claude, shows what happens, and kills the first session in the middle of its
+work. Each session is an agent in a process of its own that talks over HTTP, so nothing but the memory can pass from one
+to the other.
 """
 
 from __future__ import annotations
 
+import json
 import os
-import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from commonplace import opening
-from commonplace.cli import output
+from commonplace.agent.context import ClearToolUses, Compact, ContextManagement, InputTokens
+from commonplace.agent.errors import AgentError
+from commonplace.agent.events import ToolCall, ToolReply
+from commonplace.agent.prompts import system_prompt
+from commonplace.agent.turns import Budget
+from commonplace.cli import demo_story, output
+from commonplace.cli.demo_run import KEYS, SESSIONS, run_demo
 from commonplace.cli.demo_show import Screen
-from commonplace.cli.demo_story import SESSIONS, SYSTEM
+from commonplace.doors.messages import TOOL
 
 if TYPE_CHECKING:
-    from commonplace.testing.scripted_claude import ScriptedClaude
+    from commonplace.agent.chat import Agent
 
 MODEL = "claude-sonnet-5-5"
-KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
-MAX_TOKENS = 4096
-MAX_REPLIES = 30  # for one message, and only a real model could need them
+MAX_TOKENS = 4_096
+MAX_TURNS = 30  # only a real model could need so many
+CLEAR_AT, COMPACT_AT = 25_000, 50_000  # tokens; a compaction takes no less than 50,000
 
 
 @click.command(cls=output.Command)
 @click.option("--live", is_flag=True, help="Ask the real API instead of the script; needs ANTHROPIC_API_KEY.")
 @click.option("--at", "place", metavar="PLACE", help="Where the memory lies; without it a new ./memory-demo.")
 @click.option("--model", default=MODEL, show_default=True, help="The model, with --live.")
-@click.option("--session", type=click.Choice(list(SESSIONS)), hidden=True)
+@click.option("--session", type=click.Choice(SESSIONS), hidden=True)
 @click.pass_context
 def demo(context: click.Context, *, live: bool, place: str | None, model: str, session: str | None) -> None:
     """Watch an agent learn in one session and remember in the next."""
@@ -47,131 +52,93 @@ def demo(context: click.Context, *, live: bool, place: str | None, model: str, s
         place = _new_directory()
     elif not live:
         _check_empty(place)
-    context.exit(_demo(Screen(), place, model, live=live))
-
-
-def _demo(screen: Screen, place: str, model: str, *, live: bool) -> int:
-    """Run both sessions and show what they left; the exit code."""
-    _introduce(screen, place, model, live=live)
-    with _claude(live=live) as claude:
-        for number, name in enumerate(SESSIONS, 1):
-            screen.title(f"Session {number} of {len(SESSIONS)}")
-            code, process = _run_session(name, place, model, claude)
-            if code:
-                screen.failed(f"the {name} session ended with exit code {code}")
-                return 1
-            screen.plain(f"\nProcess {process} has ended; nothing of it is left but the memory.", style="dim")
-        if claude is not None and not _played(screen, claude):
-            return 1
-    _show_what_is_left(screen, place)
-    return 0
-
-
-def _introduce(screen: Screen, place: str, model: str, *, live: bool) -> None:
-    if live:
-        screen.plain(f"Claude is real here: {model}. What it does may differ from run to run.", style="bold")
-    else:
-        screen.plain("Claude is scripted here: its part was written beforehand and no model is asked.", style="bold")
-        screen.plain("Use --live with an API key to ask the real one.")
-    screen.plain(f"The official SDK and its tool runner, HTTP, and the memory in {place} are real.")
-
-
-def _run_session(name: str, place: str, model: str, claude: ScriptedClaude | None) -> tuple[int, int]:
-    """Play one session in a process of its own; its exit code and process id."""
-    command = [sys.executable, "-m", "commonplace.cli.demo", "--session", name, "--at", place, "--model", model]
-    environment = dict(os.environ)
-    if claude is not None:
-        for key in KEYS:
-            environment.pop(key, None)
-        environment |= {"ANTHROPIC_BASE_URL": claude.url, "ANTHROPIC_API_KEY": "none-needed-for-a-script"}
-    sys.stdout.flush()  # the session writes to the same place, and after us
-    with subprocess.Popen(command, env=environment) as process:  # noqa: S603 - our own module, no shell
-        return process.wait(), process.pid
+    context.exit(run_demo(Screen(), place, model, live=live))
 
 
 def _play(name: str, place: str, model: str) -> int:
-    """One session, in this process: the SDK's tool runner, a message of the user at a time."""
-    from anthropic import Anthropic, AnthropicError  # noqa: PLC0415 - a second to import
+    """One session, in this process, told as lines of JSON on standard output; the exit status.
 
-    from commonplace.doors.anthropic import MemoryTool  # noqa: PLC0415 - imports the SDK
+    What it is to do comes as a line of JSON on standard input: `url`, where Claude is, None for where the SDK finds it,
+    and `stop_at`, the week after whose reading it waits to be killed.
+    """
+    from anthropic import Anthropic, beta_tool  # noqa: PLC0415 - seconds to import, while the parent starts its server
 
-    screen = Screen()
-    screen.plain(f"A new process, {os.getpid()}, with an empty conversation.", style="dim")
-    tool = MemoryTool(place, actor=f"session:{name}")
-    messages: list[Any] = []
-    try:
-        with Anthropic(max_retries=2) as client:
-            for text in SESSIONS[name].messages:
-                messages.append({"role": "user", "content": text})
-                screen.plain("")
-                screen.say("user", text, label_style="bold yellow")
-                _converse(screen, client, model, tool, messages)
-    except AnthropicError as error:
-        screen.failed(getattr(error, "api_message", None) or str(error))
-        return 1
-    finally:
-        tool.close()
+    from commonplace.agent.chat import Agent  # noqa: PLC0415 - as above
+
+    line = sys.stdin.readline()
+    if not line:
+        return 0  # the parent is gone, or needs no second session
+    asked = json.loads(line)
+    tool = beta_tool(read_week)
+    client = Anthropic(base_url=asked["url"], api_key="none-needed-for-a-script") if asked["url"] else Anthropic()
+    clearing = ClearToolUses(trigger=InputTokens(CLEAR_AT), keep=3, exclude_tools=["memory"])
+    agent = Agent(
+        client,
+        model=model,
+        memory=place,
+        tools=[tool],
+        context=ContextManagement(clearing, Compact(trigger=InputTokens(COMPACT_AT))),
+        system=demo_story.SYSTEM,
+        actor=f"session:{name}",
+        budget=Budget(max_turns=MAX_TURNS, max_tokens=MAX_TOKENS),
+    )
+    with client, agent:
+        try:
+            stopped = _converse(agent, asked["stop_at"])
+            _tell("Whole", tokens=_whole(agent, model, tool.to_dict()))
+        except AgentError as error:
+            _tell("Failed", text=str(error))
+            return 1
+        if stopped:
+            _tell("Stopped")
+            sys.stdin.read()  # until we are killed, or our parent is gone
     return 0
 
 
-def _converse(screen: Screen, client: Any, model: str, tool: Any, messages: list[Any]) -> None:
-    """Let Claude answer the last of `messages`, with as many tool calls as it likes; all is shown and appended."""
-    runner = client.beta.messages.tool_runner(
-        model=model,
-        max_tokens=MAX_TOKENS,
-        system=SYSTEM,
-        messages=list(messages),
-        tools=[tool],
-        max_iterations=MAX_REPLIES,
-    )
-    for message in runner:
-        cut_off = message.stop_reason != "tool_use"  # then a call may be incomplete, and the runner runs none
-        answers = None if cut_off else runner.generate_tool_call_response()
-        results = {} if answers is None else {block["tool_use_id"]: block for block in answers["content"]}
-        for block in message.content:
-            if block.type == "text":
-                screen.say("claude", block.text, label_style="bold magenta")
-            elif block.type == "tool_use":
-                screen.call(block.name, block.input)
-                result = results.get(block.id, {})
-                screen.reply(str(result.get("content", "")), is_error=bool(result.get("is_error")))
-        messages += [message.to_param(), *([] if answers is None else [answers])]
+def read_week(week: int) -> str:
+    """Read the tickets about returned lamps of one week.
+
+    Args:
+        week: the number of the week, from 1
+    """
+    return demo_story.archive(week) if week in demo_story.TICKETS else f"There is no week {week}."
 
 
-@contextmanager
-def _claude(*, live: bool) -> Iterator[ScriptedClaude | None]:
-    if live:
-        yield None
-        return
-    from commonplace.testing.scripted_claude import scripted_claude  # noqa: PLC0415 - imports the server
-
-    with scripted_claude(*(session.script for session in SESSIONS.values())) as claude:
-        yield claude
-
-
-def _played(screen: Screen, claude: ScriptedClaude) -> bool:
-    """Whether the whole script was played without a failure; what is missing is shown."""
-    for failure in claude.failures:
-        screen.failed(str(failure))
-    turns = sum(len(session.script.turns) for session in SESSIONS.values())
-    if len(claude.requests) != turns:
-        screen.failed(f"{len(claude.requests)} of {turns} turns were played")
-    return not claude.failures and len(claude.requests) == turns
+def _converse(agent: Agent, stop_at: int | None) -> bool:
+    """Tell what the agent does, until it is done, or has read the week to stop at: then the answer is True."""
+    weeks: dict[str, object] = {}
+    for event in agent.run(demo_story.TASK):
+        told = event
+        match event:
+            case ToolCall(id=call, name="read_week", input=given):
+                weeks[call] = given.get("week")
+            case ToolReply(name="read_week", is_error=False):
+                told = replace(event, text="")  # nobody looks at these ten thousands of characters
+        _tell(type(event).__name__, **asdict(told))
+        if stop_at is not None and isinstance(event, ToolReply) and weeks.get(event.id) == stop_at:
+            return True
+    return False
 
 
-def _show_what_is_left(screen: Screen, place: str) -> None:
-    files = Path(place)
-    if files.is_dir():  # before it is opened: an open memory has files of the moment beside those that stay
-        screen.title("What lies on disk")
-        screen.files(files)
-    with opening.open(place) as memory:
-        store = memory.store()
-        if not files.is_dir():
-            screen.title("What lies in the memory")
-            screen.memories(store)
-        screen.title("Its history")
-        screen.history(store)
-    screen.plain(f"\nLook around: commonplace --at {place} ls", style="bold")
+def _tell(kind: str, **fields: object) -> None:
+    print(json.dumps({"kind": kind, **fields}), flush=True)
+
+
+def _whole(agent: Agent, model: str, tool: Any) -> int:
+    """The tokens of all that was said and read, had nothing been cleared or compacted."""
+    from commonplace.agent import sdk  # noqa: PLC0415 - imports the SDK
+
+    messages: list[Any] = [
+        {**message, "content": [block for block in message["content"] if block["type"] != "compaction"]}
+        for message in agent.messages
+    ]
+    if messages[-1]["role"] == "assistant":  # with which a conversation that is sent may not end
+        messages.append({"role": "user", "content": "?"})
+    with sdk.api_errors():
+        counted = agent.client.beta.messages.count_tokens(
+            model=model, messages=messages, tools=[{**TOOL}, tool], system=system_prompt(demo_story.SYSTEM)
+        )
+    return counted.input_tokens
 
 
 def _check_requirements(*, live: bool) -> None:

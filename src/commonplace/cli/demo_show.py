@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import io
-import os
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
 from rich.text import Text
 
 from commonplace.cli import output
-from commonplace.store import MemoryStore
+from commonplace.cli.demo_figures import Step, Told
 
 _LABEL_WIDTH = 9
 _WIDEST = 110  # columns; longer lines of prose are hard to read
-_BODY = {"create": "file_text", "insert": "insert_text"}
+_FILE_SHOWN = "Here's the content of "  # how the reply to the view of a memory begins, docs/commands.md
 
 
 class Screen:
-    """Where the demo is shown. Each thing said is a block: a label, and lines beside it."""
+    """Where the demo is shown. Each thing told is a block: a label, and lines beside it."""
 
     def __init__(self) -> None:
         if isinstance(sys.stdout, io.TextIOWrapper):  # UTF-8 whatever the locale says, as memories are
@@ -33,7 +31,7 @@ class Screen:
         self._console.print()
         self._print(Text(f"── {text} {'─' * max(2, self._width() - len(text) - 4)}", style="bold"))
 
-    def say(self, label: str, text: str, *, label_style: str = "bold") -> None:
+    def say(self, label: str, text: str, *, label_style: str = "bold magenta") -> None:
         """What someone says: prose beside its label, wrapped."""
         self._block(label, self._wrapped(_clean(text), _LABEL_WIDTH), label_style=label_style)
 
@@ -41,65 +39,60 @@ class Screen:
         """What went wrong."""
         self._block("failed", self._fitted(text, _LABEL_WIDTH), "bold red", "bold red")
 
-    def _block(self, label: str, lines: Iterable[str], style: str = "", label_style: str = "bold") -> None:
-        for n, line in enumerate(lines):
-            beside = label if n == 0 else ""
-            self._print(Text().append(beside.ljust(_LABEL_WIDTH), label_style).append(line, style))
-
     def plain(self, text: str, *, style: str = "") -> None:
         """Lines without a label."""
         for line in self._fitted(text):
             self._print(Text(line, style=style))
 
-    def call(self, name: str, given: Mapping[str, object]) -> None:
-        """What the model asks of a tool: the command, and the text it brings, with + and - as in a diff."""
-        command = str(given.get("command", ""))
-        where = given.get("path", given.get("old_path", ""))
-        parts = [name, command, str(where), *_extras(command, given)]
-        self._beside("call", " ".join(part for part in parts if part), "cyan", "bold cyan")
-        if command == "str_replace":
-            self._beside("", _marked("- ", given.get("old_str")), "red")
-            self._beside("", _marked("+ ", given.get("new_str")), "green")
-        elif command in _BODY:
-            self._beside("", _marked("+ ", given.get(_BODY[command])), "green")
+    def step(self, step: Step, window: int | None) -> None:
+        """What was left out before a reply, what Claude says in it, and what it calls."""
+        of_window = f" of {window:,}" if window is not None else " tokens"
+        if step.cleared is not None:
+            results, tokens = step.cleared
+            what = f"{results:,} tool result{'s' * (results != 1)}, {tokens:,} tokens"
+            self._context(f"cleared {what}; now {step.read:,}{of_window}")
+        if step.compacted is not None:
+            before, after = step.compacted
+            self._context(f"compacted {before:,} tokens to a summary of {after:,}; now {step.prompt:,}{of_window}")
+        for text in step.texts:
+            self.say("claude", text)
+        if step.calls:
+            calls = "; ".join(map(_called, step.calls))
+            self._beside(f"turn {step.turn}", f"{step.prompt:>6,} tokens  {calls}", label_style="bold cyan")
 
-    def reply(self, text: str, *, is_error: bool) -> None:
-        """What the tool answered, to the letter but for tabs shown as spaces."""
-        color = "red" if is_error else "dim"
-        self._beside("error" if is_error else "reply", text, color, f"bold {color}")
+    def reply(self, name: str, text: str, *, is_error: bool) -> None:
+        """What a tool answered, if that is an error or a memory that was read."""
+        if is_error:
+            self._beside("error", text, "red", "bold red")
+        elif name == "memory" and text.startswith(_FILE_SHOWN):
+            self._beside("", text.partition("\n")[2], "dim")
 
-    def files(self, root: Path) -> None:
-        """A directory as a tree, and what stands in the files of its `memories`."""
-        self.plain(f"{root}/", style="bold")
-        for row in _tree(root):
-            self.plain(row)
-        for file in sorted((root / "memories").rglob("*")):
-            if file.is_file():
-                self._console.print()
-                self.plain(str(file), style="bold")
-                self.plain(_without_final_newline(file.read_text("utf-8", errors="replace")), style="dim")
+    def table(self, rows: Sequence[tuple[str, str, str]]) -> None:
+        """Names with their numbers, right-aligned, and what they are of."""
+        names, numbers = (max(len(row[n]) for row in rows) for n in (0, 1))
+        beside = names + numbers + 4
+        for name, number, text in rows:
+            head = f"{name:<{names}}  {number:>{numbers}}  "
+            for n, line in enumerate(self._fitted(text, beside)):
+                self._print(Text().append(head if n == 0 else " " * beside, "bold").append(line))
 
-    def memories(self, store: MemoryStore) -> None:
-        """The memories of a store that has no files of its own."""
-        for n, memory in enumerate(store.memories("/memories")):
-            self.plain(memory.path if n == 0 else f"\n{memory.path}", style="bold")
-            self.plain(_without_final_newline(store.text(memory.path)), style="dim")
+    def flush(self) -> None:
+        """Let what was shown stand before what others write to the same place."""
+        sys.stdout.flush()
 
-    def history(self, store: MemoryStore) -> None:
-        """Every version of every memory, oldest first."""
-        versions = sorted(store.versions(), key=lambda version: version.revision)
-        actors = [str(version.actor or "unknown") for version in versions]
-        width = max((len(actor) for actor in actors), default=0)
-        for version, actor in zip(versions, actors, strict=True):
-            at = version.created_at.astimezone().strftime("%H:%M:%S")
-            size = "" if version.size_bytes is None else f"{version.size_bytes:>6,} B"
-            self.plain(f"{at}  {actor:<{width}}  {version.operation:<8}  {size}  {version.path}")
+    def _context(self, text: str) -> None:
+        self._block("context:", self._fitted(text, _LABEL_WIDTH), "yellow", "bold yellow")
+
+    def _block(self, label: str, lines: Iterable[str], style: str = "", label_style: str = "bold") -> None:
+        for n, line in enumerate(lines):
+            beside = label if n == 0 else ""
+            self._print(Text().append(beside.ljust(_LABEL_WIDTH), label_style).append(line, style))
 
     def _print(self, text: Text) -> None:
         text.rstrip()
         self._console.print(text, soft_wrap=True)
 
-    def _beside(self, label: str, text: str, style: str, label_style: str = "bold") -> None:
+    def _beside(self, label: str, text: str, style: str = "", label_style: str = "bold") -> None:
         self._block(label, self._fitted(text, _LABEL_WIDTH), style, label_style)
 
     def _width(self) -> int:
@@ -117,32 +110,13 @@ class Screen:
             yield from textwrap.wrap(line, room, subsequent_indent=indent) or [""]
 
 
+def _called(call: Told) -> str:
+    """A call in a few words: `memory view /memories`, `read_week 3`."""
+    given = call["input"]
+    if call["name"] == "memory":
+        return f"memory {given.get('command', '')} {given.get('path', given.get('old_path', ''))}".rstrip()
+    return " ".join([call["name"], *map(str, given.values())])
+
+
 def _clean(text: str) -> str:
-    return "\n".join(output.harmless(line) for line in text.expandtabs().split("\n"))
-
-
-def _extras(command: str, given: Mapping[str, object]) -> list[str]:
-    if command == "rename":
-        return ["->", str(given.get("new_path", ""))]
-    if command == "insert":
-        return [f"(after line {given.get('insert_line')})"]
-    return [f"(lines {given['view_range']})"] if given.get("view_range") is not None else []
-
-
-def _marked(mark: str, text: object) -> str:
-    lines = _without_final_newline(str(text or "")).split("\n")
-    return "\n".join(f"{mark}{line}" for line in lines)
-
-
-def _without_final_newline(text: str) -> str:
-    return text.removesuffix("\n")
-
-
-def _tree(directory: Path, indent: str = "") -> Iterator[str]:
-    entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
-    for n, entry in enumerate(entries, 1):
-        is_directory = entry.is_dir(follow_symlinks=False)
-        is_last = n == len(entries)
-        yield f"{indent}{'└── ' if is_last else '├── '}{entry.name}{'/' if is_directory else ''}"
-        if is_directory:
-            yield from _tree(Path(entry.path), indent + ("    " if is_last else "│   "))
+    return "\n".join(output.harmless(line) for line in text.expandtabs().removesuffix("\n").split("\n"))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from json import JSONDecodeError
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from commonplace.agent.context import Compact, ContextManagement, memory_context
-from commonplace.agent.errors import AgentError
+from commonplace.agent.errors import AgentError, ConnectionLost
 from commonplace.agent.prompts import LANGUAGES, system_prompt
 from commonplace.agent.turns import Budget
 from commonplace.cli import output
@@ -138,6 +139,9 @@ class _Talk:
         except AgentError as error:
             self._screen.error(error)
             answered = False
+        except JSONDecodeError:  # which the SDK lets through where a stream ends within an event
+            self._screen.error(ConnectionLost("the answer of the API broke off"))
+            answered = False
         self.unanswered += not answered
 
 
@@ -150,7 +154,8 @@ def _session(
 
 
 def _context(*, compact: bool) -> ContextManagement:
-    edits = memory_context().edits
+    # The memory is the only tool here: were it left out, as an agent does, nothing would ever be cleared.
+    edits = memory_context(exclude_memory=False).edits
     return ContextManagement(*edits, Compact()) if compact else ContextManagement(*edits)
 
 

@@ -48,6 +48,7 @@ class Screen:
         self.terminal = output.on_terminal()
         self._within_line = False
         self._calls: dict[str, str] = {}  # those that are not answered yet
+        self._edits: tuple[AppliedEdit, ...] = ()
         self._several = False  # one of them was, so each answer says which it is of
 
     def started(self, model: str, store: str, actor: str) -> None:
@@ -74,7 +75,8 @@ class Screen:
                 self._line(f"[{event.name}] {self._calls[event.id]}", "cyan")
             case ToolReply():
                 self._reply(event)
-            case EditsApplied(edits):
+            case EditsApplied(edits) if edits != self._edits:  # each request is edited anew, often to the same
+                self._edits = edits
                 self._line(f"[context] {'; '.join(map(edited, edits))}", "yellow")
             case Compaction(summary):
                 self._line(f"[context] {compacted(summary)}", "yellow")
@@ -188,9 +190,9 @@ def edited(edit: AppliedEdit) -> str:
     """What the API left out of a request, in a few words."""
     match edit:
         case ClearedToolUses(uses, tokens):
-            return f"cleared the results of {uses:,} tool uses, {tokens:,} tokens"
+            return f"results of tool uses cleared: {uses:,} ({tokens:,} tokens)"
         case ClearedThinking(turns, tokens):
-            return f"cleared the thinking of {turns:,} turns, {tokens:,} tokens"
+            return f"turns whose thinking was cleared: {turns:,} ({tokens:,} tokens)"
         case _:
             return f"edited: {edit.type}"
 

@@ -127,6 +127,7 @@ def _made(place: Place, store: MemoryStore, *, is_new: bool, directory: str | No
     form = _EMPTY_CODE if directory is None else _PROJECT_CODE
     elsewhere = "" if directory in {None, DIRECTORY} else f", directory={directory!r}"
     spelt = repr(place.at) if _shown(place.at) == place.at else 'os.environ["COMMONPLACE_AT"]'
+    spelt += f", keys={place.keys!r}" if place.keys is not None else ""
     code = form.format(place=spelt, key=key, directory=elsewhere)
     if "os.environ" not in code:
         code = code.removeprefix("import os\n\n")

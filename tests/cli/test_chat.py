@@ -1,0 +1,542 @@
+"""`commonplace chat`: what is shown and printed, what the slash commands do, and that nothing ends it but its user."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anthropic import Anthropic
+
+import commonplace
+from commonplace import Reply
+from commonplace.agent import Agent, Event, ToolReply, tidy_note
+from commonplace.agent import chat as agent_chat
+from commonplace.cli import chat
+from commonplace.cli.chat_session import Session
+from commonplace.testing.scripted_claude import (
+    Broken,
+    Call,
+    Cut,
+    Refused,
+    Script,
+    ScriptedClaude,
+    Thinking,
+    Turn,
+    scripted_claude,
+)
+
+from .running import AT, COMMONPLACE, environment, here, process
+from .talking import CTRL_C, CTRL_D, Halting, Terminal, terminal
+
+TEA = "/memories/tea.md"
+LOOK = Call({"command": "view", "path": "/memories"})
+NOTE = Call({"command": "create", "path": TEA, "file_text": "likes tea\n"})
+EDIT = Call({"command": "str_replace", "path": TEA, "old_str": "tea", "new_str": "green tea"})
+MISS = Call({"command": "view", "path": "/memories/none"})
+STORY = Script(
+    (
+        Turn(("I look at what I know.", LOOK)),
+        Turn((NOTE, MISS)),
+        Turn(("You like tea, and I will remember it.",)),
+        Turn((EDIT,)),
+        Turn(("Green it is.",)),
+    ),
+    when="tea",
+)
+TOLD = "I like tea.\n"
+CORRECTED = "Green tea.\n"
+MISSING = "The path /memories/none does not exist. Please provide a valid path."
+LISTED = "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items and node_modules:"
+
+
+@pytest.fixture(autouse=True)
+def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("ANTHROPIC_")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedClaude]:
+    with scripted_claude(STORY) as started:
+        yield started
+    assert started.failures == []
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/memory.db"
+
+
+def told(at: str, server: ScriptedClaude, text: str, *options: str) -> tuple[str, int]:
+    """What is printed for lines of standard input, and the status; in this process."""
+    done = here(at, "chat", "--base-url", server.url, *options, text=text.encode())
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.stdout, done.exit_code
+
+
+def events(printed: str, *kinds: str) -> list[dict[str, Any]]:
+    found = [json.loads(line) for line in printed.splitlines()]
+    return [event for event in found if not kinds or event["event"] in kinds]
+
+
+def last_messages(server: ScriptedClaude) -> list[dict[str, Any]]:
+    body = server.requests[-1].body
+    assert isinstance(body, dict)
+    return list(body["messages"])
+
+
+# -- in a pipe -----------------------------------------------------------------------------------------------
+
+
+def test_a_pipe_gets_plain_text(tmp_path: Path, server: ScriptedClaude) -> None:
+    """No key is needed with --base-url; what two calls of one reply answered says which is which."""
+    ended = process(tmp_path, "--at", AT, "chat", "--base-url", server.url, text=(TOLD + "\n" + CORRECTED).encode())
+    assert (ended.err, ended.status) == ("", 0)
+    assert ended.out.decode().splitlines() == [
+        "I look at what I know.",
+        "[memory] view /memories",
+        f"  {LISTED}",
+        f"[memory] create {TEA}",
+        "[memory] view /memories/none",
+        f"  create {TEA}: File created successfully at: {TEA}",
+        f"  view /memories/none: {MISSING}",
+        "You like tea, and I will remember it.",
+        f"[memory] str_replace {TEA}",
+        "  The memory file has been edited. Here is the snippet showing the change (with line numbers):",
+        "Green it is.",
+    ]
+    with commonplace.open(f"sqlite:///{tmp_path}/memory.db") as opened:
+        store = opened.store()
+        assert store.text(TEA) == "likes green tea\n"
+        assert [version.actor and version.actor.kind for version in store.versions()] == ["session", "session"]
+
+
+def test_json_has_a_line_for_each_event(at: str, server: ScriptedClaude) -> None:
+    printed, status = told(at, server, TOLD + "/view tea.md\n", "--json")
+    assert status == 0
+    found = events(printed)
+    assert {event["event"] for event in found} == {
+        "started", "text", "tool_call", "tool_reply", "usage_report", "finished", "command",
+    }  # fmt: skip
+    assert found[0] == {"event": "started", "model": chat.MODEL, "store": "default", "actor": found[0]["actor"]}
+    calls = events(printed, "tool_call")
+    assert [call["input"] for call in calls] == [LOOK.input, NOTE.input, MISS.input]
+    replies = events(printed, "tool_reply")
+    assert [(reply["id"], reply["is_error"]) for reply in replies] == [
+        (call["id"], wrong) for call, wrong in zip(calls, [False, False, True], strict=True)
+    ]
+    assert "".join(event["text"] for event in events(printed, "text")).endswith("I will remember it.")
+    assert events(printed, "finished")[0]["reason"] == "end_turn"
+    assert found[-1] == {
+        "event": "command",
+        "command": "/view tea.md",
+        "text": f"Here's the content of {TEA} with line numbers:\n     1\tlikes tea",
+        "is_error": False,
+    }
+
+
+def test_without_a_key_it_says_so_in_two_lines(tmp_path: Path) -> None:
+    ended = process(tmp_path, "--at", AT, "chat")
+    assert (ended.out, ended.status) == (b"", 2)
+    first, second = ended.err.splitlines()
+    assert "set ANTHROPIC_API_KEY" in first
+    assert "--base-url" in first
+    assert "`commonplace demo`" in second
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_options_reach_the_request(at: str, server: ScriptedClaude) -> None:
+    options = ["--model", "claude-x", "--system", "Be brief.", "--max-tokens", "99", "--language", "de"]
+    told(at, server, TOLD, *options)
+    body = server.requests[0].body
+    assert isinstance(body, dict)
+    assert (body["model"], body["max_tokens"]) == ("claude-x", 99)
+    assert body["system"] == "Be brief.\n\n" + tidy_note(language="de")
+    assert [edit["type"] for edit in body["context_management"]["edits"]] == ["clear_tool_uses_20250919"]
+    told(at, server, TOLD, "--no-context-editing")
+    assert "context_management" not in str(server.requests[-1].body)
+    assert told(at, server, TOLD, "--no-context-editing", "--compact")[1] == 2
+
+
+def test_the_defaults_are_those_of_the_agent() -> None:
+    assert chat.MODEL == agent_chat.MODEL
+
+
+def test_the_actor_can_be_named(at: str, server: ScriptedClaude) -> None:
+    done = here(at, "--actor", "session:s1", "chat", "--base-url", server.url, text=(TOLD + "/undo\n/undo\n").encode())
+    assert done.stdout.splitlines()[-2:] == [f"deleted  {TEA}", "There is nothing to undo."]
+    with commonplace.open(at) as opened:
+        assert [str(version.actor) for version in opened.store().versions()] == ["session:s1", "session:s1"]
+
+
+def test_a_line_that_is_no_text_is_told_and_the_next_is_answered(at: str, server: ScriptedClaude) -> None:
+    done = here(at, "chat", "--base-url", server.url, text=b"caf\xe9\n" + TOLD.encode())
+    first, *rest = done.stdout.splitlines()
+    assert (first, done.exit_code) == ("Error: the text is not UTF-8 (byte 4 of 5)", 1)
+    assert rest[-1] == "You like tea, and I will remember it."
+
+
+def test_a_message_may_begin_with_a_path(at: str) -> None:
+    with scripted_claude(Script((Turn(("I see.",)),), when=TEA)) as server:
+        assert told(at, server, f"{TEA} is wrong\n") == ("I see.\n", 0)
+
+
+# -- slash commands ------------------------------------------------------------------------------------------
+
+
+def test_the_memory_as_a_tree(at: str, server: ScriptedClaude) -> None:
+    with commonplace.open(at) as opened:
+        for path, text in {"/memories/a/b/c.md": "x" * 1536, "/memories/a.txt": "x", "/memories/a/z": "xx"}.items():
+            assert not opened.store().execute({"command": "create", "path": path, "file_text": text}).is_error
+    printed, status = told(at, server, "/memory\n")
+    assert status == 0
+    assert printed.splitlines() == [
+        "   1.5K  /memories/",
+        "     1B    a.txt",
+        "   1.5K    a/",
+        "   1.5K      b/",
+        "   1.5K        c.md",
+        "     2B      z",
+    ]
+
+
+def test_a_diff_shows_what_claude_changed_and_nothing_else(at: str) -> None:
+    with commonplace.open(at, actor="user:ann") as opened:
+        store = opened.store()
+        assert not store.execute({"command": "create", "path": TEA, "file_text": "one\ntwo\n"}).is_error
+    turns = (
+        Turn((Call({"command": "str_replace", "path": TEA, "old_str": "two", "new_str": "2"}),)),
+        Turn((Call({"command": "rename", "old_path": TEA, "new_path": "/memories/t.md"}),)),
+        Turn((Call({"command": "create", "path": "/memories/new", "file_text": "n\n"}),)),
+        Turn((Call({"command": "create", "path": "/memories/empty", "file_text": ""}),)),
+        Turn((Call({"command": "create", "path": "/memories/gone", "file_text": "g\n"}),)),
+        Turn((Call({"command": "delete", "path": "/memories/gone"}),)),
+        Turn(("Done.",)),
+    )
+    with scripted_claude(Script(turns)) as server:
+        printed, _ = told(at, server, "/diff\nGo.\n/diff\n")
+    first, *rest = printed.splitlines()
+    assert first == "Claude changed nothing that stands."
+    assert rest[rest.index("Done.") + 1 :] == [
+        f"rename from {TEA}",
+        "rename to /memories/t.md",
+        f"--- a{TEA}",
+        "+++ b/memories/t.md",
+        "@@ -1,2 +1,2 @@",
+        " one",
+        "-two",
+        "+2",
+        "--- /dev/null",
+        "+++ b/memories/new",
+        "@@ -0,0 +1 @@",
+        "+n",
+        "--- /dev/null",
+        "+++ b/memories/empty",
+    ]
+
+
+def test_undoing_one_by_one_and_all(at: str, server: ScriptedClaude) -> None:
+    printed, _ = told(at, server, f"{TOLD}{CORRECTED}/undo\n/view tea.md\n/undo\n/undo\n/diff\n/memory\n")
+    assert printed.splitlines()[-7:] == [
+        f"set back  {TEA}",
+        f"Here's the content of {TEA} with line numbers:",
+        "     1\tlikes tea",
+        f"deleted  {TEA}",
+        "There is nothing to undo.",
+        "Claude changed nothing that stands.",
+        "     0B  /memories/",
+    ]
+    printed, _ = told(at, server, f"{TOLD}{CORRECTED}/undo\n/undo all\n/undo all\n/undo it\n")
+    assert printed.splitlines()[-4:] == [
+        f"set back  {TEA}",
+        f"deleted  {TEA}",
+        "There is nothing to undo.",
+        "Error: it is /undo or /undo all",
+    ]
+    with commonplace.open(at) as opened:
+        undone = [version for version in opened.store().versions() if version.operation == "deleted"]
+        assert {version.actor and version.actor.kind for version in undone} == {"user"}
+
+
+def test_a_conflict_is_told_and_nothing_is_undone(at: str) -> None:
+    """Somebody else changes the memory between the change of Claude and the undoing of it."""
+
+    def answer(_seen: object) -> list[Call] | str:
+        if commonplace_text(at) is None:
+            return [NOTE]
+        with commonplace.open(at, actor="user:bob") as other:
+            assert not other.store().execute({**EDIT.input}).is_error
+        return "Noted."
+
+    with scripted_claude(answer) as server:
+        printed, _ = told(at, server, f"{TOLD}/undo\n/undo all\n")
+    conflict = ["Error: nothing was undone.", f"{TEA}: it was changed later."]
+    assert printed.splitlines()[-4:] == [*conflict, *conflict]
+    assert commonplace_text(at) == "likes green tea\n"
+
+
+def commonplace_text(at: str) -> str | None:
+    with commonplace.open(at) as opened:
+        store = opened.store()
+        return store.text(TEA) if any(memory.path == TEA for memory in store.memories()) else None
+
+
+def test_usage_adds_up_for_each_message(at: str, server: ScriptedClaude) -> None:
+    printed, _ = told(at, server, f"/usage\n{TOLD}{CORRECTED}/usage\n", "--json")
+    empty, table = (event["text"].splitlines() for event in events(printed, "command"))
+    assert [line.split()[0] for line in empty] == ["message", "all"]
+    rows = [[int(cell.replace(",", "")) for cell in line.split()[1:]] for line in table[1:]]
+    assert [row[0] for row in rows] == [3, 2, 5]
+    usage = [event["usage"] for event in events(printed, "usage_report")]
+    assert rows[2][1] == sum(each["input_tokens"] for each in usage)
+    assert rows[2][4] == sum(each["output_tokens"] for each in usage)
+    assert rows[2][5] == rows[2][1] + rows[2][4]
+    assert [a + b for a, b in zip(rows[0], rows[1], strict=True)] == rows[2]
+
+
+def test_what_was_cleared_is_shown_and_told(at: str) -> None:
+    views = [Turn((MISS,)) for _ in range(5)]
+    with scripted_claude(Script((*views, Turn(("That was all.",))))) as server:
+        printed, _ = told(at, server, f"{'word ' * 90_000}\n/context\n")
+        for number in (1, 2):
+            assert printed.count(f"[context] results of tool uses cleared: {number} (") == 1
+        context = printed.splitlines()[-3:]
+        assert context[0].startswith("clear_tool_uses_20250919: trigger 100,000 input_tokens, keep 3 tool_uses, ")
+        last = r"Last: results of tool uses cleared: 2 \(\d+ tokens\)."
+        assert re.fullmatch(rf"For 2 of the replies the API left something out. {last}", context[1])
+        counted = re.fullmatch(r"The next request has ([\d,]+) tokens, ([\d,]+) before clearing.", context[2])
+        assert counted is not None
+        assert counted[1] < counted[2]
+        plain, _ = told(at, server, "/context\n", "--no-context-editing")
+    assert plain.splitlines()[0] == "Nothing is cleared (--no-context-editing)."
+    assert re.fullmatch(r"The next request has \d+ tokens.", plain.splitlines()[1])
+
+
+def test_a_compaction_is_one_line(at: str) -> None:
+    with scripted_claude(Script((Turn(("Long.",)),))) as server:
+        printed, _ = told(at, server, f"{'word ' * 130_000}\n/context\n", "--compact")
+    assert re.search(r"^\[context\] a summary of [\d,]+ characters takes the place of", printed, re.MULTILINE)
+    assert "Summaries that took the place of the conversation: 1.\n" in printed
+
+
+def test_help_names_every_command_and_what_is_none_is_told(at: str, server: ScriptedClaude) -> None:
+    printed, status = told(at, server, "/help\n/nothing at all\n/retry\n/quit\nnever said\n")
+    for name in ("/memory", "/view PATH", "/diff", "/undo", "/usage", "/context", "/retry", "/help", "/quit"):
+        assert re.search(rf"^{name} {{2,}}\w", printed, re.MULTILINE), name
+    assert printed.splitlines()[-2:] == [
+        "Error: there is no /nothing; /help tells what there is",
+        "There is nothing to ask again; say something.",
+    ]
+    assert (status, server.requests) == (0, [])
+
+
+# -- when things go wrong ------------------------------------------------------------------------------------
+
+TROUBLES = [
+    pytest.param(
+        {n: Refused(429) for n in (1, 2, 3)}, "The API takes no more requests for now (rate limit).", id="429"
+    ),
+    pytest.param({1: Broken(after_events=4)}, "The API has too much to do just now (overloaded).", id="overloaded"),
+    pytest.param({1: Cut(after_events=4)}, "The API could not be reached, or the answer broke off.", id="cut"),
+    pytest.param({1: Refused(400)}, "The API refuses the request as it is.", id="refused"),
+    pytest.param({1: Refused(401)}, "The API does not accept the key, or the key may not do this.", id="key"),
+]
+
+
+@pytest.mark.parametrize(("troubles", "said"), TROUBLES)
+def test_a_failing_api_is_told_and_asked_again(at: str, troubles: dict[int, Refused], said: str) -> None:
+    with scripted_claude(STORY, troubles=troubles) as server:
+        printed, status = told(at, server, f"{TOLD}/retry\n")
+        found, _ = told(at, server, f"{CORRECTED}/retry\n", "--json")
+    assert f"Error: {said}" in printed
+    assert printed.splitlines()[-1] == "You like tea, and I will remember it."
+    assert printed.count("[memory] view /memories\n") == 1
+    assert status == 1
+    assert server.failures == []
+    assert events(found, "error") == []
+
+
+def test_an_answer_that_ends_within_an_event_is_told(at: str, server: ScriptedClaude) -> None:
+    with Halting(server.url, request=1, behind=b"I look", closes=True).serving() as way:
+        done = here(at, "chat", "--base-url", way.url, text=f"{TOLD}/retry\n".encode())
+    assert "Error: The API could not be reached, or the answer broke off. /retry asks again.\n" in done.stdout
+    assert done.stdout.splitlines()[-1] == "You like tea, and I will remember it."
+
+
+def test_an_error_as_json(at: str) -> None:
+    with scripted_claude(STORY, troubles={1: Refused(400)}) as server:
+        printed, _ = told(at, server, TOLD, "--json")
+    (error,) = events(printed, "error")
+    assert (error["code"], error["retryable"]) == ("request_refused", False)
+    assert "invalid_request_error" in error["message"]
+
+
+def test_a_context_that_cannot_be_counted_is_told(at: str) -> None:
+    with scripted_claude(STORY) as server:
+        wrong = f"{server.url}/nowhere"
+    done = here(at, "chat", "--base-url", wrong, text=b"/context\n")
+    assert "Error: The API could not be reached" in done.stdout
+
+
+def test_what_was_declined_is_said_no_more(at: str) -> None:
+    with scripted_claude(
+        lambda seen: Turn(("No.",), stop_reason="refusal") if "poison" in seen.text else "Yes."
+    ) as server:
+        printed, status = told(at, server, "Hello.\nA poison?\nTea?\n")
+        assert printed.splitlines()[-2:] == [
+            "Claude declined to answer. What was said was taken out of the conversation.",
+            "Yes.",
+        ]
+        assert status == 1
+        said = [block["text"] for message in last_messages(server) for block in message["content"]]
+        assert said == ["Hello.", "Yes.", "Tea?"]
+
+
+def test_an_answer_that_was_cut_off_is_told(at: str) -> None:
+    with scripted_claude(Script((Turn(("It is",), stop_reason="max_tokens"),))) as server:
+        printed, status = told(at, server, "What is it?\n")
+    assert printed.splitlines() == ["It is", "The answer was cut off at --max-tokens; ask Claude to go on."]
+    assert status == 1
+
+
+def test_ctrl_c_in_a_pipe_ends_with_130(tmp_path: Path, server: ScriptedClaude) -> None:
+    def started(url: str) -> subprocess.Popen[bytes]:
+        command = [COMMONPLACE, "--at", AT, "chat", "--base-url", url]
+        pipe, env = subprocess.PIPE, environment(tmp_path)
+        return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, cwd=tmp_path, env=env)
+
+    with Halting(server.url, request=1, behind=b"I look").serving() as way, started(way.url) as running:
+        assert running.stdin is not None
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdin.write(TOLD.encode())
+        running.stdin.flush()
+        assert way.halted.wait(60)
+        assert running.stdout.read(6) == b"I look"
+        os.kill(running.pid, signal.SIGINT)
+        assert running.wait(60) == 130
+        assert running.stderr.read().strip() == b""
+
+
+class Interrupting:
+    """A memory during each command of which Ctrl-C is pressed."""
+
+    def __init__(self, store: commonplace.MemoryStore) -> None:
+        self._store = store
+
+    def execute(self, command: object, *, actor: Any = None) -> Reply:
+        os.kill(os.getpid(), signal.SIGINT)
+        return self._store.execute(command, actor=actor)
+
+
+def test_ctrl_c_waits_for_commands_of_the_memory(at: str) -> None:
+    """Both commands of the reply are done, told, and in the conversation; then the answer ends."""
+    told_of: list[Event] = []
+    script = Script((Turn((NOTE, EDIT)), Turn(("Never said.",))))
+    with scripted_claude(script) as server, commonplace.open(at) as opened:
+        store = opened.store()
+        client = Anthropic(base_url=server.url, api_key="none")
+        with client, Agent(client, memory=Interrupting(store), stream=True) as agent:
+            session = Session(agent, store)
+            with pytest.raises(KeyboardInterrupt):
+                session.run(TOLD, told_of.append)
+            assert store.text(TEA) == "likes green tea\n"
+            assert [event.is_error for event in told_of if isinstance(event, ToolReply)] == [False, False]
+            assert [message["role"] for message in agent.messages] == ["user", "assistant", "user"]
+            assert session.can_retry()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+# -- on a terminal -------------------------------------------------------------------------------------------
+
+
+def said(shown: Terminal, text: str) -> None:
+    shown.type(text + "\r")
+    shown.expect(text + "\r\n")
+
+
+def test_a_conversation_on_a_terminal(tmp_path: Path, server: ScriptedClaude) -> None:
+    """Colours, slash commands, Ctrl-C at the prompt, and Ctrl-D."""
+    with terminal(tmp_path, "--at", AT, "chat", "--base-url", server.url) as shown:
+        shown.expect("/help tells more.\r\n> ")
+        said(shown, TOLD.strip())
+        shown.expect(f"\x1b[36m[memory] create {TEA}\x1b[0m")
+        shown.expect(f"\x1b[31m  view /memories/none: {MISSING}\x1b[0m")
+        shown.expect("I will remember it.\r\n> ")
+        said(shown, "/diff")
+        shown.expect("\x1b[32m+\x1b[0m\x1b[32mlikes tea\x1b[0m")
+        shown.expect("> ")
+        shown.type("half a message" + CTRL_C)
+        shown.expect("(Ctrl-D or /quit ends)\r\n> ")
+        said(shown, CORRECTED.strip())
+        shown.expect("Green it is.\r\n> ")
+        said(shown, "/undo")
+        shown.expect(f"set back  {TEA}\r\n> ")
+        shown.type(CTRL_D)
+        between = shown.expect("takes them back.")
+        assert re.search(r"Changes of the memory: 1. `commonplace undo --session [0-9a-f]{16}` $", between)
+        assert shown.end() == 0
+
+
+def test_no_color_is_respected(tmp_path: Path, server: ScriptedClaude) -> None:
+    with terminal(tmp_path, "--at", AT, "chat", "--base-url", server.url, NO_COLOR="1") as shown:
+        shown.expect("> ")
+        said(shown, TOLD.strip())
+        shown.expect("I will remember it.\r\n> ")
+        said(shown, "/diff")
+        shown.expect("+likes tea\r\n> ")
+        said(shown, "/quit")
+        assert shown.end() == 0
+        assert "\x1b" not in shown.shown
+
+
+def test_nobody_else_steers_the_terminal(tmp_path: Path) -> None:
+    evil = "\x1b]52;c;cm0gLXJm\x07\x9b2J\rover"
+    call = Call({"command": f"view{evil}", "path": f"/memories/{evil}"})
+    text = Call({"command": "create", "path": "/memories/evil", "file_text": evil})
+    script = Script((Turn((Thinking(evil), f"so {evil}", call)), Turn((text,)), Turn(("Done.",))))
+    with (
+        scripted_claude(script) as server,
+        terminal(tmp_path, "--at", AT, "chat", "--base-url", server.url, NO_COLOR="1") as shown,
+    ):
+        shown.expect("> ")
+        said(shown, "Hello.")
+        shown.expect("so \\x1b]52;c;cm0gLXJm\\x07\\x9b2J\\x0dover\r\n")
+        shown.expect("[memory] view\\x1b]52")
+        shown.expect("Done.\r\n> ")
+        said(shown, "/view evil")
+        shown.expect("     1\t\\x1b]52;c;cm0gLXJm\\x07\\x9b2J\\x0dover")
+        said(shown, "/diff")
+        shown.expect("+\\x1b]52;c;cm0gLXJm\\x07\\x9b2J\\x0dover")
+        shown.expect("> ")
+        shown.type(CTRL_D)
+        assert shown.end() == 0
+        assert not set("\x1b\x07\x9b") & set(shown.shown)
+
+
+def test_ctrl_c_interrupts_an_answer_and_the_conversation_goes_on(tmp_path: Path) -> None:
+    """What was read of the answer stays in the conversation, so Claude knows what the user knows."""
+    script = Script((Turn(("Once upon a time there was a long story.",)), Turn(("As you like.",))))
+    with scripted_claude(script) as server, Halting(server.url, request=1, behind=b"Once upon a time").serving() as way:
+        with terminal(tmp_path, "--at", AT, "chat", "--base-url", way.url, NO_COLOR="1") as shown:
+            shown.expect("> ")
+            said(shown, "Tell a story.")
+            shown.expect("Once upon a time")
+            shown.type(CTRL_C)
+            shown.expect("(interrupted)\r\n> ")
+            said(shown, "Never mind.")
+            shown.expect("As you like.\r\n> ")
+            shown.type(CTRL_D)
+            assert shown.end() == 0
+        assert server.failures == []
+        spoken = [(message["role"], message["content"][0]["text"]) for message in last_messages(server)]
+        assert [role for role, _ in spoken] == ["user", "assistant", "user"]
+        assert spoken[1][1].startswith("Once upon a time")
+        assert "story" not in spoken[1][1]

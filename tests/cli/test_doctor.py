@@ -71,6 +71,17 @@ def test_on_a_terminal_there_is_a_table_and_what_to_do(at: str, tmp_path: Path) 
     assert "1 problems, 0 notes, 0 repaired." in shown
 
 
+def test_sealed_stores_are_checked_with_their_keys(tmp_path: Path) -> None:
+    """Without them a note says that they were not."""
+    at, keys = f"sqlite:///{tmp_path}/sealed.db", str(tmp_path / "keys.json")
+    assert here(at, "--keys", keys, "keys", "new").exit_code == 0
+    assert here(at, "--keys", keys, "--seal-paths", "create", "/memories/a.md", "a").exit_code == 0
+    assert here(at, "--keys", keys, "doctor").stdout.startswith("ok\tdefault\thealthy")
+    without = here(at, "doctor")
+    assert without.exit_code == 0
+    assert without.stdout.startswith("note\tdefault\tlocked")
+
+
 def test_nothing_of_the_machine_is_told(tmp_path: Path) -> None:
     """Also if a directory is broken in many ways."""
     with opened("directory", tmp_path) as place:

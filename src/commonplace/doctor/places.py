@@ -12,7 +12,7 @@ from commonplace.backends.findings import Finding, found
 from commonplace.doctor.checking import check, reason
 from commonplace.doctor.repairing import repair as repair_all
 from commonplace.doctor.store_check import Progress
-from commonplace.errors import Damaged, NotFound, UnknownSchema
+from commonplace.errors import Damaged, InvalidInput, NotFound, UnknownSchema
 from commonplace.opening import Keys
 from commonplace.places import is_there, open_backend
 
@@ -90,8 +90,10 @@ def open_to_look(at: str | os.PathLike[str]) -> Backend:
 def _sealing(keys: Keys | None) -> Callable[[Backend], Backend]:
     if keys is None:
         return lambda backend: backend
-    from commonplace.backends.keys import as_wrapper  # noqa: PLC0415 - cryptography is imported late
-    from commonplace.backends.sealed import SealedBackend  # noqa: PLC0415
-
+    try:
+        from commonplace.backends.keys import as_wrapper  # noqa: PLC0415 - cryptography is imported late
+        from commonplace.backends.sealed import SealedBackend  # noqa: PLC0415
+    except ImportError:
+        raise InvalidInput("encryption needs its library: pip install 'commonplace[crypto]'") from None
     wrapper = as_wrapper(keys)
     return lambda backend: SealedBackend(backend, wrapper)

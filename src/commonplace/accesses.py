@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
+from commonplace.backends import forking
 from commonplace.backends.base import Backend, Clock, Memory
 from commonplace.backends.records import to_us
-from commonplace.errors import CommonplaceError
+from commonplace.errors import CommonplaceError, Unavailable
 
 KIND = "accessed"
 EVERY_S = 3_600.0  # what is known of a memory is this old at most
@@ -27,22 +29,35 @@ class Accesses:
     def __init__(self, backend: Backend, *, clock: Clock = time.time) -> None:
         self._backend = backend
         self._clock = clock
-        self._lock = threading.Lock()
+        self.forget_threads()
+        forking.watch(self)
         self._known: dict[str, float] = {}  # memory -> when it was last noted
         self._waiting: dict[str, dict[str, float]] = {}  # store -> memory -> when it was viewed
         self._read: set[str] = set()  # stores whose records were read once
         self._flushed_at = clock()
 
+    def forget_threads(self) -> None:
+        """In a forked child: the thread that held the lock is not there."""
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Hold still, over a fork."""
+        with self._lock:
+            yield
+
     def note(self, store_id: str, memory: Memory) -> None:
         """A memory was viewed now."""
         now = self._clock()
-        if now - max(self._known.get(memory.id, 0.0), to_us(memory.updated_at) / 1e6) < EVERY_S:
+        known = now - max(self._known.get(memory.id, 0.0), to_us(memory.updated_at) / 1e6) < EVERY_S
+        if known and not self._waiting:
             return
         with self._lock:
             if len(self._known) >= _MAX_KNOWN:
                 self._known.clear()
-            self._known[memory.id] = now
-            self._waiting.setdefault(store_id, {})[memory.id] = now
+            if not known:
+                self._known[memory.id] = now
+                self._waiting.setdefault(store_id, {})[memory.id] = now
             due = now - self._flushed_at >= FLUSH_AFTER_S or sum(map(len, self._waiting.values())) >= FLUSH_AT
         if due:
             self.flush()
@@ -59,6 +74,8 @@ class Accesses:
                 import logging  # noqa: PLC0415 - every start would wait for it
 
                 logging.getLogger("commonplace").warning("views were not noted: %s", error.code)
+                if isinstance(error, Unavailable):  # it would be waited for once for every store
+                    return
 
     def of(self, store_id: str) -> dict[str, float]:
         """When the memories of a store were viewed last, as far as is known: seconds since 1970, by memory."""

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
+from commonplace.backends import forking
 from commonplace.backends.base import Memory, Snapshot
 from commonplace.paths import ROOT
 from commonplace.search import Document, Query, Results, fold_document, search
@@ -35,8 +37,17 @@ class Corpus:
 
     def __init__(self, *, max_kept_bytes: int = MAX_KEPT_BYTES) -> None:
         self._max_kept_bytes = max_kept_bytes
-        self._lock = threading.Lock()
         self._kept = _Kept()
+        self.forget_threads()
+        forking.watch(self)
+
+    def forget_threads(self) -> None:
+        """In a forked child: the thread that held the lock is not there."""
+        self._lock = threading.Lock()
+
+    def quiet(self) -> AbstractContextManager[None]:
+        """What is kept is replaced whole, so nothing has to come to rest for a fork."""
+        return nullcontext()
 
     def search(self, found: Snapshot, query: Query, *, under: str, limit: int | None) -> Results:
         """What a query finds below a directory, in one state of the store."""
@@ -67,6 +78,8 @@ def _brought_up(found: Snapshot, kept: _Kept) -> _Kept:
         memory = found.find(memory_id)
         if memory is not None:
             documents[memory.path] = _document(memory, found.text(memory.version_id) or b"")
+    if len(documents) != found.usage().memories:  # what was erased leaves no version that tells
+        return _Kept(found.revision, newest, _all(found))
     return _Kept(found.revision, newest, documents)
 
 

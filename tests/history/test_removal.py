@@ -97,6 +97,52 @@ def test_an_erasure_that_was_interrupted_is_ended(store: MemoryStore, monkeypatc
     assert store.history.log() == []
 
 
+def test_what_is_being_erased_cannot_be_had_back(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A restore between the two steps of an erasure would leave the text, and no history."""
+    version = create(store, A, SECRET)
+
+    def killed(*_: object, **__: object) -> int:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(removal, "_erase", killed)
+        with pytest.raises(KeyboardInterrupt):
+            store.history.erase(A)
+    deleted = store.history.log()[0].id
+    with pytest.raises(InvalidInput, match="being erased"):
+        store.history.restore(A, version)
+    with pytest.raises(InvalidInput, match="being erased"):
+        store.history.undo(change=deleted)
+    assert removal.finish(store)
+    assert (tree(store), store.history.log()) == ({}, [])
+
+
+def test_a_removal_in_the_middle_of_another_stays_pending(
+    store: MemoryStore, place: Commonplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who has cleaned up after the first says nothing of the second."""
+    versions = [create(store, path, SECRET) for path in (A, B)]
+    store.clear()
+    purge = place.backend.purge
+    inner: list[removal.Removed] = []
+    calls: list[bool] = []
+
+    def purging() -> bool:
+        calls.append(True)
+        if len(calls) == 1:
+            done = purge()
+            inner.append(store.history.redact([versions[1]]))
+            return done
+        return len(calls) > 2 and purge()  # a reader is in the way of the inner one
+
+    monkeypatch.setattr(place.backend, "purge", purging)
+    assert not store.history.redact([versions[0]]).pending
+    assert inner[0].pending
+    assert store.read(lambda found: found.note(removal.PENDING, "since")) is not None
+    assert removal.finish(store)
+    assert store.read(lambda found: found.note(removal.PENDING, "since")) is None
+
+
 def test_an_erased_store_is_gone(place: Commonplace) -> None:
     """Its key can be given again, and another one is untouched."""
     one, other = place.store("one"), place.store("other")

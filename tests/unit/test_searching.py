@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -104,6 +105,37 @@ def test_files_edited_by_hand_are_found(tmp_path: Path) -> None:
         (root / "a").write_text("by hand")
         (root / "b").write_text("by hand too")
         assert sorted(found(store, "hand")) == ["/memories/a", "/memories/b"]
+
+
+def test_what_was_erased_is_not_found(store: MemoryStore) -> None:
+    """Though no version is left to tell that it went, in a store that was searched before."""
+    for number in range(10):
+        create(store, f"/memories/{number}", f"text {number}")
+    assert found(store, "text 7") == ["/memories/7"]
+    store.history.erase("/memories/7")
+    assert found(store, "text 7") == []
+    create(store, "/memories/7", "text again")
+    store.history.erase("/memories/8")
+    assert found(store, "text 8") == []
+    assert found(store, "again") == ["/memories/7"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_forked_process_does_not_wait_for_threads_it_lacks(tmp_path: Path) -> None:
+    """As one that was in the middle of a search."""
+    with opened("sqlite", tmp_path) as place:
+        store = place.store()
+        create(store, "/memories/a", "first")
+        assert found(store, "first") == ["/memories/a"]
+        corpus = store._corpus
+        assert corpus is not None
+        with corpus._lock:
+            child = os.fork()
+            if child == 0:
+                signal.alarm(30)  # instead of waiting for ever
+                found_there = found(store, "first") == ["/memories/a"]
+                os._exit(0 if found_there else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_large_stores_are_searched_without_being_kept(tmp_path: Path) -> None:

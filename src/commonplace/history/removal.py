@@ -52,7 +52,7 @@ def redact(store: Engine, version_ids: Sequence[str], who: Actor | None) -> Remo
                 forget_proposals(tx, version.memory_id, base_sha256=version.sha256)
         if todo:
             tx.blank(todo, who)
-            tx.put_note(PENDING, "since", f"{store.clock():.0f}")
+            tx.put_note(PENDING, "since", f"{store.clock():.6f}")
         return len(todo)
 
     return Removed(store.backend.write(store.id, work, frees=True), pending=not finish(store))
@@ -85,14 +85,16 @@ def erase(store: Engine, memory_id: str, who: Actor | None) -> Removed:
 
 def finish(store: Engine) -> bool:
     """End removals that were interrupted or had to wait; whether nothing is pending any more."""
-    erasing, pending = store.read(_unfinished)
+    erasing, since = store.read(_unfinished)
     for memory_id in erasing:
         store.backend.write(store.id, partial(_erase, memory_id=memory_id, now=store.clock()), frees=True)
-    if not erasing and not pending:
+    if erasing:
+        _, since = store.read(_unfinished)
+    if since is None:
         return True
     if not store.backend.purge():
         return False
-    store.backend.write(store.id, lambda tx: tx.put_note(PENDING, "since", None))
+    store.backend.write(store.id, partial(_purged, since=since))
     return store.backend.purge()
 
 
@@ -102,8 +104,14 @@ def _check_person(store: Engine, who: Actor | None) -> None:
         raise InvalidInput("an actor whose changes await review cannot remove anything for good")
 
 
-def _unfinished(found: Snapshot) -> tuple[list[str], bool]:
-    return [key for key, _ in found.notes(ERASING)], found.note(PENDING, "since") is not None
+def _unfinished(found: Snapshot) -> tuple[list[str], str | None]:
+    return [key for key, _ in found.notes(ERASING)], found.note(PENDING, "since")
+
+
+def _purged(tx: Transaction, since: str) -> None:
+    """Nothing is pending any more, unless something else was removed meanwhile."""
+    if tx.note(PENDING, "since") == since:
+        tx.put_note(PENDING, "since", None)
 
 
 def _erase(tx: Transaction, memory_id: str, now: float) -> int:
@@ -116,5 +124,5 @@ def _erase(tx: Transaction, memory_id: str, now: float) -> int:
     forget_proposals(tx, memory_id)
     tx.put_note(TOMBSTONE, memory_id, json.dumps({"at": round(now), **json.loads(began)}))
     tx.put_note(ERASING, memory_id, None)
-    tx.put_note(PENDING, "since", f"{now:.0f}")
+    tx.put_note(PENDING, "since", f"{now:.6f}")
     return len(ids)

@@ -10,9 +10,10 @@ from typing import Literal, TypeAlias
 
 from commonplace.backends.base import Change, Look, Memory, Snapshot, Transaction
 from commonplace.backends.records import Again
-from commonplace.errors import Refused
+from commonplace.errors import InvalidInput, Refused
 from commonplace.guards.writing import WritePath
 from commonplace.history.plan import Conflict, State, Targets
+from commonplace.history.removal import ERASING
 from commonplace.paths import ROOT, MemoryPath, ancestors
 
 What: TypeAlias = Literal["deleted", "moved", "made", "changed"]
@@ -98,7 +99,10 @@ def _standing(found: Snapshot, path: str) -> Iterable[Memory]:
 
 
 def carry_out(tx: Transaction, write: WritePath, todo: Sequence[Step], text: Callable[[State], str]) -> None:
-    """Write the steps, through the guards. Raises `Refused`."""
+    """Write the steps, through the guards. Raises `Refused`, and `InvalidInput` for what is being erased."""
+    erasing = {memory_id for memory_id, _ in tx.notes(ERASING)}
+    if any(step.what == "made" and step.memory_id in erasing for step in todo):
+        raise InvalidInput("a memory that is being erased cannot be had back")
     for step in todo:
         for path in {step.path, step.path if step.before is None else step.before.path}:
             write.check(MemoryPath.known(path))

@@ -23,7 +23,7 @@ from commonplace.agent.events import ToolCall, ToolReply
 from commonplace.agent.prompts import system_prompt
 from commonplace.agent.turns import Budget
 from commonplace.cli import demo_story, output
-from commonplace.cli.demo_run import KEYS, SESSIONS, run_demo
+from commonplace.cli.demo_run import KEYS, SESSIONS, memory_of, run_demo
 from commonplace.cli.demo_show import Screen
 from commonplace.doors.messages import TOOL
 
@@ -71,18 +71,18 @@ def _play(name: str, place: str, model: str) -> int:
     asked = json.loads(line)
     tool = beta_tool(read_week)
     client = Anthropic(base_url=asked["url"], api_key="none-needed-for-a-script") if asked["url"] else Anthropic()
-    clearing = ClearToolUses(trigger=InputTokens(CLEAR_AT), keep=3, exclude_tools=["memory"])
-    agent = Agent(
-        client,
-        model=model,
-        memory=place,
-        tools=[tool],
-        context=ContextManagement(clearing, Compact(trigger=InputTokens(COMPACT_AT))),
-        system=demo_story.SYSTEM,
-        actor=f"session:{name}",
-        budget=Budget(max_turns=MAX_TURNS, max_tokens=MAX_TOKENS),
-    )
-    with client, agent:
+    actor = f"session:{name}"
+    with client, memory_of(place, actor).made() as store:
+        agent = Agent(
+            client,
+            model=model,
+            memory=store,
+            tools=[tool],
+            context=_context(),
+            system=demo_story.SYSTEM,
+            actor=actor,
+            budget=Budget(max_turns=MAX_TURNS, max_tokens=MAX_TOKENS),
+        )
         try:
             stopped = _converse(agent, asked["stop_at"])
             _tell("Whole", tokens=_whole(agent, model, tool.to_dict()))
@@ -93,6 +93,11 @@ def _play(name: str, place: str, model: str) -> int:
             _tell("Stopped")
             sys.stdin.read()  # until we are killed, or our parent is gone
     return 0
+
+
+def _context() -> ContextManagement:
+    clearing = ClearToolUses(trigger=InputTokens(CLEAR_AT), keep=3, exclude_tools=["memory"])
+    return ContextManagement(clearing, Compact(trigger=InputTokens(COMPACT_AT)))
 
 
 def read_week(week: int) -> str:
@@ -152,8 +157,8 @@ def _check_requirements(*, live: bool) -> None:
 
 
 def _check_empty(place: str) -> None:
-    with opening.open(place) as memory:
-        if memory.store().usage().memories:
+    with memory_of(place).made() as store:
+        if store.usage().memories:
             raise click.UsageError(f"{place} holds memories; the script needs an empty place, try without --at")
 
 

@@ -9,14 +9,15 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import IO, TYPE_CHECKING
 
-from commonplace import opening
 from commonplace.cli import demo_story
 from commonplace.cli.demo_figures import Figures, Steps
 from commonplace.cli.demo_show import Screen
+from commonplace.cli.place import Place
+from commonplace.opening import DEFAULT_KEY
 
 if TYPE_CHECKING:
     from commonplace.testing.scripted_claude import ScriptedClaude
@@ -49,6 +50,11 @@ def run_demo(screen: Screen, place: str, model: str, *, live: bool) -> int:
         return 1
     _show_figures(screen, figures, place, None if claude is None else WINDOW)
     return _look_around(screen, place)
+
+
+def memory_of(place: str, actor: str | None = None) -> Place:
+    """The memory at a place: the one that commands see, by the store and keys that the environment names."""
+    return Place(at=place, key=os.environ.get("COMMONPLACE_STORE") or DEFAULT_KEY, actor=actor, language="en")
 
 
 class _Session:
@@ -115,9 +121,13 @@ def _introduce(screen: Screen, place: str, model: str, *, live: bool) -> None:
         screen.plain("It will read some 400,000 tokens.")
     else:
         screen.plain(
-            "Claude is scripted: no model is asked, and token counts are the stand-in's estimate.", style="bold"
+            "Claude is scripted: no model is asked, and token counts are the stand-in's estimate. "
+            "--live asks the real one.",
+            style="bold",
         )
-        screen.plain("What it says is worked out from what each request still holds. --live asks the real one.")
+        screen.plain(
+            f"It answers from what each request still holds. The work is larger than its window of {WINDOW:,} tokens."
+        )
     screen.plain(f"The agent, the official SDK, HTTP and the memory in {place} are real.")
 
 
@@ -184,8 +194,8 @@ def _is_right(screen: Screen, said: str) -> bool:
 
 def _show_figures(screen: Screen, figures: Figures, place: str, window: int | None) -> None:
     """What was counted, as a table."""
-    with opening.open(place) as memory:
-        versions = memory.store().history.log(actor="session:*")
+    with memory_of(place).made() as store:
+        versions = store.history.log(actor="session:*")
     of_window = f"tokens; the window has {window:,}" if window is not None else "tokens"
     weeks = [", ".join(map(str, session)) or "none" for session in figures.reads]
     right = _right()
@@ -211,7 +221,7 @@ def _look_around(screen: Screen, place: str) -> int:
     """Play two commands with which a person looks at what the agent did, and name more; the exit status."""
     from commonplace.cli.app import run  # noqa: PLC0415 - it may be what runs us
 
-    options = ["--at", place, *_store_option(os.environ)]
+    options = ["--at", place]
     screen.title("A person can look, and take it back")
     for command in (["log", "-n", "2"], ["undo", "--session", SESSIONS[-1], "--dry-run"]):
         screen.plain(f"$ {shlex.join(['commonplace', *options, *command])}", style="bold")
@@ -220,8 +230,3 @@ def _look_around(screen: Screen, place: str) -> int:
             return status
     screen.plain(f"More: commonplace {shlex.join(options)} ls | view {demo_story.NOTES} | diff {demo_story.NOTES}")
     return 0
-
-
-def _store_option(environment: Mapping[str, str]) -> list[str]:
-    """What names the store of the demo where the environment names another."""
-    return ["--store", opening.DEFAULT_KEY] if environment.get("COMMONPLACE_STORE") else []

@@ -74,7 +74,7 @@ def test_a_missing_text_is_named_as_object_and_as_memory(place: str) -> None:
     assert codes(findings, severity="ok") == {"healthy"}  # the other store
 
 
-@pytest.mark.parametrize("kind", ["pages", "history"])
+@pytest.mark.parametrize("kind", ["pages", pytest.param("history", marks=pytest.mark.long)])
 def test_an_altered_object_is_named(kind: str, tmp_path: Path) -> None:
     """One that leads to others: then what nothing seems to name is not called left."""
     with opened("s3", tmp_path) as found:

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,23 @@ def test_without_a_key_it_says_so_in_two_lines(tmp_path: Path) -> None:
     assert "--base-url" in first
     assert "`commonplace demo`" in second
     assert list(tmp_path.iterdir()) == []
+
+
+def test_without_the_sdk_it_says_what_to_install(tmp_path: Path) -> None:
+    code = "import sys; sys.modules['anthropic'] = None; from commonplace.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", code, "--at", AT, "chat"]
+    env = environment(tmp_path)
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr == "Error: the conversation needs the SDK: pip install 'commonplace[anthropic]'\n"
+    assert (done.returncode, done.stdout) == (1, "")
+
+
+def test_a_call_as_long_as_a_model_likes_is_one_line(at: str) -> None:
+    call = Call({"command": "view", "path": "/memories/" + "x\n" * 10_000})
+    with scripted_claude(Script((Turn((call,)), Turn(("Done.",))))) as server:
+        lines = told(at, server, "Go.\n")[0].splitlines()
+    assert [line[-1] for line in lines] == ["…", "…", "."]
+    assert max(map(len, lines)) < 520
 
 
 def test_the_options_reach_the_request(at: str, server: ScriptedClaude) -> None:
@@ -425,6 +443,30 @@ def test_ctrl_c_in_a_pipe_ends_with_130(tmp_path: Path, server: ScriptedClaude) 
         assert running.stderr.read().strip() == b""
 
 
+class Undone(commonplace.MemoryStore):
+    """A memory store with Ctrl-C pressed while something is undone."""
+
+    def write(self, work: Any, who: Any, *, frees: bool = False) -> Any:
+        os.kill(os.getpid(), signal.SIGINT)
+        return super().write(work, who, frees=frees)
+
+
+def test_ctrl_c_waits_for_an_undo(at: str) -> None:
+    script = Script((Turn((NOTE,)), Turn(("Noted.",))))
+    with scripted_claude(script) as server, commonplace.open(at) as opened:
+        store = opened.store()
+        with (
+            Anthropic(base_url=server.url, api_key="none") as client,
+            Agent(client, memory=store, stream=True) as agent,
+        ):
+            session = Session(agent, Undone(opened.backend, store.info))
+            assert session.run(TOLD, lambda _event: None)
+            outcome = session.undo_last()
+            assert outcome is not None
+            assert outcome.done
+            assert list(store.memories()) == []
+
+
 class Interrupting:
     """A memory during each command of which Ctrl-C is pressed."""
 
@@ -485,19 +527,8 @@ def test_a_conversation_on_a_terminal(tmp_path: Path, server: ScriptedClaude) ->
         assert shown.end() == 0
 
 
-def test_no_color_is_respected(tmp_path: Path, server: ScriptedClaude) -> None:
-    with terminal(tmp_path, "--at", AT, "chat", "--base-url", server.url, NO_COLOR="1") as shown:
-        shown.expect("> ")
-        said(shown, TOLD.strip())
-        shown.expect("I will remember it.\r\n> ")
-        said(shown, "/diff")
-        shown.expect("+likes tea\r\n> ")
-        said(shown, "/quit")
-        assert shown.end() == 0
-        assert "\x1b" not in shown.shown
-
-
 def test_nobody_else_steers_the_terminal(tmp_path: Path) -> None:
+    """With NO_COLOR nothing at all does."""
     evil = "\x1b]52;c;cm0gLXJm\x07\x9b2J\rover"
     call = Call({"command": f"view{evil}", "path": f"/memories/{evil}"})
     text = Call({"command": "create", "path": "/memories/evil", "file_text": evil})

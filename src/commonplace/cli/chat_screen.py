@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from commonplace.cli.chat_commands import Answer
     from commonplace.cli.chat_session import Session
 
+MAX_LINE_CHARS = 500  # of a call or an answer; a path can be as long as a model likes
 _RETRY = "/retry asks again."
 SAID: Mapping[str, str] = {
     "rate_limited": f"The API takes no more requests for now (rate limit). {_RETRY}",
@@ -116,7 +117,7 @@ class Screen:
             output.write(as_text(answer.diff).encode("utf-8", "backslashreplace"))
 
     def _reply(self, reply: ToolReply) -> None:
-        first = reply.text.split("\n", 1)[0]
+        first = _short(reply.text.split("\n", 1)[0])
         call = self._calls.pop(reply.id, "")
         shown = f"{call}: {first}" if self._calls or self._several else first
         self._several = bool(self._calls)
@@ -183,7 +184,7 @@ def called(call: ToolCall) -> str:
     given = call.input
     paths = [given.get(name) for name in ("path", "old_path", "new_path")]
     words = [given.get("command"), *paths]
-    return " ".join(" ".join(str(word).splitlines()) for word in words if word is not None)
+    return _short(" ".join(" ".join(str(word).splitlines()) for word in words if word is not None))
 
 
 def edited(edit: AppliedEdit) -> str:
@@ -202,6 +203,10 @@ def compacted(summary: str | None) -> str:
     if summary is None:
         return "a summary could not be written; nothing changed"
     return f"a summary of {len(summary):,} characters takes the place of the conversation so far"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MAX_LINE_CHARS else text[:MAX_LINE_CHARS] + "…"
 
 
 def _snake(value: object) -> str:

@@ -152,6 +152,16 @@ class Session:
         finally:
             signal.signal(signal.SIGINT, before)
 
+    @contextmanager
+    def _undisturbed(self) -> Iterator[None]:
+        """Ctrl-C does nothing within: what is being written is done whole, and the store can be used after it."""
+        self._pending = {"undo"}
+        try:
+            with self._catching():
+                yield
+        finally:
+            self._pending = set()
+
     def _keep_partial(self) -> None:
         """What Claude had said of a reply stays in the conversation: the user has read it, and may speak of it."""
         text = self._partial.rstrip()
@@ -170,7 +180,8 @@ class Session:
         changes = self.changes()
         if not changes:
             return None
-        outcome = self.store.history.undo(change=changes[0].id)
+        with self._undisturbed():
+            outcome = self.store.history.undo(change=changes[0].id)
         if outcome.done:
             self._set_aside(changes[0].revision)
         return outcome
@@ -182,7 +193,8 @@ class Session:
         if {"*", "?"} & set(self.actor.id):
             raise InvalidInput("the actor has a * or ? in its name, which may stand for others; undo one by one")
         newest = self.changes()[0].revision
-        outcome = self.store.history.undo(by=str(self.actor), since=self.begun)
+        with self._undisturbed():
+            outcome = self.store.history.undo(by=str(self.actor), since=self.begun)
         if outcome.done:
             self._set_aside(*(version.revision for version in self.changes() if version.revision <= newest))
         return outcome

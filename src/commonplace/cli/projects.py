@@ -150,8 +150,8 @@ def _say(made: Made, *, as_json: bool) -> None:
         shown = {"at": made.place, "store": made.store, "is_new": made.is_new, "memories": made.memories}
         output.write_line(output.to_json(shown | {"made": list(made.paths), "code": made.code}))
         return
-    what = "Made the memory store" if made.is_new else "There is the memory store"
-    lines = [f"{what} {made.store} at {made.place}; memories in it: {made.memories}."]
+    begun = f"Made the memory store {made.store}" if made.is_new else f"The memory store {made.store} was there"
+    lines = [f"{begun}, at {made.place}; memories in it: {made.memories}."]
     if made.paths:
         lines += ["Made the record of a project:", *(f"  {path}" for path in made.paths), "", "To work on it:"]
     else:

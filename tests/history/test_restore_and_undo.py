@@ -402,3 +402,90 @@ def test_what_cannot_be_asked_is_refused(quick: MemoryStore) -> None:
             ask()
     assert quick.history.log(limit=0) == []
     assert tree(quick) == {A: "one"}
+
+
+def test_a_path_that_another_memory_has_now(quick: MemoryStore) -> None:
+    """What lay there then is meant; what lies there, or below it, now is a conflict, and goes only if forced."""
+    first = create(quick, A, "first")
+    run(quick, "delete", path=A)
+    create(quick, A, "second")
+    assert refused(quick.history.restore(A, first)) == [(A, f"{A} stands where it was")]
+    assert done(quick.history.restore(A, first, mode="force")) == [("deleted", A), ("made", A)]
+    assert tree(quick) == {A: "first"}
+    run(quick, "delete", path=A)
+    below = create(quick, f"{A}/x", "third")
+    assert refused(quick.history.restore(A, first)) == [(A, f"{A}/x stands where it was")]
+    assert tree(quick) == {f"{A}/x": "third"}
+    assert done(quick.history.restore(A, first, mode="force")) == [("made", A), ("deleted", f"{A}/x")]
+    assert refused(quick.history.restore(A, below)) == [(f"{A}/x", f"{A} stands where it was")]
+    assert done(quick.history.restore(A, below, mode="force")) == [("deleted", A), ("made", f"{A}/x")]
+    assert tree(quick) == {f"{A}/x": "third"}
+    before = quick.history.log()[-1].created_at - timedelta(days=1)
+    with pytest.raises(NotFound):
+        quick.history.restore(f"{A}/x", before)
+
+
+def test_a_sibling_whose_name_begins_alike_stays(quick: MemoryStore) -> None:
+    """Only what lay below the directory is had back."""
+    create(quick, "/memories/d/x", "one")
+    create(quick, "/memories/dx", "one")
+    then = create(quick, "/memories/d/y", "two")
+    replace(quick, "/memories/d/x", "one", "changed")
+    replace(quick, "/memories/dx", "one", "changed")
+    assert done(quick.history.restore("/memories/d", then)) == [("changed", "/memories/d/x")]
+    assert tree(quick)["/memories/dx"] == "changed"
+
+
+def test_why_a_change_cannot_be_undone(quick: MemoryStore) -> None:
+    """Renamed, or made again, later by others; redacted; forced, what others did goes too."""
+    create(quick, A, "one")
+    moved = run(quick, "rename", "session:s", old_path=A, new_path=B)
+    run(quick, "rename", "user:ann", old_path=B, new_path=C)
+    assert refused(quick.history.undo(change=moved)) == [(C, "it was renamed later")]
+    assert done(quick.history.undo(change=moved, mode="force")) == []
+    assert list(tree(quick)) == [C]
+    gone = run(quick, "delete", "session:s", path=C)
+    assert done(quick.history.undo(change=gone, actor="user:ann")) == [("made", C)]
+    changed = replace(quick, C, "one", "two", "user:ann")
+    assert refused(quick.history.undo(change=gone)) == [(C, "it was made again later")]
+    assert tree(quick) == {C: "two"}
+    replace(quick, C, "two", "three")
+    quick.history.redact([changed])
+    assert refused(quick.history.undo(change=changed)) == [(C, "the change itself was redacted")]
+
+
+def test_what_a_memory_was_may_be_redacted(quick: MemoryStore) -> None:
+    """Then it stays as it is, and that is a conflict; undoing a deletion whose version was redacted, too."""
+    redacted = create(quick, A, "one")
+    then = create(quick, B, "other")
+    replace(quick, A, "one", "two")
+    replace(quick, B, "other", "changed")
+    quick.history.redact([redacted])
+    assert refused(quick.history.restore("/memories", then)) == [(A, "what it was then was redacted")]
+    assert done(quick.history.restore("/memories", then, mode="force")) == [("changed", B)]
+    assert tree(quick) == {A: "two", B: "other"}
+    gone = run(quick, "delete", path=A)
+    made = done(quick.history.undo(change=gone))
+    assert made == [("made", A)]
+    again = quick.history.log()[0].id
+    run(quick, "delete", path=A)
+    quick.history.redact([gone])
+    assert done(quick.history.undo(change=again)) == []
+
+
+def test_restoring_meets_no_limit_on_the_way(quick: MemoryStore) -> None:
+    """What shrinks is written first, and what goes goes before."""
+    create(quick, A, "a" * 20)
+    create(quick, B, "b" * 30)
+    then = quick.history.log()[0].id
+    replace(quick, A, "a" * 20, "c" * 30)
+    replace(quick, B, "b" * 30, "d" * 20)
+    other = quick.history.log()[0].id
+    quick.change_settings({"max_store_bytes": 50, "max_memories": 2})
+    for moment, sizes in ((then, [20, 30]), (other, [30, 20]), (then, [20, 30])):
+        done(quick.history.restore("/memories", moment))
+        assert [len(text) for text in tree(quick).values()] == sizes
+    quick.clear()
+    create(quick, C, "e" * 50)
+    done(quick.history.restore("/memories", then))
+    assert sorted(tree(quick)) == [A, B]

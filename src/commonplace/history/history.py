@@ -175,8 +175,8 @@ class History:
     ) -> Outcome:
         """Make a memory, a directory or (`/memories`) the whole store what it was at a moment; one change, or none.
 
-        The memory that lies at `path` now gets the text it had then. If none does, the one that lay there then is made
-        again. Of a directory everything is as it was: what has come since goes, what was moved away comes back.
+        The memory that lies at `path` now gets the text it had then. If none does, or another one lay there then, that
+        is made again. Of a directory everything is as it was: what has come since goes, what was moved away comes back.
         What stands in the way is a conflict, unless `mode` is `force`: then it goes. Raises `NotFound` if nothing was
         there then.
         """
@@ -186,11 +186,12 @@ class History:
             before = moment(found, to)
             look = None if target.is_root else found.look(target.text)
             if look is not None and look.memory is not None:
-                versions = found.versions(memory_id=look.memory.id, before=before, limit=1)
-                return _one(next(versions, None), target.text, look.memory.id)
+                then = next(found.versions(memory_id=look.memory.id, before=before, limit=1), None)
+                if then is not None and then.operation != "deleted":
+                    return _one(then, target.text, look.memory.id)
             check_kept(found, to)
             past = PastSnapshot(found, before)
-            if look is not None and not look.below:
+            if look is not None:
                 was = past.look(target.text).memory
                 if was is not None:
                     return Plan({was.id: State(was.path, was.version_id, was.sha256, was.size_bytes)})
@@ -302,10 +303,8 @@ def _text_of(found: Snapshot, state: State) -> str:
     return decoded(found.text(state.version_id)) if state.text is None else state.text
 
 
-def _one(version: Version | None, path: str, memory_id: str) -> Plan:
+def _one(version: Version, path: str, memory_id: str) -> Plan:
     """The plan for a memory that is there: the text it had then."""
-    if version is None or version.operation == "deleted":
-        raise NotFound(f"the memory at {path} was not there then, or its versions of that time are kept no longer")
     if version.redacted_at is not None:
         raise NotFound(f"what the memory at {path} was then was redacted")
     return Plan({memory_id: State(path, version.id, version.sha256 or "", version.size_bytes or 0)})

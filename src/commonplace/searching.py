@@ -7,12 +7,11 @@ for each search. Sealed stores keep nothing in clear but in this process.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
-from commonplace.backends import forking
 from commonplace.backends.base import Memory, Snapshot
 from commonplace.paths import ROOT
 from commonplace.search import Document, Query, Results, fold_document, search
@@ -38,16 +37,7 @@ class Corpus:
     def __init__(self, *, max_kept_bytes: int = MAX_KEPT_BYTES) -> None:
         self._max_kept_bytes = max_kept_bytes
         self._kept = _Kept()
-        self.forget_threads()
-        forking.watch(self)
-
-    def forget_threads(self) -> None:
-        """In a forked child: the thread that held the lock is not there."""
-        self._lock = threading.Lock()
-
-    def quiet(self) -> AbstractContextManager[None]:
-        """What is kept is replaced whole, so nothing has to come to rest for a fork."""
-        return nullcontext()
+        self._lock, self._process = threading.Lock(), os.getpid()
 
     def search(self, found: Snapshot, query: Query, *, under: str, limit: int | None) -> Results:
         """What a query finds below a directory, in one state of the store."""
@@ -57,6 +47,8 @@ class Corpus:
         if found.usage().size_bytes > self._max_kept_bytes:
             self._kept = _Kept()
             return (_document(memory, data) for memory, data in found.texts(ROOT))
+        if self._process != os.getpid():  # forked: the thread that held the lock may not be here
+            self._lock, self._process = threading.Lock(), os.getpid()
         with self._lock:
             kept, revision = self._kept, found.revision
             if kept.revision > revision:  # another thread has seen a later state

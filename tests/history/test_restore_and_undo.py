@@ -489,3 +489,16 @@ def test_restoring_meets_no_limit_on_the_way(quick: MemoryStore) -> None:
     create(quick, C, "e" * 50)
     done(quick.history.restore("/memories", then))
     assert sorted(tree(quick)) == [A, B]
+
+
+def test_a_move_to_where_a_directory_was_is_a_move(quick: MemoryStore) -> None:
+    """Once what lay below has gone elsewhere; the memory is not made again for it."""
+    create(quick, A, "file")
+    create(quick, B, "other")
+    then = quick.history.log()[0].id
+    run(quick, "rename", old_path=A, new_path=C)
+    run(quick, "rename", old_path=B, new_path=f"{A}/x")
+    count = len(quick.history.log())
+    assert done(quick.history.restore("/memories", then)) == [("moved", A), ("moved", B)]
+    assert tree(quick) == {A: "file", B: "other"}
+    assert [version.operation for version in quick.history.log()][:-count] == ["modified", "modified"]

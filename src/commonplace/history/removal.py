@@ -42,7 +42,7 @@ def redact(store: Engine, version_ids: Sequence[str], who: Actor | None) -> Remo
 
     def work(tx: Transaction) -> int:
         todo = []
-        for version_id in dict.fromkeys(version_ids):
+        for version_id in dict.fromkeys([version_ids] if isinstance(version_ids, str) else version_ids):
             version, _ = tx.version(version_id)
             memory = tx.find(version.memory_id)
             if memory is not None and memory.version_id == version_id:

@@ -27,7 +27,15 @@ from commonplace.backends.disk import DIRECTORY_MODE, make_directory, os_error
 from commonplace.backends.findings import Finding
 from commonplace.backends.folders import parts_of
 from commonplace.backends.following import changed_since, follow, settle
-from commonplace.backends.hand_edits import HandEdit, Seen, Unsynced, WatchedSnapshot, WatchedTransaction, mark_text
+from commonplace.backends.hand_edits import (
+    HandEdit,
+    Seen,
+    Unsynced,
+    WatchedSnapshot,
+    WatchedTransaction,
+    keep_numbering,
+    mark_text,
+)
 from commonplace.backends.ledger import Ledger, LiveFile, LockFile, sync_file_system
 from commonplace.backends.scratch import Scratch
 from commonplace.backends.sql_writing import SqlTransaction
@@ -115,6 +123,7 @@ class DirectoryBackend(SqliteBackend):
             return
         self.write(store_id, lambda tx: _delete_all(tx, actor), frees=True)
         self._sync()
+        self._alone(keep_numbering)
         super().erase_store(store_id, actor)
         self._stores.pop(store_id, None)
 

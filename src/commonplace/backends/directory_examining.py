@@ -40,8 +40,9 @@ def examine_files(connection: Connection, base: int) -> Iterator[Finding]:
     """Compare the files below the directory open as `base` with the database, and look at what lies beside them."""
     synced = cast("int", connection.rows("SELECT seq FROM synced")[0][0])
     newest = int(connection.rows("SELECT coalesce(max(seq), 0) FROM versions")[0][0] or 0)
-    if newest > synced:
-        yield found("files_unsynced", None, f"{newest - synced} versions")
+    unsynced = int(connection.rows("SELECT count(*) FROM versions WHERE store <> 0 AND seq > ?", (synced,))[0][0] or 0)
+    if unsynced:
+        yield found("files_unsynced", None, f"{unsynced} versions")
     if newest < synced:
         yield found("sync_ahead", None, f"{synced - newest} versions")
     if (aside := count_damaged(base)) > 0:

@@ -89,6 +89,18 @@ class Seen:
         return None
 
 
+def keep_numbering(connection: Connection) -> None:
+    """Let no later version have the number of one that goes: numbers say which versions rest durably in the files.
+
+    SQLite gives a number again if the row with the highest goes; a row of no store holds the place.
+    """
+    connection.run("UPDATE versions SET seq = (SELECT max(seq) + 1 FROM versions) WHERE store = 0")
+    connection.run(
+        "INSERT INTO versions (store, id, memory, operation, path, created_at, revision)"
+        " SELECT 0, 'numbering', '', 'deleted', '', 0, 0 WHERE NOT EXISTS (SELECT 1 FROM versions WHERE store = 0)"
+    )
+
+
 def mark_text(mark: Mark) -> str:
     """A mark as it is kept with its memory."""
     return ":".join(map(str, mark))
@@ -274,6 +286,7 @@ class WatchedTransaction(WatchedSnapshot, SqlTransaction):
 
     def prune(self, version_ids: Sequence[str]) -> None:
         self._check_synced(version_ids)
+        keep_numbering(self.connection)
         SqlTransaction.prune(self, version_ids)
 
     def _check_synced(self, version_ids: Sequence[str]) -> None:

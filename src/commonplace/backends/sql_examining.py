@@ -50,14 +50,16 @@ def schema(connection: Connection, engine: str) -> Finding | None:
 
 
 def _left(connection: Connection, table: str) -> tuple[int, int]:
-    found = connection.rows(f"SELECT count(*), count(DISTINCT store) FROM {table} WHERE store NOT IN ({_LIVING})")
+    found = connection.rows(
+        f"SELECT count(*), count(DISTINCT store) FROM {table} WHERE store <> 0 AND store NOT IN ({_LIVING})"
+    )
     return cast("tuple[int, int]", found[0])
 
 
 def left_stores(connection: Connection) -> list[int]:
     """The numbers of stores of which there are rows, but not the store. To be read from one state."""
     every = " UNION ".join(f"SELECT store FROM {table}" for table in TABLES)
-    found = connection.rows(f"SELECT store FROM ({every}) AS named WHERE store NOT IN ({_LIVING})")
+    found = connection.rows(f"SELECT store FROM ({every}) AS named WHERE store <> 0 AND store NOT IN ({_LIVING})")
     return [cast("int", row[0]) for row in found]
 
 

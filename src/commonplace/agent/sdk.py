@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -104,7 +105,8 @@ def api_errors() -> Iterator[None]:
         if "authentication method" not in str(error):
             raise
         raise NotAuthorized(_NO_KEY) from None
-    except httpx2.TransportError as error:  # the SDK lets these through while a streamed reply is read
+    except (httpx2.TransportError, json.JSONDecodeError) as error:
+        # The SDK lets these through while a streamed reply is read; one that ends inside an event is no JSON.
         raise ConnectionLost("the connection to the API broke off; run() without a message tries again") from error
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from json import JSONDecodeError
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from commonplace.agent.context import Compact, ContextManagement, memory_context
-from commonplace.agent.errors import AgentError, ConnectionLost
+from commonplace.agent.errors import AgentError
 from commonplace.agent.prompts import LANGUAGES, system_prompt
 from commonplace.agent.turns import Budget
 from commonplace.cli import output
@@ -138,9 +137,6 @@ class _Talk:
             answered = self._session.run(said, self._screen.event)
         except AgentError as error:
             self._screen.error(error)
-            answered = False
-        except JSONDecodeError:  # which the SDK lets through where a stream ends within an event
-            self._screen.error(ConnectionLost("the answer of the API broke off"))
             answered = False
         self.unanswered += not answered
 

@@ -9,6 +9,7 @@ from commonplace.engine import Engine
 from commonplace.errors import NotFound
 from commonplace.guards.examining import Examination
 from commonplace.guards.writing import WritePath
+from commonplace.history.removal import check_person
 from commonplace.history.removal import redact as history_redact
 from commonplace.paths import ROOT, MemoryPath
 from commonplace.settings import Settings
@@ -22,6 +23,8 @@ def scan(
 
     `redact` writes those memories anew without the values, and redacts what `history` found in older versions.
     """
+    if redact:
+        check_person(store, who)
     settings = store.settings().changed({"sensitive": "redact"})
     found: list[tuple[str, list[str]]] = []
     for path in store.read(lambda snapshot: [memory.path for memory in snapshot.walk(ROOT)]):

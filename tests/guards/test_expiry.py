@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from backends.places import EVERYWHERE, LASTING, opened
-from commonplace import Actor, Commonplace, MemoryStore, MemoryTool
+from commonplace import Actor, Commonplace, InvalidInput, MemoryStore, MemoryTool, sweeping
 from commonplace.accesses import KIND
+from commonplace.backends.base import Memory
+from commonplace.engine import Engine
 from commonplace.guards.expiry import days_allowed
 from commonplace.settings import DEFAULTS
 
@@ -265,3 +268,72 @@ def test_a_place_that_is_gone_is_asked_once(tmp_path: Path, time: Time, caplog: 
         place.backend.close()
         place._accesses.flush()
     assert [record.getMessage() for record in caplog.records] == ["views were not noted: unavailable"]
+
+
+def test_who_opens_within_the_hour_does_not_sweep_again(tmp_path: Path, time: Time) -> None:
+    """Neither does another process."""
+    with opened("sqlite", tmp_path, clock=time) as place:
+        store = place.store()
+        create(store, A)
+        time.pass_days(6)
+        store.change_settings({"expire_after_days": 10})
+        place.store()
+        store.change_settings({"expire_after_days": 5})
+        time.pass_days(0.9 / 24)
+        assert paths(place.store()) == [A]
+    with opened("sqlite", tmp_path, clock=time) as place:
+        assert paths(place.store()) == [A]
+        time.pass_days(0.2 / 24)
+        assert paths(place.store()) == []
+
+
+def test_what_is_changed_while_it_is_swept_stays(
+    store: MemoryStore, time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what only lies at the path of another that went."""
+    create(store, A, B, C)
+    store.change_settings({"expire_after_days": 5})
+    time.pass_days(6)
+    expire = sweeping._expire
+
+    def after_changes(engine: Engine, idle: Sequence[Memory]) -> set[str]:
+        run(store, "insert", path=A, insert_line=0, insert_text="new")
+        run(store, "delete", path=B)
+        create(store, B)
+        return expire(engine, idle)
+
+    monkeypatch.setattr(sweeping, "_expire", after_changes)
+    assert [one.path for one in store.sweep().expired] == [C]
+    assert paths(store) == [A, B]
+
+
+def test_what_is_known_no_more_does_not_seem_known_again(store: MemoryStore, time: Time) -> None:
+    """A later sweep that lets only older versions go does not move the bound back."""
+    store.change_settings({"keep_versions": 2})
+    began = time.now
+    create(store, A, B)
+    for day, path in ((10, A), (15, B), (50, B)):
+        time.now = began + day * DAY
+        run(store, "insert", path=path, insert_line=0, insert_text="more")
+    time.now = began + 60 * DAY
+    assert store.sweep().versions_pruned == 1
+    then = datetime.fromtimestamp(began + 12 * DAY, UTC)
+    with pytest.raises(InvalidInput, match="kept no longer"):
+        store.history.text_at(A, then)
+    store.change_settings({"keep_versions": 1})
+    assert store.sweep().versions_pruned == 1
+    with pytest.raises(InvalidInput, match="kept no longer"):
+        store.history.text_at(A, then)
+    assert store.history.text_at(B, datetime.fromtimestamp(began + 15 * DAY, UTC))[1] == f"more\n{B}\n"
+
+
+def test_a_memory_may_be_idle_for_all_of_its_days(tmp_path: Path, time: Time) -> None:
+    """And goes once they are over."""
+    with opened("memory", tmp_path, clock=time) as place:
+        store = place.store()
+        store.change_settings({"expire_after_days": 5})
+        create(store, A)
+        time.pass_days(5)
+        assert store.sweep().expired == ()
+        time.now += 1
+        assert [one.path for one in store.sweep().expired] == [A]

@@ -176,6 +176,28 @@ def test_scan_redacts_the_history_too(store: MemoryStore) -> None:
     assert sum(version.redacted_at is not None for version in store.versions()) == 3
 
 
+def test_who_is_under_review_removes_nothing_by_a_scan(store: MemoryStore) -> None:
+    """Neither from the present, past the review, nor from history."""
+    store.change_settings({"sensitive": "off"})
+    create(store, A, "password: Kx9#mQ2$vL7p and AKIAQ3EGVSNB6RTKX2ZP\n")
+    before = tree(store)
+    store.change_settings({"review": ["session:*"]})
+    for history in (False, True):
+        with pytest.raises(InvalidInput, match="await review"):
+            store.scan(redact=True, history=history, actor="session:s")
+    assert tree(store) == before
+    assert [path for path, _ in store.scan(actor="session:s")] == [A]
+
+
+def test_what_is_read_only_is_not_erased(store: MemoryStore) -> None:
+    """Nor deleted on the way."""
+    create(store, A, "kept")
+    store.change_settings({"read_only_paths": [A]})
+    with pytest.raises(InvalidInput, match="read-only"):
+        store.history.erase(A)
+    assert (tree(store), len(store.history.log())) == ({A: "kept"}, 1)
+
+
 # -- the bottom --------------------------------------------------------------------------------------------------
 
 

@@ -38,7 +38,7 @@ def redact(store: Engine, version_ids: Sequence[str], who: Actor | None) -> Remo
     one first, or delete it.
     """
 
-    _check_person(store, who)
+    check_person(store, who)
 
     def work(tx: Transaction) -> int:
         todo = []
@@ -65,7 +65,7 @@ def erase(store: Engine, memory_id: str, who: Actor | None) -> Removed:
     deleted, and `finish` (or erasing it again) removes the rest.
     """
 
-    _check_person(store, who)
+    check_person(store, who)
 
     def delete(tx: Transaction, write: WritePath) -> None:
         if not any(True for _ in tx.versions(memory_id=memory_id, limit=1)):
@@ -98,7 +98,7 @@ def finish(store: Engine) -> bool:
     return store.backend.purge()
 
 
-def _check_person(store: Engine, who: Actor | None) -> None:
+def check_person(store: Engine, who: Actor | None) -> None:
     """Refuse an actor whose changes await review: what is removed cannot be taken back."""
     if is_under_review(store.settings(), who):
         raise InvalidInput("an actor whose changes await review cannot remove anything for good")

@@ -11,6 +11,7 @@ import pytest
 from backends.places import EVERYWHERE, opened
 from commonplace import Actor, Commonplace, InvalidInput, MemoryStore, NotFound
 from commonplace.accesses import KIND
+from commonplace.backends.base import Change, Transaction
 from commonplace.history import removal
 
 from .test_restore_and_undo import A, B, C, create, replace, run, tree
@@ -196,6 +197,34 @@ def test_what_is_read_only_is_not_erased(store: MemoryStore) -> None:
     with pytest.raises(InvalidInput, match="read-only"):
         store.history.erase(A)
     assert (tree(store), len(store.history.log())) == ({A: "kept"}, 1)
+
+
+@pytest.mark.parametrize("how", ["redact", "prune"])
+def test_more_versions_than_fit_in_one_statement(store: MemoryStore, how: str) -> None:
+    """All of them share one text by renames, and go in whatever order they are named."""
+
+    def many(tx: Transaction) -> None:
+        made = tx.record([Change(None, A, SECRET.encode())], None)[0].memory_id
+        for number in range(230):
+            memory = tx.find(made)
+            assert memory is not None
+            tx.record([Change(memory, f"/memories/{number}")], None)
+
+    store.backend.write(store.id, many)
+    oldest_first = [version.id for version in store.versions()][::-1]
+    if how == "prune":
+        store.clear()
+        store.backend.write(store.id, lambda tx: tx.prune(oldest_first))
+        assert [version.operation for version in store.versions()] == ["deleted"]
+        return
+    present = oldest_first.pop()
+    assert store.history.redact(oldest_first).versions == 230
+    assert {version.path for version in store.versions()} == {"", "/memories/229"}
+    assert store.history.show(present)[1] == store.text("/memories/229") == SECRET
+    assert {store.history.show(version)[1] for version in oldest_first} == {None}
+    store.clear()
+    assert store.history.redact([present]).versions == 1
+    assert store.history.show(present)[1] is None
 
 
 # -- the bottom --------------------------------------------------------------------------------------------------

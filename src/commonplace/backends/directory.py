@@ -265,7 +265,7 @@ class DirectoryBackend(SqliteBackend):
         applied = self._ledger.applied
         with suppress(OSError, CommonplaceError):
             sync_file_system(self._base)
-            self._begin(connection)
+            self._commits.begin(connection)
             try:
                 connection.run("UPDATE synced SET seq = ?", (applied,))
                 for store_id, seen in self._stores.items():
@@ -276,7 +276,7 @@ class DirectoryBackend(SqliteBackend):
                         " AND path = ? AND version = ?",
                         marks,
                     )
-                self._commit(connection)
+                self._commits.commit(connection)
             finally:
                 connection.roll_back()
             for seen in self._stores.values():

@@ -22,7 +22,6 @@ from commonplace.backends.base import (
     Actor,
     Backend,
     Clock,
-    Look,
     NewId,
     Snapshot,
     StoreInfo,
@@ -35,7 +34,8 @@ from commonplace.backends.pool import Pool
 from commonplace.backends.queue import StoreJob, WriteQueue
 from commonplace.backends.records import to_us
 from commonplace.backends.server_engine import Clash, Engine, Late, Lost, ServerConnection
-from commonplace.backends.sql_writing import SqlTransaction
+from commonplace.backends.server_snapshot import FirstLook, ServerTransaction
+from commonplace.backends.sql_writing import SqlTransaction, look_for
 from commonplace.errors import (
     CommonplaceError,
     Damaged,
@@ -62,54 +62,6 @@ class _TimedJob(StoreJob):
     def __init__(self, store_id: str, work: Callable[[Transaction], object], *, frees: bool, deadline: float) -> None:
         super().__init__(store_id, work, frees=frees)
         self.deadline = deadline
-
-
-class FirstLook(sql.SqlSnapshot):
-    """A store for reading, without a transaction as long as single statements do: most views are one round trip.
-
-    Each of them tells the revision it saw. One that saw another than the first undoes the read (`Clash`).
-    """
-
-    def __init__(self, connection: ServerConnection, store_id: str) -> None:
-        self._server = connection
-        self._first: sql.Head | None = None
-        self._begun = False
-        self.connection = connection
-        self.store_id = store_id
-
-    @property
-    def head(self) -> sql.Head:  # type: ignore[override]
-        """The head as the first statement saw it, read when it is wanted."""
-        return self._first or self._saw(sql.select_head(self._server, self.store_id))
-
-    @property
-    def store(self) -> int:
-        """The number of the store; who asks for it has more to ask, and so gets one state for all of it."""
-        if not self._begun:
-            self._begun = True
-            self._server.begin_read()
-            self._saw(sql.select_head(self._server, self.store_id))
-        return self.head.no
-
-    def look(self, path: str) -> Look:
-        if self._begun:
-            return super().look(path)
-        head, look = sql.look_with_head(self._server, self.store_id, path)
-        self._saw(head)
-        return look
-
-    def _saw(self, head: sql.Head) -> sql.Head:
-        if self._first is not None and head.revision != self._first.revision:
-            raise Clash("the store was changed during a read")
-        self._first = head
-        return head
-
-
-class ServerTransaction(SqlTransaction):
-    """A store while it is being changed, with the lock on its row."""
-
-    def look(self, path: str) -> Look:
-        return sql.look_with_head(self.connection, self.store_id, path)[1]
 
 
 class ServerBackend(Backend):
@@ -371,7 +323,10 @@ class ServerBackend(Backend):
             try:
                 connection = self.engine.connect()
                 try:
-                    return self._look_for(connection, changed)
+                    connection.begin_write()
+                    landed = look_for(connection, changed, lock=self.engine.lock)
+                    connection.commit()
+                    return landed
                 finally:
                     connection.close()
             except (CommonplaceError, Clash) as error:
@@ -379,17 +334,6 @@ class ServerBackend(Backend):
                     raise OutcomeUnknown("the connection was lost at the commit, and the server is gone") from None
             time.sleep(pause_s)
         raise AssertionError("pauses never end")
-
-    def _look_for(self, connection: ServerConnection, changed: SqlTransaction) -> bool:
-        connection.begin_write()
-        head = sql.select_head(connection, changed.store_id, lock=self.engine.lock)
-        if changed.newest is not None:
-            landed = sql.has_version(connection, head, changed.newest)
-        else:
-            landed = not changed.noted and (head.seal, head.settings) == (changed.head.seal, changed.head.settings)
-        connection.run("UPDATE stores SET last_at = last_at + 1 WHERE no = ?", (head.no,))
-        connection.commit()
-        return landed
 
     # -- trying again ----------------------------------------------------------------------------------------
 

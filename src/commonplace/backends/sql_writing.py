@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from commonplace.backends import sql_notes
 from commonplace.backends.base import Actor, Change, Clock, Memory, NewId, Recorded, Transaction, Version, now_us
 from commonplace.backends.records import to_us
-from commonplace.backends.sql import VERSION, Head, SqlSnapshot
+from commonplace.backends.sql import VERSION, Head, SqlSnapshot, has_version, select_head
 from commonplace.backends.sql_connection import Connection, Value
 from commonplace.errors import InvalidInput
 
@@ -253,3 +253,17 @@ _NEW_VERSION = (
 _IS_PRESENT = (
     "SELECT 1 FROM memories m WHERE m.store = versions.store AND m.path = versions.path AND m.version = versions.id"
 )
+
+
+def look_for(connection: Connection, changed: SqlTransaction, *, lock: str) -> bool:
+    """Whether what a transaction changed is there, seen with the lock of its store. For the caller to commit.
+
+    A commit of notes alone counts as lost: done twice, it is the same.
+    """
+    head = select_head(connection, changed.store_id, lock=lock)
+    if changed.newest is not None:
+        landed = has_version(connection, head, changed.newest)
+    else:
+        landed = not changed.noted and (head.seal, head.settings) == (changed.head.seal, changed.head.settings)
+    connection.run("UPDATE stores SET last_at = last_at + 1 WHERE no = ?", (head.no,))
+    return landed

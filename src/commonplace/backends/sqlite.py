@@ -33,7 +33,8 @@ from commonplace.backends.pool import Pool
 from commonplace.backends.queue import StoreJob, WriteQueue
 from commonplace.backends.records import to_us
 from commonplace.backends.sql_writing import SqlTransaction
-from commonplace.backends.sqlite_connection import SqliteConnection, connect, wait_for_lock
+from commonplace.backends.sqlite_commit import Commits
+from commonplace.backends.sqlite_connection import SqliteConnection, connect
 from commonplace.backends.sqlite_examining import integrity
 from commonplace.backends.sqlite_space import Space
 from commonplace.errors import (
@@ -74,7 +75,7 @@ class SqliteBackend(Backend):
         self._identity: tuple[int, int] | None = None
         self._space: Space | None = None
         self._closed = False
-        self._scrub_due = False
+        self._commits = Commits(None)
         self._writer: SqliteConnection | None = None
         self._new_locks()
         try:
@@ -102,15 +103,16 @@ class SqliteBackend(Backend):
         except OSError as error:
             raise os_error(error) from None
         self._space.keep()
+        self._commits = Commits(self._space)
 
     def _migrate(self) -> None:
         connection = self._open_writer()
         if migrations.check(connection, "sqlite"):
             return
-        self._begin(connection)
+        self._commits.begin(connection)
         try:
             migrations.apply(connection, "sqlite", now_us(self.clock))
-            self._commit(connection)
+            self._commits.commit(connection)
         finally:
             connection.roll_back()
 
@@ -188,10 +190,10 @@ class SqliteBackend(Backend):
     def _alone(self, work: Callable[[SqliteConnection], T]) -> T:
         """Run and commit what is no change of a store's memories."""
         with self._queue.paused(), self._exclusive() as connection:
-            self._begin(connection)
+            self._commits.begin(connection)
             try:
                 done = work(connection)
-                self._commit(connection)
+                self._commits.commit(connection)
             finally:
                 connection.roll_back()
             return done
@@ -275,7 +277,7 @@ class SqliteBackend(Backend):
     def _run_admitted(self, jobs: Sequence[StoreJob]) -> None:
         try:
             with self._exclusive() as connection:
-                self._begin(connection)
+                self._commits.begin(connection)
                 failure = self._attempt(connection, jobs)
         except CommonplaceError as error:  # no lock, no database: the same for all
             for job in jobs:
@@ -310,7 +312,7 @@ class SqliteBackend(Backend):
                 for job in jobs:
                     job.error = OutcomeUnknown("the commit was interrupted")  # until we know better
                 self._before_commit(connection, changed)
-                self._commit(connection)
+                self._commits.commit(connection)
         except OutcomeUnknown as error:
             for one in ran:
                 one.job.error = one.error or error
@@ -367,49 +369,6 @@ class SqliteBackend(Backend):
         """The connection that writes. The caller leads the queue."""
         self._check_open()
         yield self._open_writer()
-
-    def _begin(self, connection: SqliteConnection) -> None:
-        """Start a write, waiting for other processes."""
-        if self._scrub_due:
-            self._scrub(connection)
-        wait_for_lock(connection)
-
-    def _commit(self, connection: SqliteConnection) -> None:
-        """Commit. A commit that failed must stay failed.
-
-        Its frames, commit mark included, may rest whole in the log although syncing it failed; the next recovery would
-        then revive a change that was refused. So something trivial is committed over them before anything else.
-        Raises `OutcomeUnknown` if not even that can be written.
-        """
-        try:
-            connection.run("COMMIT")
-        except Exception as error:
-            connection.roll_back()
-            self._scrub_due = True
-            try:
-                self._scrub(connection)
-            except CommonplaceError:
-                raise OutcomeUnknown("the commit failed and could not be taken back") from error
-            raise
-
-    def _scrub(self, connection: SqliteConnection) -> None:
-        try:
-            self._commit_trifle(connection)
-        except StoreFull:
-            if self._space is None or not self._space.give_up():
-                raise
-            self._commit_trifle(connection)
-            self._space.make_room(connection)
-        self._scrub_due = False
-
-    def _commit_trifle(self, connection: SqliteConnection) -> None:
-        try:
-            wait_for_lock(connection)
-            number = int(connection.rows("PRAGMA user_version")[0][0] or 0) % 1_000_000
-            connection.run(f"PRAGMA user_version = {number + 1}")
-            connection.run("COMMIT")
-        finally:
-            connection.roll_back()
 
 
 def _identity(path: str) -> tuple[int, int] | None:

@@ -95,6 +95,7 @@ def refactoring(seen: Seen) -> Turn | Call | str:
     return plan[len(names)] if len(names) < len(plan) else "I shortened total. Nothing is left."
 
 
+@pytest.mark.long
 def test_a_refactoring_goes_on_from_session_to_session(tmp_path: Path) -> None:
     """In processes of their own; a feature passes only while the tests do, and nothing outside the code is written."""
     code = tmp_path / "code"

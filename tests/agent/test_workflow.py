@@ -176,6 +176,7 @@ def test_any_moment_to_be_killed_will_do(agent: subprocess.Popen[str], tmp_path:
     assert_within_the_window(run)
 
 
+@pytest.mark.long
 def test_without_memory_the_same_work_is_done_again(agent: subprocess.Popen[str], tmp_path: Path) -> None:
     """Each conversation begins at the first file, and an even number of edits leaves a file as it was."""
     run = prepared(tmp_path / "files", QUICK)

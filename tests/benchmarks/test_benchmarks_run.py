@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 LONG = os.environ.get("CI") == "true"
 TOOLS = {"sdk", "sqlite", "directory"}
@@ -30,6 +32,7 @@ def tiny(name: str, folder: Path, *options: str) -> tuple[str, list[dict[str, ob
     return printed, sheet["records"]
 
 
+@pytest.mark.long
 def test_peers_measures_every_case_with_every_tool(tmp_path: Path) -> None:
     """Each of the eleven cases has a figure of each tool, and a ratio of each but the SDK's own."""
     printed, records = tiny("peers.py", tmp_path)
@@ -40,6 +43,7 @@ def test_peers_measures_every_case_with_every_tool(tmp_path: Path) -> None:
     assert "ratio to SDK" in printed
 
 
+@pytest.mark.long
 def test_clients_measures_threads_and_processes(tmp_path: Path) -> None:
     """Both ways have figures of each tool, and no edit that was answered is missing."""
     _, records = tiny("clients.py", tmp_path)
@@ -47,6 +51,7 @@ def test_clients_measures_threads_and_processes(tmp_path: Path) -> None:
     assert found == {(way, tool) for way in ("threads", "processes") for tool in TOOLS}
 
 
+@pytest.mark.long
 def test_places_measures_bare_and_sealed(tmp_path: Path) -> None:
     """One caller and sixteen, edits and views, on every backend that runs here; all edits are there at the end."""
     only = () if LONG else ("--only", "sqlite", "--only", "s3 (moto)")

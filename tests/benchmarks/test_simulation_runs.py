@@ -47,6 +47,7 @@ def test_each_kind_has_figures_at_each_number_of_stores(tmp_path: Path) -> None:
     assert "p50 over that with 3 stores" in printed
 
 
+@pytest.mark.long
 def test_the_mix_is_kept(tmp_path: Path) -> None:
     """60 % views, 25 % edits, 10 % creations, 5 % deletions and renames, give or take what chance does."""
     _, (latencies, _, _) = sheets("--seconds", "2", "--stores", "20", folder=tmp_path)

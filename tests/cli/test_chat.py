@@ -424,6 +424,7 @@ def test_an_answer_that_was_cut_off_is_told(at: str) -> None:
     assert status == 1
 
 
+@pytest.mark.long
 def test_ctrl_c_in_a_pipe_ends_with_130(tmp_path: Path, server: ScriptedClaude) -> None:
     def started(url: str) -> subprocess.Popen[bytes]:
         command = [COMMONPLACE, "--at", AT, "chat", "--base-url", url]
@@ -504,6 +505,7 @@ def said(shown: Terminal, text: str) -> None:
     shown.expect(text + "\r\n")
 
 
+@pytest.mark.long
 def test_a_conversation_on_a_terminal(tmp_path: Path, server: ScriptedClaude) -> None:
     """Colours, slash commands, Ctrl-C at the prompt, and Ctrl-D."""
     with terminal(tmp_path, "--at", AT, "chat", "--base-url", server.url) as shown:
@@ -527,6 +529,7 @@ def test_a_conversation_on_a_terminal(tmp_path: Path, server: ScriptedClaude) ->
         assert shown.end() == 0
 
 
+@pytest.mark.long
 def test_nobody_else_steers_the_terminal(tmp_path: Path) -> None:
     """With NO_COLOR nothing at all does."""
     evil = "\x1b]52;c;cm0gLXJm\x07\x9b2J\rover"

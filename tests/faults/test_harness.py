@@ -81,6 +81,7 @@ def test_a_model_refuses_what_the_tool_refuses() -> None:
         apply({"/memories/a": ""}, {"command": "create", "path": "/memories/a/b", "file_text": ""})
 
 
+@pytest.mark.long
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 def test_the_harness_finds_losses(tmp_path: Path) -> None:
     """The SDK's local tool, put under the same faults, is found to break promises of every kind."""

@@ -34,7 +34,7 @@ with commonplace.open(place) as opened:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("backend", ["sqlite", "directory", "postgresql"])
+@pytest.mark.parametrize("backend", ["sqlite", "directory", "postgresql"] if LONG else ["sqlite"])
 def test_a_restore_is_whole_or_not_at_all(backend: str, tmp_path: Path) -> None:
     """At whatever moment the kill comes; a restore after it has nothing in its way."""
     place = place_of(backend, tmp_path)

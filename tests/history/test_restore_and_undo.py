@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import random
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ import pytest
 
 from backends.places import EVERYWHERE, opened
 from commonplace import Actor, InvalidInput, MemoryStore, NotFound
-from commonplace.backends.base import Snapshot
+from commonplace.backends.base import Change, Snapshot
 from commonplace.history.history import Outcome
 from laws.model import Model
 from laws.walk import Walk
@@ -502,3 +503,19 @@ def test_a_move_to_where_a_directory_was_is_a_move(quick: MemoryStore) -> None:
     assert done(quick.history.restore("/memories", then)) == [("moved", A), ("moved", B)]
     assert tree(quick) == {A: "file", B: "other"}
     assert [version.operation for version in quick.history.log()][:-count] == ["modified", "modified"]
+
+
+def test_a_history_that_is_taken_over_goes_on_after_it(tmp_path: Path) -> None:
+    """The next change is a later one, so undoing it takes nothing else back; what is not later is refused."""
+    with opened("sqlite", tmp_path) as place:
+        source, target = place.store("source"), place.store("target")
+        for number in range(5):
+            create(source, f"/memories/{number}", "one")
+        origin = source.history.log(limit=1)[0]
+        change = Change(None, origin.path, b"one", origin=origin)
+        target.backend.write(target.id, lambda tx: tx.record([change], None))
+        again = dataclasses.replace(origin, id=origin.id[:-1] + "~", path=A)
+        with pytest.raises(InvalidInput, match="later"):
+            target.backend.write(target.id, lambda tx: tx.record([Change(None, A, b"", origin=again)], None))
+        next_one = create(target, A, "two")
+        assert target.history.show(next_one)[0].revision == origin.revision + 1

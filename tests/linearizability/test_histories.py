@@ -52,6 +52,7 @@ def test_what_threads_and_processes_are_answered_is_linearizable(backend: str, s
     assert by_hand(place) == []
 
 
+@pytest.mark.long
 @on_every_backend
 def test_a_history_is_linearizable_though_one_process_was_killed(backend: str, seed: int, tmp_path: Path) -> None:
     """What it was doing took effect whole, once, or never."""

@@ -74,6 +74,7 @@ def test_while_the_server_is_away_commands_are_told_so_in_time_and_leave_nothing
     assert max(took_s, load.slowest_s) < HANGS_S
 
 
+@pytest.mark.long
 def test_a_server_that_takes_connections_and_never_answers_is_left_in_time(net: Network) -> None:
     prepare(net.direct, load := Load([], 1, 2))
     with commonplace.open(net.place) as opened:

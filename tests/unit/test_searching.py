@@ -39,6 +39,9 @@ def test_words_of_any_language_are_found(store: MemoryStore) -> None:
     create(store, "/memories/notes/ja", "昨日の会議で、田中さんは予算を説明した。\n次回は金曜日。\n")
     create(store, "/memories/notes/zh", "我们讨论了预算和时间表。\n")
     create(store, "/memories/notes/de", "Größe und Straße\n")
+    create(store, "/memories/notable", "beside the notes\n")
+    assert found(store, "e", under="/memories/not") == []
+    assert not store.execute({"command": "delete", "path": "/memories/notable"}).is_error
     assert found(store, "FOX lazy") == ["/memories/en"]
     assert found(store, "予算 会議") == ["/memories/notes/ja"]
     assert found(store, "预算") == ["/memories/notes/zh"]

@@ -247,7 +247,7 @@ def test_moments_that_never_were(quick: MemoryStore) -> None:
     with pytest.raises(NotFound, match="nothing at /memories/d then"):
         quick.history.restore("/memories/d", early)
     create(quick, B, "two")
-    with pytest.raises(NotFound, match="was not there then"):
+    with pytest.raises(NotFound, match="nothing at /memories/b then"):
         quick.history.restore(B, early)
     with pytest.raises(NotFound):
         quick.history.restore(B, "memver_unknown")

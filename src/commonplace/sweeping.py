@@ -77,7 +77,8 @@ def sweep_at_opening(store: Engine) -> None:
     try:
         now = store.clock()
         last = store.read(lambda found: found.note(SWEPT, LAST))
-        if last is not None and abs(now - float(last)) < AGAIN_AFTER_S:  # a clock may have been ahead
+        swept_at = int(last) if last is not None and last.isdecimal() else 0
+        if abs(now - swept_at) < AGAIN_AFTER_S:  # not just `now -`: a clock may have been ahead
             return
         store.backend.write(store.id, lambda tx: tx.put_note(SWEPT, LAST, f"{now:.0f}"))
         sweep(store)

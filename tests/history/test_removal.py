@@ -323,3 +323,21 @@ def test_versions_after_an_erasure_count_as_not_yet_in_the_files(tmp_path: Path,
             create(place.store("tested"), "/memories/new", "text")
             assert number("SELECT max(seq) FROM versions WHERE store <> 0") > synced
             run(place.store("tested"), "delete", path="/memories/new")
+
+
+def test_a_write_while_a_directory_is_erased_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that is given the same name later finds nothing of it."""
+    with opened("directory", tmp_path) as place, opened("directory", tmp_path) as other:
+        create(place.store("tested"), A, SECRET)
+        writer, sync, written = other.store("tested"), place.backend._sync, list[str]()  # type: ignore[attr-defined]
+
+        def written_meanwhile() -> None:
+            sync()
+            if not written:
+                written.append(create(writer, B, SECRET))
+
+        monkeypatch.setattr(place.backend, "_sync", written_meanwhile)
+        place.erase("tested")
+        assert len(written) == 1
+        assert tree(place.store("tested")) == {}
+        assert rests(tmp_path) == []

@@ -519,3 +519,14 @@ def test_a_history_that_is_taken_over_goes_on_after_it(tmp_path: Path) -> None:
             target.backend.write(target.id, lambda tx: tx.record([Change(None, A, b"", origin=again)], None))
         next_one = create(target, A, "two")
         assert target.history.show(next_one)[0].revision == origin.revision + 1
+
+
+def test_who_awaits_review_undoes_nothing(quick: MemoryStore) -> None:
+    """What a person is to decide is not an agent's to take back."""
+    change = create(quick, A, "one")
+    quick.change_settings({"review": ["session:*"]})
+    with pytest.raises(InvalidInput, match="await review"):
+        quick.history.undo(change=change, actor="session:s")
+    with pytest.raises(InvalidInput, match="await review"):
+        quick.history.restore(A, change, actor="session:s")
+    assert quick.history.undo(change=change, actor="user:ann").done

@@ -20,7 +20,7 @@ from datetime import datetime
 from typing import TypeVar, cast
 
 from commonplace.backends import sql_stores
-from commonplace.backends.base import Actor, Change, Clock, NewId, Snapshot, StoreInfo, Transaction, sortable_id
+from commonplace.backends.base import Actor, Change, Clock, NewId, Snapshot, StoreInfo, Transaction, now_us, sortable_id
 from commonplace.backends.damage import MendedTree, count_damaged
 from commonplace.backends.directory_examining import examine_files, lower_synced
 from commonplace.backends.disk import DIRECTORY_MODE, make_directory, os_error
@@ -121,11 +121,21 @@ class DirectoryBackend(SqliteBackend):
         info = self.get_store(store_id)
         if info is None or info.erased_at is not None:
             return
-        self.write(store_id, lambda tx: _delete_all(tx, actor), frees=True)
-        self._sync()
-        self._alone(keep_numbering)
-        super().erase_store(store_id, actor)
+        erased = False
+        while not erased:  # until nobody wrote in between: a file that stayed would be taken for a person's
+            self.write(store_id, lambda tx: _delete_all(tx, actor), frees=True)
+            self._sync()
+            erased = self._alone(lambda connection: self._erased(connection, store_id, actor))
         self._stores.pop(store_id, None)
+
+    def _erased(self, connection: SqliteConnection, store_id: str, actor: Actor | None) -> bool:
+        """Erase a store that is empty; whether it was."""
+        if connection.rows("SELECT 1 FROM stores WHERE id = ? AND memories > 0", (store_id,)):
+            return False
+        keep_numbering(connection)
+        by = None if actor is None else str(actor)
+        sql_stores.erase_store(connection, store_id, at=now_us(self.clock), by=by)
+        return True
 
     def examine(self) -> Iterator[Finding]:
         yield from super().examine()

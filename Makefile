@@ -10,7 +10,7 @@ run: $(STAMP)
 	$(BIN)/commonplace demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 4 --dist worksteal
 
 # Needs Galera, Patroni, etcd and Ceph: tests/servers/install-clusters.sh installs them on Debian.
 test-clusters: $(STAMP)

@@ -155,6 +155,7 @@ def service(seen: Seen) -> Turn | Call | str | list[str | Call]:
     return "You can send it back within 30 days." if "back" in seen.messages[-1].text else "Noted, green tea."
 
 
+@pytest.mark.long
 def test_a_customer_is_remembered_and_apart_from_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

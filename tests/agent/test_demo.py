@@ -121,6 +121,7 @@ def assert_left(at: str, key: str = "default") -> None:
     assert actors == ["session:second"] * (LAST - demo_story.KILLED_AT + 1) + ["session:first"] * demo_story.KILLED_AT
 
 
+@pytest.mark.long
 def test_live_asks_what_the_environment_names_and_fits_the_terminal(tmp_path: Path) -> None:
     """On SQLite. With --live the client is as the SDK makes it; on a terminal there is colour, and no line is too long.
 
@@ -192,6 +193,7 @@ def test_what_is_answered_comes_from_the_memory(done: int, tmp_path: Path) -> No
     assert (demo_story.named(counts) == right()) == (done == 0)
 
 
+@pytest.mark.long
 def test_a_memory_that_fails_fails_the_demo(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -91,6 +91,7 @@ def test_basic_py_plays_both_ways(claude: ScriptedClaude, tmp_path: Path, way: s
     assert body["model"] == "claude-sonnet-5-5"
 
 
+@pytest.mark.long
 def test_basic_py_takes_a_place_and_a_model(claude: ScriptedClaude, tmp_path: Path) -> None:
     at = f"sqlite:///{tmp_path}/memory.db"
     command = [sys.executable, str(EXAMPLES / "basic.py"), "--at", at, "--model", "claude-opus-5-5"]
@@ -113,6 +114,7 @@ def test_basic_sh_shows_what_the_api_refuses(tmp_path: Path) -> None:
     assert "invalid_request_error" in done.stderr
 
 
+@pytest.mark.long
 def test_both_examples_ask_the_same_question(claude: ScriptedClaude, tmp_path: Path) -> None:
     """The question of the documentation, word for word the same in Python and in JSON."""
     shell = (EXAMPLES / "basic.sh").read_text("utf-8")

@@ -12,6 +12,8 @@ import pytest
 
 from backends.places import opened, place_of
 
+pytestmark = pytest.mark.long
+
 PROGRAM = """
 import sys, threading
 import commonplace

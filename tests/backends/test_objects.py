@@ -20,6 +20,7 @@ class TestInMemory(BackendSuite):
         pytest.skip("each side of a fork has its own memory")
 
 
+@pytest.mark.long
 class TestMoto(BackendSuite):
     @pytest.fixture(autouse=True)
     def _credentials(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,7 @@ class SealedSuite(BackendSuite):
         return SealedBackend(inner, KEYS, seal_paths=self.seal_paths, clock=clock)
 
 
+@pytest.mark.long
 class TestSealedSqlite(SealedSuite):
     def inner(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
         return SqliteBackend(str(place / "memory.db"), clock=clock, new_id=new_id)

@@ -62,6 +62,7 @@ def test_places_measures_bare_and_sealed(tmp_path: Path) -> None:
     assert all("bare" in record and "sealed" in record for record in records)
 
 
+@pytest.mark.long
 def test_startup_measures_import_and_view(tmp_path: Path) -> None:
     """The import, and the command on both backends, beside a Python that does nothing."""
     _, records = tiny("startup.py", tmp_path)

@@ -14,6 +14,8 @@ import pytest
 import commonplace
 from commonplace.backends.keys import add_key
 
+pytestmark = pytest.mark.long
+
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 KINDS = ["all", "view", "list", "str_replace", "insert", "create", "delete", "rename", "open"]
 ROUNDS = ["3", "6", "3 of 6"]

@@ -555,6 +555,7 @@ def test_nobody_else_steers_the_terminal(tmp_path: Path) -> None:
         assert not set("\x1b\x07\x9b") & set(shown.shown)
 
 
+@pytest.mark.long
 def test_ctrl_c_interrupts_an_answer_and_the_conversation_goes_on(tmp_path: Path) -> None:
     """What was read of the answer stays in the conversation, so Claude knows what the user knows."""
     script = Script((Turn(("Once upon a time there was a long story.",)), Turn(("As you like.",))))

@@ -24,7 +24,11 @@ CREATORS = 32
 TIMEOUT_S = 300
 
 
-@pytest.mark.parametrize("backend", [*BACKENDS, *SERVERS])
+EVERY_BACKEND = [*BACKENDS, *(one if one != "s3" else pytest.param("s3", marks=pytest.mark.long) for one in SERVERS)]
+"""The slowest of them runs with CI=true."""
+
+
+@pytest.mark.parametrize("backend", EVERY_BACKEND)
 def test_no_edit_of_eight_processes_is_lost(backend: str, tmp_path: Path) -> None:
     """All edit one memory; none fails, and every edit is there with one version each."""
     edits = EDITS_ON_SERVERS if backend in SERVERS else EDITS
@@ -42,7 +46,7 @@ def test_no_edit_of_eight_processes_is_lost(backend: str, tmp_path: Path) -> Non
     target.close()
 
 
-@pytest.mark.parametrize("backend", [*BACKENDS, *SERVERS])
+@pytest.mark.parametrize("backend", EVERY_BACKEND)
 def test_one_of_32_processes_creates_a_path(backend: str, tmp_path: Path) -> None:
     """Exactly one succeeds, even where the store itself is just coming into being."""
     url = url_of(backend, tmp_path)
@@ -55,7 +59,7 @@ def test_one_of_32_processes_creates_a_path(backend: str, tmp_path: Path) -> Non
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs os.fork")
 @pytest.mark.parametrize("mode", ["idle", "busy"])
-@pytest.mark.parametrize("backend", [*BACKENDS, *SERVERS])
+@pytest.mark.parametrize("backend", EVERY_BACKEND)
 def test_a_backend_opened_before_a_fork_works_on_both_sides(backend: str, mode: str, tmp_path: Path) -> None:
     """Parent, child and, when busy, a thread that writes during the fork: nothing hangs, no edit is lost."""
     url, count = url_of(backend, tmp_path), 40

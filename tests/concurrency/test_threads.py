@@ -29,8 +29,12 @@ EDITS_ON_SERVERS, EDITS_OF_MANY_ON_SERVERS = (200, 40) if LONG else (15, 3)
 shared_or_own = pytest.mark.parametrize("own", [False, True], ids=["one backend", "a backend each"])
 
 
+EVERY_BACKEND = [*BACKENDS, *(one if one != "s3" else pytest.param("s3", marks=pytest.mark.long) for one in SERVERS)]
+"""The slowest of them runs with CI=true."""
+
+
 @shared_or_own
-@pytest.mark.parametrize("backend", [*BACKENDS, *SERVERS])
+@pytest.mark.parametrize("backend", EVERY_BACKEND)
 def test_no_edit_of_eight_threads_is_lost(backend: str, own: bool, tmp_path: Path) -> None:
     """All edit one memory; none fails, and every edit is there with one version each."""
     edits = EDITS_ON_SERVERS if backend in SERVERS else EDITS
@@ -44,7 +48,7 @@ def test_no_edit_of_eight_threads_is_lost(backend: str, own: bool, tmp_path: Pat
 
 
 @shared_or_own
-@pytest.mark.parametrize("backend", [*BACKENDS, *SERVERS])
+@pytest.mark.parametrize("backend", EVERY_BACKEND)
 def test_one_of_32_threads_creates_a_path(backend: str, own: bool, tmp_path: Path) -> None:
     """Exactly one succeeds, all others are told that it exists."""
     url = url_of(backend, tmp_path)
@@ -53,7 +57,7 @@ def test_one_of_32_threads_creates_a_path(backend: str, own: bool, tmp_path: Pat
         assert creation_faults(replies, target) == []
 
 
-@pytest.mark.parametrize("backend", [*BACKENDS, *SERVERS])
+@pytest.mark.parametrize("backend", EVERY_BACKEND)
 def test_64_threads_edit_64_memories(backend: str, tmp_path: Path) -> None:
     """Writers that share commits keep apart what they write."""
     edits = EDITS_OF_MANY_ON_SERVERS if backend in SERVERS else EDITS_OF_MANY

@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,10 +23,16 @@ from .pages import ROOT, WRITTEN, Block, blocks
 from .scripts import SCRIPTS
 
 TIMEOUT_S = 120
+SLOW = {"agents", "chat", "frameworks", "history", "moving", "review", "search", "testing-your-agent"}
+"""Pages with many programs, each of which starts an interpreter and imports an SDK: they run with CI=true."""
 RUNNABLE = [page for page in WRITTEN if any(block.language in {"python", "console"} for block in blocks(page))]
 
 
-@pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: page.stem)
+def in_time(page: Path) -> Any:
+    return pytest.param(page, id=page.stem, marks=[pytest.mark.long] if page.stem in SLOW else [])
+
+
+@pytest.mark.parametrize("page", [in_time(page) for page in RUNNABLE])
 def test_the_examples_of_a_page_run(page: Path, tmp_path: Path) -> None:
     with scripted_claude(*SCRIPTS) as claude:
         following = [*blocks(page)[1:], Block("", "", 0)]

@@ -19,6 +19,8 @@ from commonplace.doctor import check, repair
 
 from .breaking import A, codes, fill, look, opened, walked
 
+pytestmark = pytest.mark.long
+
 DAY_S = 86_400.0
 
 

@@ -47,7 +47,8 @@ def test_a_place_in_use_is_found_whole(backend: str, tmp_path: Path) -> None:
                 findings = look(at, keys=keys)
                 assert codes(findings) == set(), findings
                 noted = codes(findings, severity="note")
-                assert noted <= {"files_unsynced", "directory_empty"}, findings
+                # A file that is on its way while it is looked at may seem to be somebody else's.
+                assert noted <= {"files_unsynced", "directory_empty", "file_foreign"}, findings
         finally:
             stop.set()
             for worker in workers:

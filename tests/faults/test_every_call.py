@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-SAMPLE = 6  # cases per step by default; CI runs them all
+SAMPLE = 3  # cases per step by default; CI runs them all
 MOST_SHOWN = 25
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))

@@ -41,6 +41,7 @@ def test_the_judge_takes_the_state_before_and_after_the_one_in_flight() -> None:
         assert verdict(states[count + 1], Story(count)) == []
 
 
+@pytest.mark.long
 def test_the_judge_finds_what_is_lost_or_comes_back() -> None:
     """A lost change, two changes too many, a refused one that came back, a lost version."""
     states = history(60)

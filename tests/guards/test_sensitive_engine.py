@@ -97,6 +97,7 @@ def hostile() -> list[str]:
     return texts if LONG else Random(3).sample(texts, 12)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(3600)
 def test_no_input_takes_for_ever() -> None:
     """100 KB of each in a process of its own, which is given up after a time that only what hangs needs."""

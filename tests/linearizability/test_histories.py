@@ -76,6 +76,7 @@ def test_a_history_is_linearizable_though_one_process_was_killed(backend: str, s
 # -- the control: the SDK's own local tool -----------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_one_client_of_the_sdk_tool_is_answered_as_expected(tmp_path: Path) -> None:
     """Its sentences are others: only whether it refused and the lines seen are compared. Alone, it is right."""
     history = record(
@@ -84,6 +85,7 @@ def test_one_client_of_the_sdk_tool_is_answered_as_expected(tmp_path: Path) -> N
     assert why_not(history, alike=loosely) == ""
 
 
+@pytest.mark.long
 def test_many_clients_of_the_sdk_tool_are_found_out(tmp_path: Path) -> None:
     """It reads, changes and writes without a lock: the same recorder and checker must see that changes are lost."""
     history = record(

@@ -30,6 +30,8 @@ from servers import (
 from servers.base import accepts
 from servers.process import poll
 
+pytestmark = pytest.mark.long
+
 _BLOB = {"x-ms-blob-type": "BlockBlob"}
 _TESTS = Path(__file__).parents[1]
 

@@ -38,6 +38,7 @@ def test_a_migration_under_writers_copies_all_in_the_end(kind: str, tmp_path: Pa
 COMMAND = [str(Path(sys.executable).with_name("commonplace"))]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("source_kind", "target_kind"),
     [("sqlite", "directory"), pytest.param("directory", "postgresql", marks=pytest.mark.long)],

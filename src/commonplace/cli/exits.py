@@ -55,6 +55,21 @@ EXITS: tuple[Exit, ...] = (
     Exit(15, "The memory store is sealed and its key is not here, or was destroyed.", ("locked",)),
     Exit(16, "The text or path holds sensitive values, and they are to be rejected.", ("sensitive",)),
     Exit(PROBLEMS, "`commonplace doctor` found problems, and they are left."),
+    Exit(
+        18,
+        "The API of the model cannot be reached, failed or refused (`commonplace chat`).",
+        (
+            "agent_error",
+            "api_failed",
+            "connection_lost",
+            "not_authorized",
+            "not_saved",
+            "overloaded",
+            "rate_limited",
+            "request_refused",
+            "stopped",
+        ),
+    ),
     Exit(INTERRUPTED, "Interrupted (Ctrl-C)."),
     Exit(BROKEN_PIPE, "The reader of the output went away."),
 )

@@ -17,7 +17,7 @@ from commonplace.errors import InvalidInput, InvalidPath, NotFound, Refused
 from commonplace.guards.writing import WritePath
 from commonplace.history.past import OUR_ID, PastSnapshot, check_kept, check_zone, moment
 from commonplace.history.plan import Conflict, Mode, Plan, State, restored, undone
-from commonplace.history.removal import Removed, check_person, erase, redact
+from commonplace.history.removal import Removed, erase, redact
 from commonplace.history.transition import Step, carry_out, clashing, in_the_way, steps
 from commonplace.paths import MemoryPath
 from commonplace.patterns import check_actor_pattern, matches_actor
@@ -265,7 +265,6 @@ class History:
     ) -> Outcome:
         if mode not in get_args(Mode):
             raise InvalidInput(f"the mode must be one of {', '.join(get_args(Mode))}")
-        check_person(self._store, as_actor(actor) or self._store.actor)
 
         def decide(found: Snapshot) -> Outcome:
             self._store.record_hand_edits(found)

@@ -101,7 +101,7 @@ def finish(store: Engine) -> bool:
 def check_person(store: Engine, who: Actor | None) -> None:
     """Refuse an actor whose changes await review: what is removed cannot be taken back."""
     if is_under_review(store.settings(), who):
-        raise InvalidInput("an actor whose changes await review can neither undo nor remove anything for good")
+        raise InvalidInput("an actor whose changes await review cannot remove anything for good")
 
 
 def _unfinished(found: Snapshot) -> tuple[list[str], str | None]:

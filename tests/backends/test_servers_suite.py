@@ -32,7 +32,6 @@ class TestPostgresqlBehindPgbouncer(BackendSuite):
         return open_postgresql(after_scheme(url), clock=clock, new_id=new_id)
 
 
-@pytest.mark.long
 class TestMariadb(BackendSuite):
     def open_backend(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
         url = servers.mariadb().new_database(name_of(place))

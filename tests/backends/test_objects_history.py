@@ -29,6 +29,8 @@ from commonplace.paths import ROOT
 from commonplace.testing.backend_suite_opening import A, B, C, Opened
 from commonplace.testing.backend_suite_sharing import together
 
+pytestmark = pytest.mark.long
+
 PERSON = Actor("user", "ann")
 
 

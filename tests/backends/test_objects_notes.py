@@ -23,6 +23,8 @@ from commonplace.errors import NotFound, Unavailable
 from commonplace.testing.backend_suite_opening import A, Opened
 from commonplace.testing.backend_suite_sharing import together
 
+pytestmark = pytest.mark.long
+
 FEW = NoteSizes(recent=5, recent_chars=2_000, segments=3, segment=8, page=7)
 
 

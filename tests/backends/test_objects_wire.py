@@ -21,6 +21,8 @@ from commonplace.errors import InvalidInput, OutcomeUnknown, PermissionDenied, U
 from commonplace.testing.backend_suite_opening import A, B, Opened
 from commonplace.testing.backend_suite_sharing import count_up, together
 
+pytestmark = pytest.mark.long
+
 PATIENCE_S = 60.0
 HOST = "127.0.0.1"
 

@@ -54,6 +54,7 @@ def test_a_commit_that_was_lost_is_settled(net: Network, moment: Moment) -> None
     assert load.slowest_s < HANGS_S
 
 
+@pytest.mark.long
 def test_while_the_server_is_away_commands_are_told_so_in_time_and_leave_nothing(net: Network) -> None:
     """What they are told names neither host nor password."""
     prepare(net.direct, load := Load([], 1, 2))

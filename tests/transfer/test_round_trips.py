@@ -24,6 +24,7 @@ QUICK = ["memory", "sealed memory", "hidden memory"]
 ELSEWHERE = [*LASTING, "sealed directory", "hidden postgresql", "sealed mariadb"]
 
 
+@pytest.mark.long
 @given(st.data())
 def test_any_history_survives_any_way(data: st.DataObject) -> None:
     """Commands, redactions and removals in any order; exported, backed up and migrated, sealed or not."""

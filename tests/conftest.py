@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,22 +14,23 @@ from hypothesis import HealthCheck, settings
 import commonplace
 from backends.places import LASTING, LOCAL, place_of
 from commonplace import Commonplace, MemoryStore
+from profiles import LONG
 
 _QUIET = (HealthCheck.too_slow, HealthCheck.data_too_large)
 settings.register_profile("quick", max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=_QUIET)
-settings.register_profile(
-    "long", max_examples=1_500, stateful_step_count=60, deadline=None, suppress_health_check=_QUIET
-)
-settings.load_profile("long" if os.environ.get("CI") == "true" else "quick")
+settings.register_profile("long", max_examples=400, stateful_step_count=60, deadline=None, suppress_health_check=_QUIET)
+settings.load_profile("long" if LONG else "quick")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "long: runs with CI=true only; a shorter test shows the same of its neighbour")
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what it runs in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is marked `long`, and say how much that is."""
-    if os.environ.get("CI") == "true":
+    if LONG:
         return
     left_out = [item for item in items if item.get_closest_marker("long")]
     items[:] = [item for item in items if not item.get_closest_marker("long")]

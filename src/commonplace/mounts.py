@@ -16,11 +16,12 @@ from commonplace import views
 from commonplace.backends.base import Actor, Look, Memory, Transaction, as_actor
 from commonplace.changes import name_of, paths_of
 from commonplace.commands import Command, Create, Delete, Insert, Rename, StrReplace, View, check_file_path, parse
-from commonplace.errors import InvalidInput, InvalidPath, NotFound, Refused
+from commonplace.errors import InvalidInput, NotFound, Refused
 from commonplace.guards.writing import WritePath
 from commonplace.mounted import Mount
 from commonplace.paths import ROOT, MemoryPath, ancestors
 from commonplace.patterns import check_path_pattern, covers
+from commonplace.readable import parsed
 from commonplace.repeats import Call
 from commonplace.replies import EN, Replies, Reply
 from commonplace.store import MemoryStore, answer
@@ -178,10 +179,7 @@ class Mounts:
         return Results(tuple(ordered[:limit]), len(hits))
 
     def _parsed(self, path: str) -> MemoryPath:
-        try:
-            return MemoryPath.parse(path)
-        except Refused as refusal:
-            raise InvalidPath(self.replies.phrase(refusal.key, refusal.values)) from None
+        return parsed(path, self.replies)
 
     # -- which store -----------------------------------------------------------------------------------------
 

@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+def parsed(path: str, replies: Replies) -> MemoryPath:
+    """A path that a program gave. Raises `InvalidPath`, with the reason in the language of the replies."""
+    try:
+        return MemoryPath.parse(path)
+    except Refused as refusal:
+        raise InvalidPath(replies.phrase(refusal.key, refusal.values)) from None
+
+
 class Readable:
     """One memory store, read by a program. Raises `CommonplaceError`."""
 
@@ -110,7 +118,4 @@ class Readable:
         return self.backend.read(self.id, work)
 
     def _parsed(self, path: str) -> MemoryPath:
-        try:
-            return MemoryPath.parse(path)
-        except Refused as refusal:
-            raise InvalidPath(self.replies.phrase(refusal.key, refusal.values)) from None
+        return parsed(path, self.replies)

@@ -6,7 +6,7 @@ from functools import partial
 
 from commonplace.backends.base import Actor, Snapshot, Transaction, Version
 from commonplace.engine import Engine
-from commonplace.errors import NotFound
+from commonplace.errors import InvalidInput, NotFound, Refused
 from commonplace.guards.examining import Examination
 from commonplace.guards.writing import WritePath
 from commonplace.history.removal import check_person
@@ -34,8 +34,8 @@ def scan(
             continue
         if kinds:
             found.append((path, kinds))
-            if redact:
-                _redact(store, examine, settings, path, who)
+    if redact:
+        _redact(store, examine, settings, [path for path, _ in found], who)
     if not history:
         return found
     every = dict(found)
@@ -78,11 +78,22 @@ def _kinds(store: Engine, examine: Examination, settings: Settings, path: str) -
     return list(dict.fromkeys(examine(settings, decoded(look.data))[1]))
 
 
-def _redact(store: Engine, examine: Examination, settings: Settings, path: str, who: Actor | None) -> None:
-    def work(tx: Transaction) -> None:
-        look = tx.look(path)
-        if look.memory is not None:
-            clean = examine(settings, decoded(look.data))[0]
-            WritePath(tx, settings, who, examine).put(look, MemoryPath.known(path), clean)
+def _redact(store: Engine, examine: Examination, settings: Settings, paths: list[str], who: Actor | None) -> None:
+    """Write memories anew, each by itself. Raises `InvalidInput`, and writes none, if one is read-only."""
 
-    store.backend.write(store.id, work)
+    def check(_: Transaction, write: WritePath) -> None:
+        for path in paths:
+            write.check(MemoryPath.known(path))
+
+    def clean(tx: Transaction, write: WritePath, *, path: str) -> None:
+        look, target = tx.look(path), MemoryPath.known(path)
+        if look.memory is not None:
+            write.check(target)
+            write.put(look, target, examine(settings, decoded(look.data))[0])
+
+    try:
+        store.write(check, who)
+        for path in paths:
+            store.write(partial(clean, path=path), who)
+    except Refused as refusal:
+        raise InvalidInput(store.replies.phrase(refusal.key, refusal.values)) from None

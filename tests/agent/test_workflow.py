@@ -25,15 +25,16 @@ import pytest
 
 import commonplace
 from commonplace.testing.scripted_counting import text_tokens
+from profiles import LONG
 
 from .asking import open_url
 from .refactoring_agent import TRIGGER
 from .refactoring_claude import DONE, PROGRESS, Progress, path_of
 
 HERE = Path(__file__).parent
-QUICK, LONG = 40, 200
-FILES = LONG if os.environ.get("CI") == "true" else QUICK
-KILLS_WITHOUT_MEMORY = 5 if os.environ.get("CI") == "true" else 1
+FEW = 40
+FILES = 200 if LONG else FEW
+KILLS_WITHOUT_MEMORY = 5 if LONG else 1
 CONTEXT_WINDOW = 2 * TRIGGER
 TIMES_TRIGGER = 20
 TIMEOUT_S = 300
@@ -167,24 +168,24 @@ def test_every_file_is_edited_once_though_the_agent_is_killed_five_times(
 @pytest.mark.long
 def test_any_moment_to_be_killed_will_do(agent: subprocess.Popen[str], tmp_path: Path) -> None:
     """Not chosen but as it comes: while a tool runs, a request is under way, or the memory is written."""
-    run = prepared(tmp_path / "files", QUICK)
+    run = prepared(tmp_path / "files", FEW)
     memory = f"sqlite:///{tmp_path}/memory.db"
     for n in range(5):
         converse(agent, run, memory=memory, stop_after=20 + n)
     assert converse(agent, run, memory=memory) == DONE
-    assert run.edits() == [1] * QUICK
+    assert run.edits() == [1] * FEW
     assert_within_the_window(run)
 
 
 @pytest.mark.long
 def test_without_memory_the_same_work_is_done_again(agent: subprocess.Popen[str], tmp_path: Path) -> None:
     """Each conversation begins at the first file, and an even number of edits leaves a file as it was."""
-    run = prepared(tmp_path / "files", QUICK)
-    killed = [QUICK * (n + 1) // 6 for n in range(5)][-KILLS_WITHOUT_MEMORY:]
+    run = prepared(tmp_path / "files", FEW)
+    killed = [FEW * (n + 1) // 6 for n in range(5)][-KILLS_WITHOUT_MEMORY:]
     for number in killed:
         assert converse(agent, run, memory=None, stop_at=f"edited {number}") == f"edited {number}"
     assert converse(agent, run, memory=None) == DONE
-    assert run.edits() == [1 + sum(number <= last for last in killed) for number in range(QUICK)]
-    turned = [f"combine({first}, {second})" for first, second in map(words, range(QUICK))]
-    assert [number for number in range(QUICK) if run.calls()[number] == turned[number]] != []
+    assert run.edits() == [1 + sum(number <= last for last in killed) for number in range(FEW)]
+    turned = [f"combine({first}, {second})" for first, second in map(words, range(FEW))]
+    assert [number for number in range(FEW) if run.calls()[number] == turned[number]] != []
     assert_within_the_window(run)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,7 +15,6 @@ import commonplace
 from backends.places import place_of
 from commonplace import AsyncMemoryTool, MemoryStore, MemoryTool
 
-LONG = os.environ.get("CI") == "true"
 CANARY = "the canary sings outside"
 OWN = {"memories", ".commonplace", "stores"}
 Call: TypeAlias = Callable[[object], str]

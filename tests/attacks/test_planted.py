@@ -14,8 +14,9 @@ import pytest
 import commonplace
 from commonplace import CommonplaceError
 from commonplace.backends.directory import DirectoryBackend
+from profiles import LONG
 
-from .scene import CANARY, LONG, Scene, every_command, listing
+from .scene import CANARY, Scene, every_command, listing
 
 pytestmark = pytest.mark.timeout(40)  # a pipe that is waited for would hang
 

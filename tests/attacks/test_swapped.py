@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from .scene import LONG, Call, Scene, every_command
+from profiles import LONG
+
+from .scene import Call, Scene, every_command
 from .second_process import TESTS
 
 SECONDS = 20.0 if LONG else 2.0

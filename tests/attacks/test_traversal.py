@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from .scene import LONG, Call, Scene, every_command
+from profiles import LONG
+
+from .scene import Call, Scene, every_command
 from .traversals import HARMLESS, INSIDE, OUTSIDE, mixed, scrambled
 
 SEED = 20_250_818

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from backends.places import opened, place_of
+from profiles import LONG
 
 pytestmark = pytest.mark.long
 
@@ -31,7 +32,7 @@ with commonplace.open(at) as memory:
     for thread in threads: thread.start()
     for thread in threads: thread.join()
 """
-BACKENDS = ["sqlite", "directory", "postgresql"] if os.environ.get("CI") == "true" else ["sqlite"]
+BACKENDS = ["sqlite", "directory", "postgresql"] if LONG else ["sqlite"]
 
 
 def start(at: str, name: str, count: int) -> subprocess.Popen[bytes]:

@@ -12,6 +12,7 @@ import commonplace
 import servers
 from commonplace import Commonplace
 from commonplace.backends.keys import KeyRing
+from profiles import LONG
 
 
 def name_of(directory: Path) -> str:
@@ -43,7 +44,7 @@ LASTING = [name for name in PLACES if name != "memory"]
 SEALED = {f"sealed {name}": name for name in LASTING} | {f"hidden {name}": name for name in LASTING}
 """The same under encryption; `hidden` those whose paths are sealed too."""
 QUICK = ["sqlite", "directory", "postgresql", "s3", "sealed sqlite", "hidden directory"]
-EVERYWHERE = [*PLACES, *SEALED] if os.environ.get("CI") == "true" else QUICK
+EVERYWHERE = [*PLACES, *SEALED] if LONG else QUICK
 """Bare and sealed; without CI=true some stand for the others, which pass the backend suite in any case."""
 KEYS = KeyRing.new()
 

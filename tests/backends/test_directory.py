@@ -18,8 +18,8 @@ import commonplace
 from attacks.second_process import SecondProcess
 from commonplace import CommonplaceError, MemoryStore, MemoryTool
 from conftest import OpenPlace
+from profiles import LONG
 
-LONG = os.environ.get("CI") == "true"
 OLDER, NOW = "older\nsecond\n", "first\nsecond\n"
 START = {"a.txt": NOW, "d/b.txt": "b\n", "d/e/c.txt": "c\n"}
 TAKES_EFFECT = 0.025  # s; after it the time of change of a file can be told from the next one

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from commonplace.errors import Damaged, InvalidInput, NotFound, UnknownSchema
 from commonplace.paths import ROOT
 from commonplace.testing.backend_suite_opening import A, B, Opened
 from commonplace.testing.backend_suite_sharing import count_up, together
+from profiles import LONG
 
 SMALL = Sizes(log=4, page=6, chunk=3, fan_out=3)
 DAY_S = 86_400.0
@@ -129,7 +129,7 @@ def check_history(model: Model, store: Opened) -> None:
         assert store.found(memory_now.id) == memory_now
 
 
-@pytest.mark.parametrize("seed", range(4) if os.environ.get("CI") == "true" else [0])
+@pytest.mark.parametrize("seed", range(4) if LONG else [0])
 def test_far_beyond_one_chunk_nothing_is_lost(url: str, seed: int) -> None:
     """Hundreds of writes through three openings, with pages and chunks small enough to be split, joined and nested."""
     chance, model = random.Random(seed), Model()

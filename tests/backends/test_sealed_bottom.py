@@ -14,8 +14,8 @@ from backends.places import place_of
 from commonplace import MemoryStore
 from commonplace.backends.keys import KeyRing
 from commonplace.backends.sealed import SealedBackend, destroy, rotate
+from profiles import LONG
 
-LONG = os.environ.get("CI") == "true"
 KEYS = KeyRing.new()
 SCALE = 30 if LONG else 4
 

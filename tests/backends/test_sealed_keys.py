@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 import subprocess
 import sys
@@ -23,10 +22,9 @@ from commonplace.backends.sealed_store import StoreSeal
 from commonplace.backends.sqlite import SqliteBackend
 from commonplace.errors import Locked, Unavailable
 from conftest import OpenPlace
+from profiles import LONG
 
 from .sealing import LASTING, PATIENCE_S, A, at_rest, create, sealed, together
-
-LONG = os.environ.get("CI") == "true"
 
 
 @pytest.fixture(params=LASTING)

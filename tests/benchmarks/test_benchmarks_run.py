@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from profiles import LONG
+
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-LONG = os.environ.get("CI") == "true"
 TOOLS = {"sdk", "sqlite", "directory"}
 
 

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from backends.places import SERVERS
-from faults.targets import BACKENDS, LONG, disk_faults, open_target, url_of
+from faults.targets import BACKENDS, disk_faults, open_target, url_of
+from profiles import LONG
 
 from .tasks import STORE, counter, creation_faults, expected, lines_of, prepare
 

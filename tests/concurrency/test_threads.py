@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 import pytest
 
 from backends.places import SERVERS
-from faults.targets import BACKENDS, LONG, Target, open_target, url_of
+from faults.targets import BACKENDS, Target, open_target, url_of
+from profiles import LONG
 
 from .tasks import STORE, Done, create_one, creation_faults, edit, expected, lines_of, prepare
 

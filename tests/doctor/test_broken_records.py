@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -13,11 +12,12 @@ from commonplace.audit_entries import KIND as AUDIT
 from commonplace.doctor import check, repair
 from commonplace.doctor.notes import READERS
 from commonplace.transfer.kinds import NOTE_KINDS
+from profiles import LONG
 
 from .breaking import A, E, codes, fill, inner, keys_of, look, opened
 
 BACKENDS = ["sqlite", "hidden sqlite", "s3", "hidden s3"]
-if os.environ.get("CI") == "true":
+if LONG:
     BACKENDS += ["directory", "sealed directory", "postgresql", "mariadb", "memory"]
 
 

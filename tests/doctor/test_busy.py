@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from pathlib import Path
 
@@ -10,12 +9,13 @@ import pytest
 
 from backends.places import place_of
 from commonplace import Commonplace
+from profiles import LONG
 
 from .breaking import codes, keys_of, look, opened
 
-LOOKS = 40 if os.environ.get("CI") == "true" else 4
+LOOKS = 40 if LONG else 4
 BACKENDS = ["sqlite", "directory", "sealed directory"]
-if os.environ.get("CI") == "true":
+if LONG:
     BACKENDS += ["postgresql", "mariadb", "s3"]
 
 

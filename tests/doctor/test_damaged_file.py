@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 from pathlib import Path
@@ -11,10 +10,11 @@ import pytest
 
 from cli.running import here
 from commonplace.cli.exits import PROBLEMS
+from profiles import LONG
 
 from .breaking import codes, fill, look, opened, walked
 
-ROUNDS = 2_000 if os.environ.get("CI") == "true" else 200
+ROUNDS = 2_000 if LONG else 200
 KINDS_OF_DAMAGE = ("one", "few", "block", "zeros", "cut")
 
 

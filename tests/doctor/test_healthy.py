@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from pathlib import Path
 
 import pytest
 
 from backends.places import EVERYWHERE, LASTING, place_of
 from commonplace.doctor import check, check_place
+from profiles import LONG
 
 from .breaking import codes, fill, keys_of, look, opened, walked
 
-STEPS = 400 if os.environ.get("CI") == "true" else 60
+STEPS = 400 if LONG else 60
 
 
 @pytest.mark.parametrize("backend", EVERYWHERE)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections import Counter
 from dataclasses import dataclass
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
 
     from commonplace import Commonplace, MemoryStore
 
-LONG = os.environ.get("CI") == "true"
 BACKENDS = ("sqlite", "directory")
 CONTROL = "sdk"  # the SDK's own local tool: keeps no versions, loses changes
 STORES = ("default", "user-42")

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backends.places import SERVERS
+from profiles import LONG
 
 from .rounds import judge, look, work_until, writers_for
-from .targets import BACKENDS, LONG, url_of
+from .targets import BACKENDS, url_of
 
 if TYPE_CHECKING:
     from pathlib import Path

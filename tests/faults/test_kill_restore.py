@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import subprocess
@@ -16,8 +15,8 @@ import commonplace
 from backends.places import place_of
 from commonplace import MemoryStore
 from commonplace.backends.base import Change, Transaction
+from profiles import LONG
 
-LONG = os.environ.get("CI") == "true"
 ROUNDS = 25 if LONG else 3
 MEMORIES = 1_000
 

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from profiles import LONG
+
 from .ext4 import Disk, disk, why_not
 from .rounds import judge, look, work_until, writers_for
-from .targets import BACKENDS, CONTROL, LONG, open_target, url_of
+from .targets import BACKENDS, CONTROL, open_target, url_of
 
 if TYPE_CHECKING:
     from pathlib import Path

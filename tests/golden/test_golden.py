@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from backends.places import KEYS, LOCAL, SEALED, SERVERS, place_of
+from profiles import LONG
 
 from .doors import DOORS
 from .transcript import TRANSCRIPTS, Transcript
 
-LONG = os.environ.get("CI") == "true"
 CASES = [
     pytest.param(transcript, door, language, id=f"{transcript.name}-{door}-{language}")
     for transcript in TRANSCRIPTS

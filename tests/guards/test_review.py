@@ -539,7 +539,8 @@ def test_what_is_undone_under_review_waits(store: MemoryStore) -> None:
     done(store, create(A, "one\n"), ANN)
     memory, _ = store.load(A)
     done(store, delete(A), ANN)
-    store.history.restore(A, memory.version_id, actor=S1)
+    outcome = store.history.restore(A, memory.version_id, actor=S1)
+    assert (outcome.done, outcome.proposed, len(outcome.steps)) == (False, True, 1)
     assert said(store, view(A)).endswith("1\tone")
     done(store, edit(A, "one", "two"))
     assert tree(store) == {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from itertools import pairwise
 from pathlib import Path
@@ -20,8 +19,8 @@ from commonplace.backends.base import Actor
 from commonplace.guards.review import Outcome
 from commonplace.paths import ancestors
 from laws.strategies import command_named, commands, plain_paths, texts
+from profiles import LONG
 
-LONG = os.environ.get("CI") == "true"
 S1, ANN = "session:s1", "user:ann"
 NOTE = "\nNote: This change awaits review by a person. Until then only you see it."
 LIMITS = st.fixed_dictionaries(

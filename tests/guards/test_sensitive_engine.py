@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import subprocess
 import sys
 from random import Random
@@ -15,8 +14,8 @@ from commonplace.guards.sensitive import KINDS, Detector
 from commonplace.guards.sensitive_prefilter import Anchor, prefilter
 from guards import sensitive_contexts as contexts
 from guards.sensitive_values import BARE, NAMED
+from profiles import LONG
 
-LONG = os.environ.get("CI") == "true"
 DEADLINE_S = 120  # finds what hangs; the slowest takes some seconds
 HAS_RE2 = importlib.util.find_spec("re2") is not None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import string
 import zlib
 from collections.abc import Iterator
@@ -15,8 +14,8 @@ from commonplace.guards.sensitive import Detector
 from commonplace.guards.sensitive_checks import base62_crc32
 from guards import sensitive_contexts as contexts
 from guards.sensitive_values import ALNUM, BARE, BASE64, HEX, NAMED, Make, card, iban, of, password, uuid
+from profiles import LONG
 
-LONG = os.environ.get("CI") == "true"
 TIMES = 20 if LONG else 3
 DETECTOR = Detector()
 AT_LEAST = 0.97

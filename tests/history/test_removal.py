@@ -199,6 +199,33 @@ def test_what_is_read_only_is_not_erased(store: MemoryStore) -> None:
     assert (tree(store), len(store.history.log())) == ({A: "kept"}, 1)
 
 
+def test_what_was_deleted_in_a_read_only_store_is_not_erased(store: MemoryStore) -> None:
+    """Neither by its id, nor version by version, nor by an actor that may not write there."""
+    first = create(store, A, "kept")
+    memory_id = store.load(A)[0].id
+    run(store, "delete", path=A)
+    for setting in ({"read_only": True}, {"read_only_paths": [A]}, {"allow_write": {"user:ann": ["/memories/b/**"]}}):
+        store.change_settings(setting)
+        with pytest.raises(InvalidInput, match="read-only"):
+            store.history.erase(memory_id=memory_id, actor="user:ann")
+        with pytest.raises(InvalidInput, match="read-only"):
+            store.history.redact(first, actor="user:ann")
+        store.change_settings(dict.fromkeys(setting))
+    assert (store.history.show(first)[1], len(store.history.log())) == ("kept", 2)
+
+
+def test_a_scan_writes_nothing_where_something_is_read_only(store: MemoryStore) -> None:
+    """All are cleaned, or none."""
+    store.change_settings({"sensitive": "off"})
+    create(store, A, "AKIAQ3EGVSNB6RTKX2ZP\n")
+    create(store, B, "AKIAQ3EGVSNB6RTKX2ZP\n")
+    before = tree(store)
+    store.change_settings({"read_only_paths": [B]})
+    with pytest.raises(InvalidInput, match=f"{B} is read-only"):
+        store.scan(redact=True, history=True)
+    assert tree(store) == before
+
+
 @pytest.mark.parametrize("how", ["redact", "prune"])
 def test_more_versions_than_fit_in_one_statement(store: MemoryStore, how: str) -> None:
     """All of them share one text by renames, and go in whatever order they are named."""

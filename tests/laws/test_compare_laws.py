@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from commonplace import compare
 from commonplace.compare import DiffLine, LineChange, as_text, blame, line_changes, merge, unified
+from profiles import LONG
 
 from . import model
 from .strategies import any_texts, texts
@@ -178,7 +179,7 @@ def test_without_the_marked_words_both_sides_are_the_same(old: str, new: str) ->
 def program(name: str) -> str:
     path = shutil.which(name)
     if path is None:
-        assert os.environ.get("CI") != "true", f"{name} is not installed"
+        assert not LONG, f"{name} is not installed"
         pytest.skip(f"{name} is not installed")
     return path
 

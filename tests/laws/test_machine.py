@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -18,11 +17,11 @@ from commonplace import Commonplace, InvalidInput, MemoryStore, Usage
 from commonplace.backends.base import Snapshot
 from commonplace.history.history import Outcome
 from commonplace.history.plan import Mode
+from profiles import LONG
 
 from .model import Model
 from .strategies import broken_commands, command_named, commands, plain_paths, texts
 
-LONG = os.environ.get("CI") == "true"
 LIMITS = st.fixed_dictionaries(
     {
         "view_chars": st.sampled_from([16_000, 16_000, 0, 1, 7, 20]),

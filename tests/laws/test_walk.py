@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -14,11 +13,11 @@ import pytest
 from backends.places import EVERYWHERE, LOCAL
 from backends.places import opened as opened_at
 from commonplace import MemoryStore, Usage
+from profiles import LONG
 
 from .model import Model
 from .walk import Walk
 
-LONG = os.environ.get("CI") == "true"
 STEPS = 3_000 if LONG else 400
 SEEDS = range(40) if LONG else range(5)
 SEEDS_EVERYWHERE = range(3) if LONG else range(1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,12 +13,12 @@ from commonplace import Version
 from commonplace.backends.base import EXTERNAL
 from faults.targets import Answer
 from laws.shape import Expected
+from profiles import LONG
 
 from .checker import Command, Operation
 from .explaining import why_not
 from .history import lines_seen, record
 
-LONG = os.environ.get("CI") == "true"
 HISTORIES = 10 if LONG else 2
 HISTORIES_ON_SERVERS = 4 if LONG else 1
 PROCESSES = 8 if LONG else 4

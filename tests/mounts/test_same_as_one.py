@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import pytest
@@ -13,8 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 import commonplace
 from commonplace import MemoryStore, Mounts, Reply
 from laws.strategies import command_named, commands, plain_paths, texts, weighted
+from profiles import LONG
 
-LONG = os.environ.get("CI") == "true"
 POINTS = ("/memories/a", "/memories/b/a", "/memories/a/b", "/memories/é/b/a b", "/memories/.git", "/memories/a b")
 KEPT = ".keep"
 """A memory of no bytes in every store, so that a mount point is a directory in the one store too. It is hidden."""

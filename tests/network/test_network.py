@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 import commonplace
 from commonplace.backends.server import ServerBackend
+from profiles import LONG
 
 from .load import Load, judge, prepare
 from .networks import HANGS_S, TIMEOUT_S, Network, postgresql
 from .proxy import Fault, Moment, every, random_faults
 
-LONG = os.environ.get("CI") == "true"
 SEEDS = 4 if LONG else 1
 EDITS = 2_500 // SEEDS if LONG else 80  # of all workers, per backend and seed
 WORKERS = 4  # in two backends

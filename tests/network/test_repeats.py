@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import pytest
 
 import commonplace
+from profiles import LONG
 
 from .networks import TIMEOUT_S, Network
 from .proxy import ACTIONS, MOMENTS, Fault, Moment, every
 
-LONG = os.environ.get("CI") == "true"
 PATH = "/memories/a.md"
 COMMANDS: list[dict[str, Any]] = [
     {"command": "create", "path": PATH, "file_text": "a\n"},

@@ -15,8 +15,7 @@ from commonplace.search import Results, parse_query
 from commonplace.searching import Corpus
 from laws.model import Model
 from laws.walk import Walk
-
-LONG = os.environ.get("CI") == "true"
+from profiles import LONG
 
 
 @pytest.fixture(params=EVERYWHERE)

@@ -192,7 +192,8 @@ def _told(outcome: Outcome) -> Answer:
     if outcome.conflicts:
         lines = ["nothing was undone.", *(f"{each.path}: {each.reason}." for each in outcome.conflicts)]
         return _error("\n".join(lines))
-    lines = [f"{_DONE[step.what]}  {step.path}" for step in outcome.steps]
+    waits = ["This awaits review."] if outcome.proposed else []
+    lines = [f"{_DONE[step.what]}  {step.path}" for step in outcome.steps] + waits
     return Answer("\n".join(lines) or "Nothing is to be done: all is as it was.")
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -33,8 +32,9 @@ def doctor(place: Place, *, repair: bool, quick: bool, as_json: bool) -> None:
     """
     from commonplace.doctor import check_place  # noqa: PLC0415 - not free to import
 
-    with _progress() as progress:
-        findings = check_place(place.at, keys=place.given_keys(), quick=quick, repair=repair, progress=progress)
+    with output.progress("Checking") as advance:
+        tell = None if advance is None else lambda store, looked_at: advance(looked_at, part=store)
+        findings = check_place(place.at, keys=place.given_keys(), quick=quick, repair=repair, progress=tell)
         shown = list(findings if as_json or output.on_terminal() else _printed(findings))
     counts: Counter[str] = Counter(finding.severity for finding in shown)
     if as_json:
@@ -85,23 +85,3 @@ def _object(finding: Finding) -> dict[str, object]:
         "advice": finding.kind.advice,
         "repairable": finding.kind.mends,
     }
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str, int], None] | None]:
-    """A bar on a terminal, nothing elsewhere."""
-    if not output.on_terminal():
-        yield None
-        return
-    from rich.console import Console  # noqa: PLC0415 - not free to import
-    from rich.progress import Progress  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("Checking", total=None)
-
-        def tell(store: str, looked_at: int) -> None:
-            name = Text(output.harmless(store)).plain.replace("[", "\\[")
-            bar.update(task, description=f"Checking {name}: {looked_at}", completed=looked_at)
-
-        yield tell

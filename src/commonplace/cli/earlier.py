@@ -6,8 +6,8 @@ from commonplace import views
 from commonplace.backends.base import Look, Memory, Snapshot
 from commonplace.cli.moments import Moment
 from commonplace.commands import View, parse
-from commonplace.errors import InvalidPath, NotFound, Refused
-from commonplace.paths import MemoryPath
+from commonplace.errors import NotFound, Refused
+from commonplace.readable import parsed
 from commonplace.replies import Reply
 from commonplace.store import MemoryStore
 from commonplace.text import LineCounts
@@ -35,10 +35,7 @@ def view(store: MemoryStore, given: dict[str, object], at: Moment) -> Reply:
 
 def memories(store: MemoryStore, path: str, at: Moment) -> list[Memory]:
     """The memories that were below a directory, or the one that was at a path. Raises `NotFound`, `InvalidInput`."""
-    try:
-        target = MemoryPath.parse(path)
-    except Refused as refusal:
-        raise InvalidPath(store.replies.phrase(refusal.key, refusal.values)) from None
+    target = parsed(path, store.replies)
 
     def work(now: Snapshot) -> list[Memory]:
         past = store.history.at(at, now)

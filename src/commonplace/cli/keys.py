@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -63,7 +61,7 @@ def rotate(place: Place, *, add: bool, as_json: bool) -> None:
             from commonplace.backends.keys import add_key  # noqa: PLC0415
 
             add_key(_file(place))
-        with _progress(len(backend.list_stores())) as progress:
+        with output.progress("Rotating", total=len(backend.list_stores())) as progress:
             done = sealed.rotate(backend, progress=progress)
     if as_json:
         output.write_line(output.to_json(asdict(done)))
@@ -160,17 +158,3 @@ def _sealed(found: Commonplace) -> SealedBackend:
     if not isinstance(found.backend, SealedBackend):
         raise InvalidInput("no keys were given: commonplace --keys FILE keys ..., or COMMONPLACE_KEYS_FILE")
     return found.backend
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[int], None] | None]:
-    """A bar on a terminal, nothing elsewhere."""
-    if not output.on_terminal():
-        yield None
-        return
-    from rich.console import Console  # noqa: PLC0415 - not free to import
-    from rich.progress import Progress  # noqa: PLC0415
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("Rotating", total=total)
-        yield lambda done: bar.update(task, completed=done)

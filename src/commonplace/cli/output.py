@@ -9,9 +9,10 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
-from typing import IO, Any, NoReturn, TypeVar
+from typing import IO, Any, NoReturn, Protocol, TypeVar
 
 import click
 
@@ -114,6 +115,33 @@ def write(data: bytes) -> None:
         _give_up_output()
         click.echo(f"Error: the output could not be written: {error.strerror}", err=True)
         raise click.exceptions.Exit(FAILED) from None
+
+
+class Advance(Protocol):
+    """Tells how far work is: what was done, of how much if that is known, and in which part, where work has parts."""
+
+    def __call__(self, done: int, total: int | None = None, *, part: str = "") -> None:
+        """Show it."""
+
+
+@contextmanager
+def progress(what: str, *, total: int | None = None) -> Iterator[Advance | None]:
+    """A bar on a terminal; None elsewhere, where nobody watches."""
+    if not on_terminal():
+        yield None
+        return
+    from rich.console import Console  # noqa: PLC0415 - not free to import
+    from rich.markup import escape  # noqa: PLC0415
+    from rich.progress import Progress  # noqa: PLC0415
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task, whole = bar.add_task(what, total=total), total
+
+        def advance(done: int, total: int | None = None, *, part: str = "") -> None:
+            said = f"{what} {escape(harmless(part))}: {done}" if part else what
+            bar.update(task, description=said, completed=done, total=whole if total is None else total)
+
+        yield advance
 
 
 def _give_up_output() -> None:

@@ -47,25 +47,22 @@ class Place:
     @contextmanager
     def made(self) -> Iterator[MemoryStore]:
         """The memory store, made if it is not there."""
-        with self._open() as found:
+        with self.opened(make=True) as found:
             yield found.store(self.key)
 
     @contextmanager
-    def opened(self) -> Iterator[Commonplace]:
-        """All that is at the place. Raises `NotFound` if nothing is."""
-        if not is_there(self.at):
+    def opened(self, *, make: bool = False) -> Iterator[Commonplace]:
+        """All that is at the place. Raises `NotFound` if nothing is, unless `make`; a memory store is not made."""
+        if not make and not is_there(self.at):
             raise NotFound(f"there is no memory at {self.at} yet; `commonplace create` makes one")
-        with self._open() as found:
-            yield found
-
-    def _open(self) -> Commonplace:
-        return commonplace.open(
+        with commonplace.open(
             self.at,
             replies=self.language,
             actor=self.actor or _login(),
             keys=self.given_keys(),
             seal_paths=self.seal_paths,
-        )
+        ) as found:
+            yield found
 
     def given_keys(self) -> Keys | None:
         """The keys that the option or the environment names. Raises `InvalidInput`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -46,7 +46,7 @@ def export(place: Place, dest: str, *, notes: bool, as_json: bool) -> None:
     """
     from commonplace.transfer.exporting import export_files, export_whole  # noqa: PLC0415 - not free to import
 
-    with place.existing() as store, _progress("Exporting") as progress:
+    with place.existing() as store, output.progress("Exporting") as progress:
         if dest.endswith(_WHOLE):
             done = export_whole(store, dest, notes=notes, progress=progress)
         else:
@@ -107,7 +107,7 @@ def import_(
     with ExitStack() as stack:
         found = stack.enter_context(_source(source, revision))
         store = stack.enter_context(_store(place, dry_run=dry_run))
-        progress = stack.enter_context(_progress("Importing"))
+        progress = stack.enter_context(output.progress("Importing"))
         for outcome in Import(store, under=under, overwrite=overwrite, dry_run=dry_run).run(found, progress):
             counts[outcome.became] += 1
             told.append(asdict(outcome)) if as_json else _tell(outcome)
@@ -136,8 +136,7 @@ def _import_whole(place: Place, source: str, key: str | None, *, as_json: bool) 
     from commonplace.transfer.archive_reading import open_archive  # noqa: PLC0415 - not free to import
     from commonplace.transfer.restoring import import_whole  # noqa: PLC0415
 
-    opened = place._open  # noqa: SLF001 - makes the place, and no memory store in it
-    with open_archive(source) as archive, opened() as found, _progress("Importing") as progress:
+    with open_archive(source) as archive, place.opened(make=True) as found, output.progress("Importing") as progress:
         done = import_whole(archive, found.backend, key=key, progress=progress)
     if as_json:
         output.write_line(output.to_json(asdict(done)))
@@ -159,7 +158,7 @@ def backup(place: str, file: str, *, stores: Sequence[str], as_json: bool) -> No
     """
     from commonplace.transfer.backing_up import back_up  # noqa: PLC0415 - not free to import
 
-    with _backend(place, None) as backend, _progress("Backing up") as progress:
+    with _backend(place, None) as backend, output.progress("Backing up") as progress:
         done = back_up(backend, file, stores=stores, progress=progress)
     if as_json:
         output.write_line(output.to_json({"stores": [asdict(one) for one in done]}))
@@ -183,7 +182,11 @@ def restore_backup(file: str, place: str, *, stores: Sequence[str], as_json: boo
     from commonplace.transfer.archive_reading import open_archive  # noqa: PLC0415 - not free to import
     from commonplace.transfer.restoring import restore  # noqa: PLC0415
 
-    with open_archive(file) as archive, _backend(place, None, make=True) as backend, _progress("Restoring") as progress:
+    with (
+        open_archive(file) as archive,
+        _backend(place, None, make=True) as backend,
+        output.progress("Restoring") as progress,
+    ):
         done = restore(archive, backend, stores=stores, progress=progress)
     if as_json:
         output.write_line(output.to_json({"stores": [asdict(one) for one in done]}))
@@ -226,7 +229,7 @@ def migrate(
     with (
         _backend(source, from_keys) as origin,
         _backend(target, to_keys, make=True, seal_paths=seal_paths) as goal,
-        _progress("Copying") as progress,
+        output.progress("Copying") as progress,
     ):
         done = run(origin, goal, stores=stores, progress=progress)
     if as_json:
@@ -291,17 +294,3 @@ def _store(place: Place, *, dry_run: bool) -> Iterator[MemoryStore]:
         except NotFound:
             store = stack.enter_context(commonplace.open("sqlite://")).store()
         yield store
-
-
-@contextmanager
-def _progress(what: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A bar on a terminal, nothing elsewhere."""
-    if not output.on_terminal():
-        yield None
-        return
-    from rich.console import Console  # noqa: PLC0415 - not free to import
-    from rich.progress import Progress  # noqa: PLC0415
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)

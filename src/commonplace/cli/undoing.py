@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from commonplace.history.history import Outcome
     from commonplace.history.plan import Mode
     from commonplace.history.transition import Step
+    from commonplace.replies import Replies
 
-_JSON = 'Print a JSON object: {"done", "dry_run", "steps", "conflicts"}.'
+_JSON = 'Print a JSON object: {"done", "dry_run", "proposed", "steps", "conflicts"}.'
 _DRY_RUN = "Only tell what would be done."
 
 
@@ -38,7 +39,7 @@ def restore(place: Place, path: str, *, to: Moment, dry_run: bool, force: bool, 
     """
     with place.existing() as store:
         outcome = store.history.restore(path, to, mode="force" if force else "refuse", dry_run=dry_run)
-    _say(outcome, as_json=as_json)
+    _say(outcome, store.replies, as_json=as_json)
 
 
 @click.command(cls=output.Command)
@@ -78,7 +79,7 @@ def undo(
     by = whose if session is None else _pattern(session)
     with place.existing() as store:
         outcome = store.history.undo(change=version_id, by=by, since=since, mode=mode, dry_run=dry_run)
-    _say(outcome, as_json=as_json)
+    _say(outcome, store.replies, as_json=as_json)
 
 
 def _pattern(session: str) -> str:
@@ -87,7 +88,7 @@ def _pattern(session: str) -> str:
     return f"session:{session}"
 
 
-def _say(outcome: Outcome, *, as_json: bool) -> None:
+def _say(outcome: Outcome, replies: Replies, *, as_json: bool) -> None:
     """Tell what was or would be done, or what stood in the way and end with its status."""
     if as_json:
         output.write_line(output.to_json(_object(outcome)))
@@ -96,7 +97,8 @@ def _say(outcome: Outcome, *, as_json: bool) -> None:
         lines = [f"Error: {would}.", *(f"{each.path}: {each.reason}." for each in outcome.conflicts)]
         click.echo(output.harmless("\n".join(lines)), err=True)
     else:
-        lines = [_line(step, dry_run=outcome.dry_run) for step in outcome.steps]
+        lines = [_line(step, is_done=outcome.done) for step in outcome.steps]
+        lines += [replies.awaits_review] if outcome.proposed else []
         output.write_line("\n".join(lines) or "Nothing is to be done: all is as it was.")
     if outcome.conflicts:
         raise click.exceptions.Exit(status_of("conflict"))
@@ -105,8 +107,8 @@ def _say(outcome: Outcome, *, as_json: bool) -> None:
 _DONE = {"deleted": "deleted", "moved": "moved", "made": "made again", "changed": "set back"}
 
 
-def _line(step: Step, *, dry_run: bool) -> str:
-    what = f"would be {_DONE[step.what]}" if dry_run else _DONE[step.what]
+def _line(step: Step, *, is_done: bool) -> str:
+    what = _DONE[step.what] if is_done else f"would be {_DONE[step.what]}"
     came = f"{step.before.path} -> " if step.what == "moved" and step.before is not None else ""
     return f"{what}\t{came}{step.path}"
 
@@ -115,6 +117,7 @@ def _object(outcome: Outcome) -> dict[str, object]:
     return {
         "done": outcome.done,
         "dry_run": outcome.dry_run,
+        "proposed": outcome.proposed,
         "steps": _steps(outcome.steps),
         "conflicts": [
             {"path": each.path, "memory_id": each.memory_id, "reason": each.reason} for each in outcome.conflicts

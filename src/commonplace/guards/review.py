@@ -43,6 +43,7 @@ from commonplace.guards.writing import Examiner
 from commonplace.patterns import matches_actor
 from commonplace.replies import Replies, Reply
 from commonplace.settings import Settings
+from commonplace.text import decoded
 
 if TYPE_CHECKING:
     from commonplace.guards.review_deciding import Deciding
@@ -212,5 +213,5 @@ def _texts(snapshot: Snapshot, change: ProposedChange, key: str) -> tuple[str | 
         return before, text_of(snapshot, AFTER, key)
     memory = snapshot.find(change.memory_id)
     data = None if memory is None else snapshot.look(memory.path).data
-    text = None if data is None else data.decode("utf-8", "replace")
+    text = None if data is None else decoded(data)
     return text, None if change.operation == "deleted" else text

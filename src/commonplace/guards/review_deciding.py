@@ -9,7 +9,7 @@ from datetime import datetime
 from commonplace.backends.base import Actor, Change, Look, Memory, Transaction
 from commonplace.backends.records import Again
 from commonplace.compare import merge as merged
-from commonplace.errors import Damaged, NotFound, Refused
+from commonplace.errors import NotFound, Refused
 from commonplace.guards.review_records import (
     AFTER,
     BEFORE,
@@ -34,6 +34,7 @@ from commonplace.guards.writing import Examiner, WritePath
 from commonplace.paths import MemoryPath
 from commonplace.replies import Replies
 from commonplace.settings import Settings
+from commonplace.text import decoded
 
 
 class Stopped(Exception):
@@ -283,11 +284,3 @@ class _Making:
 
     def _hinder(self, what: What, path: str | None, text: str) -> None:
         self._obstacles.append(Obstacle(self._proposal.id, what, path, text))
-
-
-def decoded(data: bytes | None) -> str:
-    """A stored text. Raises `Damaged`."""
-    try:
-        return (data or b"").decode()
-    except UnicodeDecodeError:
-        raise Damaged("a stored text is not UTF-8") from None

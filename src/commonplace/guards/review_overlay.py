@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from commonplace.backends.base import Actor, Change, Look, Memory, Snapshot, Transaction, Usage, Version
 from commonplace.backends.records import Recorded
-from commonplace.errors import Damaged, PermissionDenied, Refused
+from commonplace.errors import PermissionDenied, Refused
 from commonplace.guards.review_records import (
     AFTER,
     BEFORE,
@@ -28,6 +28,7 @@ from commonplace.guards.review_records import (
     text_of,
 )
 from commonplace.paths import ROOT, ancestors
+from commonplace.text import decoded
 
 _FEW = 8  # memories that are looked for one by one; more are found in one walk
 
@@ -167,9 +168,8 @@ class ProposedSnapshot(Snapshot):
         present = next(iter(self._present([change.memory_id])))
         if present is None:
             return None
-        version = (
-            f"{own.version_id}.{present.version_id}"  # a text has one version id, for those who keep what they saw
-        )
+        # A text has one version id, for those who keep what they saw.
+        version = f"{own.version_id}.{present.version_id}"
         return replace(present, path=path, version_id=version, updated_at=own.at, seal=None)
 
     def _data(self, memory: Memory, own: _Proposed) -> bytes:
@@ -246,17 +246,11 @@ class ProposedTransaction(ProposedSnapshot, Transaction):
             born = self._proposal.at if change.again is None else change.again.created_at
             return ProposedChange("created", memory_id, None, change.path, change.size_bytes, digest, None, born)
         if digest is not None:
-            self._tx.put_note(BEFORE, key, self._text(before))
+            self._tx.put_note(BEFORE, key, decoded(self.look(before.path).data))
         operation: ProposedOperation = "deleted" if change.path is None else "renamed" if digest is None else "modified"
         return ProposedChange(
             operation, before.id, before.path, change.path, change.size_bytes, digest, before.sha256, before.created_at
         )
-
-    def _text(self, memory: Memory) -> str:
-        try:
-            return (self.look(memory.path).data or b"").decode()
-        except UnicodeDecodeError:
-            raise Damaged("a stored text is not UTF-8") from None
 
     def put_note(self, kind: str, key: str, value: str | None) -> None:
         self._tx.put_note(kind, key, value)

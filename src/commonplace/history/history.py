@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from itertools import islice
@@ -13,7 +13,8 @@ from commonplace import compare
 from commonplace.backends.base import Actor, Operation, Snapshot, Transaction, Version, as_actor
 from commonplace.backends.records import to_us
 from commonplace.engine import Engine
-from commonplace.errors import InvalidInput, InvalidPath, NotFound, Refused
+from commonplace.errors import InvalidInput, NotFound, Refused
+from commonplace.guards.review import is_under_review
 from commonplace.guards.writing import WritePath
 from commonplace.history.past import OUR_ID, PastSnapshot, check_kept, check_zone, moment
 from commonplace.history.plan import Conflict, Mode, Plan, State, restored, undone
@@ -21,6 +22,7 @@ from commonplace.history.removal import Removed, erase, redact
 from commonplace.history.transition import Step, carry_out, clashing, in_the_way, steps
 from commonplace.paths import MemoryPath
 from commonplace.patterns import check_actor_pattern, matches_actor
+from commonplace.readable import parsed
 from commonplace.text import decoded
 
 T = TypeVar("T")
@@ -34,11 +36,13 @@ class Outcome:
     steps: tuple[Step, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     dry_run: bool = False
+    proposed: bool = False
+    """Whether it awaits review, as the changes of this actor do."""
 
     @property
     def done(self) -> bool:
         """Whether the store is now as was asked."""
-        return not self.conflicts and not self.dry_run
+        return not self.conflicts and not self.dry_run and not self.proposed
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,24 +283,24 @@ class History:
                 conflicts += (*(conflict for _, conflict in blocking.values()), *clashes.values())
             return Outcome(tuple(todo), conflicts, dry_run=dry_run)
 
+        who = as_actor(actor) or self._store.actor
+
         def work(tx: Transaction, write: WritePath) -> Outcome:
             outcome = decide(tx)
-            if outcome.done:
-                carry_out(tx, write, outcome.steps, partial(_text_of, tx))
-            return outcome
+            if outcome.conflicts:
+                return outcome
+            carry_out(tx, write, outcome.steps, partial(_text_of, tx))
+            return replace(outcome, proposed=bool(write.recorded) and is_under_review(write.settings, who))
 
         if dry_run:
             return self._store.read(decide)
         try:
-            return self._store.write(work, as_actor(actor))
+            return self._store.write(work, who)
         except Refused as refusal:
             raise InvalidInput(self._store.replies.phrase(refusal.key, refusal.values)) from None
 
     def _parsed(self, path: str) -> MemoryPath:
-        try:
-            return MemoryPath.parse(path)
-        except Refused as refusal:
-            raise InvalidPath(self._store.replies.phrase(refusal.key, refusal.values)) from None
+        return parsed(path, self._store.replies)
 
 
 def _text_of(found: Snapshot, state: State) -> str:
@@ -322,11 +326,11 @@ def _of(found: Snapshot, target: MemoryPath | None, memory_id: str | None) -> It
         last = next(found.versions(path=target.text, limit=1), None)
         if last is not None:
             return _paged(found, last.memory_id)
-    return (version for version in _paged(found, None) if version.path.startswith(below))
+    return (version for version in _paged(found) if version.path.startswith(below))
 
 
-def _paged(found: Snapshot, memory_id: str | None) -> Iterator[Version]:
-    before = None
+def _paged(found: Snapshot, memory_id: str | None = None, *, before: str | None = None) -> Iterator[Version]:
+    """Versions, newest first, read a page at a time."""
     while page := list(found.versions(memory_id=memory_id, before=before, limit=_PAGE)):
         yield from page
         before = page[-1].id
@@ -341,7 +345,7 @@ def _while_since(versions: Iterator[Version], since: datetime) -> Iterator[Versi
 
 def _by(found: Snapshot, actor: str, since: datetime | None) -> list[Version]:
     check_actor_pattern(actor)
-    versions = _paged(found, None)
+    versions = _paged(found)
     return [
         version
         for version in (versions if since is None else _while_since(versions, since))
@@ -356,7 +360,7 @@ def _of_change(found: Snapshot, version_id: str) -> list[Version]:
     """
     version, _ = found.version(version_id)
     newer = [other for other in _newer(found, version) if other.revision == version.revision]
-    same = [*newer, version, *_of_revision(_before(found, version.id), version.revision)]
+    same = [*newer, version, *_of_revision(_paged(found, before=version.id), version.revision)]
     return [other for other in same if other.actor == version.actor]
 
 
@@ -369,13 +373,6 @@ def _newer(found: Snapshot, version: Version) -> list[Version]:
             if near and near[0].revision != version.revision:
                 return near
     return list(found.versions(after=version.id))
-
-
-def _before(found: Snapshot, version_id: str) -> Iterator[Version]:
-    before = version_id
-    while page := list(found.versions(before=before, limit=_PAGE)):
-        yield from page
-        before = page[-1].id
 
 
 def _of_revision(versions: Iterator[Version], revision: int) -> Iterator[Version]:

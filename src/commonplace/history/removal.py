@@ -34,19 +34,20 @@ class Removed:
 def redact(store: Engine, version_ids: Sequence[str], who: Actor | None) -> Removed:
     """Remove text, path, size and hash of versions; who changed what when stays. All or nothing.
 
-    Raises `NotFound` for one that is not there, `InvalidInput` for the newest version of a present memory: write a new
-    one first, or delete it.
+    Raises `NotFound` for one that is not there, `InvalidInput` for the newest version of a present memory (write a new
+    one first, or delete it) and where the memory is read-only, or not the actor's to change.
     """
 
     check_person(store, who)
 
-    def work(tx: Transaction) -> int:
+    def work(tx: Transaction, write: WritePath) -> int:
         todo = []
         for version_id in dict.fromkeys([version_ids] if isinstance(version_ids, str) else version_ids):
             version, _ = tx.version(version_id)
             memory = tx.find(version.memory_id)
             if memory is not None and memory.version_id == version_id:
                 raise InvalidInput(f"{version_id} is what the memory is now: write a new version first, or delete it")
+            _check_may_change(write, version.path if memory is None else memory.path)
             if version.redacted_at is None:
                 todo.append(version_id)
                 forget_proposals(tx, version.memory_id, base_sha256=version.sha256)
@@ -55,7 +56,7 @@ def redact(store: Engine, version_ids: Sequence[str], who: Actor | None) -> Remo
             tx.put_note(PENDING, "since", f"{store.clock():.6f}")
         return len(todo)
 
-    return Removed(store.backend.write(store.id, work, frees=True), pending=not finish(store))
+    return Removed(store.write(work, who, frees=True), pending=not finish(store))
 
 
 def erase(store: Engine, memory_id: str, who: Actor | None) -> Removed:
@@ -68,12 +69,12 @@ def erase(store: Engine, memory_id: str, who: Actor | None) -> Removed:
     check_person(store, who)
 
     def delete(tx: Transaction, write: WritePath) -> None:
-        if not any(True for _ in tx.versions(memory_id=memory_id, limit=1)):
+        last = next(tx.versions(memory_id=memory_id, limit=1), None)
+        if last is None:
             raise NotFound(f"there is no memory {memory_id}")
         memory = tx.find(memory_id)
+        _check_may_change(write, last.path if memory is None else memory.path)
         if memory is not None:
-            if not write.may_change(memory.path):
-                raise InvalidInput("the memory is read-only")
             write.delete([memory])
         tx.put_note(ERASING, memory_id, json.dumps({"by": None if who is None else str(who)}))
 
@@ -102,6 +103,12 @@ def check_person(store: Engine, who: Actor | None) -> None:
     """Refuse an actor whose changes await review: what is removed cannot be taken back."""
     if is_under_review(store.settings(), who):
         raise InvalidInput("an actor whose changes await review cannot remove anything for good")
+
+
+def _check_may_change(write: WritePath, path: str) -> None:
+    """Raise `InvalidInput` where this actor may not change the memory whose history is to lose something."""
+    if not write.may_change(path):
+        raise InvalidInput("the memory is read-only")
 
 
 def _unfinished(found: Snapshot) -> tuple[list[str], str | None]:

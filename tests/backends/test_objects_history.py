@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 import random
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import takewhile
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import servers
 from backends.test_objects_rest import SMALL, Bottom, in_two_days, small
-from backends.test_objects_wire import Asked, Reply, Wire, is_commit, nth
+from backends.wire import BUCKET, Asked, Reply, Wire, is_commit, nth
 from commonplace.backends.base import Actor, Backend, Change, Snapshot, Transaction, Version
 from commonplace.backends.objects import ObjectsBackend, open_objects
 from commonplace.backends.objects_driver import Client, Place
@@ -34,26 +33,9 @@ pytestmark = pytest.mark.long
 PERSON = Actor("user", "ann")
 
 
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    """A place of this test's own."""
-    return f"memory://{tmp_path.name}{tmp_path.parent.name}"
-
-
-@pytest.fixture
-def wire(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
-    """A wire to moto, in a bucket of its own."""
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", servers.moto().access_key)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", servers.moto().secret_key)
-    servers.moto().new_bucket("blanked")
-    made = Wire(servers.moto().port)
-    yield made
-    made.close()
-
-
 def place(port: int, prefix: str) -> str:
     """A place at a server."""
-    return f"s3://blanked/{prefix}?endpoint=http://127.0.0.1:{port}&region=us-east-1&allow_http=true&timeout_s=1.5"
+    return f"s3://{BUCKET}/{prefix}?endpoint=http://127.0.0.1:{port}&region=us-east-1&allow_http=true&timeout_s=1.5"
 
 
 class Ticking:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import pytest
 
 import servers
 from backends.test_objects_history import everything
 from backends.test_objects_rest import SMALL, Bottom, in_two_days, small
-from backends.test_objects_wire import Asked, Reply, Wire, cut_after, is_commit, nth
+from backends.wire import BUCKET, Asked, Reply, Wire, cut_after, is_commit, nth
 from commonplace.backends.base import Change, Transaction
 from commonplace.backends.objects import ObjectsBackend, open_objects
 from commonplace.backends.objects_driver import Client, Place
@@ -29,27 +28,10 @@ FEW = NoteSizes(recent=5, recent_chars=2_000, segments=3, segment=8, page=7)
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> str:
-    """A place of this test's own."""
-    return f"memory://{tmp_path.name}{tmp_path.parent.name}"
-
-
-@pytest.fixture
-def wire(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
-    """A wire to moto, in a bucket of its own."""
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", servers.moto().access_key)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", servers.moto().secret_key)
-    servers.moto().new_bucket("noted")
-    made = Wire(servers.moto().port)
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def far(wire: Wire) -> str:
     """A place behind the wire."""
     options = f"endpoint=http://127.0.0.1:{wire.port}&region=us-east-1&allow_http=true"
-    return f"s3://noted/{os.urandom(6).hex()}?{options}"
+    return f"s3://{BUCKET}/{os.urandom(6).hex()}?{options}"
 
 
 def few(url: str) -> ObjectsBackend:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,12 +24,6 @@ from profiles import LONG
 
 SMALL = Sizes(log=4, page=6, chunk=3, fan_out=3)
 DAY_S = 86_400.0
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    """A place of this test's own."""
-    return f"memory://{tmp_path.name}{tmp_path.parent.name}"
 
 
 def small(url: str, **options: Any) -> ObjectsBackend:

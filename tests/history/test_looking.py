@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from backends.places import EVERYWHERE, opened
-from commonplace import Actor, InvalidInput, MemoryStore, NotFound
+from commonplace import Actor, InvalidInput, Memory, MemoryStore, NotFound
 from commonplace.compare import as_text
 
 from .test_restore_and_undo import A, B, C, create, replace, run
@@ -154,3 +155,23 @@ def test_what_is_kept_no_longer_is_said_so(tmp_path: Path) -> None:
         late = datetime.fromtimestamp(now[0] - 2, UTC)
         assert store.history.text_at(A, late)[1] == "one"
         assert store.history.log(actor="user:ann")[0].actor == Actor("user", "ann")
+
+
+def test_memories_of_the_past_are_what_they_were(store: MemoryStore) -> None:
+    """Also when they were made: of those that are there still, were renamed or deleted since, or made again."""
+    create(store, A, "one", "user:ann")
+    create(store, B, "two")
+    create(store, C, "three")
+    moment = replace(store, B, "two", "2")
+    then = list(store.memories())
+    run(store, "rename", old_path=A, new_path="/memories/e")
+    run(store, "delete", path=C)
+    replace(store, B, "2", "other")
+
+    def of_then() -> list[Memory]:
+        return store.read(lambda now: list(store.history.at(moment, now).walk("/memories")))
+
+    assert [dataclasses.replace(memory, seal=None) for memory in then] == of_then()
+    assert store.history.restore("/memories", moment).done
+    assert of_then()[0].created_at == store.load(A)[0].created_at == then[0].created_at
+    assert [store.history.text_at(memory.path, moment)[0].id for memory in then] == [each.version_id for each in then]

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import cached_property
 
 from commonplace.backends.base import Look, Memory, Snapshot, Usage, Version
 from commonplace.backends.records import to_us
 from commonplace.errors import InvalidInput
-from commonplace.paths import ancestors
+from commonplace.paths import ROOT, ancestors
 from commonplace.sweeping import HISTORY, PRUNED
 
 OUR_ID = re.compile(r"memver_[0-9a-f]{32}")
 _PAGE = 500
+_NOTHING: Mapping[str, datetime] = {}
 
 
 def moment(found: Snapshot, at: datetime | str) -> str:
@@ -99,28 +100,42 @@ class PastSnapshot(Snapshot):
         return was if was is not None and was.path == path and was.operation != "deleted" else None
 
     def walk(self, under: str) -> Iterator[Memory]:
-        return map(self._memory, self._below(under))
+        return (self._memory(version, self._living) for version in self._below(under))
 
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
         return ((version.path, version.size_bytes or 0) for version in self._below(under))
 
     def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
-        return ((self._memory(version), self._now.text(version.id) or b"") for version in self._below(under))
+        return (
+            (self._memory(version, self._living), self._now.text(version.id) or b"") for version in self._below(under)
+        )
 
     def _below(self, under: str) -> Iterable[Version]:
         return (version for path, version in self._by_path.items() if path.startswith(under + "/"))
 
-    def _memory(self, version: Version) -> Memory:
-        *_, born = self._now.versions(memory_id=version.memory_id, before=self._before)
+    @cached_property
+    def _living(self) -> dict[str, datetime]:
+        """When what is there now was made, of all in one reading."""
+        return {memory.id: memory.created_at for memory in self._now.walk(ROOT)}
+
+    def _memory(self, version: Version, living: Mapping[str, datetime] = _NOTHING) -> Memory:
         return Memory(
             version.memory_id,
             version.path,
             version.size_bytes or 0,
             version.sha256 or "",
             version.id,
-            born.created_at,
+            living.get(version.memory_id) or self._born(version.memory_id),
             version.created_at,
         )
+
+    def _born(self, memory_id: str) -> datetime:
+        """When a memory was made: what is there knows it, of others their oldest version."""
+        present = self._now.find(memory_id)
+        if present is not None:
+            return present.created_at
+        *_, oldest = self._now.versions(memory_id=memory_id, before=self._before)
+        return oldest.created_at
 
     def find(self, memory_id: str) -> Memory | None:
         version = next(self.versions(memory_id=memory_id, limit=1), None)

@@ -1,0 +1,147 @@
+"""A wire between object storage and its clients that loses replies, delays them or changes them."""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+PATIENCE_S = 60.0
+HOST = "127.0.0.1"
+BUCKET = "wired"
+
+
+class Asked:
+    """A request as the wire sees it."""
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw = raw
+        self.method, self.path = raw.split(b" ", 2)[:2]
+        self.head = raw.partition(b"\r\n\r\n")[0].lower()
+
+    @property
+    def is_commit(self) -> bool:
+        """Whether a root is to be replaced."""
+        return self.method == b"PUT" and b"/roots/" in self.path and b"\r\nif-match:" in self.head
+
+    def without(self, header: str) -> bytes:
+        """The request with a header left out."""
+        return re.sub(rb"\r\n" + header.encode() + rb":[^\r]*", b"", self.raw, flags=re.IGNORECASE)
+
+
+Reply = bytes | None
+Rule = Callable[[Asked, Callable[[bytes], bytes]], Reply]
+"""What comes back for a request, None for nothing but a closed connection; it is given how to ask the server."""
+
+
+class Wire:
+    """A server in front of another: every request goes through a rule."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self.rule: Rule = lambda asked, forward: forward(asked.raw)
+        self.asked: list[Asked] = []
+        self._listening = socket.create_server((HOST, 0))
+        self.port = int(self._listening.getsockname()[1])
+        self._open: set[socket.socket] = set()
+        self._threads: list[threading.Thread] = []
+        self._start(self._accept)
+
+    def _start(self, work: Callable[[], None]) -> None:
+        thread = threading.Thread(target=work, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listening.accept()
+                self._open.add(client)
+                self._start(partial(self._serve, client))
+
+    def _serve(self, client: socket.socket) -> None:
+        with suppress(OSError), client:
+            while (raw := read_message(client)) is not None:
+                asked = Asked(raw)
+                self.asked.append(asked)
+                reply = self.rule(asked, self.forward)
+                if reply is None:
+                    return
+                client.sendall(reply)
+
+    def forward(self, raw: bytes) -> bytes:
+        """The server's reply, on a connection of its own."""
+        closing = raw.replace(b"\r\n", b"\r\nconnection: close\r\n", 1)
+        with socket.create_connection((HOST, self._port)) as server:
+            server.sendall(closing)
+            parts = []
+            while part := server.recv(65_536):
+                parts.append(part)
+        return re.sub(rb"\r\nconnection: close", b"", b"".join(parts), flags=re.IGNORECASE)
+
+    def close(self) -> None:
+        """End it."""
+        for one in (self._listening, *self._open):
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+        for thread in self._threads:
+            thread.join(PATIENCE_S)
+            assert not thread.is_alive()
+
+
+def read_message(client: socket.socket) -> bytes | None:
+    """A whole request, None at the end."""
+    raw = b""
+    while b"\r\n\r\n" not in raw:
+        part = client.recv(65_536)
+        if not part:
+            return None
+        raw += part
+    head, _, body = raw.partition(b"\r\n\r\n")
+    length = re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)
+    missing = (int(length[1]) if length else 0) - len(body)
+    while missing > 0:
+        part = client.recv(missing)
+        if not part:
+            return None
+        raw, missing = raw + part, missing - len(part)
+    return raw
+
+
+def nth(numbers: set[int], chosen: Callable[[Asked], bool], rule: Rule) -> Rule:
+    """A rule for the first, second, ... of the requests that are chosen; the others pass."""
+    count = [0]
+    lock = threading.Lock()
+
+    def ruled(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
+        with lock:
+            count[0] += chosen(asked)
+            hit = chosen(asked) and count[0] in numbers
+        return rule(asked, forward) if hit else forward(asked.raw)
+
+    return ruled
+
+
+def cut_after(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
+    """The server does it, and nobody hears of it."""
+    forward(asked.raw)
+    return None
+
+
+def cut_before(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
+    """The server never hears of it."""
+    return None
+
+
+def failed(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
+    """The server does it, and something before it answers that it failed."""
+    forward(asked.raw)
+    return b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n"
+
+
+def is_commit(asked: Asked) -> bool:
+    return asked.is_commit

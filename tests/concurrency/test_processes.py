@@ -20,7 +20,7 @@ from .tasks import STORE, counter, creation_faults, expected, lines_of, prepare
 TESTS = Path(__file__).resolve().parent.parent
 EDITORS = 8
 EDITS = 200 if LONG else 60
-EDITS_ON_SERVERS = 200 if LONG else 15
+EDITS_ON_SERVERS = 80 if LONG else 15
 CREATORS = 32
 TIMEOUT_S = 300
 

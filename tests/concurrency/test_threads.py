@@ -25,7 +25,7 @@ EDITS = 200 if LONG else 60
 CREATORS = 32
 MANY = 64  # threads, each with a memory of its own
 EDITS_OF_MANY = 40 if LONG else 10
-EDITS_ON_SERVERS, EDITS_OF_MANY_ON_SERVERS = (200, 40) if LONG else (15, 3)
+EDITS_ON_SERVERS, EDITS_OF_MANY_ON_SERVERS = (80, 20) if LONG else (15, 3)
 
 shared_or_own = pytest.mark.parametrize("own", [False, True], ids=["one backend", "a backend each"])
 

@@ -229,6 +229,6 @@ class AllBackends(LocalBackends):
 
 
 TestLocalBackends = pytest.mark.timeout(1_800)(LocalBackends.TestCase)
-TestLocalBackends.settings = settings(max_examples=300 if LONG else 15, stateful_step_count=60 if LONG else 30)
+TestLocalBackends.settings = settings(max_examples=100 if LONG else 15, stateful_step_count=60 if LONG else 30)
 TestAllBackends = pytest.mark.timeout(1_800)(AllBackends.TestCase)
-TestAllBackends.settings = settings(max_examples=30 if LONG else 3, stateful_step_count=40 if LONG else 20)
+TestAllBackends.settings = settings(max_examples=10 if LONG else 3, stateful_step_count=40 if LONG else 20)

@@ -170,9 +170,8 @@ class Reviewed(RuleBasedStateMachine):
             self.directory.cleanup()
 
 
-TestReviewed = pytest.mark.timeout(1_800)(Reviewed.TestCase)
-if not LONG:
-    TestReviewed.settings = settings(max_examples=20, stateful_step_count=20)
+TestReviewed = Reviewed.TestCase
+TestReviewed.settings = settings(max_examples=60 if LONG else 20, stateful_step_count=40 if LONG else 20)
 
 
 @pytest.mark.parametrize("count", [3, 30])

@@ -18,9 +18,9 @@ from profiles import LONG
 from .model import Model
 from .walk import Walk
 
-STEPS = 3_000 if LONG else 400
-SEEDS = range(40) if LONG else range(5)
-SEEDS_EVERYWHERE = range(3) if LONG else range(1)
+STEPS = 1_500 if LONG else 400
+SEEDS = range(10) if LONG else range(5)
+SEEDS_EVERYWHERE = range(2) if LONG else range(1)
 STEPS_EVERYWHERE = 500 if LONG else 80
 LIMITS: tuple[dict[str, Any], ...] = (
     {},

@@ -18,7 +18,7 @@ from profiles import LONG
 
 _QUIET = (HealthCheck.too_slow, HealthCheck.data_too_large)
 settings.register_profile("quick", max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=_QUIET)
-settings.register_profile("long", max_examples=400, stateful_step_count=60, deadline=None, suppress_health_check=_QUIET)
+settings.register_profile("long", max_examples=200, stateful_step_count=60, deadline=None, suppress_health_check=_QUIET)
 settings.load_profile("long" if LONG else "quick")
 
 

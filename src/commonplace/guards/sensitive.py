@@ -180,10 +180,11 @@ def _engine(kinds: frozenset[str], with_re2: bool | None) -> _Engine:
 
 @lru_cache(maxsize=1)
 def _own_rules() -> list[Rule]:
-    from commonplace.guards.sensitive_forms import FORMS  # noqa: PLC0415 - read at first use, not at import
+    from commonplace.guards.sensitive_commands import COMMANDS  # noqa: PLC0415 - read at first use, not at import
+    from commonplace.guards.sensitive_forms import FORMS  # noqa: PLC0415
     from commonplace.guards.sensitive_tokens import TOKENS  # noqa: PLC0415
 
-    return [*TOKENS, *FORMS]
+    return [*TOKENS, *FORMS, *COMMANDS]
 
 
 def _known(kinds: Collection[str] | None) -> frozenset[str]:

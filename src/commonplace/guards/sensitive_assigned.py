@@ -8,13 +8,21 @@ import re
 from collections.abc import Iterator
 
 from commonplace.guards.sensitive_judged import MIN_SECRET, Value, is_passphrase, is_password, is_secret
+from commonplace.guards.sensitive_nearby import read_nearby
 from commonplace.guards.sensitive_rules import Find
 from commonplace.guards.sensitive_tables import read_around
 from commonplace.guards.sensitive_tokens import UUID
 from commonplace.guards.sensitive_words import NOT_A_VALUE, PASSWORD_WORDS, SECRET_WORDS
 
 WORDS = {**dict.fromkeys(SECRET_WORDS, "secret"), **dict.fromkeys(PASSWORD_WORDS, "password")}
-_SHORT = frozenset({"pass", "pw", "pwd", "psk", "mdp", "_auth", "senha", "token"})  # parts of other words
+_SHORT = frozenset({"pass", "pw", "psw", "pwd", "psk", "mdp", "_auth", "senha", "token"})  # parts of other words
+_NO_PASS = re.compile(
+    r"(?:by|com|sur|tres|over|under|encom|multi|single|two|one|first|second|last|full|low|high|band)[_-]?$",
+    re.IGNORECASE,
+)
+_MORE_CJK = re.compile(
+    r"(?:キー|コード|文字列|短语|短語|の値|的值)"
+)  # what makes a longer word of one in kanji or kana
 
 _SUFFIX = re.compile(r"(?:[A-Za-zäöüß0-9]|[_.-](?=[A-Za-z0-9])|\[(?=[\"']?[a-z0-9]+[\"']?\]))*")
 _PARTS = re.compile(r"[A-Z]?[a-zäöüß]+|[A-Z]+|\d+")
@@ -25,13 +33,15 @@ _FOR = r"(?i:for|of|to|on|at|in|from|here|now|für|fuer|zum|zur|vom|von|der|des|
 _GAP_WORD = r"[^\s:=：|;!?]{0,40}[^\s:=：|;!?.,]"
 _GAP = rf"(?:[ \t]{{1,3}}(?={_FOR}){_GAP_WORD}(?:[ \t]{_GAP_WORD}){{0,6}}?|[ \t]?の[^\s:=：はが]{{0,20}})?"
 _NOW = r"(?: (?:now|still|currently|set to|just|simply|again|temporarily|jetzt|nun|aktuell|derzeit|weiterhin|maintenant|désormais|actuellement|toujours))?(?: set to)?"
-_TYPE = r"(?:[ \t]*:[ \t]*(?:Optional\[)?(?:str|String|string|SecretStr|bytes|&(?:'static )?str|Secret<String>|any)(?:\])?(?: ?\| ?(?:None|null|undefined))?(?=[ \t]*=)|[ \t]string(?=[ \t]*=))?"
+_TYPE = r"(?:[ \t]*:[ \t]*(?:Optional\[)?(?:str|String|string|SecretStr|bytes|&(?:'static )?str|Secret<String>|any)(?:\])?(?: ?\| ?(?:None|null|undefined))?(?=[ \t]*=)|[ \t]string(?=[ \t]*=)|[ \t]?\{ ?get; ?(?:private )?(?:set|init); ?\}(?=[ \t]*=)|\[\d{0,4}\](?=[ \t]*=))?"
 _LINK = re.compile(
     rf"[\"'`*_\])\\」』”»]{{0,5}}(?:"
     rf"(?:{_TYPE}|{_GAP})[ \t]{{0,20}}(?P<equal>:=|=>|===?|!==?|\?=|\+=|=|＝)"
     rf"|{_GAP}[ \t\u3000]{{0,20}}(?P<colon>:|：|—|–(?= )|->|→)"
-    rf"|{_GAP}(?:,?[ \t]{{1,3}}|(?=['’]s))(?P<word>(?:['’]s|[-–—]|used to be|had been|which (?:is|was)|it is|it['’]s|(?:is|was|has been|will be|should be|remains|becomes|lautet|lautete|ist|war|wird|est|était|sera){_NOW}|(?:set |changed |reset |updated |rotated )?to|auf|c'est|equals|(?:a été |est )?(?:changé|modifié|remplacé) (?:en|par|à)|has been (?:set|changed) to)(?::|[ ]?\n)?(?=[ \t]))"
-    r"|[ \t]?(?P<kanji>は|が|を|是|为|為|改为|改成|设为|設為|设置为|已改为|重置为|更新为|就是|变更为)(?:[ \t]?[:：])?"
+    rf"|{_GAP}(?:,?[ \t]{{1,3}}|(?=['’]s))(?P<word>(?:['’]s|[-–—]|used to be|had been|which (?:is|was)|it is|it['’]s|(?:is|was|has been|will be|should be|remains|becomes|lautet|lautete|ist|war|wird|wäre|bleibt|hei(?:ß|ss)t|est|était|sera|serait|reste|vaut|devient){_NOW}|(?:set |changed |reset |updated |rotated )?to|auf|c'est|equals|(?:a été |est )?(?:changé|modifié|remplacé) (?:en|par|à)|has been (?:set|changed) to)(?::|[ ]?\n)?(?=[ \t]))"
+    r"|[ \t]?(?P<kanji>は、?|が|を|(?:还|還|应该|應該|好像|可能|暂时|暫時|现在|現在|已|已经|已經|就|都|仍)?(?:是|为|為|用)|(?:已|已经|已經)?(?:[改设設换換变變]|设置|設置|設定|更改|重置|更新|变更|變更|修改)(?:为|為|成|成了|到))了?(?:[ \t]?[:：])?"
+    r"|(?P<block>[ \t]?\{[^{}\n]{0,80}\n[^{}]{0,300}?\bdefault[ \t]*=(?=[ \t]*\"))"
+    r"|(?P<call>\()(?=[\"'])"
     r"|(?P<value>(?:[ \t]*[,;]\s{0,20}|\s{1,20}|</\w{1,20}>\s{0,20}<)[\"']?[Vv]alue[\"']?[ \t]?[:=>])"
     r"|[ \t]{0,30}(?P<table>\|)(?=[ \t]|[^|\n]{4,80}\|)"
     r"|(?P<tag>>)(?!>)"
@@ -53,7 +63,15 @@ _UUID = re.compile(UUID)
 _KEEPS = re.compile(r"api|auth|access|bot|server|personal|secret|service|deploy|admin", re.IGNORECASE)
 _PHRASE = re.compile(r"[a-z]{3,10}(?: [a-z]{3,10}){3,9}(?=\.?[ \t]*(?:$|[\r\n]))")
 _TRAILING = ".,;:)]}'\\?*>"
-_REST = re.compile(r"[ \t]*(?:$|[\r\n]|[#|/<\"'`),;}\]\\。、，は]|--|//|&)")
+_REST = re.compile(
+    r"[ \t]*(?:$|[\r\n]|[#|/<\"'`),;}\]\\。、，；！）」は]|--|//|&|[.!](?=[ \t]*(?:$|[\r\n])|[ \t]+[A-ZÄÖÜÉ])|です|でした|だよ|だ。|に(?:変更|設定|決ま|なり|し)|とのこと|[了哦吧啦呢](?![\u4e00-\u9fff]))"
+)
+
+
+_ONLY_TIES = frozenset(
+    {"to", "auf", "-", "–", "—"}
+)  # what prose has between any two words: the value has to be more than one
+_SETS = re.compile(r"(?:set|with|use|using|user|by)_?$", re.IGNORECASE)  # set_password("..."), withPassword("...")
 
 
 def then(word: str) -> str:
@@ -68,24 +86,31 @@ def read(text: str, start: int, word: str) -> Iterator[Find]:
         return
     suffix = _SUFFIX.match(text, after, min(after + 60, len(text))) if text[after - 1] < _CJK else None
     end = suffix.end() if suffix else after
+    if not suffix:
+        longer = _MORE_CJK.match(text, after)
+        end = longer.end() if longer else after
     if not _is_about_a_value(text, after, end):
         return
     link = _LINK.match(text, end)
     find = _judged(text, word, start, end, link) if link else None
     if find is not None:
         yield find
-    else:
-        yield from read_around(text, start, end, WORDS[word])
+        return
+    around = list(read_around(text, start, end, WORDS[word]))
+    yield from around or read_nearby(text, end, WORDS[word])
 
 
 def _judged(text: str, word: str, start: int, end: int, link: re.Match[str]) -> Find | None:
     sort = link.lastgroup or ""
-    sort = {"kanji": "word", "value": "equal", "bracket": "word", "direct": "space"}.get(sort, sort)
+    sort = {"kanji": "word", "value": "equal", "block": "equal", "bracket": "word", "direct": "space"}.get(sort, sort)
+    if sort == "call" and not _SETS.search(text[max(0, start - 20) : start]):
+        return None
     if sort == "tag" and "<" not in text[max(0, start - 40) : start]:
         return None
     if sort == "comma" and text[end : end + 1] not in {'"', "'"} and not _starts_line(text, start):
         return None
-    if word == "pass" and (sort in {"comma", "space"} or (sort == "word" and " is" not in link[0])):
+    is_option = word == "pass" and re.search(r"(?:^|\s)--?[A-Za-z-]*$", text[max(0, start - 20) : start])
+    if word == "pass" and not is_option and (sort in {"comma", "space"} or (sort == "word" and " is" not in link[0])):
         return None
     kind, at = WORDS[word], link.end()
     phrase = _PHRASE.match(text, at) if word == "passphrase" and sort in {"colon", "equal"} else None
@@ -97,13 +122,14 @@ def _judged(text: str, word: str, start: int, end: int, link: re.Match[str]) -> 
         sort == "tag" and not text.startswith("</", last)
     ):
         return None
-    if _is_plain(text[first:last], kind, sort, quoted=quoted is not None):
+    alone = _ends(text, quoted.end() if quoted else last) and link[0].strip() not in _ONLY_TIES
+    if _is_plain(text[first:last], kind, sort, quoted=quoted is not None or (alone and sort == "word")):
         return None
     value = Value(
         text=text[first:last],
-        link="equal" if sort == "tag" else sort,
+        link="equal" if sort in {"tag", "call"} else sort,
         quoted=quoted is not None,
-        alone=_ends(text, quoted.end() if quoted else last),
+        alone=alone,
         tight=at == link.start(sort) + 1 if sort in {"equal", "colon"} else False,
         config=_starts_line(text, start),
     )
@@ -134,8 +160,12 @@ def _is_a_word(text: str, start: int, after: int, word: str) -> bool:
     """Whether it is no part of another word: `pass` of `compass`, `pw` of `pwd`."""
     before = text[start - 1] if start else " "
     follows = text[after : after + 1]
+    if word == "パス":
+        return not ("ァ" <= before <= "ー" or "ァ" <= follows <= "ー")
     if word not in _SHORT or not word.isascii():
         return True
+    if word == "pass" and before.isalpha():  # MYSQLPASS, dbpass, storepass
+        return not follows.isalpha() and _NO_PASS.search(text[max(0, start - 10) : start]) is None
     if word != "token" and before.isalpha() and not (before.islower() and text[start].isupper()):
         return False
     return word == "token" or not follows.isalpha()

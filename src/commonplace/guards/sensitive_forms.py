@@ -22,6 +22,7 @@ _NEAR: list[tuple[str, str, str]] = [
     ("heroku_key", "heroku", UUID),
     ("vercel_token", "vercel", r"[A-Za-z0-9]{24}"),
     ("netlify_token", "netlify", r"[A-Za-z0-9_-]{40,64}"),
+    ("azure_devops_token", "azure devops ado_ vsts", r"[a-z0-9]{52}"),
     ("vault_token", "vault", r"s\.[A-Za-z0-9]{24}"),
     ("alibaba_access_key", "alibaba aliyun alicloud access_key_secret accesskeysecret", r"[A-Za-z0-9]{30}"),
     ("twilio_key", "twilio", _HEX32),
@@ -85,6 +86,14 @@ def _is_pem(value: str) -> bool:
     return sum(map(len, re.findall(r"[A-Za-z0-9+/]{16,}", body))) >= 40 and "..." not in body and is_random(body[-60:])
 
 
+def _is_wrapped_pem(value: str) -> bool:
+    """Whether base64 holds a PEM block of a private key, as kubeconfig and secrets of Kubernetes have it."""
+    try:
+        return b"PRIVATE KEY" in decoded(value[:80])
+    except ValueError:
+        return False
+
+
 # Frequent words of English that no list of BIP-39 holds: prose is no seed phrase.
 _NO_SEEDS_TEXT = """
 the and for are was with you your from have has not but can will its our any their they which when were been
@@ -112,7 +121,7 @@ _PEM_BODY = r"[A-Za-z0-9+/=\\\s:,.;>|*()\"'_@<-]"
 _CONNECTION = (
     "server=|data source=|host=|hostname=|driver=|dsn=|jdbc:|user id=|uid=|username=|initial catalog=|dbname=|addr="
 )
-_FIRST = r"[^\s:/@\"'`<>{}$\[\]]"
+_FIRST = r"(?:\$?\{[\w.]{1,40}\}|[^\s:/@\"'`<>{}$\[\]])"
 
 FORMS: list[Rule] = [
     *(_near(*row) for row in _NEAR),
@@ -121,9 +130,11 @@ FORMS: list[Rule] = [
          starts=("private_key",)),
     Rule("private_key", rf"{_PEM}(?:{_PEM_BODY}{{40,20000}}?-----END [A-Z0-9 ]{{1,40}}-----|[A-Za-z0-9+/=\\\s]{{40,20000}})",
          _is_pem, starts=("-----BEGIN ",)),
+    Rule("private_key", r"LS0tLS1CRUdJTi[A-Za-z0-9+/]{40,12000}={0,2}", _is_wrapped_pem, starts=("LS0tLS1CRUdJTi",)),
+    Rule("private_key", r"\"d\"\s{0,3}:\s{0,3}\"(?P<value>[A-Za-z0-9_-]{40,700})\"", is_mixed, starts=('"d"',)),
     Rule("private_key", r"Private-Lines: ?\d+\s+(?P<value>(?:[A-Za-z0-9+/=]{4,80}\s+){1,100}Private-MAC: ?[0-9a-f]{40,64})",
          starts=("Private-Lines",)),
-    Rule("url_password", rf"://(?P<user>{_FIRST}{{0,100}}):(?!(?P=user)@)(?P<value>[^\s/@\"'`<>]{{3,200}}(?:@[^\s/@\"'`<>:]{{1,60}})?)@(?=[\[A-Za-z0-9_$-])",
+    Rule("url_password", rf"://(?P<user>{_FIRST}{{0,100}}):(?!(?P=user)@)(?P<value>[^\s/@\"'`<>]{{3,200}}(?:@[^\s/@\"'`<>:]{{1,60}})?)@(?=[\[A-Za-z0-9_$\{{-])",
          _is_url_password, starts=("://",), then=r"[^\s/@\"'<>]{0,100}:"),
     Rule("connection_string",
          rf"(?:{_CONNECTION})(?:[^\n\"'`,()]{{0,300}}?[;?& ])(?:password|pwd)\s{{0,3}}=\s{{0,3}}(?P<value>\{{[^}}\n]{{3,100}}\}}|[^\s;\"'`&<>{{}}]{{3,200}})(?=\s|[;\"'`&<>]|$)",
@@ -133,6 +144,10 @@ FORMS: list[Rule] = [
          is_random, holds=("APIM", "ACDb", "AzFu", "AzSe", "AzCa", "AIoT", "ASrB", "AEHn", "+ASt", "+ABa", "+AMC", "JQQJ99")),
     Rule("azure_connection_key", r"SharedAccessKey=(?P<value>[A-Za-z0-9+/]{42,44}={0,2})", is_random, starts=("SharedAccessKey=",)),
     Rule("azure_sas", r"[?&;\"'](?:amp;)?sig=(?P<value>[A-Za-z0-9%+/_-]{40,120}={0,2})", is_random, holds=("sig=",)),
+    Rule("iban", r"iban[^\n]{0,20}?[ :=\uff1a\u306f\u662f\"'](?P<value>[a-z]{2}\d{2}(?:[ \u00a0-]?[a-z0-9]{4}){2,7}(?:[ \u00a0-]?[a-z0-9]{1,3})?)(?![a-z0-9])", is_iban,
+         starts=("iban",), ignore_case=True),
+    Rule("secret", r"x-(?:amz|goog)-signature=(?P<value>[0-9a-f]{64,1024})", is_random, starts=("x-amz-signature=", "x-goog-signature="), ignore_case=True),
+    Rule("fly_token", r"FlyV1 (?=fm\d)[A-Za-z0-9+/_=,-]{60,4000}", is_random, starts=("FlyV1 ",)),
     Rule("slack_webhook", r"https://hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/[A-Za-z0-9_/-]{24,120}", is_random,
          starts=("https://hooks.slack",)),
     Rule("discord_webhook", r"https://(?:ptb\.|canary\.)?discord(?:app)?\.com/api/(?:v\d+/)?webhooks/\d{15,20}/[A-Za-z0-9_-]{60,90}",
@@ -158,6 +173,6 @@ FORMS: list[Rule] = [
          holds=("@",)),
     Rule("phone", r"(?<![0-9A-Za-z_.+/=-])(?:\+\d{1,3}[ .-]?(?:\(0?\d{1,4}\)[ .-]?)?\d{1,4}(?:[ ./-]?\d{2,4}){2,4}|\(\d{3}\) ?\d{3}[-. ]\d{4}|\d{3}[-.]\d{3}[-.]\d{4}|0\d{1,4}[ /-]\d{3,8}(?:[ -]\d{2,4}){0,3}|0\d(?:[ .]\d\d){4})(?![0-9A-Za-z_]|[.-]\d)",
          gate=r"\+\d{1,3}[ .\d(-]|\(\d{3}\)|\d{3}[-.]\d{3}[-.]|0\d{1,4}[ ./-]\d"),
-    Rule("seed_phrase", r"(?:seed|mnemonic|recovery|secret recovery|backup)(?:[ _-](?:phrase|words?))?[^\n]{0,40}?[:=\uff1a\n\"'` ]\s{0,3}[\"'`]?(?P<value>(?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8})(?![A-Za-z])",
-         _is_seed_phrase, starts=("seed", "mnemonic", "recovery"), ignore_case=True),
+    Rule("seed_phrase", r"(?:seed|mnemonic|recovery|wiederherstellungs|récupération|助记词|助記詞|シードフレーズ|リカバリーフレーズ)(?:[ _-](?:phrase|words?))?[^\n]{0,40}?[:=\uff1a\u306f\u662f\u70ba\u300c\n\"'` ]\s{0,3}[\"'`]?(?P<value>(?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8})(?![A-Za-z])",
+         _is_seed_phrase, starts=("seed", "mnemonic", "recovery", "wiederherstellungs", "récupération", "助记词", "助記詞", "シードフレーズ", "リカバリーフレーズ"), ignore_case=True),
 ]  # fmt: skip

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from commonplace.guards.sensitive_checks import entropy, is_random, is_scrambled, longest_row
-from commonplace.guards.sensitive_words import NO_VALUES, PASSWORD_WORDS, is_placeholder
+from commonplace.guards.sensitive_words import NO_VALUES, PASSWORD_WORDS, is_placeholder, is_state
 
 MIN_SECRET = 12  # characters: what is shorter is not told from a name
 
@@ -36,6 +36,7 @@ _CODE = re.compile(
     r"|[({\[].*|&?'?\w+ str|\.\.\.|=.*|->.*|\\.*|!(?:vault|ref|sub|secret|env|getatt|include)\w*|\|-?|>-?)$",
     re.DOTALL,
 )
+_SENTENCE_LIKE = re.compile(r"(?=.*\d)[A-Z][a-z]+\.[A-Z0-9][A-Za-z0-9]*")  # Apple.Pie4, and no member of an object
 _CALL = re.compile(
     r"^(?:await |new )?[A-Za-z_$][A-Za-z_$.:]{2,60}[(\[].*[)\]]?|^[A-Za-z_$][\w$.:]{2,60}\([^()]{0,80}(?:\([^()]{0,80}\)[^()]{0,80})?\)[;,]?$"
 )
@@ -65,6 +66,9 @@ le la de du et ou der die das und ist ein von zu mit minimum maximum character c
 password passwords required optional end case token secret
 """
 _LITTLE = frozenset(_LITTLE_TEXT.split())
+_OPENS = frozenset(
+    {"ask", "see", "same", "do", "no", "not", "to", "set", "use", "per", "auto", "self", "case", "one", "read", "non"}
+)
 _EDGE = re.compile(r"^\W+|\W+$")
 
 
@@ -77,7 +81,9 @@ def is_password(value: Value) -> bool:
         return value.quoted and value.link != "comma" and is_passphrase(text)
     if _PATH.match(text) or _RULES.match(text) or (not value.quoted and _is_code(value)) or _tells_of_passwords(text):
         return False
-    return _strong_look(text) if _is_loose(value) else _fair_look(value)
+    if _is_loose(value):
+        return is_strong_look(text) or (value.link == "word" and value.alone and _is_a_lone_word(value))
+    return _fair_look(value)
 
 
 def is_secret(value: Value) -> bool:
@@ -115,8 +121,10 @@ def _is_loose(value: Value) -> bool:
 def _is_code(value: Value) -> bool:
     """Whether an unquoted value is an expression: a call, a member, a variable."""
     text = value.text
-    if _CALL.match(text) or (_CODE.match(text) and len(re.findall(r"\d", text)) < 3):
+    if _CALL.match(text):
         return True
+    if _CODE.match(text) and len(re.findall(r"\d", text)) < 3:
+        return _SENTENCE_LIKE.fullmatch(text) is None
     plain = text.rstrip(",;)")
     if re.fullmatch(r"[A-Za-z_]\w*", plain) is None or value.link not in {"equal", "colon"}:
         return False
@@ -138,12 +146,12 @@ def is_passphrase(text: str) -> bool:
     """Whether some words are a phrase nobody would write as a sentence."""
     words = text.split()
     if re.search(r"\d", text) and len(words) <= 2 and len(text) <= 40:
-        return all(_EDGE.sub("", word) and _strong_look(word) for word in words)
+        return all(_EDGE.sub("", word) and is_strong_look(word) for word in words)
     plain = all(re.fullmatch(r"[a-z]{3,10}", word) for word in words)
     return plain and 4 <= len(words) <= 10 and not _LITTLE & set(words)
 
 
-def _strong_look(text: str) -> bool:
+def is_strong_look(text: str) -> bool:
     """Whether nobody would take it for a word, a number or a name, wherever it stands."""
     if re.fullmatch(r"\d{6,12}", text):
         return True
@@ -164,6 +172,28 @@ def _strong_look(text: str) -> bool:
     return _camels(text) >= 4 or _is_chain(text)
 
 
+_NO_TELL = re.compile(r"[()\[\]{}<>=/\\|,;:\"'`]|::|->|\?\.|^[\w.+-]+@[\w.-]+$|^[#@$%&*+~!?]")
+
+
+def is_telling(text: str) -> bool:
+    """Whether a text can be little else than a password: letters, a digit, and a sign that no name has."""
+    if len(text) < 6 or _NO_TELL.search(text) or _stands_for_none(text):
+        return False
+    signs = re.search(r"[a-zA-Z0-9][@#$%^&*!+~?](?:[a-zA-Z0-9]|$)", text)
+    return signs is not None and re.search(r"\d", text) is not None and len(re.findall(r"[A-Za-z]", text)) >= 3
+
+
+def _is_a_lone_word(value: Value) -> bool:
+    """Whether a word that ends a sentence on passwords is no state: `swordfish`, and not `wrong` or `expired`."""
+    text = value.text
+    if re.fullmatch(r"[A-Za-zÀ-ÿ]+(?:[-_.][A-Za-zÀ-ÿ]+)*", text) is None or is_state(text):
+        return False
+    parts = re.split(r"[-_.]", text.lower())
+    if len(parts) > 1 and (is_state(parts[-1]) or parts[0] in _OPENS):
+        return False
+    return len(text) >= 6 and not _LITTLE & set(parts)
+
+
 def _camels(text: str) -> int:
     """How often the case changes."""
     if not re.fullmatch(r"[A-Za-z]{8,}", text):
@@ -175,6 +205,13 @@ def _is_chain(text: str) -> bool:
     """`correct-horse-battery-staple`: four words or more, none of grammar."""
     words = re.split(r"[-_.]", text.lower())
     return len(words) >= 4 and all(re.fullmatch(r"[a-z]{3,10}", word) for word in words) and not _LITTLE & set(words)
+
+
+def _is_told_apart(text: str) -> bool:
+    """`welcome-to-acme`, `Kaimen-Zhima`: words tied together where a value is due, and no state of a password."""
+    parts = re.split(r"[-_.]", text.lower())
+    least = 2 if text[:1].isupper() else 3
+    return len(parts) >= least and parts[0] not in _OPENS and not is_state(text) and not is_state(parts[-1])
 
 
 def _fair_look(value: Value) -> bool:
@@ -190,14 +227,13 @@ def _fair_look(value: Value) -> bool:
         return re.search(r"[^\W_]", text) is not None or len(set(text)) >= 5
     if not _WORDY.match(text):
         return len(set(text)) >= 5
-    if not text.isascii():
+    if "|" in text or "/" in text or "'" in text or "," in text or len(text) < 5:
         return False
-    if "|" in text or "/" in text or "'" in text or "," in text:
+    if not text.isascii() and not re.fullmatch(r"[A-Za-zÀ-ÿ]+(?:[-_.][A-Za-zÀ-ÿ]+)*", text):
         return False
-    plain_word = re.fullmatch(r"[A-Z]?[a-z]+", text) is not None
-    if plain_word and value.link == "colon" and not value.quoted:
-        return len(text) >= 5 and value.config and not value.tight and text.islower()
-    return len(text) >= 5 and (not re.search(r"[-_.]", text) or _is_chain(text) or _camels(text) >= 3 or value.tight)
+    if re.fullmatch(r"[A-Z]?[a-zß-ÿ]+", text) and value.link == "colon" and not value.quoted:
+        return value.alone and not value.tight and not is_state(text)
+    return not re.search(r"[-_.]", text) or _is_chain(text) or _camels(text) >= 3 or value.tight or _is_told_apart(text)
 
 
 def _is_of_all_sorts(text: str) -> bool:

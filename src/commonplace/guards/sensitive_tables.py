@@ -27,6 +27,17 @@ _BEFORE_IT = re.compile(
     r"(?:(?:is|was) (?:the|our|my|your|his|her|their)|as (?:the|our|my|your|a)|(?:ist|war|als) (?:das|unser|mein|dein|ihr)|est (?:le|mon|ton|notre|votre)|comme)"
     r"[ \t](?:[\w-]{1,20}[ \t]){0,2}[\w-]{0,20}$"
 )
+_BEFORE_KANJI = re.compile(
+    r"(?:^|[^!-~])[\"'`]?(?P<value>[!-~]{5,64}?)[\"'`]?[」”』]?[ ]?(?:[がはを]|是|为|為|作为|作為|用作|当作|當作|做)[^\s!-~、。，；]{0,14}$"
+)
+_SECRET_BEFORE = re.compile(
+    r"(?:^|[\s:(,])[\"'`„“«]?(?P<value>[A-Za-z0-9+/_.=-]{20,200})[\"'`”“»]?[ \t]"
+    r"(?:(?:is|was) (?:the|our|my|your|his|her|their)|(?:as|for) (?:the|our|my|your|a|an)|(?:ist|war|als) (?:das|der|unser|mein|dein|ihr)|est (?:le|la|mon|ton|notre|votre)|as|als|comme)"
+    r"[ \t](?:[\w-]{1,20}[ \t]){0,2}[\w-]{0,20}$"
+)
+_TIE = re.compile(r" (?:is|was|as|for|ist|war|als|est|comme) ")
+_MARKS_OF_CSV = frozenset(",;\t\n\r")
+_COLUMN = re.compile(r"[^\n,;\t\"']{0,40}")
 
 
 def read_around(text: str, start: int, end: int, kind: str) -> Iterator[Find]:
@@ -38,12 +49,20 @@ def read_around(text: str, start: int, end: int, kind: str) -> Iterator[Find]:
         at = start - len(before[-300:])
         yield from _judged(text, at + where.start("value"), at + where.end("value"), "equal", kind)
     if kind != "password":
+        match = _SECRET_BEFORE.search(before[-160:]) if _TIE.search(before[-60:]) else None
+        if match is not None:
+            at = start - len(before[-160:])
+            yield from _judged(text, at + match.start("value"), at + match.end("value"), "colon", kind)
         return
     if "|" in before or text[end : end + 40].lstrip(" `*\"'_abcdefghijklmnopqrstuvwxyz")[:1] == "|":
         yield from _under(text, before.count("|"), start)
     if "(" in before:
         yield from _inserted(text, before, start)
-    match = _BEFORE_IT.search(before[-120:])
+    if text[end : end + 1] in _MARKS_OF_CSV or text[start - 1 : start] in _MARKS_OF_CSV:
+        yield from _in_columns(text, line, start, end)
+    match = _BEFORE_IT.search(before[-120:]) if _TIE.search(before[-60:]) else None
+    if match is None and not before.isascii():
+        match = _BEFORE_KANJI.search(before[-120:])
     if match is not None:
         at = start - len(before[-120:])
         yield from _judged(text, at + match.start("value"), at + match.end("value"), "space")
@@ -65,6 +84,31 @@ def _under(text: str, column: int, start: int) -> Iterator[Find]:
         cell = _CELL.match(text, at)
         if cell is not None:
             yield from _judged(text, cell.start(1), cell.end(1), "column")
+
+
+def _in_columns(text: str, line: int, start: int, end: int) -> Iterator[Find]:
+    """The values below the name of a column in CSV, or in text between tabs or semicolons."""
+    stop = text.find("\n", end, end + 300)
+    head = text[line:stop].rstrip("\r") if stop >= 0 and start - line < 300 else ""
+    mark = next((mark for mark in ",;\t" if mark in head), "")
+    if not mark or any(_COLUMN.fullmatch(cell) is None or len(cell.split()) > 3 for cell in _cells(head, mark)):
+        return
+    column, columns = text.count(mark, line, start), head.count(mark)
+    row = _LINE.match(text, stop + 1)
+    for _ in range(_MAX_ROWS):
+        if row is None or row[0].count(mark) != columns:
+            return
+        cell = _cells(row[0], mark)[column]
+        at = row.start() + sum(len(before) + 1 for before in _cells(row[0], mark)[:column])
+        value = cell.strip("\"' \r\n")
+        if value:
+            first = at + cell.index(value)
+            yield from _judged(text, first, first + len(value), "column")
+        row = _LINE.match(text, row.end()) if row.end() < len(text) else None
+
+
+def _cells(line: str, mark: str) -> list[str]:
+    return line.split(mark)
 
 
 def _inserted(text: str, before: str, start: int) -> Iterator[Find]:

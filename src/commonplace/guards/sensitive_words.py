@@ -10,7 +10,12 @@ import re
 PASSWORD_WORDS = (
     "password", "passwd", "passphrase", "passcode", "passwort", "kennwort", "passwört", "mot de passe", "mots de passe",
     "motdepasse", "mot_de_passe", "mdp", "pwd", "pass", "pw", "psk", "identified by", "パスワード", "暗証番号", "パスフレーズ",
-    "密码", "密碼", "口令", "contraseña", "contrasena", "senha", "wachtwoord",
+    "密码", "密碼", "口令", "contraseña", "contrasena", "senha", "wachtwoord", "psw", "pass phrase", "pass code",
+    "wifi key", "wi-fi key", "wlan key", "wlan-key", "wpa key", "network key", "wlan-schlüssel", "wlan-code", "netzwerkschlüssel",
+    "zugangscode", "geheimwort", "codewort", "losungswort", "code wifi", "code wi-fi", "code du wifi", "clé wifi", "clé wi-fi",
+    "clé du wifi", "clef wifi", "clé wpa", "code d'accès", "code d’accès", "phrase secrète", "phrase de passe", "shared secret",
+    "shared key", "preshared key", "pre-shared key", "gemeinsames geheimnis", "secret partagé", "パスコード", "合言葉", "暗号化キー",
+    "パス", "ｐａｓｓｗｏｒｄ", "通行码", "通行碼", "授权码", "授權碼", "共享密钥", "共享金鑰",
 )  # fmt: skip
 SECRET_WORDS = (
     "secret", "token", "api key", "api-key", "api_key", "apikey", "api-schlüssel", "clé api", "clé d'api", "clé d’api",
@@ -19,7 +24,8 @@ SECRET_WORDS = (
     "encryption key", "encryptionkey", "master_key", "master key", "masterkey", "account_key", "accountkey",
     "shared_key", "sharedkey", "service_key", "admin_key", "app_key", "appkey", "license_key", "licence_key", "deploy_key",
     "storage_key", "credential", "jeton", "geheimnis", "zugriffsschlüssel", "zugangsschlüssel", "schlüssel", "_auth",
-    "apiキー", "api キー", "アクセスキー", "シークレット", "トークン", "秘密鍵", "密钥", "秘钥", "密鑰", "令牌", "访问密钥", "金鑰",
+    "clef api", "clé de l'api", "clé de l’api", "clef secrète", "clé de chiffrement", "clé privée", "clé d’accès", "認証キー",
+    "权杖", "權杖", "密匙", "apiキー", "api キー", "アクセスキー", "シークレット", "トークン", "秘密鍵", "密钥", "秘钥", "密鑰", "令牌", "访问密钥", "金鑰",
 )  # fmt: skip
 
 # Rest of a name that says its value is about the password, and not the password itself.
@@ -67,7 +73,7 @@ NO_VALUES = frozenset(_NO_VALUES_TEXT.split())
 _STANDS_FOR = re.compile(
     r"""^(?:[<\[{(].*[>\]})]|\$\{.*|\$[A-Za-z_][\w:]*(?:->.*|\[.*|\.\w.*)?|%[sdr]|%\(.*|%\w+%|%\{.*|\{\{.*|[*xX•·.#_?-]+|\\?[$@]\(.*|<.*|.*\{\{.*|.*\$\{.*|.*\}\}.*|.*<[\w -]+>.*|\.\.\..*"""
     r"""|.*\.\.\.|…+|.*\[[^\]]*[a-zA-Z0-9]-[a-zA-Z0-9][^\]]*\].*|!vault|!ref.*|!sub.*|ref\+.*|op://.*|&(?:#\w+|lt|gt|amp|quot|nbsp);?.*|vault:.*|ssm:.*|secret:.*|arn:.*|env[:.].*|file:.*|enc\[.*)$"""
-    r"""|example|placeholder|change[-_ ]?(?:me|it|this)|replace[-_ ]?(?:me|with|this)|redacted|your[-_ ]?|my[-_](?:secret|pass|api|token|key)|(?-i:xxxx|XXXX)|\*\*\*|•••|dummy|insert[-_ ]|goes[-_ ]here|_here$|-here$|todo|fixme|some[-_](?:secret|pass|key|token|value)""",
+    r"""|example|placeholder|change[-_ ]?(?:me|it|this)(?!\d\d)|replace[-_ ]?(?:me|with|this)|redacted|(?<![a-z])your[-_ ]?|(?<![a-z])my[-_](?:secret|pass|api|token|key)|(?-i:xxxx|XXXX)|\*\*\*|•••|dummy|(?<![a-z])insert[-_ ]|goes[-_ ]here|_here$|-here$|(?<![a-z])(?:todo|fixme)(?![a-z-])|(?<![a-z])some[-_](?:secret|pass|key|token|value)""",
     re.IGNORECASE | re.DOTALL,
 )
 
@@ -76,3 +82,36 @@ def is_placeholder(value: str) -> bool:
     """Whether a value only stands for one: `<password>`, `${DB_PASSWORD}`, `xxxx`, `changeme`, `secret`."""
     plain = value.strip().strip("\"'`").lower()
     return not plain or plain in NO_VALUES or len(set(plain)) == 1 or _STANDS_FOR.search(value) is not None
+
+
+# What a password is said to be without being one: `The password is wrong`, `Das Passwort ist abgelaufen`.
+_STATES_TEXT = """
+simple easy hard complex complicated trivial similar identical different unique common obvious random secure insecure
+sensitive confidential useless necessary needed essential important critical available unavailable active inactive
+temporary permanent fresh stale outdated dead alive gone lost found broken fixed right false okay great awful terrible
+horrible funny weird strange silly stupid crap garbage rubbish bad better best worse worst enough plenty longer shorter
+stronger weaker older newer anything something nothing everything yours mine hers ours theirs elsewhere somewhere
+nowhere everywhere inside outside above below there somebody someone mandatory case-sensitive read-only write-only
+one-time auto-generated self-service up-to-date out-of-date hard-coded user-defined passwordless in-memory
+salted stored pending done ready live invisible plain cleartext recoverable irrecoverable safe-ish overdue
+vault keeper dashlane lastpass keepassx keepassxc keepass enpass nordpass proton passbolt okta azure google apple
+wichtig nötig geheim bekannt unbekannt identisch gleich anders kompliziert einfach schwach stark kurz lang lange
+veraltet neu alt aktuell abgelaufen gesperrt erlaubt verboten optional pflicht pflichtfeld vertraulich persönlich
+temporär weg verloren kaputt sicherer länger kürzer möglich vorhanden hinterlegt gespeichert gesetzt leer egal
+immer nicht noch schon nur wieder jetzt nun da hier dort dasselbe derselbe tresor umschlag safe wie folgt folgendes
+correct incorrect faux juste bon mauvais faible fort forte court courte long longue simple sûr sure perdu perdue
+changé changée expirée périmé périmée confidentiel identique différent unique inutile nécessaire obligatoires
+connu connue caché cachée bloqué bloquée temporaire provisoire personnel valide valable actif active ici là trop
+bien mal encore toujours jamais déjà pas plus stocké rangé enregistré chiffré haché partagé partagée
+coffre coffre-fort celui celle toujours-là voici
+"""
+STATES = frozenset(_STATES_TEXT.split())
+_STATE_ENDINGS = re.compile(
+    r"(?:ed|ing|able|ible|ful|less|ly|ive|ous|ent|ant|ical|ary|ory|bar|lich|isch|ig|los|haft|é|ée|és|ées|oire|if)$"
+)
+
+
+def is_state(word: str) -> bool:
+    """Whether a word of prose tells what a password is like, or where it is, and not what it is."""
+    lower = word.lower()
+    return lower in STATES or lower in NO_VALUES or _STATE_ENDINGS.search(lower) is not None

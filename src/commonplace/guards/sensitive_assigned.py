@@ -8,14 +8,15 @@ import re
 from collections.abc import Iterator
 
 from commonplace.guards.sensitive_judged import MIN_SECRET, Value, is_passphrase, is_password, is_secret
-from commonplace.guards.sensitive_nearby import read_nearby
+from commonplace.guards.sensitive_nearby import read_more, read_nearby
 from commonplace.guards.sensitive_rules import Find
 from commonplace.guards.sensitive_tables import read_around
 from commonplace.guards.sensitive_tokens import UUID
 from commonplace.guards.sensitive_words import NOT_A_VALUE, PASSWORD_WORDS, SECRET_WORDS
 
 WORDS = {**dict.fromkeys(SECRET_WORDS, "secret"), **dict.fromkeys(PASSWORD_WORDS, "password")}
-_SHORT = frozenset({"pass", "pw", "psw", "pwd", "psk", "mdp", "_auth", "senha", "token"})  # parts of other words
+_SHORT = frozenset({"pass", "pw", "psw", "pwd", "psk", "mdp", "_auth", "senha", "token", "pat"})  # parts of other words
+_IN_PROSE = frozenset({"pass", "パス"})  # words of other meanings too: only a sign makes them mean a password
 _NO_PASS = re.compile(
     r"(?:by|com|sur|tres|over|under|encom|multi|single|two|one|first|second|last|full|low|high|band)[_-]?$",
     re.IGNORECASE,
@@ -33,7 +34,7 @@ _FOR = r"(?i:for|of|to|on|at|in|from|here|now|für|fuer|zum|zur|vom|von|der|des|
 _GAP_WORD = r"[^\s:=：|;!?]{0,40}[^\s:=：|;!?.,]"
 _GAP = rf"(?:[ \t]{{1,3}}(?={_FOR}){_GAP_WORD}(?:[ \t]{_GAP_WORD}){{0,6}}?|[ \t]?の[^\s:=：はが]{{0,20}})?"
 _NOW = r"(?: (?:now|still|currently|set to|just|simply|again|temporarily|jetzt|nun|aktuell|derzeit|weiterhin|maintenant|désormais|actuellement|toujours))?(?: set to)?"
-_TYPE = r"(?:[ \t]*:[ \t]*(?:Optional\[)?(?:str|String|string|SecretStr|bytes|&(?:'static )?str|Secret<String>|any)(?:\])?(?: ?\| ?(?:None|null|undefined))?(?=[ \t]*=)|[ \t]string(?=[ \t]*=)|[ \t]?\{ ?get; ?(?:private )?(?:set|init); ?\}(?=[ \t]*=)|\[\d{0,4}\](?=[ \t]*=))?"
+_TYPE = r"(?:[ \t]*:[ \t]*(?:Optional\[)?(?:str|String|string|SecretStr|bytes|&(?:'static )?str|Secret<String>|any)(?:\])?(?: ?\| ?(?:None|null|undefined))?(?=[ \t]*=)|[ \t]string(?=[ \t]*=)|[ \t]*:[ \t]*[A-Z][\w.\[\]]{1,30}(?=[ \t]*=[ \t]*[\"'])|[ \t]?\{ ?get; ?(?:private )?(?:set|init); ?\}(?=[ \t]*=)|\[\d{0,4}\](?=[ \t]*=))?"
 _LINK = re.compile(
     rf"[\"'`*_\])\\」』”»]{{0,5}}(?:"
     rf"(?:{_TYPE}|{_GAP})[ \t]{{0,20}}(?P<equal>:=|=>|===?|!==?|\?=|\+=|=|＝)"
@@ -50,7 +51,7 @@ _LINK = re.compile(
     r"|(?P<direct>(?<=[\u3040-\u9fff])(?=[A-Za-z0-9]))"
     r"|(?P<space>[ \t]{1,20}\(?)"
     r")"
-    r"[ \t\u3000]{0,20}(?:\*{1,2}[ \t])?(?:!!str )?"
+    r"[ \t\u3000]{0,20}(?:\*{1,2}[ \t])?(?:</?\w{1,10}>[ \t]?)?(?:!!str )?"
 )
 _QUOTED = re.compile(
     r"[rbuRBU]{0,2}(?:\"(?P<a>(?:[^\"\\\n]|\\.){1,200})\"|'(?P<b>(?:[^'\\\n]|\\.){1,200})'|`(?P<c>[^`\n]{1,200})`"
@@ -60,6 +61,7 @@ _QUOTED = re.compile(
 _BARE = re.compile(r"[^\s\"`<|「」『』«»“”„、。，；：！？）（\u3040-\u30ff\u3400-\u9fff]{1,400}")
 _NEXT_PAIR = re.compile(r"[;&,](?=$|[A-Za-z][\w .-]{0,40}=)")
 _UUID = re.compile(UUID)
+_OF_ENV = re.compile(r"(?<!CSRF)(?<!SESSION)(?<!REQUEST)(?<!PAGE)(?<!NEXT)(?<!TRACE)_$")  # CODECOV_TOKEN
 _KEEPS = re.compile(r"api|auth|access|bot|server|personal|secret|service|deploy|admin", re.IGNORECASE)
 _PHRASE = re.compile(r"[a-z]{3,10}(?: [a-z]{3,10}){3,9}(?=\.?[ \t]*(?:$|[\r\n]))")
 _TRAILING = ".,;:)]}'\\?*>"
@@ -95,9 +97,13 @@ def read(text: str, start: int, word: str) -> Iterator[Find]:
     find = _judged(text, word, start, end, link) if link else None
     if find is not None:
         yield find
+        yield from read_more(text, end, find)
         return
     around = list(read_around(text, start, end, WORDS[word]))
-    yield from around or read_nearby(text, end, WORDS[word])
+    if around or word in _IN_PROSE:
+        yield from around
+    else:
+        yield from read_nearby(text, end, word, WORDS[word])
 
 
 def _judged(text: str, word: str, start: int, end: int, link: re.Match[str]) -> Find | None:
@@ -109,7 +115,7 @@ def _judged(text: str, word: str, start: int, end: int, link: re.Match[str]) -> 
         return None
     if sort == "comma" and text[end : end + 1] not in {'"', "'"} and not _starts_line(text, start):
         return None
-    is_option = word == "pass" and re.search(r"(?:^|\s)--?[A-Za-z-]*$", text[max(0, start - 20) : start])
+    is_option = word == "pass" and re.search(r"(?:^|\s)--?[A-Za-z-]*$|[A-Z0-9]_$", text[max(0, start - 20) : start])
     if word == "pass" and not is_option and (sort in {"comma", "space"} or (sort == "word" and " is" not in link[0])):
         return None
     kind, at = WORDS[word], link.end()
@@ -130,10 +136,11 @@ def _judged(text: str, word: str, start: int, end: int, link: re.Match[str]) -> 
         link="equal" if sort in {"tag", "call"} else sort,
         quoted=quoted is not None,
         alone=alone,
-        tight=at == link.start(sort) + 1 if sort in {"equal", "colon"} else False,
+        tight=at == link.start(sort) + 1 and text[at - 1].isascii() if sort in {"equal", "colon"} else False,
         config=_starts_line(text, start),
     )
-    if word == "token" and _UUID.fullmatch(value.text) and not _KEEPS.search(text, max(0, start - 20), start):
+    named = text[max(0, start - 20) : start]
+    if word == "token" and _UUID.fullmatch(value.text) and not (_KEEPS.search(named) or _OF_ENV.search(named)):
         return None  # most are of a page or a request
     good = is_password(value) if kind == "password" else is_secret(value)
     return Find(kind, first, last) if good else None
@@ -164,6 +171,12 @@ def _is_a_word(text: str, start: int, after: int, word: str) -> bool:
         return not ("ァ" <= before <= "ー" or "ァ" <= follows <= "ー")
     if word not in _SHORT or not word.isascii():
         return True
+    if not before.isascii():
+        before = " "
+    if not follows.isascii():
+        follows = " "
+    if word in {"pw", "pwd", "psw"} and before.isalpha():  # rootpw, bindpw
+        return not follows.isalpha()
     if word == "pass" and before.isalpha():  # MYSQLPASS, dbpass, storepass
         return not follows.isalpha() and _NO_PASS.search(text[max(0, start - 10) : start]) is None
     if word != "token" and before.isalpha() and not (before.islower() and text[start].isupper()):

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 
 from commonplace.guards.sensitive_checks import is_random
-from commonplace.guards.sensitive_judged import Value, is_secret, is_strong_look
+from commonplace.guards.sensitive_judged import Value, is_secret, is_strong_look, is_telling
 from commonplace.guards.sensitive_rules import Rule
 from commonplace.guards.sensitive_tokens import UUID
 from commonplace.guards.sensitive_words import is_placeholder
@@ -32,7 +32,7 @@ _AUTHS = (
     "httpbasic(",
 )
 # Of a name with `key` in it: what says that the key is no secret.
-_OTHER_KEYS = "public|pubkey|pub_|cache|idempot|partition|primary|foreign|host|object|file|sort|row|dedup|s3|publish|anon|routing|map"
+_OTHER_KEYS = "public|pubkey|pub_|cache|idempot|site|partition|primary|foreign|host|object|file|sort|row|dedup|s3|publish|anon|routing"
 _UUID = re.compile(UUID)
 
 
@@ -45,6 +45,11 @@ def is_argument(value: str) -> bool:
 def is_paired(value: str) -> bool:
     """Whether what stands behind a user's name looks like a password and like no address, date or word."""
     return is_argument(value) and "://" not in value and not value.startswith("//") and is_strong_look(value)
+
+
+def is_telling_argument(value: str) -> bool:
+    """Whether what stands behind any name and a slash can be little else than a password."""
+    return is_argument(value) and is_telling(value.rstrip(".,;"))
 
 
 def is_key(value: str) -> bool:
@@ -60,20 +65,28 @@ def _command(starts: str, pattern: str, kind: str = "password", then: str = "") 
 COMMANDS: list[Rule] = [
     _command("mysql|mariadb", rf"(?:mysql|mariadb)(?:dump|admin|import|check|show)?\s[^\n]{{0,200}}?\s-p{_ARG}", then=r"[^\n]*\s-p[^\s]"),
     _command("docker login|podman login|mongo|mosquitto_|ldap|sqlcmd|twine |cqlsh |oc login|az login|cf login|helm registry|skopeo |rabbitmqadmin ",
-             rf"[\w -]{{2,24}}(?=\s)[^\n]{{0,160}}?\s-{{1,2}}(?:u|D|username|user)[ =][^\n]{{0,80}}?\s-(?:p|w)[ =]?{_ARG}", then=r"[^\n]*\s-[pw]"),
-    _command("twine upload|docker login|podman login|plink |pscp |7z |7za |zip -|unzip -|smbclient |rpcclient |lftp |xfreerdp |htpasswd -|net use |net user ",
-             rf"(?:twine upload[^\n]{{0,80}}?\s-p[ =]?|(?:docker|podman) login[^\n]{{0,80}}?\s-p[ =]?|(?:plink|pscp)\s[^\n]{{0,80}}?-pw |7za? [^\n]{{0,80}}?\s-p|(?:un)?zip -[^\n]{{0,20}}?P ?|(?:smb|rpc)client [^\n]{{0,80}}?-U ?[\"']?[\w\\/.-]+%|lftp [^\n]{{0,40}}?-u ?[\"']?[\w.@-]+,|xfreerdp [^\n]{{0,120}}?/p:|htpasswd -\w*b\w* +\S+ +\S+ +|net use [^\n]{{0,20}}?\\\\\\\\\S+ +(?!/)|net user [\w.-]+ +(?![/*])){_ARG}"),
-    _command("requirepass|masterauth|primaryauth|snmp-server community|rocommunity|rwcommunity|enable secret|enable password",
-             r"(?:requirepass|masterauth|primaryauth|snmp-server community|r[ow]community|enable (?:secret|password)(?: [05789])?)[ \t]+[\"']?(?P<value>[^\s\"'`<>|;$]{5,100})"),
+             rf"[\w -]{{2,24}}(?=\s)[^\n]{{0,160}}?\s-{{1,2}}(?:u|D|username|user)[ =][^\n]{{0,80}}?\s-(?:p(?!ass)|w)[ =]?{_ARG}", then=r"[^\n]*\s-[pw]"),
+    _command("twine upload|docker login|podman login|plink |pscp |7z |7za |zip -|unzip -|smbclient |rpcclient |lftp |xfreerdp |htpasswd -|net use |net user |openssl enc|openssl aes",
+             rf"(?:twine upload[^\n]{{0,80}}?\s-p[ =]?|(?:docker|podman) login[^\n]{{0,80}}?\s-p[ =]?|(?:plink|pscp)\s[^\n]{{0,80}}?-pw |7za? [^\n]{{0,80}}?\s-p|(?:un)?zip -[^\n]{{0,20}}?P ?|(?:smb|rpc)client [^\n]{{0,80}}?-U ?[\"']?[\w\\/.-]+%|lftp [^\n]{{0,40}}?-u ?[\"']?[\w.@-]+,|xfreerdp [^\n]{{0,120}}?/p:|htpasswd -\w*b\w* +\S+ +\S+ +|net use [^\n]{{0,20}}?\\\\\S+ +(?!/)|net user [\w.-]+ +(?![/*])|openssl [^\n]{{0,80}}?\s-k ){_ARG}"),
+    _command("requirepass|masterauth|primaryauth|snmp-server community|rocommunity|rwcommunity",
+             r"(?:requirepass|masterauth|primaryauth|snmp-server community|r[ow]community)[ \t]+[\"']?(?P<value>[^\s\"'`<>|;$]{5,100})"),
     Rule("password", r"(?:echo|printf)\s+(?:-\w+\s+)?[\"']?(?:[\w.-]{1,40}:(?=[^|\n]*chpasswd))?(?P<value>[^\s\"'|$:][^\s\"'|]{3,99})[\"']?\s*\|\s*(?:sudo\s+)?(?:chpasswd|sudo\s+-S|passwd\s+--stdin|[\w ./-]{1,80}--password-stdin|cryptsetup)",
          is_argument, holds=("chpasswd", "sudo -S", "--stdin", "--password-stdin", "cryptsetup")),
+    Rule("password", r"enable (?:secret|password)(?: [05789])?[ \t]+(?P<value>[^\s\"'`<>|;$]{5,100})", is_paired, starts=("enable secret", "enable password")),
+    Rule("secret", r"\b[a-z][\w-]{1,20}(?: config| auth)?[ ](?:login|authtoken|add-authtoken|auth)[ ](?P<value>[A-Za-z0-9_-]{24,200})(?![\w.=-])", is_key,
+         gate=r"(?:login|authtoken|auth) [A-Za-z0-9_-]{20}"),
+    Rule("password", r"(?<![/.\w@-])(?:[\w.-]{2,40}(?:@[\w.-]{2,60})? / |(?:admin|administrator|root|guest|user|test|demo)\w{0,6} ?[/:] ?)[\"'`]?(?P<value>[^\s\"'`<>|/:()]{6,64})(?=[\s\"'`|)]|$)", is_telling_argument,
+         gate=r"(?:[\w-] / |(?:admin|administrator|root|guest|user|test|demo)\w* ?[/:] ?)[\"'`]?[\w.-]+[@#$%^&*!+~]"),
+    Rule("secret", r"(?:licen[cs]e|lizenz|product|produkt)[^\n]{0,40}?[ :=\"'`](?P<value>[A-Z0-9]{4,6}(?:-[A-Z0-9]{4,6}){3,5})(?![\w-])", is_random, starts=("license", "licence", "lizenz", "product key", "produktschl"), ignore_case=True,
+         then=r"[^\n]*[A-Z0-9]{4}-[A-Z0-9]{4}"),
+    _command("convertto-securestring", r"convertto-securestring\s+(?:-\w+\s+){0,3}[\"'](?P<value>[^\s\"'$]{4,100})[\"']"),
     _command("jdbc:oracle|sqlplus", r"(?:jdbc:oracle:\w+:|sqlplus\s+(?:-\w+\s+)*)[\w$#]{1,30}/(?P<value>[^\s@/\"'$]{3,64})@", "connection_string"),
-    Rule("connection_string", r"(?<![\w/:.@-])[A-Za-z][\w.-]{0,40}:(?P<value>[^\s:@/\"'`<>{}()$]{4,64})@[A-Za-z0-9.-]{1,60}:\d{2,5}(?!\d)",
-         is_paired, gate=r":[^\s:@/\"'`<>{}()$]+@[A-Za-z0-9.-]+:\d\d"),
-    Rule("password", rf"[a-z]{{4,20}}=?\(\s{{0,3}}(?:[a-z_]{{1,20}}\s?=\s?)?{_Q}[^\"'`\n]{{1,80}}{_Q}\s{{0,3}},\s{{0,3}}(?:[a-z_]{{1,20}}\s?=\s?)?{_Q}(?P<value>[^\s\"'`]{{5,100}}){_Q}\s{{0,3}}[,)]",
+    Rule("connection_string", r"(?<![\w/:.@-])[A-Za-z][\w.-]{0,40}:(?P<value>[^\s:@/\"'`<>{}()$]{4,64})@(?:[A-Za-z0-9.-]{1,60}:\d{2,5}(?!\d)|(?:tcp|unix)\()",
+         is_paired, gate=r":[^\s:@/\"'`<>{}()$]+@(?:[A-Za-z0-9.-]+:\d\d|tcp\(|unix\()"),
+    Rule("password", rf"[a-z.]{{4,20}}=?\(\s{{0,3}}(?:[a-z_]{{1,20}}\s?=\s?)?{_Q}[^\"'`\n]{{1,80}}{_Q}\s{{0,3}},\s{{0,3}}(?:[a-z_]{{1,20}}\s?=\s?)?{_Q}(?P<value>[^\s\"'`]{{5,100}}){_Q}\s{{0,3}}[,)]",
          is_paired, starts=_AUTHS, then=r"\s*(?:[a-z_]+\s?=\s?)?[\"'`]", ignore_case=True),
     Rule("password", rf"(?:{'|'.join(_LOGINS)})[^\n:\uff1a=/|]{{0,40}}(?:[:\uff1a=\u2192-]|->){{1,2}}\s{{0,3}}[\"'`*]{{0,3}}[\w.+-]{{1,40}}(?:@[\w.-]{{1,60}})?[\"'`*]{{0,3}}\s{{0,2}}(?:[/:|,\u2192\u3001\uff0c]|und|and|et|with)\s{{0,2}}(?:(?:pw|pass|mdp)\s)?[\"'`*]{{0,3}}{_PAIRED}",
-         is_paired, starts=_LOGINS, then=r"[^\n:\x{ff1a}=/|]*[:\x{ff1a}=\x{2192}>-]\s*[\"'`*]*[\w.+@-]+[\"'`*]*\s*(?:[/:|,\x{2192}\x{3001}\x{ff0c}]|und|and|et|with)\s", ignore_case=True),
-    Rule("secret", rf"(?<![\w-])(?<!public )(?<!öffentlicher )(?![\w-]{{0,40}}(?:{_OTHER_KEYS}))[\w.-]{{0,40}}(?:key|キー|clé|clef|schlüssel)[\"'`*]{{0,3}}\s{{0,2}}(?:[:=\uff1a]|=>|->|\u2192|\u306f|\u662f|\u70ba|\u4e3a|is\s|ist\s|lautet\s|est\s|[-\u2013]\s)\s{{0,2}}b?[\"'`*\u201c\u201e\u00ab\u300c]{{0,3}}\s?(?P<value>[A-Za-z0-9+/_-]{{20,200}}={{0,2}})(?![A-Za-z0-9+/=_@(]|\.\w)",
-         is_key, gate=r"(?i)(?:key|キー|clé|clef|schlüssel)[\"'`*]*\s?(?:[:=：]|=>|->|→|は|是|為|为|is\s|ist\s|lautet\s|est\s|[-–]\s)\s?b?[\"'`*“„«「]*\s?[A-Za-z0-9+/_-]{16}", ignore_case=True),
+         is_paired, starts=_LOGINS, then=r"[^\n:\x{ff1a}=/|]*[:\x{ff1a}=\x{2192}>-]\s*[\"'`*]*[\w.+@-]+[\"'`*]*\s*(?:[/:|,\x{2192}\x{3001}\x{ff0c}]|und|and|et|with)", ignore_case=True),
+    Rule("secret", rf"(?<![\w-])(?<!public )(?<!host )(?<!cache )(?<!primary )(?<!öffentlicher )(?![\w-]{{0,40}}(?:{_OTHER_KEYS}))[\w.-]{{0,40}}(?:key|キー|clé|clef|schlüssel)(?:[ _-]?\d{{1,2}})?[\"'`*]{{0,3}}\s{{0,2}}(?:[:=\uff1a]|=>|->|\u2192|\u306f|\u662f|\u70ba|\u4e3a|(?<=\s)(?=[A-Za-z0-9]{{32}})|is\s|ist\s|lautet\s|est\s|[-\u2013]\s)\s{{0,2}}(?:b(?=[\"']))?[\"'`*\u201c\u201e\u00ab\u300c]{{0,3}}\s?(?P<value>[A-Za-z0-9+/_-]{{20,200}}={{0,2}})(?![A-Za-z0-9+/=_@(-]|\.\w)",
+         is_key, gate=r"(?i)(?:key|キー|clé|clef|schlüssel)(?:[ _-]?\d\d?)?[\"'`*]*\s?(?:[:=：]|=>|->|→|は|是|為|为|\s[A-Za-z0-9]{16}|is\s|ist\s|lautet\s|est\s|[-–]\s)\s?b?[\"'`*“„«「]*\s?[A-Za-z0-9+/_-]{16}", ignore_case=True),
 ]  # fmt: skip

@@ -36,18 +36,20 @@ _CODE = re.compile(
     r"|[({\[].*|&?'?\w+ str|\.\.\.|=.*|->.*|\\.*|!(?:vault|ref|sub|secret|env|getatt|include)\w*|\|-?|>-?)$",
     re.DOTALL,
 )
-_SENTENCE_LIKE = re.compile(r"(?=.*\d)[A-Z][a-z]+\.[A-Z0-9][A-Za-z0-9]*")  # Apple.Pie4, and no member of an object
+_SENTENCE_LIKE = re.compile(
+    r"(?=.*\d)[A-Z][A-Za-z0-9]*\.[A-Z0-9][A-Za-z0-9]*"
+)  # Apple.Pie4, and no member of an object
 _CALL = re.compile(
     r"^(?:await |new )?[A-Za-z_$][A-Za-z_$.:]{2,60}[(\[].*[)\]]?|^[A-Za-z_$][\w$.:]{2,60}\([^()]{0,80}(?:\([^()]{0,80}\)[^()]{0,80})?\)[;,]?$"
 )
 _PATH = re.compile(r"^(?:[a-z][a-z0-9+.-]*://|\.{0,2}/[\w.-]|//|~/|[A-Za-z]:\\|[\w-]+(?:/[\w.-]+)*\.(?:txt|ya?ml|json|env|md|py|js|ts|html?|php|ini|cfg|toml|pem|key|gpg|kdbx?|asc|log|sh|com|org|net|io|dev)$)")  # fmt: skip
-_HASH = re.compile(r"^(?:\$(?:2[abxy]?|1|5|6|7|y|argon2\w*|pbkdf2[\w-]*|scrypt)\$|\{(?:SSHA|SHA|CRYPT|PBKDF2)|(?:pbkdf2|scrypt|argon2|bcrypt|sha(?:1|256|512)|md5)[\w$]*[$:-]|SCRAM-SHA)", re.IGNORECASE)  # fmt: skip
+_HASH = re.compile(r"^(?:\$(?:2[abxy]?|1|5|6|7|y|argon2\w*|pbkdf2[\w-]*|scrypt)\$|\{(?:SSHA|SHA|CRYPT|PBKDF2)|(?:pbkdf2|scrypt|argon2|bcrypt|sha(?:1|256|512)|md5)[\w$]*[$:-]|SCRAM-SHA|Ag[A-D][A-Za-z0-9+/]{200})", re.IGNORECASE)  # fmt: skip
 _UUID = re.compile(r"^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$", re.IGNORECASE)
 _EMAIL = re.compile(r"^[\w.+-]+@[\w-]+(?:\.[\w-]+)+$")
 _ALGORITHM = re.compile(
     r"^(?:(?:sha|aes|md|rsa|base|pbkdf|argon|bcrypt|utf|ascii|oauth|http|ipv|rfc|ed|tls|ssl|hs|rs|es|hmac|iso|cp|latin|x)"
-    r"[-_ ]?\d{1,5}(?:[-_.][a-z0-9]{1,12}){0,3}|2fa|mfa|totp|1password\w*|\d+(?:st|nd|rd|th)"
-    r"|\d{1,12}(?:[-.,/:x]\d{1,12}){0,8}(?:[a-z]{1,3}|-?(?:bits?|bytes?|chars?|characters?|days?|hours?|minutes?|digits?|months?|times?|stellige?\w?|zeichen|tage))?)$",
+    r"[-_ ]?\d{1,5}(?:[-_.][a-z0-9]{1,12}){0,3}|(?:strg|ctrl|cmd|alt|shift|umschalt)\+.*|2fa|mfa|totp|1password\w*|\d+(?:st|nd|rd|th)"
+    r"|\d+(?:[.,]\d+)*[%€$]?|\d{1,6}(?:[-.,/:x]\d{1,12}){0,8}(?:[a-z]{1,3}|-?(?:bits?|bytes?|chars?|characters?|days?|hours?|minutes?|digits?|months?|times?|stellige?\w?|zeichen|tage))?)$",
     re.IGNORECASE,
 )
 _NAMED = re.compile(r"^(?:[a-z]{1,2}|win|mysql|postgres|postgresql|python|php|java|log4j|neo4j|k8s|i18n|l10n|auth|web|step|section|part|page|chapter|line|version|type|level|option|note|issue|figure|table|arg|str|param|var|val|tmp|test|field|user|item|node|host|server|day|week|col)[-_ ]?v?\d{1,3}(?:\.\d+)*[a-z]?$", re.IGNORECASE)  # fmt: skip
@@ -60,12 +62,34 @@ _OPTION = re.compile(
 _RULES = re.compile(r"^[\w:,]+(?:\|[\w:,.]+)+$")
 _WORDY = re.compile(r"^[^\W\d_]+(?:[-_'’./| ,]+[^\W\d_]+)*$")
 _SPECIAL = re.compile(r"[@#$%^&*!+=~?]")
+_DATED = re.compile(r"^[A-Za-z]+(?:[-_/]\d{1,4}){1,3}$")  # order-2026-03
 _LITTLE_TEXT = """
 the a an is are of to in on for and or not you your with by as at be it this that enter please must can will
 le la de du et ou der die das und ist ein von zu mit minimum maximum character characters digits letters
-password passwords required optional end case token secret
+password passwords required optional end case token secret see ask stored saved kept same set change from via or
+if but has have been was were per use used need needs needed when only all any at least but so we they he she
+wird wurde werden liegt steht im am bei vom zum zur nur noch nicht bitte siehe wie bekannt kommt sind hat haben auf
+dans est sera voir avec sur pas plus par les des une qui que chez pour être sont
 """
 _LITTLE = frozenset(_LITTLE_TEXT.split())
+_KEPT_IN = frozenset(
+    {
+        "vault",
+        "safe",
+        "tresor",
+        "coffre",
+        "keychain",
+        "team",
+        "stored",
+        "required",
+        "never",
+        "not",
+        "is",
+        "are",
+        "ist",
+        "est",
+    }
+)
 _OPENS = frozenset(
     {"ask", "see", "same", "do", "no", "not", "to", "set", "use", "per", "auto", "self", "case", "one", "read", "non"}
 )
@@ -78,7 +102,9 @@ def is_password(value: Value) -> bool:
     if not 4 <= len(text) <= 200 or _stands_for_none(text) or _HASH.match(text) or _EMAIL.match(text):
         return False
     if " " in text:
-        return value.quoted and value.link != "comma" and is_passphrase(text)
+        words = text.lower().split()
+        mixed = re.search(r"\d", text) is not None and len(words) <= 4 and not _LITTLE & set(words)
+        return value.quoted and value.link != "comma" and (mixed or is_passphrase(text))
     if _PATH.match(text) or _RULES.match(text) or (not value.quoted and _is_code(value)) or _tells_of_passwords(text):
         return False
     if _is_loose(value):
@@ -99,7 +125,7 @@ def is_secret(value: Value) -> bool:
         return False
     if _PATH.match(text) or _EMAIL.match(text) or _ALGORITHM.match(text) or (_CODE.match(text) and not value.quoted):
         return False
-    if text.isdigit() or not is_random(text) or _THING.search(text):
+    if text.isdigit() or _DATED.match(text) or not is_random(text) or _THING.search(text):
         return False
     if _UUID.match(text):
         return value.link in {"equal", "colon"}
@@ -136,18 +162,21 @@ def _is_code(value: Value) -> bool:
 
 def _tells_of_passwords(text: str) -> bool:
     """`Passwort`, `db_password`, `passwords.reset`: the name of a thing, not the thing."""
-    if re.search(r"\d{2}|[@#$%^&*!+~?]", text):
+    if re.search(r"\d{2}|[@#$%^&*!+~?]|[a-z]\d[a-z]", text):
         return False
     lower = text.lower()
     return any(word in lower for word in (*PASSWORD_WORDS[:8], "pwd", "secret", "token", "credential"))
 
 
-def is_passphrase(text: str) -> bool:
-    """Whether some words are a phrase nobody would write as a sentence."""
+def is_passphrase(text: str, *, announced: bool = False) -> bool:
+    """Whether some words are a phrase nobody would write as a sentence; `announced` as one, they may be as in any."""
     words = text.split()
+    if announced:
+        lower = text.lower().split()
+        return len(words) >= 4 and lower[0] not in _LITTLE | _OPENS and not _KEPT_IN & set(lower)
     if re.search(r"\d", text) and len(words) <= 2 and len(text) <= 40:
         return all(_EDGE.sub("", word) and is_strong_look(word) for word in words)
-    plain = all(re.fullmatch(r"[a-z]{3,10}", word) for word in words)
+    plain = all(re.fullmatch(r"[a-zà-ÿ]{2,10}", word) for word in words)
     return plain and 4 <= len(words) <= 10 and not _LITTLE & set(words)
 
 
@@ -172,7 +201,7 @@ def is_strong_look(text: str) -> bool:
     return _camels(text) >= 4 or _is_chain(text)
 
 
-_NO_TELL = re.compile(r"[()\[\]{}<>=/\\|,;:\"'`]|::|->|\?\.|^[\w.+-]+@[\w.-]+$|^[#@$%&*+~!?]")
+_NO_TELL = re.compile(r"[()\[\]{}<>=/\\|,;:\"'`]|::|->|\?\.|^[\w.+-]+@[\w.-]+$|^[#@$%&*+~!?]|^[a-z]\w*\.\w+!?$")
 
 
 def is_telling(text: str) -> bool:
@@ -186,10 +215,10 @@ def is_telling(text: str) -> bool:
 def _is_a_lone_word(value: Value) -> bool:
     """Whether a word that ends a sentence on passwords is no state: `swordfish`, and not `wrong` or `expired`."""
     text = value.text
-    if re.fullmatch(r"[A-Za-zÀ-ÿ]+(?:[-_.][A-Za-zÀ-ÿ]+)*", text) is None or is_state(text):
+    if re.fullmatch(r"[A-Za-zÀ-ÿ]+(?:[-_.][A-Za-zÀ-ÿ]+)*", text) is None or (is_state(text) and "-" not in text):
         return False
     parts = re.split(r"[-_.]", text.lower())
-    if len(parts) > 1 and (is_state(parts[-1]) or parts[0] in _OPENS):
+    if len(parts) > 1 and (parts[0] in _OPENS or (text.islower() and is_state(parts[-1]))):
         return False
     return len(text) >= 6 and not _LITTLE & set(parts)
 
@@ -207,11 +236,11 @@ def _is_chain(text: str) -> bool:
     return len(words) >= 4 and all(re.fullmatch(r"[a-z]{3,10}", word) for word in words) and not _LITTLE & set(words)
 
 
-def _is_told_apart(text: str) -> bool:
+def _is_told_apart(text: str, *, quoted: bool) -> bool:
     """`welcome-to-acme`, `Kaimen-Zhima`: words tied together where a value is due, and no state of a password."""
     parts = re.split(r"[-_.]", text.lower())
-    least = 2 if text[:1].isupper() else 3
-    return len(parts) >= least and parts[0] not in _OPENS and not is_state(text) and not is_state(parts[-1])
+    least = 2 if quoted or not text.islower() else 3
+    return len(parts) >= least and parts[0] not in _OPENS and not is_state(text) and (quoted or not is_state(parts[-1]))
 
 
 def _fair_look(value: Value) -> bool:
@@ -221,7 +250,7 @@ def _fair_look(value: Value) -> bool:
         return value.link in {"equal", "colon"}
     if _ALGORITHM.match(text) or re.match(r"\d{4}-\d\d-\d\d(?:T|$)", text):
         return bool(
-            re.fullmatch(r"\d{6,12}", text) or ((value.quoted or value.tight) and re.fullmatch(r"\d{4,5}", text))
+            re.fullmatch(r"\d{6,24}", text) or ((value.quoted or value.tight) and re.fullmatch(r"\d{4,5}", text))
         )
     if re.search(r"\d", text) or _SPECIAL.search(text):
         return re.search(r"[^\W_]", text) is not None or len(set(text)) >= 5
@@ -233,7 +262,13 @@ def _fair_look(value: Value) -> bool:
         return False
     if re.fullmatch(r"[A-Z]?[a-zß-ÿ]+", text) and value.link == "colon" and not value.quoted:
         return value.alone and not value.tight and not is_state(text)
-    return not re.search(r"[-_.]", text) or _is_chain(text) or _camels(text) >= 3 or value.tight or _is_told_apart(text)
+    return (
+        not re.search(r"[-_.]", text)
+        or _is_chain(text)
+        or _camels(text) >= 3
+        or value.tight
+        or _is_told_apart(text, quoted=value.quoted)
+    )
 
 
 def _is_of_all_sorts(text: str) -> bool:

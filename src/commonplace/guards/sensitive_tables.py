@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from commonplace.guards.sensitive_judged import Value, is_password, is_secret
+from commonplace.guards.sensitive_judged import Value, is_password, is_secret, is_telling
 from commonplace.guards.sensitive_rules import Find
 
 _MAX_ROWS = 100
@@ -24,8 +24,8 @@ _WHERE = re.compile(
 )
 _BEFORE_IT = re.compile(
     r"(?:^|[\s:(,])[\"'`„“«]?(?P<value>[^\s\"'`„“«»]{5,64})[\"'`”“»]?[ \t]"
-    r"(?:(?:is|was) (?:the|our|my|your|his|her|their)|as (?:the|our|my|your|a)|(?:ist|war|als) (?:das|unser|mein|dein|ihr)|est (?:le|mon|ton|notre|votre)|comme)"
-    r"[ \t](?:[\w-]{1,20}[ \t]){0,2}[\w-]{0,20}$"
+    r"(?:(?:is|was) (?:the|our|my|your|his|her|their)|as(?: (?:the|our|my|your|a))?|(?:ist|war) (?:das|unser|mein|dein|ihr)|for (?:the|our|my|your)|für (?:das|den|die)|pour (?:le|la)|als(?: (?:das|unser|mein|dein|ihr))?|est (?:le|mon|ton|notre|votre)|comme)"
+    r"[ \t](?:[\w'’-]{1,20}[ \t]){0,2}[\w-]{0,20}$"
 )
 _BEFORE_KANJI = re.compile(
     r"(?:^|[^!-~])[\"'`]?(?P<value>[!-~]{5,64}?)[\"'`]?[」”』]?[ ]?(?:[がはを]|是|为|為|作为|作為|用作|当作|當作|做)[^\s!-~、。，；]{0,14}$"
@@ -35,7 +35,11 @@ _SECRET_BEFORE = re.compile(
     r"(?:(?:is|was) (?:the|our|my|your|his|her|their)|(?:as|for) (?:the|our|my|your|a|an)|(?:ist|war|als) (?:das|der|unser|mein|dein|ihr)|est (?:le|la|mon|ton|notre|votre)|as|als|comme)"
     r"[ \t](?:[\w-]{1,20}[ \t]){0,2}[\w-]{0,20}$"
 )
-_TIE = re.compile(r" (?:is|was|as|for|ist|war|als|est|comme) ")
+_JUST_BEFORE = re.compile(
+    r"(?:^|[\s\"'`„“«])(?:[\w.@-]{1,40}[:/])?(?P<value>[^\s\"'`„“«»”<>|:/]{6,64})[\"'`”»]?[ \t](?:as |als |comme )?(?:[\w-]{1,20}[ \t])?\(?$"
+)
+_SIGNS = re.compile(r"[@#$%^&*+~!?]")
+_TIE = re.compile(r" (?:is|was|as|for|ist|war|als|für|est|comme|pour) ")
 _MARKS_OF_CSV = frozenset(",;\t\n\r")
 _COLUMN = re.compile(r"[^\n,;\t\"']{0,40}")
 
@@ -61,6 +65,10 @@ def read_around(text: str, start: int, end: int, kind: str) -> Iterator[Find]:
     if text[end : end + 1] in _MARKS_OF_CSV or text[start - 1 : start] in _MARKS_OF_CSV:
         yield from _in_columns(text, line, start, end)
     match = _BEFORE_IT.search(before[-120:]) if _TIE.search(before[-60:]) else None
+    just = _JUST_BEFORE.search(before[-100:]) if match is None and _SIGNS.search(before[-80:]) else None
+    if just is not None and is_telling(just["value"]):
+        at = start - len(before[-100:])
+        yield Find("password", at + just.start("value"), at + just.end("value"))
     if match is None and not before.isascii():
         match = _BEFORE_KANJI.search(before[-120:])
     if match is not None:

@@ -18,7 +18,7 @@ PASSWORD_WORDS = (
     "パス", "ｐａｓｓｗｏｒｄ", "通行码", "通行碼", "授权码", "授權碼", "共享密钥", "共享金鑰",
 )  # fmt: skip
 SECRET_WORDS = (
-    "secret", "token", "api key", "api-key", "api_key", "apikey", "api-schlüssel", "clé api", "clé d'api", "clé d’api",
+    "secret", "token", "api key", "api-key", "api_key", "apikey", "api-schlüssel", "pat", "bearer", "clé api", "clé d'api", "clé d’api",
     "clé secrète", "clé d'accès", "access key", "access-key", "access_key", "accesskey", "auth key", "auth_key", "authkey",
     "private_key", "privatekey", "private key", "secret key", "signing_key", "signing key", "encryption_key",
     "encryption key", "encryptionkey", "master_key", "master key", "masterkey", "account_key", "accountkey",
@@ -72,7 +72,7 @@ export import type interface undefined nan void static final
 NO_VALUES = frozenset(_NO_VALUES_TEXT.split())
 _STANDS_FOR = re.compile(
     r"""^(?:[<\[{(].*[>\]})]|\$\{.*|\$[A-Za-z_][\w:]*(?:->.*|\[.*|\.\w.*)?|%[sdr]|%\(.*|%\w+%|%\{.*|\{\{.*|[*xX•·.#_?-]+|\\?[$@]\(.*|<.*|.*\{\{.*|.*\$\{.*|.*\}\}.*|.*<[\w -]+>.*|\.\.\..*"""
-    r"""|.*\.\.\.|…+|.*\[[^\]]*[a-zA-Z0-9]-[a-zA-Z0-9][^\]]*\].*|!vault|!ref.*|!sub.*|ref\+.*|op://.*|&(?:#\w+|lt|gt|amp|quot|nbsp);?.*|vault:.*|ssm:.*|secret:.*|arn:.*|env[:.].*|file:.*|enc\[.*)$"""
+    r"""|.*\.\.\.|…+|.*\[[^\]]*[a-zA-Z0-9]-[a-zA-Z0-9][^\]]*\].*|!vault|!ref.*|!sub.*|ref\+.*|op://.*|&(?:#\w+|lt|gt|amp|quot|nbsp);?.*|vault:.*|@microsoft\.keyvault.*|ssm:.*|secret:.*|arn:.*|env[:.].*|file:.*|enc\[.*)$"""
     r"""|example|placeholder|change[-_ ]?(?:me|it|this)(?!\d\d)|replace[-_ ]?(?:me|with|this)|redacted|(?<![a-z])your[-_ ]?|(?<![a-z])my[-_](?:secret|pass|api|token|key)|(?-i:xxxx|XXXX)|\*\*\*|•••|dummy|(?<![a-z])insert[-_ ]|goes[-_ ]here|_here$|-here$|(?<![a-z])(?:todo|fixme)(?![a-z-])|(?<![a-z])some[-_](?:secret|pass|key|token|value)""",
     re.IGNORECASE | re.DOTALL,
 )
@@ -93,6 +93,8 @@ horrible funny weird strange silly stupid crap garbage rubbish bad better best w
 stronger weaker older newer anything something nothing everything yours mine hers ours theirs elsewhere somewhere
 nowhere everywhere inside outside above below there somebody someone mandatory case-sensitive read-only write-only
 one-time auto-generated self-service up-to-date out-of-date hard-coded user-defined passwordless in-memory
+important constant compliant relevant redundant current sufficient consistent transparent absent present urgent
+efficient dependent independent persistent equivalent primary secondary arbitrary known printed shown hidden
 salted stored pending done ready live invisible plain cleartext recoverable irrecoverable safe-ish overdue
 vault keeper dashlane lastpass keepassx keepassxc keepass enpass nordpass proton passbolt okta azure google apple
 wichtig nötig geheim bekannt unbekannt identisch gleich anders kompliziert einfach schwach stark kurz lang lange
@@ -107,7 +109,7 @@ coffre coffre-fort celui celle toujours-là voici
 """
 STATES = frozenset(_STATES_TEXT.split())
 _STATE_ENDINGS = re.compile(
-    r"(?:ed|ing|able|ible|ful|less|ly|ive|ous|ent|ant|ical|ary|ory|bar|lich|isch|ig|los|haft|é|ée|és|ées|oire|if)$"
+    r"(?:[a-z]{3}ed|[a-z]{4}ing|able|ible|ful|less|ly|ive|ous|ical|bar|lich|isch|ig|los|haft|é|ée|és|ées|oire|if)$|^(?:un|ge|ver|be|er|ent|zer)[a-zäöüß]{3,}(?:t|en)$"
 )
 
 

@@ -31,6 +31,24 @@ class InvalidPath(InvalidInput):
     code = "invalid_path"
 
 
+class ReadOnly(InvalidInput):
+    """A memory is not to be changed: it is read-only, or not this actor's to write."""
+
+    code = "read_only"
+
+
+class TooLarge(InvalidInput):
+    """A change would be over a limit of the memory store."""
+
+    code = "too_large"
+
+
+class SensitiveValue(InvalidInput):
+    """A text or path holds sensitive values, and they are to be rejected. The message names their kinds."""
+
+    code = "sensitive"
+
+
 class NotFound(CommonplaceError):
     """What was asked for by path or id is not there."""
 

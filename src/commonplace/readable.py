@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from commonplace.backends.base import Backend, Memory, Snapshot, StoreInfo, Usage, Version
-from commonplace.errors import InvalidPath, NotFound, Refused
+from commonplace.errors import InvalidInput, InvalidPath, NotFound, ReadOnly, Refused, SensitiveValue, TooLarge
 from commonplace.paths import ROOT, MemoryPath
 from commonplace.replies import Replies
 from commonplace.text import decoded
@@ -24,6 +24,15 @@ def parsed(path: str, replies: Replies) -> MemoryPath:
         return MemoryPath.parse(path)
     except Refused as refusal:
         raise InvalidPath(replies.phrase(refusal.key, refusal.values)) from None
+
+
+def raised(refusal: Refused, replies: Replies) -> InvalidInput:
+    """What a program gets where a model would get an error reply: the same sentence, with the same code."""
+    said = replies.error(refusal.key, refusal.values)
+    return _OF_GUARDS.get(said.code or "", InvalidInput)(said.text.removeprefix("Error: "))
+
+
+_OF_GUARDS = {each.code: each for each in (ReadOnly, TooLarge, SensitiveValue)}
 
 
 class Readable:

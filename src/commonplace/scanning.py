@@ -6,12 +6,13 @@ from functools import partial
 
 from commonplace.backends.base import Actor, Snapshot, Transaction, Version
 from commonplace.engine import Engine
-from commonplace.errors import InvalidInput, NotFound, Refused
+from commonplace.errors import NotFound, Refused
 from commonplace.guards.examining import Examination
 from commonplace.guards.writing import WritePath
 from commonplace.history.removal import check_person
 from commonplace.history.removal import redact as history_redact
 from commonplace.paths import ROOT, MemoryPath
+from commonplace.readable import raised
 from commonplace.settings import Settings
 from commonplace.text import decoded
 
@@ -96,4 +97,4 @@ def _redact(store: Engine, examine: Examination, settings: Settings, paths: list
         for path in paths:
             store.write(partial(clean, path=path), who)
     except Refused as refusal:
-        raise InvalidInput(store.replies.phrase(refusal.key, refusal.values)) from None
+        raise raised(refusal, store.replies) from None

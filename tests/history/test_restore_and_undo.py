@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,9 @@ import pytest
 from backends.places import EVERYWHERE, opened
 from commonplace import Actor, InvalidInput, MemoryStore, NotFound
 from commonplace.backends.base import Change, Snapshot
+from commonplace.errors import ReadOnly, SensitiveValue, TooLarge
 from commonplace.history.history import Outcome
+from commonplace.history.plan import Mode
 from laws.model import Model
 from laws.walk import Walk
 from profiles import LONG
@@ -262,14 +264,50 @@ def test_guards_hold_for_what_is_restored(quick: MemoryStore) -> None:
     first = create(quick, A, "the key is AKIAQ3EGVSNB6RTKX2ZP and stays\n")
     replace(quick, A, "the key", "no key")
     quick.change_settings({"sensitive": "reject"})
-    with pytest.raises(InvalidInput, match="sensitive values"):
+    with pytest.raises(SensitiveValue, match="sensitive values"):
         quick.history.restore(A, first)
     quick.change_settings({"sensitive": "redact"})
     assert quick.history.restore(A, first).done
     assert tree(quick)[A] == "the key is [REDACTED:aws_access_key_id] and stays\n"
+    large = create(quick, B, "x" * 30)
+    run(quick, "delete", path=B)
+    quick.change_settings({"max_memory_bytes": 20})
+    with pytest.raises(TooLarge, match="limit"):
+        quick.history.restore(B, large)
     quick.change_settings({"read_only_paths": [A]})
-    with pytest.raises(InvalidInput, match="read-only"):
+    with pytest.raises(ReadOnly, match=f"^{A} is read-only$"):
         quick.history.restore("/memories", first)
+
+
+def test_what_was_redacted_cannot_be_had_back_and_that_is_told(store: MemoryStore) -> None:
+    """Nothing is done; by force all else is, and what is left is named, whether it is there still or was deleted."""
+    first = create(store, A, "one")
+    gone = create(store, "/memories/d/gone", "gone")
+    create(store, B, "two")
+    then = create(store, C, "three")
+    replace(store, A, "one", "1", "session:s")
+    last = replace(store, B, "two", "2", "session:s")
+    run(store, "delete", path="/memories/d/gone")
+    store.history.redact([first, gone])
+    before, told = tree(store), "what it was then was redacted"
+    asked: list[Callable[[Mode], Outcome]] = [
+        lambda mode: store.history.restore("/memories", then, mode=mode),
+        lambda mode: store.history.restore("/memories/d", then, mode=mode),
+        lambda mode: store.history.undo(by="session:s", mode=mode),
+    ]
+    conflicts = [refused(ask("refuse")) for ask in asked]
+    assert conflicts[:2] == [[("/memories/d/gone", told), (A, told)], [("/memories/d/gone", told)]]
+    assert conflicts[2] == [(A, "the version before was redacted")]
+    assert refused(asked[1]("force")) == conflicts[1]  # there is nothing else to do
+    assert tree(store) == before
+    outcome = asked[0]("force")
+    assert (outcome.done, outcome.conflicts) == (False, ())
+    assert [(each.path, each.reason) for each in outcome.left] == conflicts[0]
+    assert tree(store) == {**before, B: "two"}
+    store.history.undo(change=next(store.versions(limit=1)).id)
+    assert [each.path for each in asked[2]("force").left] == [A]
+    assert tree(store) == {**before, B: "two"}
+    assert store.history.show(last)[1] == "2"
 
 
 # -- undoing -----------------------------------------------------------------------------------------------------
@@ -462,7 +500,9 @@ def test_what_a_memory_was_may_be_redacted(quick: MemoryStore) -> None:
     replace(quick, B, "other", "changed")
     quick.history.redact([redacted])
     assert refused(quick.history.restore("/memories", then)) == [(A, "what it was then was redacted")]
-    assert done(quick.history.restore("/memories", then, mode="force")) == [("changed", B)]
+    outcome = quick.history.restore("/memories", then, mode="force")
+    assert [(step.what, step.path) for step in outcome.steps] == [("changed", B)]
+    assert [conflict.path for conflict in outcome.left] == [A]
     assert tree(quick) == {A: "two", B: "other"}
     gone = run(quick, "delete", path=A)
     made = done(quick.history.undo(change=gone))

@@ -23,6 +23,9 @@ def test_every_error_has_a_code_of_its_own() -> None:
     assert {found.code: found.retryable for found in CLASSES} == {
         "invalid_input": False,
         "invalid_path": False,
+        "read_only": False,
+        "too_large": False,
+        "sensitive": False,
         "not_found": False,
         "conflict": True,
         "permission_denied": False,
@@ -50,7 +53,7 @@ def test_refusals_survive_pickling_with_their_values() -> None:
 
 def test_every_code_is_in_every_table() -> None:
     """A failure of storage becomes a reply, and a reply that is an error has a code."""
-    not_storage = {"refused", "invalid_input", "invalid_path"}
+    not_storage = {"refused", "invalid_input", "invalid_path", "read_only", "too_large", "sensitive"}
     assert {found.code for found in CLASSES} - set(STORAGE_REPLIES) == not_storage
     assert set(STORAGE_REPLIES.values()) <= set(ERROR_CODES)
     assert set(ERROR_CODES) <= set(Replies.__dataclass_fields__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from commonplace.history.transition import Step
     from commonplace.replies import Replies
 
-_JSON = 'Print a JSON object: {"done", "dry_run", "proposed", "steps", "conflicts"}.'
+_JSON = 'Print a JSON object: {"done", "dry_run", "proposed", "steps", "conflicts", "left"}.'
 _DRY_RUN = "Only tell what would be done."
 
 
@@ -98,6 +99,8 @@ def _say(outcome: Outcome, replies: Replies, *, as_json: bool) -> None:
         click.echo(output.harmless("\n".join(lines)), err=True)
     else:
         lines = [_line(step, is_done=outcome.done) for step in outcome.steps]
+        for each in outcome.left:
+            click.echo(output.harmless(f"{each.path} is left as it is: {each.reason}."), err=True)
         lines += [replies.awaits_review] if outcome.proposed else []
         output.write_line("\n".join(lines) or "Nothing is to be done: all is as it was.")
     if outcome.conflicts:
@@ -119,9 +122,8 @@ def _object(outcome: Outcome) -> dict[str, object]:
         "dry_run": outcome.dry_run,
         "proposed": outcome.proposed,
         "steps": _steps(outcome.steps),
-        "conflicts": [
-            {"path": each.path, "memory_id": each.memory_id, "reason": each.reason} for each in outcome.conflicts
-        ],
+        "conflicts": [asdict(each) for each in outcome.conflicts],
+        "left": [asdict(each) for each in outcome.left],
     }
 
 

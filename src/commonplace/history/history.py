@@ -22,7 +22,7 @@ from commonplace.history.removal import Removed, erase, redact
 from commonplace.history.transition import Step, carry_out, clashing, in_the_way, steps
 from commonplace.paths import MemoryPath
 from commonplace.patterns import check_actor_pattern, matches_actor
-from commonplace.readable import parsed
+from commonplace.readable import parsed, raised
 from commonplace.text import decoded
 
 T = TypeVar("T")
@@ -31,10 +31,14 @@ _PAGE = 500
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What restoring or undoing did, or would do. With conflicts nothing was done."""
+    """What restoring or undoing did, or would do. With conflicts nothing was done.
+
+    `left` are the memories that even by force cannot be what was asked, and stay as they are.
+    """
 
     steps: tuple[Step, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
+    left: tuple[Conflict, ...] = ()
     dry_run: bool = False
     proposed: bool = False
     """Whether it awaits review, as the changes of this actor do."""
@@ -42,7 +46,7 @@ class Outcome:
     @property
     def done(self) -> bool:
         """Whether the store is now as was asked."""
-        return not self.conflicts and not self.dry_run and not self.proposed
+        return not (self.conflicts or self.left or self.dry_run or self.proposed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +185,8 @@ class History:
 
         The memory that lies at `path` now gets the text it had then. If none does, or another one lay there then, that
         is made again. Of a directory everything is as it was: what has come since goes, what was moved away comes back.
-        What stands in the way is a conflict, unless `mode` is `force`: then it goes. Raises `NotFound` if nothing was
-        there then.
+        What stands in the way is a conflict, unless `mode` is `force`: then it goes, and what was redacted since is
+        left as it is. Raises `NotFound` if nothing was there then.
         """
         target = self._parsed(path)
 
@@ -199,8 +203,9 @@ class History:
                 was = past.look(target.text).memory
                 if was is not None:
                     return Plan({was.id: State(was.path, was.version_id, was.sha256, was.size_bytes)})
-            made = restored(found.heads(before), found.walk(target.text), target.text)
-            if not made.targets and not target.is_root:
+            known = partial(_known_paths, found)
+            made = restored(found.heads(before), found.walk(target.text), target.text, known)
+            if not made.targets and not made.conflicts and not target.is_root:
                 raise NotFound(f"there was nothing at {path} then")
             return made
 
@@ -275,13 +280,11 @@ class History:
             made = plan(found)
             todo = steps(found, made.targets)
             blocking, clashes = in_the_way(found, todo), clashing(todo)
-            conflicts = made.conflicts
-            if mode == "force":
+            if mode == "force" and (todo or not made.conflicts):
                 todo = steps(found, {**made.targets, **dict.fromkeys((*blocking, *clashes))})
-                conflicts = ()
-            else:
-                conflicts += (*(conflict for _, conflict in blocking.values()), *clashes.values())
-            return Outcome(tuple(todo), conflicts, dry_run=dry_run)
+                return Outcome(tuple(todo), left=made.conflicts, dry_run=dry_run)
+            others = (*(conflict for _, conflict in blocking.values()), *clashes.values())
+            return Outcome(tuple(todo), (*made.conflicts, *others), dry_run=dry_run)
 
         who = as_actor(actor) or self._store.actor
 
@@ -297,7 +300,7 @@ class History:
         try:
             return self._store.write(work, who)
         except Refused as refusal:
-            raise InvalidInput(self._store.replies.phrase(refusal.key, refusal.values)) from None
+            raise raised(refusal, self._store.replies) from None
 
     def _parsed(self, path: str) -> MemoryPath:
         return parsed(path, self._store.replies)
@@ -305,6 +308,11 @@ class History:
 
 def _text_of(found: Snapshot, state: State) -> str:
     return decoded(found.text(state.version_id)) if state.text is None else state.text
+
+
+def _known_paths(found: Snapshot, memory_id: str) -> list[str]:
+    """Where a memory ever lay, as far as that is not redacted; the newest first."""
+    return [version.path for version in found.versions(memory_id=memory_id) if version.path]
 
 
 def _one(version: Version, path: str, memory_id: str) -> Plan:

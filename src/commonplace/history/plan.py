@@ -11,8 +11,10 @@ from typing import Literal, TypeAlias
 
 from commonplace import compare
 from commonplace.backends.base import Memory, Version
+from commonplace.paths import ROOT
 
 Mode: TypeAlias = Literal["refuse", "merge", "force"]
+_REDACTED = "what it was then was redacted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +48,13 @@ class Plan:
     conflicts: tuple[Conflict, ...] = ()
 
 
-def restored(heads: Iterable[Version], present: Iterable[Memory], path: str) -> Plan:
+def restored(
+    heads: Iterable[Version], present: Iterable[Memory], path: str, known_paths: Callable[[str], Sequence[str]]
+) -> Plan:
     """The directory at `path` (or the whole store) as it was: `heads` are all memories then, `present` those there now.
 
-    What has come since goes, and what was moved in from elsewhere goes back there.
+    What has come since goes, and what was moved in from elsewhere goes back there. What was redacted since cannot come
+    back; of what is gone by now `known_paths` tells where it ever lay.
     """
     then = {version.memory_id: version for version in heads}
     targets: dict[str, State | None] = {}
@@ -57,14 +62,20 @@ def restored(heads: Iterable[Version], present: Iterable[Memory], path: str) -> 
     for version in then.values():
         if version.path.startswith(path + "/"):
             targets[version.memory_id] = _state(version)
-    for memory in present:
+    here = {memory.id: memory for memory in present}
+    for version in then.values():
+        if not version.path and version.memory_id not in here:
+            lay = [each for each in known_paths(version.memory_id) if path == ROOT or each.startswith(path + "/")]
+            if lay or path == ROOT:
+                conflicts.append(Conflict(lay[0] if lay else ROOT, version.memory_id, _REDACTED))
+    for memory in here.values():
         if memory.id in targets:
             continue
         was = then.get(memory.id)
         if was is None:
             targets[memory.id] = None
         elif not was.path:
-            conflicts.append(Conflict(memory.path, memory.id, "what it was then was redacted"))
+            conflicts.append(Conflict(memory.path, memory.id, _REDACTED))
         else:
             targets[memory.id] = State(was.path, memory.version_id, memory.sha256, memory.size_bytes)
     return Plan(targets, tuple(conflicts))

@@ -10,7 +10,7 @@ from functools import partial
 from commonplace.accesses import KIND as ACCESSED
 from commonplace.backends.base import Actor, Snapshot, Transaction
 from commonplace.engine import Engine
-from commonplace.errors import InvalidInput, NotFound
+from commonplace.errors import InvalidInput, NotFound, ReadOnly
 from commonplace.guards.review import is_under_review
 from commonplace.guards.review_records import forget_proposals
 from commonplace.guards.writing import WritePath
@@ -108,7 +108,7 @@ def check_person(store: Engine, who: Actor | None) -> None:
 def _check_may_change(write: WritePath, path: str) -> None:
     """Raise `InvalidInput` where this actor may not change the memory whose history is to lose something."""
     if not write.may_change(path):
-        raise InvalidInput("the memory is read-only")
+        raise ReadOnly("the memory is read-only")
 
 
 def _unfinished(found: Snapshot) -> tuple[list[str], str | None]:

@@ -15,6 +15,7 @@ from commonplace.errors import Damaged
 from commonplace.transfer import lines
 from commonplace.transfer.archive_writing import BACKUP, EXPORT, MANIFEST, spool
 from commonplace.transfer.files import said
+from commonplace.transfer.standing import Standing
 from commonplace.transfer.tar import CHUNK, TarReader, shown
 
 T = TypeVar("T")
@@ -268,6 +269,7 @@ class _SectionCheck:
         self._last: Version | None = None
         self._newest: dict[str, Version] = {}
         self._texts: dict[str, tuple[str, Listed]] = {}  # memory -> its latest text
+        self._standing = Standing()
 
     def run(self, texts: Iterator[Listed]) -> None:
         """Go through versions, memories and notes; `texts` are those that are left in the file."""
@@ -275,10 +277,12 @@ class _SectionCheck:
         for version, text_of in self._section.versions():
             self._check_order(version)
             self._check_text(version, text_of, texts)
+            self._standing.take(version)
             self._newest[version.memory_id] = self._last = version
             count += 1
         if count != header.versions:
             raise Damaged(f"it has {count} versions of {header.versions}")
+        self._standing.check_history(header.revision)
         self._check_memories()
         for small in (self._section.notes, self._section.jottings):
             for _ in small():
@@ -323,11 +327,14 @@ class _SectionCheck:
             if (
                 version is None
                 or version.operation == "deleted"
-                or (version.id, version.path) != (memory.version_id, memory.path)
+                or _facts(version)
+                != (memory.version_id, memory.path, memory.size_bytes, memory.sha256, memory.updated_at)
+                or memory.created_at > memory.updated_at
                 or text_of != self._texts[memory.id][0]
                 or memory.path <= path
             ):
                 raise Damaged(f"the memory {memory.id} is not what its newest version says")
+            self._standing.check_present(memory)
             path, count, size = memory.path, count + 1, size + memory.size_bytes
         if (count, size) != (header.memories, header.size_bytes):
             raise Damaged(f"it has {count} memories of {size} bytes, and should have {header.memories}")
@@ -338,6 +345,10 @@ def open_archive(path: str) -> Iterator[Archive]:
     """The export or backup at a path. Raises `NotFound`, `Damaged` for one that is not whole, and `UnknownSchema`."""
     with said(), open(path, "rb") as raw, spool() as spooled, spool() as listed:
         yield Archive(raw, spooled, listed)
+
+
+def _facts(version: Version) -> tuple[object, ...]:
+    return version.id, version.path, version.size_bytes, version.sha256, version.created_at
 
 
 def _decodes(decoder: codecs.IncrementalDecoder, data: bytes, *, final: bool = False) -> bool:

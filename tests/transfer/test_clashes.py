@@ -1,0 +1,93 @@
+"""A file in which memories are in each other's way was made by somebody, and is refused before anything is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import commonplace
+from commonplace import MemoryStore
+from commonplace.errors import Damaged
+from commonplace.transfer.archive_reading import open_archive
+from commonplace.transfer.backing_up import back_up
+from commonplace.transfer.exporting import export_whole
+from commonplace.transfer.restoring import import_whole
+
+from .test_damage import Entries, listed, read, refusal, write
+from .test_gaps import Steps, steps
+
+A, BX = "/memories/a", "/memories/b_x"
+BOTH: Steps = [("create", A, "1"), ("create", BX, "2")]
+GONE: Steps = [*BOTH, ("delete", BX)]
+MADE_FIRST: Steps = [("create", BX, "2"), ("create", A, "1"), ("delete", BX)]
+KINDS = ["export", "backup"]
+
+
+def entries(kind: str, given: Steps, directory: Path, *, prune: int | None = None) -> Entries:
+    """The entries of an export or a backup of a store with this history; of its versions one may be missing."""
+    path = directory / "whole.tar"
+    with commonplace.open("sqlite://") as place:
+        store = place.store()
+        steps(store, given)
+        if prune is not None:
+            ids = [version.id for version in reversed(list(store.versions()))]
+            store.backend.write(store.id, lambda tx: tx.prune([ids[prune]]))
+        if kind == "export":
+            export_whole(store, str(path))
+        else:
+            back_up(place.backend, str(path))
+    return read(path)
+
+
+def moved(found: Entries, old: str, new: str) -> Entries:
+    """The same with another path for one, everything else being right."""
+    return listed({name: data.replace(f'"{old}"'.encode(), f'"{new}"'.encode()) for name, data in found.items()})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("new", ["/memories/a", "/memories/a/x", "/memories/a/y/x"])
+@pytest.mark.parametrize("given", [BOTH, GONE, MADE_FIRST], ids=["to the end", "until it goes", "that was there"])
+def test_one_memory_in_the_way_of_another_is_refused(kind: str, new: str, given: Steps, tmp_path: Path) -> None:
+    """At, above and below, in the end and at any revision before."""
+    error = refusal(write(tmp_path / "forged.tar", moved(entries(kind, given, tmp_path), BX, new)))
+    assert isinstance(error, Damaged)
+    assert "another memory at, above or below /memories/a" in str(error)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_present_memory_in_the_way_is_refused_where_versions_are_missing_too(kind: str, tmp_path: Path) -> None:
+    """With gaps a memory may have gone untold; one that is listed as present may not."""
+    given: Steps = [*BOTH, ("create", "/memories/c", "3"), ("delete", "/memories/c"), ("delete", BX)]
+    error = refusal(write(tmp_path / "f.tar", moved(entries(kind, given, tmp_path, prune=2), BX, "/memories/a/x")))
+    assert isinstance(error, Damaged)
+    assert "it has another memory at, above or below /memories/a" in str(error)
+
+
+@pytest.mark.parametrize("field", ["created_at", "updated_at", "size_bytes", "sha256"])
+def test_a_memory_unlike_its_newest_version_is_refused(field: str, tmp_path: Path) -> None:
+    """All its fields are compared before anything is written, and not after."""
+    found = entries("export", BOTH, tmp_path)
+    wrong = {"size_bytes": b'"size_bytes":0', "sha256": b'"sha256":"' + b"0" * 64 + b'"'}
+    line = found["memories.jsonl"].splitlines(keepends=True)[0]
+    start = line.index(f'"{field}":'.encode())
+    end = line.index(b",", start)
+    changed = line[:start] + wrong.get(field, f'"{field}":"2099-01-01T00:00:00.000000Z"'.encode()) + line[end:]
+    forged = listed(found | {"memories.jsonl": found["memories.jsonl"].replace(line, changed)})
+    error = refusal(write(tmp_path / "forged.tar", forged))
+    assert isinstance(error, Damaged)
+    assert "is not what its newest version says" in str(error)
+
+
+def test_what_was_refused_does_not_stand_in_the_way_of_what_is_right(tmp_path: Path) -> None:
+    """Nothing of the forged file is at the place, so the true one goes in."""
+    found = entries("export", BOTH, tmp_path)
+    with commonplace.open(f"sqlite:///{tmp_path}/m.db") as place:
+        with pytest.raises(Damaged), open_archive(str(write(tmp_path / "f.tar", moved(found, BX, A + "/x")))) as forged:
+            import_whole(forged, place.backend)
+        assert place.stores() == []
+        with open_archive(str(tmp_path / "whole.tar")) as archive:
+            done = import_whole(archive, place.backend)
+        info = place.backend.get_store(done.id)
+        assert info is not None
+        assert [memory.path for memory in MemoryStore(place.backend, info).memories()] == [A, BX]

@@ -95,7 +95,18 @@ def test_something_after_the_end_is_refused(whole: Path, tmp_path: Path) -> None
     longer = tmp_path / "longer"
     for more in (b"x", b"x" * 512, whole.read_bytes()):
         longer.write_bytes(whole.read_bytes() + more)
-        assert isinstance(refusal(longer), Damaged)
+        assert "something follows" in str(refusal(longer))
+
+
+def test_the_last_bytes_cut_off_are_said_to_be(whole: Path, tmp_path: Path) -> None:
+    """And a sum that does not fit is called damage: nothing follows the end of such a file."""
+    data, cut = whole.read_bytes(), tmp_path / "cut"
+    for left_out in range(1, 41):
+        cut.write_bytes(data[:-left_out])
+        assert "the file is cut off" in str(refusal(cut)), left_out
+    for at in range(1, 9) if whole.name.endswith(".gz") else ():  # the sum of the contents, and their length
+        cut.write_bytes(data[:-at] + bytes([data[-at] ^ 1]) + data[len(data) - at + 1 :])
+        assert "the file is damaged" in str(refusal(cut)), at
 
 
 def test_a_missing_entry_is_named(whole: Path, tmp_path: Path) -> None:

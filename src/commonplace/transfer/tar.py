@@ -19,6 +19,7 @@ CHUNK = 64 * 1024
 _END = bytes(2 * BLOCK)
 _MAX_BYTES = 8**11 - 1  # what the size field of a header holds
 _GZIP = b"\x1f\x8b"
+_NO_PART = "Not a gzipped file"  # what `gzip` says of bytes after a part with which no other begins
 
 
 class Sink(Protocol):
@@ -125,8 +126,7 @@ class TarReader:
         try:
             data = self._in.read(size) if size else b""
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            what = "cut off" if isinstance(error, EOFError) else "damaged"
-            raise Damaged(f"the file is {what} after or in {self._name}") from None
+            raise self._broken(error) from None
         if len(data) != size:
             raise Damaged(f"the file is cut off after or in {self._name}")
         return data
@@ -139,10 +139,16 @@ class TarReader:
         self._check_zeros(BLOCK)
         try:
             rest = self._in.read(1)
-        except (EOFError, zlib.error, gzip.BadGzipFile):
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:  # here the sum of the last part is checked
+            if not str(error).startswith(_NO_PART):
+                raise self._broken(error) from None
             rest = b"?"
         if rest:
             raise Damaged("something follows the end of the file")
+
+    def _broken(self, error: Exception) -> Damaged:
+        what = "cut off" if isinstance(error, EOFError) else "damaged"
+        return Damaged(f"the file is {what} after or in {self._name}")
 
     def _parsed(self, header: bytes) -> tuple[str, int]:
         try:

@@ -44,8 +44,10 @@ class Commonplace:
         replies: Replies,
         actor: Actor | None,
         clock: Clock,
+        sweep: bool = True,
     ) -> None:
         self.backend = backend
+        self._sweeps = sweep
         self._pins = pins
         self._examination = examination
         self._replies = replies
@@ -57,7 +59,8 @@ class Commonplace:
         """The memory store with this id, else the one with this key, made if there is none.
 
         A key has 1 to 255 characters, none of them a control character; None means the store with the key `default`.
-        `name` is shown to people and used only when the store is made. Raises `NotFound` for an id that is not there,
+        `name` is shown to people and used only when the store is made. Idle memories expire now, as the settings of the
+        store say, unless the place was opened with `sweep=False`. Raises `NotFound` for an id that is not there,
         `Locked` for a store that is sealed with a key that is not here.
         """
         key = DEFAULT_KEY if id_or_key is None else plain_name("a store key", id_or_key)
@@ -79,7 +82,8 @@ class Commonplace:
             clock=self._clock,
             accesses=self._accesses,
         )
-        _sweep(store)
+        if self._sweeps:
+            _sweep(store)
         return store
 
     def stores(self) -> list[StoreInfo]:
@@ -125,6 +129,7 @@ def open(  # noqa: A001 - `commonplace.open` is the name a reader expects
     seal_paths: bool = False,
     rules: Sequence[Rule] = (),
     detectors: Sequence[Detect] = (),
+    sweep: bool = True,
     **settings: Unpack[Pins],
 ) -> Commonplace:
     """The memory at a place, made if it is not there.
@@ -139,6 +144,9 @@ def open(  # noqa: A001 - `commonplace.open` is the name a reader expects
     Any of the `settings` (docs/guards.md), such as `view_chars=4_000`, is pinned for this process, whatever the stores
     have.
 
+    A memory store with memories that may expire is swept when it is opened, at most once an hour; not with `sweep=False`,
+    for who only looks, or is about to change the settings.
+
     With `keys` (a key file, a `KeyRing`, or what wraps keys otherwise) memory stores are sealed, those made with
     `seal_paths` their paths too; docs/encryption.md.
     """
@@ -148,7 +156,9 @@ def open(  # noqa: A001 - `commonplace.open` is the name a reader expects
     catalogue, who = _catalogue(replies), as_actor(actor)
     seal = _sealing(keys, clock, seal_paths=seal_paths)
     backend = seal(open_backend(at, clock=clock, new_id=new_id))
-    return Commonplace(backend, pins=pins, examination=examination, replies=catalogue, actor=who, clock=clock)
+    return Commonplace(
+        backend, pins=pins, examination=examination, replies=catalogue, actor=who, clock=clock, sweep=sweep
+    )
 
 
 def _sweep(store: MemoryStore) -> None:

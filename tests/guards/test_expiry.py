@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time as real_time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -10,7 +11,9 @@ from typing import Any
 
 import pytest
 
+import commonplace
 from backends.places import EVERYWHERE, LASTING, opened
+from cli.running import here
 from commonplace import Actor, Commonplace, InvalidInput, MemoryStore, MemoryTool, sweeping
 from commonplace.accesses import KIND
 from commonplace.backends.base import Memory
@@ -337,3 +340,47 @@ def test_a_memory_may_be_idle_for_all_of_its_days(tmp_path: Path, time: Time) ->
         assert store.sweep().expired == ()
         time.now += 1
         assert [one.path for one in store.sweep().expired] == [A]
+
+
+LOOKING = (
+    "sweep --dry-run", "sweep --dry-run --all", "ls", "view /memories/a", "cat /memories/a", "stores", "search memories",
+    "log", "stats", "settings show", "settings set max_memories=50", "review list", "audit show", "scan", "doctor",
+)  # fmt: skip
+
+
+def idle_for_a_year(at: str) -> None:
+    """A place with a memory nobody used for a year, which may be idle for 90 days."""
+    with commonplace.open(at, clock=lambda: real_time.time() - 365 * DAY) as place:
+        create(place.store(), A)
+        place.store().change_settings({"expire_after_days": 90})
+
+
+@pytest.mark.parametrize("command", LOOKING)
+def test_commands_that_only_look_let_nothing_go(command: str, tmp_path: Path) -> None:
+    """Nor do those that change settings, which may be meant to save the memory."""
+    at = f"sqlite:///{tmp_path}/m.db"
+    idle_for_a_year(at)
+    assert here(at, *command.split()).exit_code == 0
+    with commonplace.open(at, sweep=False) as place:
+        assert [(version.operation, version.path) for version in place.store().versions()] == [("created", A)]
+
+
+@pytest.mark.parametrize("command", ["sweep", "sweep --all", "create /memories/b text", "edit /memories/b", "exec"])
+def test_commands_that_write_sweep_first(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDITOR", "true")
+    at = f"sqlite:///{tmp_path}/m.db"
+    idle_for_a_year(at)
+    here(at, *command.split())
+    with commonplace.open(at, sweep=False) as place:
+        assert A not in paths(place.store())
+
+
+def test_a_program_can_ask_what_would_go_before_it_goes(tmp_path: Path) -> None:
+    """Opened with `sweep=False`; without, opening sweeps."""
+    at = f"sqlite:///{tmp_path}/m.db"
+    idle_for_a_year(at)
+    with commonplace.open(at, sweep=False) as place:
+        assert [one.path for one in place.store().sweep(dry_run=True).expired] == [A]
+        assert paths(place.store()) == [A]
+    with commonplace.open(at) as place:
+        assert paths(place.store()) == []

@@ -256,6 +256,7 @@ def test_an_argument_pins_a_setting_for_its_process(tmp_path: Path) -> None:
 
 def test_the_command_line_shows_and_sets_them(tmp_path: Path) -> None:
     at = f"sqlite:///{tmp_path}/m.db"
+    commonplace.open(at).close()
     changed = here(at, "settings", "set", "max_memories=5", 'read_only_paths=["/memories/x"]', "--json")
     assert json.loads(changed.stdout)["max_memories"] == 5
     shown = here(at, "settings", "show").stdout.splitlines()
@@ -285,7 +286,20 @@ def test_a_wrong_setting_is_refused_with_the_reason(
     (tmp_path / "broken.json").write_text("{")
     (tmp_path / "list.json").write_text("[]")
     (tmp_path / "wrong.json").write_text('{"read_only_paths": ["x"], "view_chars": 3}')
+    commonplace.open("sqlite:///m.db").close()
     ended = here("sqlite:///m.db", "settings", "set", *arguments)
     assert ended.exit_code == 2
     assert wrong in ended.stderr
     assert json.loads(here("sqlite:///m.db", "settings", "set", "list_rows=3", "--json").stdout)["view_chars"] == 16_000
+
+
+@pytest.mark.parametrize("place", ["typo", "sqlite:///typo.db"])
+def test_settings_make_no_place_nor_store(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mistyped name is told, with the status of what is not there."""
+    monkeypatch.chdir(tmp_path)
+    ended = here(place, "settings", "set", "list_rows=3")
+    assert (ended.exit_code, list(tmp_path.iterdir())) == (3, [])
+    commonplace.open(place).close()
+    assert here(place, "--store", "typo", "settings", "set", "list_rows=3").exit_code == 3
+    with commonplace.open(place) as opened_place:
+        assert opened_place.stores() == []

@@ -83,7 +83,7 @@ def chat(
         raise click.UsageError("--compact or --no-context-editing, not both.")
     context = None if no_context_editing else _context(compact=compact)
     screen = JsonLines() if as_json else Screen()
-    with _client(base_url) as client, place.made() as store:
+    with _client(base_url) as client, place.made(sweep=True) as store:
         counting = Counting(client, model, system_prompt(system, language=language), context)
         options = {"model": model, "system": system, "language": language, "context": context}
         session = _session(client, store, place.actor, Budget(max_tokens=max_tokens), options)

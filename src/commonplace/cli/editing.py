@@ -81,7 +81,7 @@ def _editable(place: Place, at: MemoryPath) -> _Before:
     if at.is_root:
         raise Refused("exists")
     try:
-        with place.existing() as store:
+        with place.existing(sweep=True) as store:
             look = store.read_as(lambda snapshot: snapshot.look(at.text), None)
     except NotFound:  # no place, no memory store; they are made when there is something to save
         return _Before(b"", None)

@@ -28,7 +28,7 @@ def execute(place: Place) -> None:
 
     The place and the memory store are made if they are not there.
     """
-    with place.made() as store:
+    with place.made(sweep=True) as store:
         for line in sys.stdin.buffer if sys.stdin is not None else ():
             output.write_line(output.to_json(answer(store, line)))
 

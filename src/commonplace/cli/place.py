@@ -30,12 +30,13 @@ class Place:
     seal_paths: bool = False
 
     @contextmanager
-    def existing(self) -> Iterator[MemoryStore]:
+    def existing(self, *, sweep: bool = False) -> Iterator[MemoryStore]:
         """The memory store, for commands that need what is there: a mistyped name makes nothing.
 
-        Raises `NotFound` if the place or the store is not there.
+        `sweep` is for commands that write memories: idle ones expire first. Who only looks, undoes or changes settings
+        lets nothing go. Raises `NotFound` if the place or the store is not there.
         """
-        with self.opened() as found:
+        with self.opened(sweep=sweep) as found:
             yield self.chosen(found)
 
     def chosen(self, found: Commonplace) -> MemoryStore:
@@ -45,13 +46,13 @@ class Place:
         return found.store(self.key)
 
     @contextmanager
-    def made(self) -> Iterator[MemoryStore]:
-        """The memory store, made if it is not there."""
-        with self.opened(make=True) as found:
+    def made(self, *, sweep: bool = False) -> Iterator[MemoryStore]:
+        """The memory store, made if it is not there; `sweep` as for `existing`."""
+        with self.opened(make=True, sweep=sweep) as found:
             yield found.store(self.key)
 
     @contextmanager
-    def opened(self, *, make: bool = False) -> Iterator[Commonplace]:
+    def opened(self, *, make: bool = False, sweep: bool = False) -> Iterator[Commonplace]:
         """All that is at the place. Raises `NotFound` if nothing is, unless `make`; a memory store is not made."""
         if not make and not is_there(self.at):
             raise NotFound(f"there is no memory at {self.at} yet; `commonplace create` makes one")
@@ -61,6 +62,7 @@ class Place:
             actor=self.actor or _login(),
             keys=self.given_keys(),
             seal_paths=self.seal_paths,
+            sweep=sweep,
         ) as found:
             yield found
 

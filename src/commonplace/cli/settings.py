@@ -49,7 +49,7 @@ def change(place: Place, changes: tuple[str, ...], *, file: Path | None, unset: 
     given |= dict(map(_parsed, changes)) | dict.fromkeys(unset)
     if not given:
         raise InvalidInput("name a setting to change, as in max_memories=500")
-    with place.made() as store:
+    with place.existing() as store:
         store.change_settings(given)
         found = store.settings()
     _print(found, as_json=as_json)

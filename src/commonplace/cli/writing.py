@@ -23,7 +23,7 @@ def create(place: Place, path: str, text: str | None, *, as_json: bool) -> None:
     The place and the memory store are made if they are not there.
     """
     given = {"command": "create", "path": path, "file_text": text_or_stdin(text)}
-    with place.made() as store:
+    with place.made(sweep=True) as store:
         output.end(store.execute(given), as_json=as_json)
 
 
@@ -51,7 +51,7 @@ def replace(
     """
     old_text, new_text = _old_and_new([old, new], old_file, new_file)
     given = {"command": "str_replace", "path": path, "old_str": old_text, "new_str": new_text}
-    with place.existing() as store:
+    with place.existing(sweep=True) as store:
         output.end(store.execute(given), as_json=as_json)
 
 
@@ -67,7 +67,7 @@ def insert(place: Place, path: str, line: int, text: str | None, *, as_json: boo
     TEXT, or what is piped in, becomes lines of its own; after line 0 is the top.
     """
     given = {"command": "insert", "path": path, "insert_line": line, "insert_text": text_or_stdin(text)}
-    with place.existing() as store:
+    with place.existing(sweep=True) as store:
         output.end(store.execute(given), as_json=as_json)
 
 
@@ -82,7 +82,7 @@ def rm(place: Place, paths: Sequence[str], *, as_json: bool) -> None:
     of the first error.
     """
     first_error = 0
-    with place.existing() as store:
+    with place.existing(sweep=True) as store:
         for path in paths:
             reply = store.execute({"command": "delete", "path": path})
             output.say(reply, as_json=as_json)
@@ -102,7 +102,7 @@ def mv(place: Place, old_path: str, new_path: str, *, as_json: bool) -> None:
     NEW is the whole new path, and must not exist.
     """
     given = {"command": "rename", "old_path": old_path, "new_path": new_path}
-    with place.existing() as store:
+    with place.existing(sweep=True) as store:
         output.end(store.execute(given), as_json=as_json)
 
 

@@ -45,6 +45,8 @@ def test_the_log_follows_renames_and_can_be_narrowed(store: MemoryStore) -> None
     assert log(until=every[2].created_at) == every[2:]
     assert log(since=every[3].created_at, until=every[1].created_at, operation="modified") == [every[1], every[2]]
     assert log("/memories/nothing") == []
+    with pytest.raises(InvalidInput, match="one of created, modified, deleted"):
+        log(operation="renamed")  # type: ignore[arg-type]
 
 
 def test_versions_are_shown_and_compared(store: MemoryStore) -> None:
@@ -59,6 +61,9 @@ def test_versions_are_shown_and_compared(store: MemoryStore) -> None:
         f"--- {A}@{first}\n+++ {A}@{second}\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n"
     )
     assert as_text(store.history.diff(second, gone)).endswith("@@ -1,2 +0,0 @@\n-one\n-2\n")
+    store.history.redact(first)
+    with pytest.raises(InvalidInput, match=f"{first} was redacted"):
+        store.history.diff(first, second)
     before = store.history.before(second)
     assert before is not None
     assert before.id == first

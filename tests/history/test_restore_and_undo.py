@@ -267,7 +267,9 @@ def test_guards_hold_for_what_is_restored(quick: MemoryStore) -> None:
     with pytest.raises(SensitiveValue, match="sensitive values"):
         quick.history.restore(A, first)
     quick.change_settings({"sensitive": "redact"})
-    assert quick.history.restore(A, first).done
+    outcome = quick.history.restore(A, first)
+    assert [(each.path, each.reason) for each in outcome.left] == [(A, "sensitive values were taken out of its text")]
+    assert not outcome.done
     assert tree(quick)[A] == "the key is [REDACTED:aws_access_key_id] and stays\n"
     large = create(quick, B, "x" * 30)
     run(quick, "delete", path=B)

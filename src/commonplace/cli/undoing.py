@@ -100,7 +100,7 @@ def _say(outcome: Outcome, replies: Replies, *, as_json: bool) -> None:
     else:
         lines = [_line(step, is_done=outcome.done) for step in outcome.steps]
         for each in outcome.left:
-            click.echo(output.harmless(f"{each.path} is left as it is: {each.reason}."), err=True)
+            click.echo(output.harmless(f"{each.path} is not what it was: {each.reason}."), err=True)
         lines += [replies.awaits_review] if outcome.proposed else []
         output.write_line("\n".join(lines) or "Nothing is to be done: all is as it was.")
     if outcome.conflicts:

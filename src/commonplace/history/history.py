@@ -33,7 +33,8 @@ _PAGE = 500
 class Outcome:
     """What restoring or undoing did, or would do. With conflicts nothing was done.
 
-    `left` are the memories that even by force cannot be what was asked, and stay as they are.
+    `left` are the memories that are not what was asked: what was redacted cannot be had back even by force, and a guard
+    may have taken sensitive values out of a text.
     """
 
     steps: tuple[Step, ...] = ()
@@ -89,6 +90,8 @@ class History:
             check_actor_pattern(actor)
         if limit is not None and limit < 0:
             raise InvalidInput("the limit must be a whole number from 0")
+        if operation is not None and operation not in get_args(Operation):
+            raise InvalidInput(f"the operation must be one of {', '.join(get_args(Operation))}")
         for time in (since, until):
             check_zone(time)
         target = None if path is None else self._parsed(path)
@@ -134,8 +137,14 @@ class History:
         return PastSnapshot(found, before)
 
     def diff(self, old: str, new: str) -> list[compare.DiffLine]:
-        """How the text of one version became that of another: a unified diff. Deletions are empty texts."""
+        """How the text of one version became that of another: a unified diff. Deletions are empty texts.
+
+        Raises `NotFound`, and `InvalidInput` for a version whose text was redacted.
+        """
         (first, one), (second, other) = self.show(old), self.show(new)
+        for version in (first, second):
+            if version.redacted_at is not None and version.operation != "deleted":
+                raise InvalidInput(f"{version.id} was redacted: what it held is gone")
         old_name, new_name = f"{first.path}@{first.id}", f"{second.path}@{second.id}"
         return compare.unified(one or "", other or "", old_name=old_name, new_name=new_name)
 
@@ -292,8 +301,9 @@ class History:
             outcome = decide(tx)
             if outcome.conflicts:
                 return outcome
-            carry_out(tx, write, outcome.steps, partial(_text_of, tx))
-            return replace(outcome, proposed=bool(write.recorded) and is_under_review(write.settings, who))
+            altered = carry_out(tx, write, outcome.steps, partial(_text_of, tx))
+            proposed = bool(write.recorded) and is_under_review(write.settings, who)
+            return replace(outcome, left=(*outcome.left, *altered), proposed=proposed)
 
         if dry_run:
             return self._store.read(decide)

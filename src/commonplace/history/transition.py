@@ -11,12 +11,13 @@ from typing import Literal, TypeAlias
 from commonplace.backends.base import Change, Look, Memory, Snapshot, Transaction
 from commonplace.backends.records import Again
 from commonplace.errors import InvalidInput, Refused
-from commonplace.guards.writing import WritePath
+from commonplace.guards.writing import WritePath, Written
 from commonplace.history.plan import Conflict, State, Targets
 from commonplace.history.removal import ERASING
 from commonplace.paths import ROOT, MemoryPath, ancestors
 
 What: TypeAlias = Literal["deleted", "moved", "made", "changed"]
+_ALTERED = "sensitive values were taken out of its text"
 _FEW = 50  # memories; more are looked up by reading all that there are
 
 
@@ -98,8 +99,13 @@ def _standing(found: Snapshot, path: str) -> Iterable[Memory]:
         yield from found.walk(path)
 
 
-def carry_out(tx: Transaction, write: WritePath, todo: Sequence[Step], text: Callable[[State], str]) -> None:
-    """Write the steps, through the guards. Raises `Refused`, and `InvalidInput` for what is being erased."""
+def carry_out(
+    tx: Transaction, write: WritePath, todo: Sequence[Step], text: Callable[[State], str]
+) -> Iterable[Conflict]:
+    """Write the steps, through the guards; which texts those made other ones.
+
+    Raises `Refused`, and `InvalidInput` for what is being erased.
+    """
     erasing = {memory_id for memory_id, _ in tx.notes(ERASING)}
     if any(step.what == "made" and step.memory_id in erasing for step in todo):
         raise InvalidInput("a memory that is being erased cannot be had back")
@@ -113,13 +119,10 @@ def carry_out(tx: Transaction, write: WritePath, todo: Sequence[Step], text: Cal
     made_again = {step.memory_id for step in circling}
     changed = [step for step in todo if step.what == "changed" and step.memory_id not in made_again]
     made = [*circling, *(step for step in todo if step.what == "made")]
-    for step in sorted(changed, key=_growth):  # what shrinks comes first, so that no limit is met on the way
-        if step.state is not None:
-            _put(write, tx.look(step.path), step.path, text(step.state))
-    for step in made:
-        if step.state is not None:
-            again = Again(step.memory_id, _born(tx, step))
-            _put(write, Look(), step.path, text(step.state), again=again)
+    # What shrinks comes first, so that no limit is met on the way.
+    written = [(step, _put(write, tx.look(step.path), step, text)) for step in sorted(changed, key=_growth)]
+    written += [(step, _put(write, Look(), step, text, again=Again(step.memory_id, _born(tx, step)))) for step in made]
+    return [Conflict(step.path, step.memory_id, _ALTERED) for step, became in written if became.altered]
 
 
 def _growth(step: Step) -> int:
@@ -128,11 +131,14 @@ def _growth(step: Step) -> int:
     return step.state.size_bytes - step.before.size_bytes
 
 
-def _put(write: WritePath, look: Look, path: str, text: str, *, again: Again | None = None) -> None:
+def _put(
+    write: WritePath, look: Look, step: Step, text: Callable[[State], str], *, again: Again | None = None
+) -> Written:
+    assert step.state is not None
     try:
-        write.put(look, MemoryPath.known(path), text, again=again)
+        return write.put(look, MemoryPath.known(step.path), text(step.state), again=again)
     except Refused as refusal:
-        raise Refused(refusal.key, **({"path": path} | refusal.values)) from None
+        raise Refused(refusal.key, **({"path": step.path} | refusal.values)) from None
 
 
 def _born(found: Snapshot, step: Step) -> datetime:

@@ -17,7 +17,7 @@ from .targets import BACKENDS, CONTROL, open_target, url_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-ROUNDS = 100 if LONG else 5
+ROUNDS = 50 if LONG else 5
 ROUNDS_PER_STORE = 10
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))

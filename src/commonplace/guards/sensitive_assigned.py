@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 from commonplace.guards.sensitive_judged import MIN_SECRET, Value, is_passphrase, is_password, is_secret
-from commonplace.guards.sensitive_nearby import read_more, read_nearby
+from commonplace.guards.sensitive_nearby import MIN_LONG, read_more, read_nearby
 from commonplace.guards.sensitive_rules import Find
 from commonplace.guards.sensitive_tables import read_around
 from commonplace.guards.sensitive_tokens import UUID
@@ -35,24 +35,33 @@ _GAP_WORD = r"[^\s:=：|;!?]{0,40}[^\s:=：|;!?.,]"
 _GAP = rf"(?:[ \t]{{1,3}}(?={_FOR}){_GAP_WORD}(?:[ \t]{_GAP_WORD}){{0,6}}?|[ \t]?の[^\s:=：はが]{{0,20}})?"
 _NOW = r"(?: (?:now|still|currently|set to|just|simply|again|temporarily|jetzt|nun|aktuell|derzeit|weiterhin|maintenant|désormais|actuellement|toujours))?(?: set to)?"
 _TYPE = r"(?:[ \t]*:[ \t]*(?:Optional\[)?(?:str|String|string|SecretStr|bytes|&(?:'static )?str|Secret<String>|any)(?:\])?(?: ?\| ?(?:None|null|undefined))?(?=[ \t]*=)|[ \t]string(?=[ \t]*=)|[ \t]*:[ \t]*[A-Z][\w.\[\]]{1,30}(?=[ \t]*=[ \t]*[\"'])|[ \t]?\{ ?get; ?(?:private )?(?:set|init); ?\}(?=[ \t]*=)|\[\d{0,4}\](?=[ \t]*=))?"
-_LINK = re.compile(
-    rf"[\"'`*_\])\\」』”»]{{0,5}}(?:"
-    rf"(?:{_TYPE}|{_GAP})[ \t]{{0,20}}(?P<equal>:=|=>|===?|!==?|\?=|\+=|=|＝)"
-    rf"|{_GAP}[ \t\u3000]{{0,20}}(?P<colon>:|：|—|–(?= )|->|→)"
-    rf"|{_GAP}(?:,?[ \t]{{1,3}}|(?=['’]s))(?P<word>(?:['’]s|[-–—]|used to be|had been|which (?:is|was)|it is|it['’]s|(?:is|was|has been|will be|should be|remains|becomes|lautet|lautete|ist|war|wird|wäre|bleibt|hei(?:ß|ss)t|est|était|sera|serait|reste|vaut|devient){_NOW}|(?:set |changed |reset |updated |rotated )?to|auf|c'est|equals|(?:a été |est )?(?:changé|modifié|remplacé) (?:en|par|à)|has been (?:set|changed) to)(?::|[ ]?\n)?(?=[ \t]))"
-    r"|[ \t]?(?P<kanji>は、?|が|を|(?:还|還|应该|應該|好像|可能|暂时|暫時|现在|現在|已|已经|已經|就|都|仍)?(?:是|为|為|用)|(?:已|已经|已經)?(?:[改设設换換变變]|设置|設置|設定|更改|重置|更新|变更|變更|修改)(?:为|為|成|成了|到))了?(?:[ \t]?[:：])?"
-    r"|(?P<block>[ \t]?\{[^{}\n]{0,80}\n[^{}]{0,300}?\bdefault[ \t]*=(?=[ \t]*\"))"
-    r"|(?P<call>\()(?=[\"'])"
-    r"|(?P<value>(?:[ \t]*[,;]\s{0,20}|\s{1,20}|</\w{1,20}>\s{0,20}<)[\"']?[Vv]alue[\"']?[ \t]?[:=>])"
-    r"|[ \t]{0,30}(?P<table>\|)(?=[ \t]|[^|\n]{4,80}\|)"
-    r"|(?P<tag>>)(?!>)"
-    r"|[ \t]?(?P<comma>,)"
-    r"|(?P<bracket>(?=[「『“]))"
-    r"|(?P<direct>(?<=[\u3040-\u9fff])(?=[A-Za-z0-9]))"
-    r"|(?P<space>[ \t]{1,20}\(?)"
-    r")"
-    r"[ \t\u3000]{0,20}(?:\*{1,2}[ \t])?(?:</?\w{1,10}>[ \t]?)?(?:!!str )?"
-)
+
+
+def _link(gap: str) -> re.Pattern[str]:
+    """What ties a value to the word before it, behind such a gap."""
+    return re.compile(
+        rf"[\"'`*_\])\\」』”»]{{0,5}}(?:"
+        rf"(?:{_TYPE}|{gap})[ \t]{{0,20}}(?P<equal>:=|=>|===?|!==?|\?=|\+=|=|＝)"
+        rf"|{gap}[ \t\u3000]{{0,20}}(?P<colon>:|：|—|–(?= )|->|→)"
+        rf"|{gap}(?:,?[ \t]{{1,3}}|(?=['’]s))(?P<word>(?:['’]s|[-–—]|used to be|had been|which (?:is|was)|it is|it['’]s|(?:is|was|has been|will be|should be|remains|becomes|lautet|lautete|ist|war|wird|wäre|bleibt|hei(?:ß|ss)t|est|était|sera|serait|reste|vaut|devient){_NOW}|(?:set |changed |reset |updated |rotated )?to|auf|c'est|equals|(?:a été |est )?(?:changé|modifié|remplacé) (?:en|par|à)|has been (?:set|changed) to)(?::|[ ]?\n)?(?=[ \t]))"
+        r"|[ \t]?(?P<kanji>は、?|が|を|(?:还|還|应该|應該|好像|可能|暂时|暫時|现在|現在|已|已经|已經|就|都|仍)?(?:是|为|為|用)|(?:已|已经|已經)?(?:[改设設换換变變]|设置|設置|設定|更改|重置|更新|变更|變更|修改)(?:为|為|成|成了|到))了?(?:[ \t]?[:：])?"
+        r"|(?P<block>[ \t]?\{[^{}\n]{0,80}\n[^{}]{0,300}?\bdefault[ \t]*=(?=[ \t]*\"))"
+        r"|(?P<call>\()(?=[\"'])"
+        r"|(?P<value>(?:[ \t]*[,;]\s{0,20}|\s{1,20}|</\w{1,20}>\s{0,20}<)[\"']?[Vv]alue[\"']?[ \t]?[:=>])"
+        r"|[ \t]{0,30}(?P<table>\|)(?=[ \t]|[^|\n]{4,80}\|)"
+        r"|(?P<tag>>)(?!>)"
+        r"|[ \t]?(?P<comma>,)"
+        r"|(?P<bracket>(?=[「『“]))"
+        r"|(?P<direct>(?<=[\u3040-\u9fff])(?=[A-Za-z0-9]))"
+        r"|(?P<space>[ \t]{1,20}\(?)"
+        r")"
+        r"[ \t\u3000]{0,20}(?:\*{1,2}[ \t])?(?:</?\w{1,10}>[ \t]?)?(?:!!str )?"
+    )
+
+
+# Most words have no gap behind them, and the pattern without one is ten times faster.
+_HAS_GAP = re.compile(rf"[\"'`*_\])\\」』”»]{{0,5}}(?:[ \t]{{1,3}}{_FOR}|[ \t]?の)")
+_LINK, _LINK_AT_ONCE = _link(_GAP), _link("")
 _QUOTED = re.compile(
     r"[rbuRBU]{0,2}(?:\"(?P<a>(?:[^\"\\\n]|\\.){1,200})\"|'(?P<b>(?:[^'\\\n]|\\.){1,200})'|`(?P<c>[^`\n]{1,200})`"
     r"|«[ \u00a0\u202f]?(?P<d>[^»\n]{1,200}?)[ \u00a0\u202f]?»|「(?P<e>[^」\n]{1,200})」|『(?P<f>[^』\n]{1,200})』"
@@ -76,6 +85,17 @@ _ONLY_TIES = frozenset(
 _SETS = re.compile(r"(?:set|with|use|using|user|by)_?$", re.IGNORECASE)  # set_password("..."), withPassword("...")
 
 
+_FIGURE, _LETTER = re.compile("[0-9]"), re.compile("[A-Za-z]")
+
+
+def _has_secret_near(text: str, at: int) -> bool:
+    """Whether something around a place is long and mixed enough for a secret: a glance that spares most words more."""
+    for piece in text[max(0, at - 160) : at + 300].split():
+        if len(piece) >= MIN_SECRET and (_FIGURE.search(piece) or len(piece) >= MIN_LONG) and _LETTER.search(piece):
+            return True
+    return False
+
+
 def then(word: str) -> str:
     """What follows the word wherever it matters, for RE2: short words are not to be parts of longer ones."""
     return "[^A-Za-z]" if word in _SHORT and word.isascii() and word != "token" else ""
@@ -86,6 +106,8 @@ def read(text: str, start: int, word: str) -> Iterator[Find]:
     after = start + len(word)
     if not _is_a_word(text, start, after, word):
         return
+    if WORDS[word] == "secret" and not _has_secret_near(text, start):
+        return
     suffix = _SUFFIX.match(text, after, min(after + 60, len(text))) if text[after - 1] < _CJK else None
     end = suffix.end() if suffix else after
     if not suffix:
@@ -93,7 +115,7 @@ def read(text: str, start: int, word: str) -> Iterator[Find]:
         end = longer.end() if longer else after
     if not _is_about_a_value(text, after, end):
         return
-    link = _LINK.match(text, end)
+    link = (_LINK if _HAS_GAP.match(text, end) else _LINK_AT_ONCE).match(text, end)
     find = _judged(text, word, start, end, link) if link else None
     if find is not None:
         yield find

@@ -85,13 +85,17 @@ _ONLY_TIES = frozenset(
 _SETS = re.compile(r"(?:set|with|use|using|user|by)_?$", re.IGNORECASE)  # set_password("..."), withPassword("...")
 
 
-_FIGURE, _LETTER = re.compile("[0-9]"), re.compile("[A-Za-z]")
+_FIGURE, _LETTER, _MIXED = re.compile("[0-9]"), re.compile("[A-Za-z]"), re.compile("[a-z][A-Z]|[A-Z][a-z]")
 
 
 def _has_secret_near(text: str, at: int) -> bool:
     """Whether something around a place is long and mixed enough for a secret: a glance that spares most words more."""
     for piece in text[max(0, at - 160) : at + 300].split():
-        if len(piece) >= MIN_SECRET and (_FIGURE.search(piece) or len(piece) >= MIN_LONG) and _LETTER.search(piece):
+        if (
+            len(piece) >= MIN_SECRET
+            and _LETTER.search(piece)
+            and (_FIGURE.search(piece) or (len(piece) >= MIN_LONG and _MIXED.search(piece)))
+        ):
             return True
     return False
 
@@ -198,7 +202,7 @@ def _is_a_word(text: str, start: int, after: int, word: str) -> bool:
     if not follows.isascii():
         follows = " "
     if word in {"pw", "pwd", "psw"} and before.isalpha():  # rootpw, bindpw
-        return not follows.isalpha()
+        return follows in {"=", ":", " ", '"', "'"}
     if word == "pass" and before.isalpha():  # MYSQLPASS, dbpass, storepass
         return not follows.isalpha() and _NO_PASS.search(text[max(0, start - 10) : start]) is None
     if word != "token" and before.isalpha() and not (before.islower() and text[start].isupper()):

@@ -182,6 +182,9 @@ def _rename(tx: Transaction, write: WritePath, command: Rename) -> Done:
     changes = [Change(memory, old.moved(memory.path, new)) for memory in moved]
     if not all(write.may_change(str(change.path)) for change in changes):
         raise Refused("read_only", path=new.written)
+    if source.memory is None:  # a value may come together from the new name of the directory and what lies below
+        for change in changes:
+            write.check_name(new.leading_to(str(change.path)))
     write.move(changes)
     return Done()
 

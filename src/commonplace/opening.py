@@ -144,7 +144,7 @@ def open(  # noqa: A001 - `commonplace.open` is the name a reader expects
     Any of the `settings` (docs/guards.md), such as `view_chars=4_000`, is pinned for this process, whatever the stores
     have.
 
-    A memory store with memories that may expire is swept when it is opened, at most once an hour; not with `sweep=False`,
+    A memory store whose memories may expire is swept when it is opened, at most once an hour; not with `sweep=False`,
     for who only looks, or is about to change the settings.
 
     With `keys` (a key file, a `KeyRing`, or what wraps keys otherwise) memory stores are sealed, those made with

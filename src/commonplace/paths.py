@@ -96,6 +96,10 @@ class MemoryPath:
         """What the caller of this path calls the canonical path `text` of the same store."""
         return self.mount + text[len(ROOT) :]
 
+    def leading_to(self, text: str) -> MemoryPath:
+        """The canonical path `text` of the same store, as the caller of this path would write it."""
+        return MemoryPath(text, self.outward(text), self.mount)
+
     def moved(self, text: str, new: MemoryPath) -> str:
         """Where the canonical path `text`, this one or below it, goes when this one becomes `new`.
 

@@ -35,6 +35,7 @@ from commonplace.text import LineCounts
 if TYPE_CHECKING:  # imported when they are first wanted: most processes run commands and nothing else
     from commonplace.auditing import Audit
     from commonplace.history import History
+    from commonplace.scanning import Finding
     from commonplace.sweeping import Swept
 
 T = TypeVar("T")
@@ -212,13 +213,12 @@ class MemoryStore(Readable):
 
         return sweep(self, dry_run=dry_run)
 
-    def scan(
-        self, *, redact: bool = False, history: bool = False, actor: Actor | str | None = None
-    ) -> list[tuple[str, list[str]]]:
-        """Paths of the memories that hold sensitive values, whatever the setting, and the kinds of these.
+    def scan(self, *, redact: bool = False, history: bool = False, actor: Actor | str | None = None) -> list[Finding]:
+        """Where texts and paths of memories hold sensitive values, whatever the setting, and the kinds of these.
 
-        `redact` writes those memories anew without the values. Their older versions keep them, unless `history` is
-        given: then versions are looked through too, told by their paths, and redacted whole.
+        `redact` writes those memories anew without the values in their texts; one whose path holds a value is to be
+        renamed by a person. Their older versions keep them, unless `history` is given: then versions are looked
+        through too, told by their paths, and redacted whole. Raises `InvalidInput` for what cannot be written.
         """
         from commonplace.scanning import scan  # noqa: PLC0415 - see above
 

@@ -343,8 +343,9 @@ def test_a_memory_may_be_idle_for_all_of_its_days(tmp_path: Path, time: Time) ->
 
 
 LOOKING = (
-    "sweep --dry-run", "sweep --dry-run --all", "ls", "view /memories/a", "cat /memories/a", "stores", "search memories",
-    "log", "stats", "settings show", "settings set max_memories=50", "review list", "audit show", "scan", "doctor",
+    "sweep --dry-run", "sweep --dry-run --all", "ls", "view /memories/a", "cat /memories/a", "stores",
+    "search memories", "log", "stats", "settings show", "settings set max_memories=50", "review list",
+    "audit show", "scan", "doctor",
 )  # fmt: skip
 
 

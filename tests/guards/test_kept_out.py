@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import logging
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -15,7 +17,10 @@ import commonplace
 from backends.places import EVERYWHERE, LOCAL, opened
 from cli.running import here
 from commonplace import InvalidInput, MemoryStore, MemoryTool
+from commonplace.guards.examining import Examination
 from commonplace.guards.sensitive import Find, Rule
+from commonplace.settings import DEFAULTS
+from guards.sensitive_values import BARE, NAMED
 
 A = "/memories/a.md"
 KEY = "AKIA" + "QYLPMN5HFIQR7XYA"  # put together here, so that no scanner takes this file for a leak
@@ -170,3 +175,111 @@ def test_what_a_store_holds_is_told_and_cleaned(tmp_path: Path) -> None:
     assert cleaned.exit_code == 0
     assert here(tmp_path / "memory", "scan").stdout == ""
     assert (tmp_path / "memory" / "memories" / "a.md").read_text() == CLEAN
+
+
+def test_a_value_is_removed_whatever_the_limits(store: MemoryStore) -> None:
+    """Though the marker in its place is longer than the value."""
+    text = "x" * 500 + "\npassword: hunter2secret\n"
+    store.change_settings({"sensitive": "off"})
+    store.execute(create(text))
+    store.change_settings({"sensitive": "redact", "max_memory_bytes": 100, "max_store_bytes": 100, "max_memories": 1})
+    assert [(one.path, one.kinds) for one in store.scan(redact=True)] == [(A, ("password",))]
+    assert store.text(A) == text.replace("hunter2secret", "[REDACTED:password]")
+
+
+def test_what_cannot_be_cleaned_is_told_and_the_rest_is_cleaned(tmp_path: Path) -> None:
+    """Here a detector fails at one text after it was found."""
+    seen: list[str] = []
+
+    def fails(text: str) -> Iterable[Find]:
+        seen.extend([text] if text.startswith("first") else [])
+        if text.startswith("first") and len(seen) > 2:
+            raise ValueError(text)
+        return ()
+
+    with commonplace.open(tmp_path / "m", sensitive="off") as place:
+        place.store().execute(create(f"first {KEY}"))
+        place.store().execute(create(f"second {KEY}", "/memories/b"))
+    with commonplace.open(tmp_path / "m", detectors=[fails]) as place:
+        with pytest.raises(InvalidInput, match="could not be examined"):
+            place.store().scan(redact=True)
+        del seen[:]
+        assert [one.path for one in place.store().scan()] == [A]
+
+
+def test_a_path_that_holds_a_value_is_reported_without_it(store: MemoryStore) -> None:
+    """In the present, where a person is to rename it, and in history, of which it is redacted."""
+    named, moved, gone = (f"/memories/{name}/{KEY}.md" for name in ("named", "moved", "gone"))
+    shown = "/memories/{}/[REDACTED:aws_access_key_id].md"
+    store.change_settings({"sensitive": "off"})
+    for path in (named, moved, gone):
+        store.execute(create("text", path))
+    store.execute({"command": "rename", "old_path": moved, "new_path": "/memories/m"})
+    store.execute({"command": "delete", "path": gone})
+    kinds = ("aws_access_key_id",)
+    assert [(one.path, one.kinds, one.in_path) for one in store.scan()] == [(shown.format("named"), kinds, True)]
+    found = {one.path: one.in_path for one in store.scan(history=True)}
+    assert found == {shown.format("named"): True, shown.format("moved"): False, shown.format("gone"): False}
+    store.scan(redact=True, history=True)
+    assert [one.path for one in store.scan(history=True)] == [shown.format("named")]
+    store.execute({"command": "rename", "old_path": named, "new_path": "/memories/n"})
+    store.scan(redact=True, history=True)
+    assert (store.scan(history=True), KEY in everything(store)) == ([], False)
+
+
+def test_the_command_line_shows_no_path_with_a_value(tmp_path: Path) -> None:
+    """It says what is to be done, and ends with status 16 as long as it is not."""
+    with commonplace.open(tmp_path / "m", sensitive="off") as place:
+        place.store().execute(create(f"and {KEY}", f"/memories/{KEY}.md"))
+    shown = "/memories/[REDACTED:aws_access_key_id].md\taws_access_key_id\tin the path: rename it by hand\n"
+    for options in ([], ["--redact"], ["--history", "--redact"], ["--history"]):
+        told = here(tmp_path / "m", "scan", *options)
+        assert (told.stdout, told.exit_code) == (shown, 16)
+    told = here(tmp_path / "m", "scan", "--json")
+    assert (KEY in told.output, '"in_path": true' in told.output) == (False, True)
+
+
+def test_a_renamed_directory_is_examined_with_all_that_lies_below(tmp_path: Path) -> None:
+    """A value may come together from its new name and theirs."""
+    with commonplace.open(tmp_path / "m", rules=[Rule("ticket", "TICKET/[0-9]{4}")]) as place:
+        store = place.store()
+        store.execute(create("text", "/memories/a/1234"))
+        reply = store.execute({"command": "rename", "old_path": "/memories/a", "new_path": "/memories/TICKET"})
+        assert reply.text == "Error: Invalid path /memories/[REDACTED:ticket]: holds a sensitive value: ticket"
+        assert store.text("/memories/a/1234") == "text"
+
+
+def test_an_error_holds_nothing_of_the_text_a_detector_failed_at(tmp_path: Path) -> None:
+    """Nor does what it came from: whoever logs an exception logs these."""
+
+    def fails(text: str) -> Iterable[Find]:
+        if "broken" in text:
+            raise ValueError(text)
+        return ()
+
+    with commonplace.open(tmp_path / "m", sensitive="off") as place:
+        place.store().execute(create(f"broken {KEY}"))
+        place.store().execute({"command": "delete", "path": A})
+        deleted = place.store().history.log(limit=1)[0].id
+        place.store().execute(create(f"broken {KEY}", "/memories/b"))
+    with commonplace.open(tmp_path / "m", detectors=[fails]) as place:
+        for work in (partial(place.store().history.undo, change=deleted), place.store().scan):
+            with pytest.raises(InvalidInput, match="could not be examined") as raised:
+                work()
+            chain: list[BaseException] = [raised.value]
+            for error in chain:
+                chain += [other for other in (error.__context__, error.__cause__) if other is not None]
+            assert "broken" not in "".join(map(repr, chain))
+
+
+@pytest.mark.parametrize(
+    "template", ["{v}", "/memories/{v}.md", "password={v}", "/memories/pw_{v}", "key/{v}", "Bearer-{v}"]
+)
+def test_what_is_too_plain_to_be_examined_holds_no_value(template: str) -> None:
+    """Of all values that the tests know, and words that announce one."""
+    examination, rng = Examination(), Random(7)
+    makes = [make for made in BARE.values() for make in made] + [row[2] for rows in NAMED.values() for row in rows]
+    values = [make(rng) for make in makes for _ in range(5)]
+    for text in [template.format(v=value) for value in values]:
+        if examination._is_plain(DEFAULTS, text):
+            assert examination.detector(None).find(text) == []

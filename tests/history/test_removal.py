@@ -169,9 +169,9 @@ def test_scan_redacts_the_history_too(store: MemoryStore) -> None:
     run(store, "delete", path=B)
     replace(store, A, key, "gone")
     create(store, C, f"{key}\n")
-    assert [path for path, _ in store.scan()] == [C]
-    assert [path for path, _ in store.scan(history=True)] == [C, B, A]
-    assert [path for path, _ in store.scan(history=True, redact=True)] == [C, B, A]
+    assert [one.path for one in store.scan()] == [C]
+    assert [one.path for one in store.scan(history=True)] == [C, B, A]
+    assert [one.path for one in store.scan(history=True, redact=True)] == [C, B, A]
     assert store.scan(history=True) == []
     assert tree(store) == {A: "the key is gone\n", C: "[REDACTED:aws_access_key_id]\n"}
     assert sum(version.redacted_at is not None for version in store.versions()) == 3
@@ -187,7 +187,7 @@ def test_who_is_under_review_removes_nothing_by_a_scan(store: MemoryStore) -> No
         with pytest.raises(InvalidInput, match="await review"):
             store.scan(redact=True, history=history, actor="session:s")
     assert tree(store) == before
-    assert [path for path, _ in store.scan(actor="session:s")] == [A]
+    assert [one.path for one in store.scan(actor="session:s")] == [A]
 
 
 def test_what_is_read_only_is_not_erased(store: MemoryStore) -> None:

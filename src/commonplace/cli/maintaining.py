@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import click
 
 from commonplace.cli import output
@@ -10,6 +12,7 @@ from commonplace.cli.place import Place, pass_place
 from commonplace.places import migrate_schema
 
 DEFAULT_COLLECT_HOURS = 24.0
+_RENAME = "\tin the path: rename it by hand"
 
 
 @click.command("migrate-schema", cls=output.Command)
@@ -70,20 +73,20 @@ def collect(place: Place, *, older_than: float, as_json: bool) -> None:
     "--redact", is_flag=True, help="Write what was found anew without the values. Older versions still have them."
 )
 @click.option("--history", is_flag=True, help="Look through older versions too; with --redact they are redacted whole.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list of paths and kinds.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list of objects: path, kinds, in_path.")
 @pass_place
 def scan(place: Place, *, redact: bool, history: bool, as_json: bool) -> None:
     """Tell which memories hold sensitive values, and of which kinds; never the values.
 
-    They may have come past the guards: by hand, or before these were on. Ends with status 16 if something was found
-    and is still there.
+    They may have come past the guards: by hand, or before these were on. A path that holds one is shown without it, and
+    is for you to rename: `mv`, then --history --redact for what it was called before. Ends with status 16 if something
+    was found and is still there.
     """
     with place.existing() as store:
         found = store.scan(redact=redact, history=history)
-    rows: list[dict[str, object]] = [{"path": path, "kinds": kinds} for path, kinds in found]
     if as_json:
-        output.write_line(output.to_json(rows))
+        output.write_line(output.to_json([asdict(one) for one in found]))
     else:
-        output.write("".join(f"{path}\t{', '.join(kinds)}\n" for path, kinds in found).encode())
-    if found and not redact:
+        output.write("".join(f"{one.path}\t{', '.join(one.kinds)}{_RENAME * one.in_path}\n" for one in found).encode())
+    if any(one.in_path or not redact for one in found):
         raise click.exceptions.Exit(status_of("sensitive"))

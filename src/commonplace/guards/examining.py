@@ -5,6 +5,7 @@ Patterns are imported and compiled at the first text that is examined (some 100 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from commonplace.guards.sensitive import Detector, Find, Rule
 
 Detect: TypeAlias = "Callable[[str], Iterable[Find]]"
+_WORD = r"(?:[A-Z]?[a-z]{0,14}|[A-Z]{1,10})[0-9]{0,4}"  # parts of tokens mix cases and digits, and are longer
+_PLAIN = re.compile(rf"(?:{_WORD}[/._-])*{_WORD}")
+_PLAIN_CHARS, _PLAIN_DIGITS = 300, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +46,23 @@ class Examination:
 
     def __call__(self, settings: Settings, text: str) -> tuple[str, Sequence[str]]:
         """A text without its sensitive values, and their kinds. Raises `Refused` if it cannot be examined."""
-        if settings.sensitive == "off":
+        if settings.sensitive == "off" or self._is_plain(settings, text):
             return text, ()
         try:
             return self.detector(settings.sensitive_kinds).redact(text)
         except Exception as error:  # whatever somebody's detector raises: what was not examined is not written
-            import logging  # noqa: PLC0415 - every start would wait for it
+            failed = type(error).__name__
+        import logging  # noqa: PLC0415 - every start would wait for it
 
-            said = "examining a text for sensitive values failed (%s); it was not written"
-            logging.getLogger("commonplace").error(said, type(error).__name__)  # noqa: TRY400 - the error may hold the text
-            raise Refused("not_examined") from None
+        said = "examining a text for sensitive values failed (%s); it was not written"
+        logging.getLogger("commonplace").error(said, failed)
+        raise Refused("not_examined")  # out here, so that it has no context: the error above may hold the text
+
+    def _is_plain(self, settings: Settings, text: str) -> bool:
+        """Whether a text, most often a path, is a few short words and numbers, in which no rule of ours finds anything.
+
+        Most processes never write a text, and then need not wait for patterns to be compiled.
+        """
+        if self.rules or self.detectors or settings.sensitive_kinds is not None or len(text) > _PLAIN_CHARS:
+            return False
+        return _PLAIN.fullmatch(text) is not None and sum(map(str.isdigit, text)) <= _PLAIN_DIGITS

@@ -79,13 +79,22 @@ class WritePath:
 
     def check_name(self, path: MemoryPath) -> None:
         """Raise `Refused` for a path to be made that holds a sensitive value."""
+        whole = path.outward(path.text)
         shown, kinds = self._examine(self._settings, path.written)
+        if not kinds and whole != path.written:  # a value may come together as the path is made canonical
+            shown, kinds = self._examine(self._settings, whole)
         if kinds:
             reason = Phrase("reason_sensitive", {"kinds": _listed(kinds)})
             raise Refused("invalid_path", path=shown, reason=reason)
 
-    def put(self, look: Look, path: MemoryPath, text: str, *, again: Again | None = None) -> Written:
-        """Make `text` the memory at a path, if it passes the guards; what changes nothing is no version."""
+    def put(
+        self, look: Look, path: MemoryPath, text: str, *, again: Again | None = None, is_removal: bool = False
+    ) -> Written:
+        """Make `text` the memory at a path, if it passes the guards; what changes nothing is no version.
+
+        `is_removal`: the text is the present one without its sensitive values. It is never too large, though what
+        stands in their place may be longer.
+        """
         if text.encode() == look.data:
             return Written(text)
         clean, kinds = self._examine(self._settings, text)
@@ -94,7 +103,8 @@ class WritePath:
         notes = [Phrase("redacted", {"count": len(kinds), "kinds": _listed(kinds)})] if kinds else []
         data = clean.encode()
         if data != look.data:
-            self._check_size(look, len(data))
+            if not is_removal:
+                self._check_size(look, len(data))
             self._record([Change(look.memory, path.text, data, again=again)])
             notes += self._near(look, path, len(data))
         return Written(clean, altered=bool(kinds), notes=tuple(notes))

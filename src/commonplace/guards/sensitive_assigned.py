@@ -110,6 +110,8 @@ def read(text: str, start: int, word: str) -> Iterator[Find]:
     after = start + len(word)
     if not _is_a_word(text, start, after, word):
         return
+    if word == "token" and text[start - 1 : start] == "_" and text[after : after + 1] == "s":
+        return  # max_tokens: a number of them
     if WORDS[word] == "secret" and not _has_secret_near(text, start):
         return
     suffix = _SUFFIX.match(text, after, min(after + 60, len(text))) if text[after - 1] < _CJK else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,12 +11,23 @@ from typing import Any
 import pytest
 
 from backends.places import place_of
+from cli.running import here
 from commonplace.backends.findings import KINDS
 from commonplace.backends.sql_connection import Value
+from commonplace.errors import Damaged
 
 from .breaking import A, C, E, codes, fill, look, opened, sql
 
 BACKENDS = ["sqlite", "postgresql", "mariadb"]
+_BY_MEMORY = {"versions_by_memory": "DROP INDEX versions_by_memory"}
+DROPS = {
+    "sqlite": {"versions_by_id": "DROP INDEX versions_by_id", **_BY_MEMORY},
+    "postgresql": {"versions_pkey": "ALTER TABLE versions DROP CONSTRAINT versions_pkey", **_BY_MEMORY},
+    "mariadb": {
+        "PRIMARY": "ALTER TABLE versions DROP PRIMARY KEY",
+        "versions_by_memory": "DROP INDEX versions_by_memory ON versions",
+    },
+}
 OTHER = b"other"
 LATER_US = 4_000_000_000_000_000  # in 2096
 
@@ -46,14 +58,19 @@ CASES = [
     Case("hash", _MEMORY.format("sha256"), ("0" * 64, A), {"text_wrong": A, "version_differs": A}),
     Case("size", _VERSION.format("size_bytes"), (7, OLD), {"old_text_wrong": OLD}),
     Case("time", _MEMORY.format("updated_at"), (LATER_US, A), {"version_differs": A}),
-    Case("age", _MEMORY.format("created_at"), (LATER_US, A), {"order_wrong": A}),
+    Case("age", _MEMORY.format("created_at"), (LATER_US, A), {"age_wrong": A}),
+    Case("older", _MEMORY.format("created_at"), (5, C), {"age_wrong": C}),
     Case("newest", _MEMORY.format("version"), (OLD, A), {"version_differs": A}),
     Case("version", "DELETE FROM versions WHERE id = ?", ("{e.version}",), {"version_missing": E, "text_wrong": E}),
     Case("memory", "DELETE FROM memories WHERE path = ?", (E,), {"memory_lost": E, "usage_wrong": "3 memories"}),
     Case("id", _MEMORY.format("id"), ("{a}", C), {"id_twice": "{a}", "version_differs": C, "memory_lost": C}),
     Case("clock", _VERSION.format("created_at"), (LATER_US, OLD), {"order_wrong": OLD}),
     Case("revision", _VERSION.format("revision"), (700, OLD), {"order_wrong": OLD, "revision_wrong": "700"}),
+    Case("its time", _STORE.format("last_at"), (1,), {"revision_wrong": "its time"}),
     Case("behind", _STORE.format("revision"), (1,), {"revision_wrong": "1, "}),
+    Case("operation", _VERSION.format("operation"), ("exploded", OLD), {"operation_wrong": OLD}),
+    Case("half redacted", _VERSION.format("redacted_at"), (1, OLD), {"redaction_left": OLD}),
+    Case("a path left", _VERSION.format("path"), (A, "{x.redacted}"), {"redaction_left": "{x.redacted}"}),
     Case("path", _MEMORY.format("path"), ("/memories/../e", E), {"path_wrong": "/memories/..", "version_differs": ""}),
     Case("form", _VERSION.format("path"), ("/memories/e\u0301", OLD), {"path_wrong": OLD}),
     Case("below", _MEMORY.format("path"), (A + "/z", E), {"path_below": A + "/z", "version_differs": A + "/z"}),
@@ -70,7 +87,17 @@ CASES = [
     Case("repeat", _NOTE, ("repeat", "r", '{"time": "x"}'), {"note_wrong": "repeat r"}),
     Case("erasing", _NOTE, ("erasing", "mem_1", "?"), {"note_wrong": "erasing mem_1"}),
 ]
-EVERYWHERE = {"text", "redacted", "memory", "count", "nobody's note", "nobody's memory"}
+EVERYWHERE = {
+    "text",
+    "redacted",
+    "half redacted",
+    "older",
+    "its time",
+    "memory",
+    "count",
+    "nobody's note",
+    "nobody's memory",
+}
 """What is tried on servers when there is little time: the cases with statements of our own."""
 
 
@@ -101,6 +128,94 @@ def test_what_is_broken_is_found_and_repaired_where_promised(backend: str, case:
     assert codes(repaired, severity="repaired") == mends
     assert codes(repaired) == set(case.found) - mends
     assert codes(look(place)) == set(case.found) - mends
+
+
+@pytest.mark.parametrize("data", [b"\xff", b"a\0b"])
+@pytest.mark.parametrize(("which", "code"), [("e.text", "text_wrong"), ("a.old", "old_text_wrong")])
+def test_bytes_that_are_no_text_are_found_though_hash_and_size_fit(
+    data: bytes, which: str, code: str, tmp_path: Path
+) -> None:
+    """What no view can show and no search can read is not healthy."""
+    place, names = filled("sqlite", tmp_path)
+    fitting = (len(data), hashlib.sha256(data).hexdigest(), names[which])
+    sql(place, "UPDATE versions SET text = ?, size_bytes = ?, sha256 = ? WHERE id = ?", (data, *fitting))
+    sql(place, "UPDATE memories SET size_bytes = ?, sha256 = ? WHERE text_of = ?", fitting)
+    sql(place, "UPDATE stores SET size_bytes = (SELECT sum(size_bytes) FROM memories)")
+    assert codes(look(place)) == {code, "old_text_wrong"}
+    assert codes(look(place, repair=True)) == {code, "old_text_wrong"}
+
+
+def test_a_redaction_that_was_cut_short_is_ended(tmp_path: Path) -> None:
+    """Nothing of the text rests in the file after that; a memory that is present keeps what it is."""
+    place, names = filled("sqlite", tmp_path)
+    secret = b"a text that was to go"
+    sql(place, "UPDATE versions SET text = ?, redacted_at = 1 WHERE id = ?", (secret, names["a.old"]))
+    assert "repaired" in {one.severity for one in look(place, repair=True)}
+    assert [path.name for path in tmp_path.iterdir() if secret in path.read_bytes()] == []
+    sql(place, "UPDATE versions SET redacted_at = 1 WHERE id = ?", (names["e.version"],))
+    assert codes(look(place, repair=True)) == {"redaction_left"}
+    with opened("sqlite", tmp_path) as found:
+        assert found.store().text(E) == "deep é\n"
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_index_that_is_missing_is_made_again(backend: str, tmp_path: Path) -> None:
+    """Each of those without which an id could be there twice, or every look goes through all versions."""
+    place, _ = filled(backend, tmp_path)
+    for name, drop in DROPS[backend].items():
+        sql(place, drop)
+        findings = look(place)
+        assert codes(findings) == {"index_missing"}
+        assert [one.subject for one in findings if one.code == "index_missing"] == [name]
+        assert codes(look(place, repair=True), severity="repaired") == {"index_missing"}
+        assert codes(look(place)) == set()
+
+
+def test_which_of_two_times_is_wrong_is_not_guessed(tmp_path: Path) -> None:
+    """A version whose id tells another time than it does is no witness for the age of its memory."""
+    place, names = filled("sqlite", tmp_path)
+    sql(place, "UPDATE versions SET created_at = 1 WHERE id = ?", (names["a.old"],))
+    assert codes(look(place)) == {"age_wrong"}
+    assert codes(look(place, repair=True)) == {"age_wrong"}
+
+
+def test_no_index_is_made_while_an_id_is_there_twice(tmp_path: Path) -> None:
+    place, names = filled("sqlite", tmp_path)
+    sql(place, "DROP INDEX versions_by_id")
+    columns = "store, id, memory, operation, path, size_bytes, sha256, actor, created_at, revision, text_of, text"
+    sql(place, f"INSERT INTO versions ({columns}) SELECT {columns} FROM versions WHERE id = ?", (names["a.old"],))
+    assert codes(look(place)) >= {"index_missing", "id_twice"}
+    assert codes(look(place, repair=True)) >= {"index_missing", "id_twice"}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("table", ["versions", "memories", "notes", "stores"])
+def test_a_table_that_is_missing_is_told(backend: str, table: str, tmp_path: Path) -> None:
+    """The place is unreadable, and nothing is made in its stead; every command says that it is damaged."""
+    place, _ = filled(backend, tmp_path)
+    sql(place, f"DROP TABLE {table}")
+    for repair in (False, True):
+        findings = look(place, repair=repair)
+        whole = [(one.code, one.severity, one.subject) for one in findings if one.store_id is None]
+        assert whole == [("unreadable", "problem", f"tables of the database are not there: {table}")]
+    for command in (["view"], ["log"], ["ls"], ["stores"]):
+        done = here(place, *command)
+        assert done.exit_code == 13
+        assert done.stderr == f"Error: tables of the database are not there: {table}\n"
+
+
+def test_a_table_that_goes_while_the_place_is_open_is_damage(tmp_path: Path) -> None:
+    """No error of a driver gets out."""
+    for backend in BACKENDS:
+        directory = tmp_path / backend
+        directory.mkdir()
+        place, _ = filled(backend, directory)
+        with opened(backend, directory) as found:
+            store = found.store()
+            sql(place, "DROP TABLE versions")
+            assert store.execute({"command": "view", "path": A}).code == "damaged"
+            with pytest.raises(Damaged):
+                list(store.versions())
 
 
 def filled(backend: str, directory: Path) -> tuple[str, dict[str, str]]:

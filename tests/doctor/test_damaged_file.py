@@ -84,7 +84,11 @@ def test_no_database_and_no_file_are_told_apart(tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("this is no database, but long enough to look like something" * 20)
     (tmp_path / "empty.db").write_bytes(b"")
     assert codes(look(f"sqlite:///{tmp_path}/text.db")) >= {"file_damaged"}
-    assert codes(look(f"sqlite:///{tmp_path}/empty.db")) == {"unreadable"}
+    for repair in (False, True):  # a total loss is not repaired into an empty place
+        (only,) = look(f"sqlite:///{tmp_path}/empty.db", repair=repair)
+        assert (only.code, only.severity) == ("unreadable", "problem")
+        assert only.subject == "the database is empty; nothing of what was in it is left"
+        assert (tmp_path / "empty.db").read_bytes() == b""
     assert here(f"sqlite:///{tmp_path}/none.db", "doctor").exit_code == 3
     assert not (tmp_path / "none.db").exists()
 

@@ -40,17 +40,24 @@ KINDS: dict[str, Kind] = {
         Kind("settings_wrong", "problem", "The settings cannot be read.", "upgrade commonplace, or " + _RESTORE),
         Kind("seal_wrong", "problem", "A sealed record was altered or moved, or has another key.", _RESTORE),
         # Memories and versions
-        Kind("text_wrong", "problem", "The text of a memory is missing, or not of its size and hash.", _RESTORE),
-        Kind("old_text_wrong", "problem", "The text of an older version is missing or was altered.", _RESTORE),
+        Kind(
+            "text_wrong", "problem", "The text of a memory is missing, no text, or not of its size and hash.", _RESTORE
+        ),
+        Kind(
+            "old_text_wrong", "problem", "The text of an older version is missing, no text, or was altered.", _RESTORE
+        ),
         Kind("version_missing", "problem", "The version a memory names is not there.", _RESTORE),
         Kind("version_differs", "problem", "A memory and its newest version differ.", _RESTORE),
         Kind("memory_lost", "problem", "The newest version is no deletion, and the memory is not there.", _RESTORE),
         Kind("id_twice", "problem", "An id is there twice.", _RESTORE),
         Kind("order_wrong", "problem", "Ids, times or revisions do not grow together.", _RESTORE),
+        Kind("operation_wrong", "problem", "A version is of an operation that there is not.", _RESTORE),
+        _repairable("redaction_left", "problem", "A redacted version still has something of what it was."),
+        _repairable("age_wrong", "problem", "A memory is not as old as its first version."),
         Kind("path_wrong", "problem", "A path is not canonical, or over a limit.", "rename it by hand, or " + _RESTORE),
         Kind("path_below", "problem", "A memory lies below another.", _RESTORE),
         _repairable("usage_wrong", "problem", "The counts of memories and bytes are not their sum."),
-        _repairable("revision_wrong", "problem", "The store is behind the revisions of its versions."),
+        _repairable("revision_wrong", "problem", "The store is behind the revisions or times of its versions."),
         # Records beside them
         Kind("note_wrong", "problem", "A small record of the store cannot be read.", _RESTORE),
         Kind("proposal_text_missing", "problem", "A change that awaits review is without its text.", "refuse it"),
@@ -60,6 +67,7 @@ KINDS: dict[str, Kind] = {
         Kind("audit_gap", "note", "Changes were made while the audit log was on, and are not in it.", "docs/audit.md"),
         # Databases
         _repairable("rows_left", "problem", "Rows belong to no memory store."),
+        _repairable("index_missing", "problem", "An index of the database is not there."),
         _repairable("text_left", "problem", "A text rests in the database that nothing refers to."),
         # Plain files
         _repairable("file_stale", "problem", "Files are behind the database, after a crash.", _OPENING),

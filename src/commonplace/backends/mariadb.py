@@ -21,7 +21,7 @@ from commonplace.backends.server import ServerBackend
 from commonplace.backends.server_engine import Clash, Engine, Lost, ServerConnection
 from commonplace.backends.server_urls import ServerOptions, refuse_unknown, split_options
 from commonplace.backends.sql_connection import Row, Value
-from commonplace.errors import InvalidInput, PermissionDenied, Refused, StoreFull
+from commonplace.errors import Damaged, InvalidInput, PermissionDenied, Refused, StoreFull
 
 T = TypeVar("T")
 DEFAULT_PORT = 3306
@@ -254,6 +254,7 @@ _CLASHES = {ER.LOCK_DEADLOCK, ER.LOCK_WAIT_TIMEOUT, ER.DUP_ENTRY, _CHECKREAD}
 _FULL = {_DISK_FULL, ER.RECORD_FILE_FULL, 1041}
 _TOO_LARGE = {ER.NET_PACKET_TOO_LARGE, ER.TOO_BIG_ROWSIZE, ER.DATA_TOO_LONG}
 _DENIED = {ER.TABLEACCESS_DENIED_ERROR, ER.COLUMNACCESS_DENIED_ERROR, ER.SPECIFIC_ACCESS_DENIED_ERROR}
+_NOT_THERE = {ER.NO_SUCH_TABLE, ER.BAD_FIELD_ERROR}
 _LOST = {
     0,  # what PyMySQL says of a connection closed under it
     CR.CR_SERVER_GONE_ERROR,
@@ -276,6 +277,7 @@ def meaning(error: BaseException) -> Exception:
         (_FULL, lambda: StoreFull("no space is left on the database server")),
         (_TOO_LARGE, lambda: Refused("too_large_to_keep")),
         (_DENIED, lambda: PermissionDenied("the database user may not do this")),
+        (_NOT_THERE, lambda: Damaged("a table of the database is missing or damaged")),
     )
     for codes, meant in kinds:
         if code in codes:

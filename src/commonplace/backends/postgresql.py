@@ -21,7 +21,7 @@ from commonplace.backends.server import ServerBackend
 from commonplace.backends.server_engine import Clash, Engine, Lost, ServerConnection
 from commonplace.backends.server_urls import ServerOptions, split_options
 from commonplace.backends.sql_connection import Row, Value
-from commonplace.errors import InvalidInput, PermissionDenied, Refused, StoreFull, Unavailable
+from commonplace.errors import Damaged, InvalidInput, PermissionDenied, Refused, StoreFull, Unavailable
 
 _SCHEMA_LOCK = 0x636F6D6D6F6E  # any number, the same in every process: "common"
 _BEGIN_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
@@ -197,6 +197,7 @@ _MEANINGS: tuple[tuple[tuple[type[psycopg.Error], ...], Callable[[], Exception]]
     ((pg.IdleInTransactionSessionTimeout,), lambda: Lost("the database server ended an idle transaction")),
     ((pg.ReadOnlySqlTransaction,), lambda: Lost("the database server takes no writes")),
     ((pg.InsufficientPrivilege,), lambda: PermissionDenied("the database user may not do this")),
+    ((pg.UndefinedTable, pg.UndefinedColumn), lambda: Damaged("a table of the database is missing or damaged")),
     (
         (pg.DataCorrupted, pg.IndexCorrupted),
         lambda: Unavailable("the database server reports damaged data"),

@@ -206,10 +206,16 @@ class ServerBackend(Backend):
         yield from self._persevere(attempt)
 
     def mend(self) -> None:
+        def index(connection: ServerConnection) -> None:
+            connection.begin_write()
+            sql_examining.mend_indexes(connection, self.engine.name)
+            connection.commit()
+
         def left(connection: ServerConnection) -> list[int]:
             connection.begin_read()  # one state: a store that is being made is there with its rows
             return sql_examining.left_stores(connection)
 
+        self._persevere(index)
         numbers = self._persevere(left)
 
         def remove(connection: ServerConnection) -> None:

@@ -228,6 +228,7 @@ class SqliteBackend(Backend):
 
     def mend(self) -> None:
         def work(connection: SqliteConnection) -> None:
+            sql_examining.mend_indexes(connection, "sqlite")
             sql_examining.remove_rows(connection, sql_examining.left_stores(connection))
             for store in sql_stores.select_stores(connection, None, None):
                 sql_examining.mend_store(connection, store.id)

@@ -169,6 +169,8 @@ def meaning(error: sqlite3.Error) -> Exception:
         return PermissionDenied("the database may not be written by this process")
     if primary in _PASSING:
         return Unavailable(f"the database failed ({error.sqlite_errorname})")
+    if str(error).startswith(_NOT_THERE):  # a plain SQLITE_ERROR, told apart by nothing else
+        return Damaged("a table of the database is missing or damaged")
     return error
 
 
@@ -176,6 +178,7 @@ def _primary_code(error: sqlite3.Error) -> int:
     return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
 
 
+_NOT_THERE = ("no such table", "no such column", "malformed database schema")
 _PASSING = {
     sqlite3.SQLITE_BUSY,
     sqlite3.SQLITE_LOCKED,

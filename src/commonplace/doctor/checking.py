@@ -31,7 +31,9 @@ def check(backend: Backend, *, quick: bool = False, progress: Progress | None = 
     keys: dict[str | None, str | None] = {}
     with suppress(Exception):  # said below
         keys |= {info.id: info.key for info in backend.list_stores()}
+    whole = True
     for finding in _tried(None, backend.examine):
+        whole &= (finding.code, finding.store_id) != ("unreadable", None)
         yield replace(finding, store_key=keys.get(finding.store_id))
         if finding.code in _ENDS and finding.store_id is None:
             return
@@ -39,7 +41,8 @@ def check(backend: Backend, *, quick: bool = False, progress: Progress | None = 
             wrong[finding.store_id] = wrong.get(finding.store_id, 0) + 1
     for info in _tried_stores(backend, wrong):
         if isinstance(info, Finding):
-            yield info
+            if whole:  # else it is said
+                yield info
         else:
             for finding in _check_store(backend, info, wrong.get(info.id, 0), quick=quick, progress=progress):
                 yield replace(finding, store_key=info.key)

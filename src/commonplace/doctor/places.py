@@ -41,7 +41,7 @@ def check_place(
         yield from _looked(at, seal, quick=quick, progress=progress)
         return
     before = list(_looked(at, seal, quick=quick, progress=progress))
-    if _IN_THE_WAY & {finding.code for finding in before}:
+    if any(_is_in_the_way(finding) for finding in before):
         yield from before
         return
     try:
@@ -57,6 +57,11 @@ def check_place(
         replace(finding, severity="repaired") for finding in before if finding.severity != "ok" and finding not in still
     )
     yield from after
+
+
+def _is_in_the_way(finding: Finding) -> bool:
+    """Whether nothing can be repaired for certain: of what cannot be read as a whole, nobody knows what it was."""
+    return finding.code in _IN_THE_WAY or (finding.code == "unreadable" and finding.store_id is None)
 
 
 def _looked(

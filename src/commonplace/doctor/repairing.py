@@ -16,6 +16,7 @@ def repair(backend: Backend) -> None:
     Others may go on writing. What was repaired is seen by checking again. Raises the errors of storage.
     """
     backend.mend()
+    backend.purge()  # of texts that went
     for info in backend.list_stores():
         with suppress(Exception):  # as damage can show as any error; the others are repaired, and all looked at again
             backend.unlock(info)

@@ -6,9 +6,9 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import TypeAlias
+from typing import TypeAlias, get_args
 
-from commonplace.backends.base import Memory, Snapshot, StoreInfo, Usage, Version, to_datetime
+from commonplace.backends.base import Memory, Operation, Snapshot, StoreInfo, Usage, Version, to_datetime
 from commonplace.backends.findings import Finding, found
 from commonplace.doctor.notes import check_notes
 from commonplace.errors import Damaged, InvalidInput, NotFound, Refused, UnknownSchema
@@ -24,6 +24,7 @@ UNREADABLE = (Damaged, UnknownSchema, InvalidInput, Refused, ValueError, TypeErr
 _PAGE = 500
 _MOST = 1_000  # findings of one kind
 _TOLD_EVERY = 100
+_OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 
 
 class StoreCheck:
@@ -42,6 +43,9 @@ class StoreCheck:
         self._counts: Counter[str] = Counter()
         self._present: dict[str, Memory] = {}
         self._heads: set[str] = set()
+        self._oldest: dict[str, tuple[Version, int]] = {}  # of present memories; and how many revisions are newer
+        self._revisions = 0
+        self._differing: set[str] = set()
         self._later: Version | None = None
         self._max_revision = self._size_bytes = 0
         self._pruned: datetime | None = None
@@ -86,8 +90,6 @@ class StoreCheck:
             self._present[memory.id] = memory
             paths.add(memory.path)
             self._check_path(memory.path, memory.id)
-            if memory.created_at > memory.updated_at:
-                self._say("order_wrong", f"{visible(memory.path)} was changed before it was made")
             self._tick()
         for path in sorted(paths):
             above = next((each for each in ancestors(path) if each in paths), None)
@@ -122,6 +124,8 @@ class StoreCheck:
         for version in _newest_first(snapshot):
             self.versions += 1
             self._check_order(version)
+            if version.memory_id in self._present:
+                self._oldest[version.memory_id] = version, self._revisions - 1
             if version.memory_id not in self._heads:
                 self._heads.add(version.memory_id)
                 self._check_head(version)
@@ -129,15 +133,23 @@ class StoreCheck:
                 self._check_path(version.path, version.id)
                 if version.operation != "deleted" and not self._quick:
                     self._check_text(snapshot, version)
+            else:
+                self._check_redacted(snapshot, version)
             self._later = version
             self._tick()
         for memory_id in self._present.keys() - self._heads:
             memory = self._present[memory_id]
             self._say("version_missing", f"{visible(memory.path)} names {memory.version_id}")
+        for memory_id, (oldest, newer_revisions) in self._oldest.items():
+            if memory_id not in self._differing:  # else it may be another's row
+                self._check_age(self._present[memory_id], oldest, self._revisions - newer_revisions)
 
     def _check_order(self, version: Version) -> None:
         self._max_revision = max(self._max_revision, version.revision)
         later = self._later
+        self._revisions += later is None or version.revision != later.revision
+        if version.operation not in _OPERATIONS:
+            self._say("operation_wrong", version.id)
         if later is None:
             return
         if version.id == later.id:
@@ -155,7 +167,21 @@ class StoreCheck:
             return
         says = (version.id, version.path, version.size_bytes, version.sha256, version.created_at)
         if says != (memory.version_id, memory.path, memory.size_bytes, memory.sha256, memory.updated_at):
+            self._differing.add(memory.id)
             self._say("version_differs", f"{visible(memory.path)} and {version.id}")
+
+    def _check_age(self, memory: Memory, oldest: Version, revisions: int) -> None:
+        """A memory is as old as its first version, if all versions up to that are there; else it may be older."""
+        if oldest.created_at > memory.updated_at:  # the times of its versions are wrong, which is said
+            return
+        is_whole = oldest.operation == "created" and revisions == oldest.revision and self._pruned is None
+        if memory.created_at > oldest.created_at or (is_whole and memory.created_at != oldest.created_at):
+            self._say("age_wrong", visible(memory.path))
+
+    def _check_redacted(self, snapshot: Snapshot, version: Version) -> None:
+        left = bool(version.path or version.sha256 or version.seal) or version.size_bytes is not None
+        if left or (not self._quick and snapshot.text(version.id) is not None):
+            self._say("redaction_left", version.id)
 
     def _check_text(self, snapshot: Snapshot, version: Version) -> None:
         try:
@@ -191,7 +217,21 @@ class StoreCheck:
 
 
 def _fits(data: bytes | None, size_bytes: int | None, sha256: str | None) -> bool:
-    return data is not None and len(data) == size_bytes and hashlib.sha256(data).hexdigest() == sha256
+    return (
+        data is not None
+        and len(data) == size_bytes
+        and hashlib.sha256(data).hexdigest() == sha256
+        and b"\0" not in data
+        and _decodes(data)
+    )
+
+
+def _decodes(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _newest_first(snapshot: Snapshot) -> Iterator[Version]:

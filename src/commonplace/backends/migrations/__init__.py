@@ -6,7 +6,7 @@ from functools import cache
 from importlib import resources
 
 from commonplace.backends.sql_connection import Connection
-from commonplace.errors import InvalidInput, UnknownSchema
+from commonplace.errors import Damaged, InvalidInput, UnknownSchema
 
 _RECORD = "commonplace_schema"
 _OURS = {"stores", "memories", "versions", "notes"}
@@ -30,13 +30,19 @@ def migrations(engine: str) -> list[tuple[int, str]]:
 
 
 def current(connection: Connection, engine: str) -> int:
-    """The number of the newest migration applied, 0 for an empty database. Raises if the tables are of others."""
+    """The number of the newest migration applied, 0 for an empty database.
+
+    Raises `InvalidInput` if the tables are of others, `Damaged` if some are gone.
+    """
     tables = {str(row[0]) for row in connection.rows(_TABLES[engine])}
     if _RECORD not in tables:
         if tables & _OURS or (tables and engine == "sqlite"):
             raise InvalidInput("the database belongs to something else than commonplace")
         return 0
-    return int(connection.rows(f"SELECT coalesce(max(number), 0) FROM {_RECORD}")[0][0] or 0)
+    done = int(connection.rows(f"SELECT coalesce(max(number), 0) FROM {_RECORD}")[0][0] or 0)
+    if done and (missing := _OURS - tables):  # with 0, another process is just making them
+        raise Damaged(f"tables of the database are not there: {', '.join(sorted(missing))}")
+    return done
 
 
 def apply(connection: Connection, engine: str, at: int, *, partitions: int = 0) -> list[int]:

@@ -144,7 +144,7 @@ def parsed(value: str) -> Entry | None:
             audit=said.get("audit"),
             hash=str(said["hash"]),
         )
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
 
 
@@ -228,7 +228,10 @@ class Check:
             if entry is not None:
                 self._take(entry)
             if sound:
-                what, at = self._wrong(head, seq, value, entry)
+                try:
+                    what, at = self._wrong(head, seq, value, entry)
+                except RecursionError:  # it is nested deeper than anything that was written
+                    what, at = "altered", seq
                 if what is not None:
                     sound = False
                     self._note(what, chain, at)
@@ -275,7 +278,7 @@ def _named_in(value: str) -> list[Head]:
     """The ends of other chains that a first entry names."""
     try:
         return [Head(str(chain), int(seq), str(digest)) for chain, seq, digest in json.loads(value).get("after", ())]
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         return []
 
 

@@ -20,7 +20,7 @@ from commonplace.backends.base import Actor, Recorded, Transaction
 from commonplace.changes import Asked, Done, Work, frees, name_of, paths_of, reply_to, work_of
 from commonplace.commands import StrReplace
 from commonplace.engine import Engine
-from commonplace.errors import CommonplaceError, NotFound, Phrase, Refused, StoreFull
+from commonplace.errors import CommonplaceError, InvalidInput, NotFound, Phrase, Refused, StoreFull
 from commonplace.guards.review_records import AFTER
 from commonplace.guards.writing import WritePath
 from commonplace.paths import MemoryPath
@@ -35,6 +35,7 @@ CLEAN_AFTER_S = 3_600.0
 _AT_ONCE = 500
 _MANY = 8  # versions that are named; of more changes no reply needs one
 _PROPOSAL, _VERSION = "prop_", "memver_"
+_MALFORMED = (KeyError, TypeError, ValueError, AttributeError)  # what a note that was altered may raise
 _PLAIN = {"kinds", "line_numbers", "insert_line", "view_range"}  # texts that are numbers and names of rules
 
 
@@ -43,7 +44,8 @@ class Call:
     """One command while it runs: who asks, under which tool_use id; and what came of it so far.
 
     `changes` were recorded if the reply is no error; `read` is what a view showed, `listed` that it was a directory.
-    `settings` are those that held, None as long as the store was not reached.
+    `settings` are those that held, None as long as the store was not reached. Raises `InvalidInput` for a tool_use id
+    that is no text.
     """
 
     name: str | None
@@ -54,6 +56,11 @@ class Call:
     listed: bool = False
     repeated: bool = False
     settings: Settings | None = None
+
+    def __post_init__(self) -> None:
+        given: object = self.tool_use_id
+        if given is not None and not isinstance(given, str):
+            raise InvalidInput(f"a tool_use id is a text, not {type(given).__name__}")
 
 
 def run(store: Engine, command: Asked, call: Call) -> Reply:
@@ -174,13 +181,21 @@ class _Attempt:
     # -- giving a reply again --------------------------------------------------------------------------------
 
     def _again(self, tx: Transaction, write: WritePath, note: str) -> Reply | Refused | None:
-        """The first reply, if the same command was remembered, and not too long ago."""
+        """The first reply, if the same command was remembered, and not too long ago; None for a damaged note."""
         known = _parsed(note)
         if known.get("command") != self._digest() or _is_old(note, self._store.clock()):
             return None
         self._call.repeated = True
         if "refused" in known:
             return _refusal_again(self._command, known["refused"], write)
+        try:
+            return self._given_again(tx, known)
+        except _MALFORMED:
+            self._call.repeated, self._call.changes = False, []
+            return None
+
+    def _given_again(self, tx: Transaction, known: Mapping[str, Any]) -> Reply:
+        """What was done, from what is known of it. Raises `_MALFORMED`."""
         self._call.changes = [Recorded(*each) for each in known.get("changes", ())]
         path = paths_of(self._command)[-1].written if self._command is not None else ""
         notes = tuple(Phrase(key, {**values, "path": path}) for key, values in known["notes"])
@@ -232,7 +247,7 @@ def _parsed(note: str) -> Mapping[str, Any]:
     """What a note says; nothing if it is not one of ours."""
     try:
         found = json.loads(note)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -274,7 +289,7 @@ def _refusal_again(command: Asked, kept: object, write: WritePath) -> Refused | 
     try:
         key, values = cast("tuple[str, dict[str, Any]]", kept)
         return Refused(key, **_values_again(values, _texts(command, write))) if key in ERROR_CODES else None
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except _MALFORMED:
         return None
 
 

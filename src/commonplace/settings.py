@@ -156,7 +156,7 @@ def from_text(text: str | None) -> Settings:
         return DEFAULTS
     try:
         return DEFAULTS.changed(json.loads(text))
-    except (InvalidInput, ValueError, AttributeError):
+    except (InvalidInput, ValueError, AttributeError, RecursionError):
         raise UnknownSchema("the store has settings of a newer commonplace: upgrade it to open the store") from None
 
 

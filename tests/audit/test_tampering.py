@@ -43,7 +43,21 @@ def respaced(records: Records, chains: list[str]) -> None:
 
 
 def replaced(text: str) -> Change:
-    return lambda records, chains: records.update({key_of(chains[1], 3): text})
+    return lambda records, chains: replaced_at(records, chains[1], 3, text)
+
+
+def replaced_at(records: Records, chain: str, seq: int, text: str) -> None:
+    records[key_of(chain, seq)] = text
+
+
+def altered_to(name: str, text: str) -> Change:
+    """A field is given a value that is no JSON."""
+
+    def change(records: Records, chains: list[str]) -> None:
+        value = value_of(records, chains[1], 3)
+        records[key_of(chains[1], 3)] = f'{{"{name}":{text},{value[1:]}'
+
+    return change
 
 
 def removed(chain: int, *seqs: int) -> Change:
@@ -107,6 +121,9 @@ CASES: dict[str, tuple[Change, tuple[str, int, int]]] = {
     "no JSON": (replaced("{"), ("altered", 1, 3)),
     "not an object": (replaced("[]"), ("altered", 1, 3)),
     "empty": (replaced(""), ("altered", 1, 3)),
+    "nested without end": (replaced("[" * 100_000), ("altered", 1, 3)),
+    "nested in an entry": (altered_to("more", "[" * 100_000), ("altered", 1, 3)),
+    "the first nested": (lambda records, chains: replaced_at(records, chains[1], 1, "[" * 100_000), ("altered", 1, 1)),
     "first removed": (removed(0, 1), ("missing", 0, 1)),
     "one removed": (removed(1, 3), ("missing", 1, 3)),
     "some removed": (removed(1, 2, 3), ("missing", 1, 2)),
@@ -143,6 +160,21 @@ def test_what_was_changed_is_found_and_named(case: str, backend: str, tmp_path: 
         assert store.execute(VIEW).is_error is False
         assert store.audit.verify().problem == problem
         assert len(list(store.audit.entries())) >= 5
+
+
+def test_an_entry_nested_as_deep_as_can_be_read_is_named(tmp_path: Path) -> None:
+    """Wherever on the way the depth is noticed: one that can just be read cannot just be written."""
+    with opened("sqlite", tmp_path, audit=True) as place:
+        store = place.store()
+        use(store, 0)
+        log = Log(tmp_path)
+        sound = log.records()
+        (key,) = (key for key in sound if key.endswith(f":{3:010}"))
+        for depth in range(880, 1_000, 3):
+            log.put(sound | {key: f'{{"a":{"[" * depth}{"]" * depth},{sound[key][1:]}'})
+            problem = store.audit.verify().problem
+            assert problem is not None
+            assert (problem.what, problem.seq) == ("altered", 3)
 
 
 def test_a_record_of_another_kind_is_named(tmp_path: Path) -> None:

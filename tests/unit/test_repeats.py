@@ -404,6 +404,44 @@ class Lossy(SqliteBackend):
         return done
 
 
+@pytest.mark.parametrize("left_out", ["notes", "changes", "time"])
+def test_a_note_that_was_damaged_is_no_obstacle(left_out: str, store: MemoryStore) -> None:
+    """What cannot be told any more from it is found out anew."""
+    reply = store.execute(create(), tool_use_id="t")
+    (value,) = notes(store)
+    said = json.loads(value)
+    for damaged in ({**said, left_out: 7}, {**said, left_out: [[["x"]]]}):
+        put(store, json.dumps(damaged))
+        again = store.execute(create(), tool_use_id="t")
+        assert again.code == "already_exists" or again == reply
+
+
+def put(store: MemoryStore, value: str) -> None:
+    """Replace the one note there is."""
+    (key,) = store.read(lambda found: [key for key, _ in found.notes(KIND)])
+    store.backend.write(store.id, lambda tx: tx.put_note(KIND, key, value))
+
+
+def test_a_note_that_is_nested_without_end_is_no_obstacle(store: MemoryStore) -> None:
+    assert not store.execute(create(), tool_use_id="t").is_error
+    put(store, "[" * 100_000)
+    assert store.execute(create(), tool_use_id="t").code == "already_exists"
+    put(store, "[" * 100_000)
+    forget_old(store)
+    assert notes(store) == []
+
+
+@pytest.mark.parametrize("given", [5, b"t", ["t"], {}, 0, False])
+def test_an_id_that_is_no_text_is_refused(given: Any, store: MemoryStore) -> None:
+    """To whoever calls, since no model chose it; nothing is done."""
+    for command in (create(), {"command": "view", "path": "/memories"}):
+        with pytest.raises(InvalidInput, match="a tool_use id is a text"):
+            store.execute(command, tool_use_id=given)
+    with pytest.raises(InvalidInput, match="a tool_use id is a text"):
+        store.clear(tool_use_id=given)
+    assert state(store) == ([], [])
+
+
 def test_after_an_unknown_outcome_the_command_can_be_sent_again(tmp_path: Path) -> None:
     """What took place is not done twice."""
     backend = Lossy(str(tmp_path / "memory.db"))

@@ -74,7 +74,7 @@ READERS: Mapping[str, Callable[[str], object]] = {
     TOMBSTONE: _tombstone,
 }
 """How a record of each kind is read; raises what JSON and numbers raise."""
-_ERRORS = (ValueError, TypeError, LookupError, AttributeError, OverflowError)
+_ERRORS = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
 _TEXTS = (AFTER, BEFORE)
 
 

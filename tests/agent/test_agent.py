@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
-from anthropic import Anthropic, beta_tool
+from anthropic import Anthropic, AsyncAnthropic, beta_tool
 
 import commonplace
 from commonplace import InvalidInput, MemoryStore, Reply
 from commonplace.agent import (
     Agent,
+    AsyncAgent,
     Budget,
     Event,
     Finished,
@@ -341,7 +345,7 @@ def test_every_stop_reason_ends_a_run(stop: str, reason: str, store: MemoryStore
 
 
 def test_a_paused_turn_is_resumed(store: MemoryStore) -> None:
-    """A long turn of server tools comes in parts; it is one run, and what came goes back as it was."""
+    """A long turn of server tools comes in parts; it is one run and one text, and what came goes back as it was."""
     part = {"type": "text", "text": "Searching."}
     replies = [message([part], "pause_turn"), message([{"type": "text", "text": "Found."}], "end_turn")]
     sent: list[Any] = []
@@ -353,7 +357,7 @@ def test_a_paused_turn_is_resumed(store: MemoryStore) -> None:
     with Anthropic(api_key="none", http_client=httpx2.Client(transport=httpx2.MockTransport(answer))) as client:
         agent = Agent(client, memory=store)
         finished = list(agent.run("Search."))[-1]
-    assert finished == Finished("end_turn", "Found.", 2, 4)
+    assert finished == Finished("end_turn", "Searching.\n\nFound.", 2, 4)
     assert sent[1]["messages"][1:] == [{"role": "assistant", "content": [part]}]
     assert [turn["role"] for turn in agent.messages] == ["user", "assistant", "assistant"]
 
@@ -404,6 +408,30 @@ def test_each_agent_is_a_session_of_its_own(server: ScriptedClaude, store: Memor
         ({"request": {"tools": [], "model": "x"}}, "request must not have model, tools"),
         ({"budget": Budget(max_tokens=30_000)}, "need stream=True"),
         ({"actor": ""}, "actor"),
+        ({"actor": 5}, "actor must be"),
+        ({"context": 5}, "context must be a ContextManagement"),
+        ({"budget": 5}, "budget must be a Budget"),
+        ({"messages": "hi"}, "messages must be a list"),
+        ({"messages": [5]}, r"messages\[0\] must be an object with a role"),
+        ({"messages": [{"role": "x", "content": "hi"}]}, r"messages\[0\] must be an object with a role"),
+        ({"messages": [{"role": "user"}]}, r"messages\[0\]: content must be"),
+        ({"messages": [{"role": "user", "content": " "}]}, r"messages\[0\]: a text must not be blank"),
+        ({"messages": [{"role": "user", "content": "\ud800"}]}, "lone surrogate"),
+        ({"messages": [{"role": "user", "content": [{"type": "text", "text": "a", "b": object()}]}]}, "must be JSON"),
+        ({"request": 5}, "request must be an object"),
+        ({"request": {"betas": "one"}}, "betas in request"),
+        ({"request": {"betas": [1]}}, "betas in request"),
+        ({"tools": 5}, "tools must be a list"),
+        ({"tools": [5]}, "tools must be functions"),
+        ({"tools": [print]}, "tools must be functions"),
+        ({"tools": [{"x": 1}]}, "tools must be functions"),
+        ({"model": ""}, "model must be the name"),
+        ({"model": 5}, "model must be a text"),
+        ({"stream": "yes"}, "stream must be"),
+        ({"tidy": "yes"}, "tidy must be"),
+        ({"system": 5}, "system prompt must be a text"),
+        ({"system": "\ud800"}, "lone surrogate"),
+        ({"topic": 5}, "topic must be a text"),
     ],
 )
 def test_options_that_cannot_be_right_are_refused(
@@ -414,6 +442,80 @@ def test_options_that_cannot_be_right_are_refused(
     with client_of(server.url) as client, pytest.raises(InvalidInput, match=said):
         Agent(client, **options)
     assert list(tmp_path.iterdir()) == []
+
+
+@both
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"request": {"nope": 1}}, "the SDK cannot make this request: .*nope"),
+        ({"request": {"metadata": object()}}, "something in it that is no JSON"),
+        ({"request": {"metadata": {"user_id": "\ud800"}}}, "a lone surrogate in it"),
+        ({"tools": [{"name": "x", "input_schema": object()}]}, "something in it that is no JSON"),
+    ],
+)
+def test_fields_that_no_request_can_have_are_refused_when_it_is_made(
+    kind: str, options: dict[str, Any], said: str, server: ScriptedClaude, store: MemoryStore
+) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        play(kind, server.url, TOLD, memory=store, **options)
+    assert server.requests == []
+
+
+def test_one_run_at_a_time(server: ScriptedClaude, store: MemoryStore) -> None:
+    """Two would put their messages between each other's. One that ended, was closed or is gone is in nobody's way."""
+    with client_of(server.url) as client:
+        agent = Agent(client, memory=store)
+        events = agent.run(TOLD)
+        next(event for event in events if isinstance(event, ToolCall))
+        with pytest.raises(InvalidInput, match="one run at a time"):
+            agent.ask("And coffee?")
+        assert [turn["role"] for turn in agent.messages] == ["user"]
+        assert isinstance(list(events)[-1], Finished)
+        left = agent.run("More?")
+        next(left)
+        left.close()  # type: ignore[attr-defined] # a generator
+        next(agent.run())
+        assert agent.ask()
+
+
+def test_runs_of_several_threads_are_told_apart(store: MemoryStore) -> None:
+    inside, go_on = threading.Event(), threading.Event()
+
+    def answer(_seen: Seen) -> str:
+        inside.set()
+        assert go_on.wait(30)
+        return "One."
+
+    with scripted_claude(answer) as server, client_of(server.url) as client:
+        agent = Agent(client, memory=store)
+        with ThreadPoolExecutor(1) as pool:
+            first = pool.submit(agent.ask, "One?")
+            assert inside.wait(30)
+            with pytest.raises(InvalidInput, match="one run at a time"):
+                agent.ask("Two?")
+            go_on.set()
+            assert first.result(30) == "One."
+        assert agent.ask("Three?") == "One."
+
+
+def test_a_run_left_in_an_async_loop_is_in_nobodys_way(store: MemoryStore) -> None:
+    """Also without `aclosing`, which would end it at once."""
+
+    async def asked() -> str:
+        async with AsyncAnthropic(base_url=started.url, api_key="none") as client:
+            agent = AsyncAgent(client, memory=store)
+            async for event in agent.run(TOLD):
+                if isinstance(event, ToolReply):
+                    break
+            async for _ in agent.run():
+                with pytest.raises(InvalidInput, match="one run at a time"):
+                    await agent.ask("More?")
+                break
+            return await agent.ask()
+
+    with scripted_claude(STORY) as started:
+        assert asyncio.run(asked()) == "You like tea, and I will remember it."
 
 
 @pytest.mark.parametrize("said", [None, "", []])

@@ -10,7 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import commonplace
-from commonplace import EN, MemoryStore, Reply
+from commonplace import EN, InvalidInput, MemoryStore, Reply
 from commonplace.agent import function_tool, memory_protocol
 
 PATH = "/memories/a.md"
@@ -116,3 +116,10 @@ def test_errors_are_text_too(arguments: str, code: str, store: MemoryStore) -> N
 
 def test_the_name_may_be_another(store: MemoryStore) -> None:
     assert function_tool(store, name="notes").definition["name"] == "notes"
+
+
+def test_what_answers_no_commands_is_no_memory(store: MemoryStore) -> None:
+    with pytest.raises(InvalidInput, match="memory must be a MemoryStore"):
+        function_tool(5)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="name must be"):
+        function_tool(store, name="")

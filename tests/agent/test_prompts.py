@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from commonplace import InvalidInput
@@ -81,3 +83,20 @@ def test_a_system_prompt_is_put_together() -> None:
     assert system_prompt("Be kind.\n", tidy=False) == "Be kind."
     assert system_prompt("Be kind.", language="fr", topic="tea {x}") == f"Be kind.\n\n{TIDY['fr']}\n\n{TOPIC['fr']}"
     assert system_prompt("Be kind.", protocol=True) == f"Be kind.\n\n{PROTOCOL}\n\n{EN}"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        lambda: topic_guidance(None),  # type: ignore[arg-type]
+        lambda: topic_guidance("\ud800"),
+        lambda: system_prompt(None),  # type: ignore[arg-type]
+        lambda: system_prompt("\ud800"),
+        lambda: system_prompt(tidy="yes"),  # type: ignore[arg-type]
+        lambda: system_prompt(topic=5),  # type: ignore[arg-type]
+        lambda: tidy_note(language=None),  # type: ignore[arg-type]
+    ],
+)
+def test_what_is_no_text_is_refused(asked: Callable[[], str]) -> None:
+    with pytest.raises(InvalidInput):
+        asked()

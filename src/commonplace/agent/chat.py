@@ -12,20 +12,25 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+import threading
+import weakref
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypedDict, Unpack
 
 from commonplace.agent import sdk
+from commonplace.agent.asking import check_actor, request_fields, tool_list
 from commonplace.agent.context import ContextManagement, memory_context
-from commonplace.agent.errors import ConnectionLost, Stopped
+from commonplace.agent.conversation import Heard, Message, given_messages, heard, mended, user_message
+from commonplace.agent.errors import ConnectionLost, RequestRefused, Stopped
 from commonplace.agent.events import Event, Finished, Text
 from commonplace.agent.memory import opened
 from commonplace.agent.prompts import system_prompt
-from commonplace.agent.turns import MAX_UNSTREAMED_TOKENS, Budget, Message, Turns, runs_tools, user_message
+from commonplace.agent.turns import Budget, Turns, runs_tools
 from commonplace.backends.base import Actor, as_actor
 from commonplace.doors.function_tool import Executes
+from commonplace.doors.messages import TOOL
 from commonplace.errors import InvalidInput
 from commonplace.opening import DEFAULT_PLACE
 
@@ -33,9 +38,9 @@ if TYPE_CHECKING:
     from anthropic import Anthropic, AsyncAnthropic
 
 MODEL = "claude-sonnet-5-5"
-_OURS = {"model", "max_tokens", "messages", "tools", "system", "stream", "thread", "context_management"}
 _CONTEXT = memory_context()
 _BUDGET = Budget()
+_UNTAKEN = (400, 413, 422)  # statuses that say that the request itself is wrong
 _BROKE_OFF = "the answer of the API broke off; run() without a message tries again"
 
 
@@ -81,26 +86,55 @@ class _Conversation:
         stream: bool = False,
         request: Mapping[str, Any] | None = None,
     ) -> None:
-        self._fields = _fields(model, context, budget, stream=stream, request=request)
+        self._fields = request_fields(model, context, budget, stream=stream, request=request)
         if prompt := system_prompt(system, language=language, tidy=tidy, topic=topic):
             self._fields["system"] = prompt
         self._budget = budget
         self._stream = stream
-        self._tools = list(tools)
+        self._tools = tool_list(tools)
+        self._entering = threading.Lock()
+        self._present: weakref.ref[Any] | None = None  # the run there is: its generator
+        check_actor(actor)
         self.actor = as_actor(actor) or Actor("session", secrets.token_hex(8))
-        self.messages: list[Message] = [dict(message) for message in messages]
+        self.messages: list[Message] = given_messages(messages)
         self.memory, self._close_memory = opened(memory)
 
-    def _begin(self, said: Said) -> Turns:
-        """A new run, with what the user said in the conversation."""
-        if said is not None:
-            self.messages.append(user_message(said))
-        elif not self.messages:
-            raise InvalidInput("there is no conversation to go on with; give run() a message")
+    def _begin(self, said: Said, own: list[weakref.ref[Any]]) -> Turns:
+        """A new run, with what the user said in the conversation. `own` has its generator."""
+        with self._entering:
+            present = self._present() if self._present is not None else None
+            # One that ended has no frame any more, whoever still holds it.
+            if present is not None and (getattr(present, "gi_frame", None) or getattr(present, "ag_frame", None)):
+                raise InvalidInput("one run at a time: another one of this agent has not ended; close it, or use two")
+            if said is not None:
+                self.messages.append(user_message(said))
+            elif not self.messages:
+                raise InvalidInput("there is no conversation to go on with; give run() a message")
+            self._present = own[0]
         return Turns(self.messages, self._budget, streamed=self._stream)
+
+    @contextmanager
+    def _taking_back(self, said: Said) -> Iterator[None]:
+        """What was said leaves the conversation if the API does not take it: nor would it with the next message."""
+        length = len(self.messages)
+        try:
+            yield
+        except RequestRefused as error:
+            if said is not None and error.status in _UNTAKEN and len(self.messages) == length:
+                self.messages.pop()
+            raise
 
     def _request(self, memory_tool: object) -> dict[str, Any]:
         return {**self._fields, "messages": list(self.messages), "tools": [memory_tool, *self._tools]}
+
+    def _runs(self, reply: Heard) -> bool:
+        """Whether there are calls to run. The SDK is told before that some may be of tools that are not there."""
+        names = {call["name"] for call in reply.calls}
+        if not names or not runs_tools(reply):
+            return False
+        if names - {TOOL["name"], *(str(getattr(tool, "name", "")) for tool in self._tools)}:
+            sdk.expect_unknown_tools()
+        return True
 
 
 class Agent(_Conversation):
@@ -115,7 +149,8 @@ class Agent(_Conversation):
     more fields for each request, such as `thinking`.
 
     Raises `InvalidInput`, the errors of storage when the memory is opened, and `AgentError` while it runs. After an
-    error or a loop that was left, the conversation can be sent as it stands: `run()` without a message goes on.
+    error or a loop that was left, the conversation can be sent as it stands: `run()` without a message goes on. A
+    message that the API does not take is taken out of it again.
     """
 
     def __init__(self, client: Anthropic | None = None, **options: Unpack[Options]) -> None:
@@ -126,21 +161,35 @@ class Agent(_Conversation):
     def run(self, said: Said = None) -> Iterator[Event]:
         """The events of one run, the last a `Finished`. It runs as it is read; leaving the loop ends it.
 
-        `said` is a text or content blocks; None goes on where the conversation stands.
+        `said` is a text or content blocks; None goes on where the conversation stands. Raises, once it is read,
+        `InvalidInput` for a message that cannot be sent, and while another run of this agent has not ended.
         """
-        turns = self._begin(said)
+        own: list[weakref.ref[Any]] = []
+        events = self._run(said, own)
+        own.append(weakref.ref(events))
+        return events
+
+    def _run(self, said: Said, own: list[weakref.ref[Any]]) -> Iterator[Event]:
+        turns = self._begin(said, own)
+        finished = None
+        with self._taking_back(said):
+            while finished is None:
+                finished = yield from self._turn(turns)
+        yield finished
+
+    def _turn(self, turns: Turns) -> Generator[Event, None, Finished | None]:
+        """One reply and its tools. The runner is a new one each time, so that what is sent is what is kept here."""
         with self._runner() as runner:
-            for item in runner:
-                while (piece := self._piece(item)) is not None:
-                    yield piece
-                reply = item.get_final_message() if self._stream else item
-                yield from turns.said(reply)
-                answers = runner.generate_tool_call_response() if runs_tools(reply) else None
-                yield from turns.record(reply, answers)
-                finished = turns.end(reply, answers)
-                if finished is not None:
-                    yield finished
-                    return
+            with sdk.asking():
+                item = next(runner)
+            while (piece := self._piece(item)) is not None:
+                yield piece
+            with sdk.reading():
+                reply = heard(item.get_final_message() if self._stream else item)
+            yield from turns.said(reply)
+            answers = runner.generate_tool_call_response() if self._runs(reply) else None
+            yield from turns.record(reply, answers)
+            return turns.end(reply, answers)
 
     def ask(self, said: Said = None) -> str:
         """The text Claude ends with. Raises `Stopped` if the run ends for another reason."""
@@ -164,7 +213,8 @@ class Agent(_Conversation):
     def _runner(self) -> Iterator[Any]:
         make: Any = self.client.beta.messages.tool_runner  # its overloads take no dict
         with sdk.api_errors():
-            runner = make(**self._request(sdk.MemoryCommands(self.memory, self.actor)))
+            with sdk.making():
+                runner = make(**self._request(sdk.MemoryCommands(self.memory, self.actor)))
             try:
                 yield runner
             finally:
@@ -173,11 +223,12 @@ class Agent(_Conversation):
     def _piece(self, item: Any) -> Text | None:
         """The next piece of a streamed text, None at the end of the reply. Raises `ConnectionLost` before that."""
         while self._stream:
-            event = _checked(next(item, None))
+            with sdk.reading():
+                event = _checked(next(item, None))
             if event.type == "message_stop":
                 return None
             if _is_text(event):
-                return Text(event.delta.text)
+                return Text(mended(event.delta.text))
         return None
 
 
@@ -192,23 +243,42 @@ class AsyncAgent(_Conversation):
         self._own_client = client is None
         self.client = sdk.new_async_client() if client is None else client
 
-    async def run(self, said: Said = None) -> AsyncGenerator[Event, None]:
+    def run(self, said: Said = None) -> AsyncGenerator[Event, None]:
         """As `Agent.run`."""
-        turns = self._begin(said)
+        own: list[weakref.ref[Any]] = []
+        events = self._run(said, own)
+        own.append(weakref.ref(events))
+        return events
+
+    async def _run(self, said: Said, own: list[weakref.ref[Any]]) -> AsyncGenerator[Event, None]:
+        turns = self._begin(said, own)
+        finished = None
+        with self._taking_back(said):
+            while finished is None:
+                async with aclosing(self._turn(turns)) as events:
+                    async for event in events:
+                        if isinstance(event, Finished):
+                            finished = event
+                        else:
+                            yield event
+        yield finished
+
+    async def _turn(self, turns: Turns) -> AsyncGenerator[Event, None]:
+        """As `Agent._turn`; a `Finished` is its last event."""
         async with self._runner() as runner:
-            while (item := await anext(runner, None)) is not None:
-                while (piece := await self._piece(item)) is not None:
-                    yield piece
-                reply = await item.get_final_message() if self._stream else item
-                for event in turns.said(reply):
-                    yield event
-                answers = await runner.generate_tool_call_response() if runs_tools(reply) else None
-                for event in turns.record(reply, answers):
-                    yield event
-                finished = turns.end(reply, answers)
-                if finished is not None:
-                    yield finished
-                    return
+            with sdk.asking():
+                item = await anext(runner)
+            while (piece := await self._piece(item)) is not None:
+                yield piece
+            with sdk.reading():
+                reply = heard(await item.get_final_message() if self._stream else item)
+            for event in turns.said(reply):
+                yield event
+            answers = await runner.generate_tool_call_response() if self._runs(reply) else None
+            for event in turns.record(reply, answers):
+                yield event
+            if (finished := turns.end(reply, answers)) is not None:
+                yield finished
 
     async def ask(self, said: Said = None) -> str:
         """As `Agent.ask`."""
@@ -233,7 +303,8 @@ class AsyncAgent(_Conversation):
     async def _runner(self) -> AsyncIterator[Any]:
         make: Any = self.client.beta.messages.tool_runner  # its overloads take no dict
         with sdk.api_errors():
-            runner = make(**self._request(sdk.AsyncMemoryCommands(self.memory, self.actor)))
+            with sdk.making():
+                runner = make(**self._request(sdk.AsyncMemoryCommands(self.memory, self.actor)))
             try:
                 yield runner
             finally:
@@ -242,30 +313,13 @@ class AsyncAgent(_Conversation):
     async def _piece(self, item: Any) -> Text | None:
         """As `Agent._piece`."""
         while self._stream:
-            event = _checked(await anext(item, None))
+            with sdk.reading():
+                event = _checked(await anext(item, None))
             if event.type == "message_stop":
                 return None
             if _is_text(event):
-                return Text(event.delta.text)
+                return Text(mended(event.delta.text))
         return None
-
-
-def _fields(
-    model: str, context: ContextManagement | None, budget: Budget, *, stream: bool, request: Mapping[str, Any] | None
-) -> dict[str, Any]:
-    """The fields of every request but the conversation, the tools and the system prompt."""
-    more = dict(request or {})
-    if taken := sorted(_OURS & set(more)):
-        raise InvalidInput(f"request must not have {', '.join(taken)}; the agent has arguments for these")
-    if budget.max_tokens > MAX_UNSTREAMED_TOKENS and not stream:
-        raise InvalidInput(f"more than {MAX_UNSTREAMED_TOKENS:,} max_tokens need stream=True")
-    betas = [*more.pop("betas", ()), *(context.betas if context is not None else ())]
-    fields = {**more, "model": model, "max_tokens": budget.max_tokens, "stream": stream, "thread": False}
-    if betas:
-        fields["betas"] = list(dict.fromkeys(betas))
-    if context is not None:
-        fields["context_management"] = context.request()
-    return fields
 
 
 def _is_text(event: Any) -> bool:

@@ -47,7 +47,7 @@ class Overloaded(AgentError):
 
 
 class ApiFailed(AgentError):
-    """The API failed inside."""
+    """The API failed inside, or sent what cannot be read."""
 
     code = "api_failed"
     retryable = True

@@ -29,7 +29,10 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolReply:
-    """What the tool answered; the conversation has it already. What is no text shows as `[kind]`."""
+    """What the tool answered; the conversation has it already. What is no text shows as `[kind]`.
+
+    A call that was not run is answered too, with an error that says why: the reply was cut off, or declined.
+    """
 
     id: str
     name: str
@@ -68,7 +71,8 @@ class Finished:
     `reason`: "end_turn", Claude is done. "budget", a limit of the `Budget` is reached (`detail` says which) and
     `run()` goes on. "refusal", the model declined; that reply is not in `agent.messages`. "pause", a summary was
     written and `pause_after_compaction` asked to stop there; `run()` goes on. "max_tokens", the reply was cut off.
-    "context_full", the context window is full. "other", `detail` has the API's word. `text` is that of the last reply.
+    "context_full", the context window is full. "other", `detail` has the API's word. `text` is that of the last reply,
+    with the parts before it where the API paused.
     """
 
     reason: Reason

@@ -12,9 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from commonplace.agent.memory import check_executes
 from commonplace.agent.prompts import memory_protocol
 from commonplace.backends.base import Actor, as_actor
 from commonplace.doors.function_tool import DESCRIPTION, INPUT_SCHEMA, NAME, Executes
+from commonplace.errors import InvalidInput
 from commonplace.replies import Reply
 
 
@@ -56,8 +58,11 @@ def function_tool(
 
     With `protocol` the description tells the model what the API tells Claude: to look at its memory first, and to
     write down what must last. `strict` is for OpenAI's strict mode: every field is required, and null where a command
-    does not take it. `actor` is recorded with changes.
+    does not take it. `actor` is recorded with changes. Raises `InvalidInput`.
     """
+    check_executes(memory)
+    if not name:
+        raise InvalidInput("name must be what the model calls the tool")
     about = f"{DESCRIPTION}\n\n{memory_protocol()}" if protocol else DESCRIPTION
     return FunctionTool(memory, as_actor(actor), name, about, _parameters(strict=strict), strict)
 

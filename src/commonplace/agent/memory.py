@@ -15,6 +15,11 @@ def opened(memory: Executes | str | os.PathLike[str]) -> tuple[Executes, Callabl
     if isinstance(memory, str | os.PathLike):
         place = opening.open(memory)
         return place.store(), place.close
-    if not callable(getattr(memory, "execute", None)):
-        raise InvalidInput("memory must be a place (a directory, sqlite:///...), a MemoryStore, or have `execute`")
+    check_executes(memory, "a place (a directory, sqlite:///...), ")
     return memory, lambda: None
+
+
+def check_executes(memory: object, more: str = "") -> None:
+    """Raise `InvalidInput` for what answers no commands. `more` is what else is taken."""
+    if not callable(getattr(memory, "execute", None)):
+        raise InvalidInput(f"memory must be {more}a MemoryStore, or have `execute`")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from commonplace.agent.conversation import check_text
 from commonplace.errors import InvalidInput
 
 _PROTOCOL: Final = """\
@@ -61,6 +62,7 @@ def tidy_note(*, language: str = "en") -> str:
 
 def topic_guidance(topic: str, *, language: str = "en") -> str:
     """Write down only what is about `topic`, a few words of the application. Raises `InvalidInput`."""
+    check_text("topic", topic)
     if not topic.strip():
         raise InvalidInput("topic must be a few words; leave it out for no guidance")
     return _TOPIC[_known(language)].replace("{topic}", topic)
@@ -75,6 +77,10 @@ def system_prompt(
     tool the API adds it. Raises `InvalidInput`.
     """
     _known(language)
+    check_text("the system prompt", base)
+    for name, value in {"tidy": tidy, "protocol": protocol}.items():
+        if not isinstance(value, bool):
+            raise InvalidInput(f"{name} must be True or False")
     parts = [base.rstrip()]
     if protocol:
         parts.append(memory_protocol())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ except ImportError as error:
 
 from anyio import to_thread
 
+from commonplace.agent.conversation import UNREADABLE
 from commonplace.agent.errors import (
     AgentError,
     ApiFailed,
@@ -29,6 +31,7 @@ from commonplace.agent.errors import (
 from commonplace.backends.base import Actor
 from commonplace.doors.function_tool import Executes
 from commonplace.doors.messages import TOOL
+from commonplace.errors import InvalidInput
 from commonplace.replies import EN
 
 if TYPE_CHECKING:
@@ -108,6 +111,56 @@ def api_errors() -> Iterator[None]:
     except (httpx2.TransportError, json.JSONDecodeError) as error:
         # The SDK lets these through while a streamed reply is read; one that ends inside an event is no JSON.
         raise ConnectionLost("the connection to the API broke off; run() without a message tries again") from error
+
+
+@contextmanager
+def making() -> Iterator[None]:
+    """What the SDK says of fields and tools it does not know, before anything is sent, as `InvalidInput`."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"the SDK cannot make this request: {error}") from error
+
+
+@contextmanager
+def asking() -> Iterator[None]:
+    """As `reading`, also for what the SDK trips over while it writes the request: that is an `InvalidInput`."""
+    with reading():
+        try:
+            yield
+        except UnicodeEncodeError as error:
+            raise InvalidInput("the request has a lone surrogate in it, in a tool or a field") from error
+        except TypeError as error:
+            if "JSON serializable" not in str(error):
+                raise
+            raise InvalidInput("the request has something in it that is no JSON, in a tool or a field") from error
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """What the SDK trips over while it reads an answer, as `ApiFailed`: it takes every 200 for a message."""
+    try:
+        yield
+    except json.JSONDecodeError:
+        raise
+    except (TypeError, ValueError, AttributeError, LookupError, AssertionError) as error:
+        if "authentication method" in str(error):  # no answer at all, see api_errors
+            raise
+        raise ApiFailed(UNREADABLE) from error
+    except RuntimeError as error:
+        if "Unexpected event order" not in str(error):
+            raise
+        raise ApiFailed(UNREADABLE) from error
+
+
+def expect_unknown_tools() -> None:
+    """A model may call a tool that is not there, and is told so. The SDK's warning about it is for programmers.
+
+    It is put down for calls made by this package alone, and for good: filters belong to the whole process, so that
+    threads that put them down and up again would undo each other's.
+    """
+    told = r"(?s)Tool(set)? '.*' .*not found in tool runner"
+    warnings.filterwarnings("ignore", told, UserWarning, r"commonplace\.agent\.")
 
 
 _BY_TYPE: dict[str, type[AgentError]] = {

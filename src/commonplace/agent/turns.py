@@ -6,11 +6,11 @@ results, never alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from commonplace.agent.applied import applied_edits, billed_tokens, compactions, iterations, part, usage
+from commonplace.agent.conversation import Heard, Message, mended, plain
 from commonplace.agent.events import (
     Compaction,
     EditsApplied,
@@ -26,6 +26,7 @@ from commonplace.errors import InvalidInput
 
 MAX_UNSTREAMED_TOKENS = 21_333  # above, the SDK wants a stream: it expects more than 10 minutes for a reply
 NOT_RUN = "Error: The reply was cut off here, and the call was not run. Make it again."
+DECLINED = "Error: The model declined to go on, and the call was not run."
 _GOES_ON = ("tool_use", "pause_turn")
 _REASONS: Mapping[str, Reason] = {
     "end_turn": "end_turn",
@@ -36,8 +37,6 @@ _REASONS: Mapping[str, Reason] = {
     "max_tokens": "max_tokens",
     "model_context_window_exceeded": "context_full",
 }
-
-Message = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,45 +72,45 @@ class Turns:
         self._streamed = streamed
         self._turns = 0
         self._tokens = 0
+        self._paused: list[str] = []  # the texts of a reply that was paused, and goes on in the next
 
-    def said(self, reply: object) -> list[Event]:
+    def said(self, heard: Heard) -> list[Event]:
         """The events of a reply whose tools have not run yet."""
         self._turns += 1
-        self._tokens += billed_tokens(reply)
-        events: list[Event] = [Compaction(summary) for summary in compactions(reply)]
-        if edits := applied_edits(reply):
+        self._tokens += billed_tokens(heard.reply)
+        events: list[Event] = [Compaction(summary) for summary in compactions({"content": heard.blocks})]
+        if edits := applied_edits(heard.reply):
             events.append(EditsApplied(edits))
-        for block in _blocks(reply):
-            if part(block, "type") == "text" and not self._streamed:
-                events.append(Text(str(part(block, "text"))))
-            elif part(block, "type") == "tool_use":
-                events.append(ToolCall(_id(block), str(part(block, "name")), _input(block)))
-        events.append(UsageReport(self._turns, usage(reply), iterations(reply), self._tokens))
+        for block in heard.blocks:
+            if block["type"] == "text" and not self._streamed:
+                events.append(Text(block["text"]))
+            elif block["type"] == "tool_use":
+                events.append(ToolCall(block["id"], block["name"], _input(block)))
+        events.append(UsageReport(self._turns, usage(heard.reply), iterations(heard.reply), self._tokens))
         return events
 
-    def record(self, reply: object, answers: object) -> list[Event]:
+    def record(self, heard: Heard, answers: object) -> list[Event]:
         """Keep a reply, with `answers`, the user message with the results of its tools; the events of these."""
-        stop = part(reply, "stop_reason")
-        if stop == "refusal" or not _blocks(reply):  # what was refused is refused again if it stays; empty is invalid
-            return []
-        calls = {_id(block): str(part(block, "name")) for block in _blocks(reply) if part(block, "type") == "tool_use"}
-        results = [plain(result) for result in _list(part(answers, "content"))]
-        if calls and not results and stop not in _GOES_ON:
-            results = [_not_run(call_id) for call_id in calls]
-        kept: list[Message] = [{"role": "assistant", "content": [plain(block) for block in _blocks(reply)]}]
-        if results:
-            kept.append({"role": "user", "content": results})
-        self._messages.extend(kept)
+        calls = {call["id"]: call["name"] for call in heard.calls}
+        if heard.stop == "refusal":  # what was refused is refused again if it stays
+            return [_reply_event(_not_run(call_id, DECLINED), calls) for call_id in calls]
+        results = [mended(plain(result)) for result in _list(part(answers, "content"))]
+        if calls and not results:
+            results = [_not_run(call_id, NOT_RUN) for call_id in calls]
+        pair = (("assistant", heard.kept), ("user", results))  # the API takes no empty message
+        self._messages.extend([{"role": role, "content": content} for role, content in pair if content])
         return [_reply_event(result, calls) for result in results]
 
-    def end(self, reply: object, answers: object) -> Finished | None:
+    def end(self, heard: Heard, answers: object) -> Finished | None:
         """How the run ends with this reply, None if it goes on."""
-        stop = str(part(reply, "stop_reason"))
-        if stop == "pause_turn" or (stop == "tool_use" and answers is not None):
+        paused = heard.stop == "pause_turn" and answers is None
+        if paused or (runs_tools(heard) and answers is not None):
             exhausted = self._exhausted()
-            return self._finished("budget", reply, exhausted) if exhausted else None
-        reason = _REASONS.get(stop, "other")
-        return self._finished(reason, reply, _refusal(reply) if reason == "refusal" else stop)
+            finished = self._finished("budget", heard, exhausted) if exhausted else None
+            self._paused = [*self._paused, heard.text] if paused else []
+            return finished
+        reason = _REASONS.get(heard.stop, "other")
+        return self._finished(reason, heard, _refusal(heard.reply) if reason == "refusal" else heard.stop)
 
     def _exhausted(self) -> str:
         most = self._budget.max_total_tokens
@@ -121,57 +120,30 @@ class Turns:
             return f"max_total_tokens: {self._tokens:,} of {most:,} tokens"
         return ""
 
-    def _finished(self, reason: Reason, reply: object, detail: str) -> Finished:
-        return Finished(reason, text_of(reply), self._turns, self._tokens, "" if detail == reason else detail)
+    def _finished(self, reason: Reason, heard: Heard, detail: str) -> Finished:
+        text = "\n\n".join(part for part in (*self._paused, heard.text) if part)
+        return Finished(reason, text, self._turns, self._tokens, "" if detail == reason else detail)
 
 
-def runs_tools(reply: object) -> bool:
-    """Whether the calls in a reply are to be run: in one that was cut off, the last may be incomplete."""
-    return part(reply, "stop_reason") == "tool_use"
+def runs_tools(heard: Heard) -> bool:
+    """Whether the calls in a reply are to be run: in one that was cut off, the last may be incomplete.
 
-
-def user_message(said: str | Sequence[Mapping[str, object]]) -> Message:
-    """A message of the user. Raises `InvalidInput` for an empty one."""
-    content = [{"type": "text", "text": said}] if isinstance(said, str) else [plain(block) for block in said]
-    if not content or said == "":
-        raise InvalidInput("a message must not be empty; run() without one goes on where the conversation stands")
-    return {"role": "user", "content": content}
-
-
-def text_of(reply: object) -> str:
-    """The texts of a message, a blank line between its blocks."""
-    return "\n\n".join(str(part(block, "text")) for block in _blocks(reply) if part(block, "type") == "text")
-
-
-def plain(block: object) -> Any:
-    """A block as a dict that can be saved as JSON and sent back as it came."""
-    dump = getattr(block, "model_dump", None)
-    if dump is None:
-        return block
-    # As the SDK itself sends a block back: what the API did not set stays unset.
-    excluded = getattr(block, "__api_exclude__", None)
-    return dump(mode="json", by_alias=True, exclude_unset=True, exclude=excluded, warnings=False)
-
-
-def _blocks(reply: object) -> list[object]:
-    return _list(part(reply, "content"))
+    A pause is no cut: each call in it is whole, and the API takes none back without its result.
+    """
+    return heard.stop in _GOES_ON
 
 
 def _list(value: object) -> list[object]:
     return list(value) if isinstance(value, list | tuple) else []
 
 
-def _id(block: object) -> str:
-    return str(part(block, "id"))
-
-
-def _input(block: object) -> Mapping[str, object]:
-    given = part(block, "input")
+def _input(block: Message) -> Mapping[str, object]:
+    given = block.get("input")
     return dict(given) if isinstance(given, Mapping) else {"input": given}
 
 
-def _not_run(call_id: str) -> Message:
-    return {"type": "tool_result", "tool_use_id": call_id, "content": NOT_RUN, "is_error": True}
+def _not_run(call_id: str, why: str) -> Message:
+    return {"type": "tool_result", "tool_use_id": call_id, "content": why, "is_error": True}
 
 
 def _reply_event(result: object, calls: Mapping[str, str]) -> ToolReply:

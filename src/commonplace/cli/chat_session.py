@@ -12,6 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, cast
 
 from commonplace.agent.applied import AppliedEdit
+from commonplace.agent.errors import AgentError
 from commonplace.agent.events import Compaction, EditsApplied, Event, Finished, Text, ToolCall, ToolReply, UsageReport
 from commonplace.backends.base import Actor, Version
 from commonplace.errors import InvalidInput
@@ -64,6 +65,7 @@ class Session:
         self._said_at = 0  # where the last message of the user stands in the conversation
         self._length = 0  # of the conversation, with all replies but the present one
         self._partial = ""  # what was said of that one
+        self._unsaid: str | None = None  # the last message, if the API did not take it
         self._pending: set[str] = set()  # calls that are not answered yet
         self._interrupted = False
         self._aside: set[int] = set()  # revisions of changes that are no more
@@ -77,14 +79,16 @@ class Session:
 
     def can_retry(self) -> bool:
         """Whether something that was said is still to be answered."""
-        return bool(self.agent.messages) and self.agent.messages[-1]["role"] == "user"
+        return self._unsaid is not None or bool(self.agent.messages and self.agent.messages[-1]["role"] == "user")
 
     def run(self, said: str | None, show: Callable[[Event], None]) -> bool:
         """Let Claude answer, and show each event as it comes; whether the answer came to its end.
 
         Raises `AgentError`, and `KeyboardInterrupt` for Ctrl-C; commands of the memory that have begun come to their
-        end before. Whatever happens, the conversation can go on. What was said and refused is taken out of it.
+        end before. Whatever happens, the conversation can go on. What was said and refused is taken out of it; without
+        a message, what the API did not take is said again.
         """
+        said, self._unsaid = self._unsaid if said is None else said, None
         if said is not None:
             self._said_at = len(self.agent.messages)
         self.spent.append(Spent())
@@ -95,6 +99,9 @@ class Session:
                 return self._follow(events, show)
         except KeyboardInterrupt:
             self._keep_partial()
+            raise
+        except AgentError:
+            self._unsaid = said if len(self.agent.messages) == self._said_at else None
             raise
 
     def _follow(self, events: Iterator[Event], show: Callable[[Event], None]) -> bool:

@@ -283,3 +283,81 @@ def test_what_is_too_plain_to_be_examined_holds_no_value(template: str) -> None:
     for text in [template.format(v=value) for value in values]:
         if examination._is_plain(DEFAULTS, text):
             assert examination.detector(None).find(text) == []
+
+
+NAMED_BY_KEY = f"/memories/{KEY}"
+NOT_COMMANDS: list[object] = [
+    {"command": KEY},
+    KEY,
+    {"command": "create", "path": A, "file_text": [KEY]},
+    {"command": "create", "path": A, "file_text": int(CARD.replace(" ", ""))},
+    {"command": "view", "path": A, "view_range": KEY},
+    {"command": "view", "path": A, "view_range": [KEY, 1]},
+    {"command": "insert", "path": A, "insert_line": KEY, "insert_text": ""},
+    {"command": "view", "path": KEY},
+    {"command": "view", "path": f"{NAMED_BY_KEY}/../x"},
+    {"command": "view", "path": f"{NAMED_BY_KEY}/" + "x" * 300},
+    {"command": "rename", "old_path": A, "new_path": f"{NAMED_BY_KEY}\\x"},
+]
+COMMANDS: list[object] = [
+    {"command": "view", "path": NAMED_BY_KEY},
+    {"command": "view", "path": NAMED_BY_KEY, "view_range": [5, 9]},
+    {"command": "create", "path": NAMED_BY_KEY, "file_text": ""},
+    {"command": "create", "path": f"{NAMED_BY_KEY}/x", "file_text": ""},
+    {"command": "str_replace", "path": NAMED_BY_KEY, "old_str": "x", "new_str": "y"},
+    {"command": "insert", "path": NAMED_BY_KEY, "insert_line": 0, "insert_text": "x"},
+    {"command": "insert", "path": NAMED_BY_KEY, "insert_line": 9, "insert_text": "x"},
+    {"command": "rename", "old_path": NAMED_BY_KEY, "new_path": NAMED_BY_KEY},
+    {"command": "rename", "old_path": NAMED_BY_KEY, "new_path": "/memories/a.md/b"},
+    {"command": "delete", "path": NAMED_BY_KEY},
+]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_no_reply_echoes_a_value(store: MemoryStore, there: bool) -> None:
+    """Whatever was asked, of what is there and of what is not; with `off` they are as ever."""
+    store.change_settings({"sensitive": "off"})
+    store.execute(create("x"))
+    for command in [*NOT_COMMANDS, *COMMANDS]:
+        for mode in ("redact", "reject", "off"):
+            store.change_settings({"sensitive": "off"})
+            if there:
+                store.execute({"command": "create", "path": NAMED_BY_KEY, "file_text": "x\n"})
+            store.change_settings({"sensitive": mode})
+            said = store.execute(command).text
+            if mode == "off":
+                assert command not in NOT_COMMANDS or KEY in said or CARD.replace(" ", "") in said
+            else:
+                assert (KEY in said, CARD.replace(" ", "") in said) == (False, False)
+                assert command not in NOT_COMMANDS or "[REDACTED:" in said
+
+
+def test_an_echo_that_is_cut_shows_no_part_of_a_value() -> None:
+    """Wherever it stands, and whatever is taken out before it."""
+    with commonplace.open("sqlite://") as place:
+        for before in (0, 1, 1_950, 1_990, 2_000, 2_900, 2_990, 5_000):
+            for first in ("", "-----BEGIN PRIVATE KEY-----\n" + "QUJD" * 300 + "\n-----END PRIVATE KEY-----\n"):
+                said = place.store().execute({"command": first + " x" * (before // 2) + f" {KEY} {'x ' * 2_000}"}).text
+                assert KEY[:6] not in said
+                assert "QUJD" not in said
+                assert "…" in said
+
+
+def test_what_cannot_be_examined_is_not_echoed(tmp_path: Path) -> None:
+    def broken(text: str) -> Iterable[Find]:
+        raise ValueError(text)
+
+    with opened("sqlite", tmp_path, detectors=[broken]) as place:
+        reply = place.store().execute({"command": "delete", "path": A})
+    assert (reply.text, reply.code) == ("Error: The path … does not exist", "not_found")
+
+
+def test_ordinary_paths_are_not_examined(tmp_path: Path) -> None:
+    """The patterns, which take a while to be compiled, are not wanted for these."""
+    with opened("sqlite", tmp_path) as place:
+        for path in ("/memories", "/memories/notes/2026-11-22_Plan.md", "/memories/README"):
+            for command in ({"command": "view", "path": path}, {"command": "delete", "path": f"{path}/x"}):
+                place.store().execute(command)
+        assert place._examination._made == {}
+        place.store().execute({"command": "view", "path": f"/memories/{KEY}"})
+        assert len(place._examination._made) == 1

@@ -204,7 +204,7 @@ def test_read_only_is_pinned_for_what_was_given_out_alone() -> None:
         given = store.read_only()
         assert (store.settings().read_only, given.settings().read_only) == (False, True)
         assert (given.settings().view_chars, given.actor, given.id) == (3, store.actor, store.id)
-    assert given.replies.file_header == FR.file_header
+        assert given.replies.file_header == FR.file_header
         command = {"command": "create", "path": "/memories/a", "file_text": "x"}
         assert given.execute(command).text == "Error: /memories/a is read-only"
         assert not store.execute(command).is_error

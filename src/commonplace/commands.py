@@ -68,6 +68,7 @@ class Rename:
 Command: TypeAlias = View | Create | StrReplace | Insert | Delete | Rename
 
 _MAX_BITS = 13_000  # some 3,900 digits; Python refuses to print an integer of more than 4,300
+_MOST_SHOWN = 3_001  # characters: of what a reply shows, and looks at before
 _INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 
 
@@ -177,7 +178,7 @@ def _shown(value: object) -> str:
         case bool():
             return str(value).lower()
         case str():
-            return f"'{visible(value[:2_001])}'"
+            return f"'{visible(value[:_MOST_SHOWN])}'"
         case int():
             return str(value) if value.bit_length() <= _MAX_BITS else "a number too large"
         case float():

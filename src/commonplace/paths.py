@@ -20,6 +20,7 @@ MAX_SEGMENTS = 20
 # One segment of nothing but these needs no further look: no escape, no fold, no normalisation can change it.
 _PLAIN = re.compile(r"/memories(?:/(?!\.\.?(?:/|$))[A-Za-z0-9_. ()+,=@~-]{1,255}){1,20}")
 _ESCAPES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
+_MOST_SHOWN = 3_001  # characters: of what a reply shows, and looks at before
 _MAX_COMPOSED = 4  # code points that NFC can make one of
 _UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs"})
 _LINE_SEPARATORS = frozenset("\u2028\u2029")
@@ -195,4 +196,4 @@ def _escaped(char: str) -> str:
 
 
 def _refused(written: str, reason: str, **values: object) -> Refused:
-    return Refused("invalid_path", path=visible(written[:2_001]), reason=Phrase(reason, values))
+    return Refused("invalid_path", path=visible(written[:_MOST_SHOWN]), reason=Phrase(reason, values))

@@ -8,12 +8,17 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from typing import TypeAlias
 
 from commonplace.errors import InvalidInput, Phrase
 
 MAX_ECHO_CHARS = 2_000
+_BEYOND_CHARS = 1_000  # looked at behind an echo that is cut, so that a value at the cut is seen whole
+_ECHOED = frozenset({"path", "old_path", "new_path", "ancestor", "mount", "moved", "old_str", "given"})
+Harmless: TypeAlias = Callable[[str], str]
+"""Gives a text without its sensitive values."""
 _MISSING = "The path {path} does not exist. Please provide a valid path."
 
 
@@ -156,10 +161,14 @@ class Replies:
     outcome_unknown: str = "Error: The outcome of this command is unknown; view {path} before trying again"
     damaged: str = "Error: What is stored at {path} is damaged and cannot be read"
     locked: str = "Error: The memory store is sealed and its key is not available"
+    unknown_schema: str = (
+        "Error: The memory store was written by a newer version of this program and cannot be used until that is "
+        "upgraded. Trying again does not help."
+    )
 
     def __post_init__(self) -> None:
         """Raise `InvalidInput` for a template that asks for a value it will not get."""
-        for spec in fields(self):
+        for spec in fields(Replies):
             allowed = _placeholders(str(spec.default))
             extra = _placeholders(getattr(self, spec.name)) - allowed
             if extra:
@@ -168,16 +177,41 @@ class Replies:
     def phrase(self, key: str, values: Mapping[str, object]) -> str:
         """The sentence `key` with its values; what stems from the input is cut after 2,000 characters."""
         template: str = getattr(self, key)
-        return template.format(**{name: self._shown(value) for name, value in values.items()})
+        return template.format(**{name: self._shown(name, value) for name, value in values.items()})
 
     def error(self, key: str, values: Mapping[str, object]) -> Reply:
         """The error reply `key`."""
         return Reply(self.phrase(key, values), is_error=True, code=ERROR_CODES[key])
 
-    def _shown(self, value: object) -> object:
+    def without_values(self, harmless: Harmless) -> Replies:
+        """The same sentences; what they echo of the input (paths, `old_str`, fields) goes through `harmless` first."""
+        return _Harmless(**{spec.name: getattr(self, spec.name) for spec in fields(Replies)}, harmless=harmless)
+
+    def _shown(self, name: str, value: object) -> object:
         if isinstance(value, Phrase):
             return self.phrase(value.key, value.values)
-        return echo(value) if isinstance(value, str) else value
+        if not isinstance(value, str):
+            return value
+        return self._echo(value) if name in _ECHOED else echo(value)
+
+    def _echo(self, text: str) -> str:
+        return echo(text)
+
+
+@dataclass(frozen=True, slots=True)
+class _Harmless(Replies):
+    """Replies that echo no sensitive value."""
+
+    harmless: Harmless = str
+
+    def _echo(self, text: str) -> str:
+        looked_at = text[: MAX_ECHO_CHARS + _BEYOND_CHARS]
+        shown = self.harmless(looked_at)
+        if shown == looked_at:
+            return echo(text)
+        if len(text) == len(looked_at):
+            return echo(shown)
+        return echo(shown[:-_BEYOND_CHARS]).removesuffix("…") + "…"  # what was cut in half stands at the end
 
 
 def echo(text: str) -> str:
@@ -238,6 +272,7 @@ ERROR_CODES: Mapping[str, str] = {
     "outcome_unknown": "outcome_unknown",
     "damaged": "damaged",
     "locked": "locked",
+    "unknown_schema": "unknown_schema",
 }
 """The stable code of every error reply; doors map these to exit codes and HTTP statuses."""
 

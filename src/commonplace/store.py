@@ -49,7 +49,7 @@ STORAGE_REPLIES = {
     "locked": "locked",
     "conflict": "unavailable",
     "not_found": "unavailable",  # the whole memory store is gone
-    "unknown_schema": "unavailable",
+    "unknown_schema": "unknown_schema",
 }
 """Which reply a failure of storage becomes. Codes that are not here are errors of the application, and rise."""
 OF_BACKENDS = {"path_taken", "path_folds"}
@@ -80,13 +80,13 @@ class MemoryStore(Readable):
         self._pins = dict(pins or {})
         self._examination = examination or Examination()
         self._examination.check(DEFAULTS.changed(self._pins))  # what is wrong is refused here
-        self.replies = replies
+        self.replies = replies.without_values(self._harmless)
         self.actor = actor
         self.clock = clock
         self.accesses = accesses or Accesses(backend, clock=clock)
         self._lines = LineCounts()
         self._known: tuple[str | None, Settings | None] = (None, None)
-        self.review = Review(backend, info.id, self._effective, self._examination, replies, clock=clock)
+        self.review = Review(backend, info.id, self._effective, self._examination, self.replies, clock=clock)
 
     def read_only(self) -> MemoryStore:
         """The same memory store for one who may not change it: `read_only` is pinned in what is returned."""
@@ -113,14 +113,15 @@ class MemoryStore(Readable):
 
         When it returns without an error, the change is durable. `actor` is recorded with the change; without one,
         the actor the store was opened with. A change that comes again with the same `tool_use_id`, from the same
-        actor and within 24 hours, gets its first reply again and changes nothing.
+        actor and within 24 hours, gets its first reply again and changes nothing. Raises `InvalidInput` for an actor or
+        a `tool_use_id` that can be none, such as one that is no text.
         """
         call = Call(None, as_actor(actor), tool_use_id)
         try:
             parsed = command if isinstance(command, Command) else parse(command)
         except Refused as refusal:
-            call.name, reply = name_given(command), self.replies.error(refusal.key, refusal.values)
-            return self.answered(call, lambda: reply, MemoryPath.known(ROOT))
+            call.name, failed = name_given(command), refusal
+            return self.answered(call, lambda: self._refuse(call, failed), MemoryPath.known(ROOT))
         call.name = name_of(parsed)
         return self.answered(call, lambda: self._run(parsed, call), *paths_of(parsed))
 
@@ -225,6 +226,19 @@ class MemoryStore(Readable):
         return scan(self, self._examination, as_actor(actor) or self.actor, redact=redact, history=history)
 
     # -- one command, one way --------------------------------------------------------------------------------
+
+    def _refuse(self, call: Call, refusal: Refused) -> Reply:
+        """The reply to what is no command, as the settings of now have it put into words."""
+        call.settings = self.settings()
+        return self.replies.error(refusal.key, refusal.values)
+
+    def _harmless(self, text: str) -> str:
+        """What a reply echoes of the input, without sensitive values. A command was run before: its settings hold."""
+        settings = self._known[1] or DEFAULTS.changed(self._pins)
+        try:
+            return self._examination(settings, text)[0]
+        except Refused:  # a detector failed at it, which is logged
+            return "…"
 
     def _run(self, command: Command, call: Call) -> Reply:
         return self._view(command, call) if isinstance(command, View) else repeats.run(self, command, call)

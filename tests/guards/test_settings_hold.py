@@ -303,3 +303,11 @@ def test_settings_make_no_place_nor_store(place: str, tmp_path: Path, monkeypatc
     assert here(place, "--store", "typo", "settings", "set", "list_rows=3").exit_code == 3
     with commonplace.open(place) as opened_place:
         assert opened_place.stores() == []
+
+
+def test_settings_of_a_newer_commonplace_are_no_passing_trouble(store: MemoryStore) -> None:
+    """A model is told that to try again is of no use."""
+    store.backend.write(store.id, lambda tx: tx.set_settings('{"guard_of_tomorrow": true}'))
+    for command in (VIEW, create(A), {"command": "nothing"}):
+        reply = store.execute(command)
+        assert (reply.code, "Trying again does not help" in reply.text) == ("unknown_schema", True)

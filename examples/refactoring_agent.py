@@ -10,7 +10,10 @@ whenever you like: what is not in the record was not done, and the next run sees
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ from anthropic import beta_tool
 from anthropic.lib.tools import ToolError
 
 import commonplace
+from commonplace import InvalidInput, MemoryStore, NotFound
 from commonplace.agent import (
     Agent,
     AgentError,
@@ -35,6 +39,7 @@ from commonplace.agent.context import InputTokens
 SYSTEM = """You refactor a code base in small steps that keep its tests green. Do one feature of the checklist in this
 session, and call feature_done when it is. Your last message says what you did, and what comes next."""
 STEPS = ["The tests pass before anything is changed", "The code is split as the goal says, and the tests pass"]
+CHECKLIST = "/memories/project/features.json"
 MAX_CHARS = 20_000  # of a file or of the output of the tests, shown at once
 
 
@@ -72,8 +77,11 @@ def file_tools(code: Path) -> list[Any]:
     return [list_files, read_file, write_file]
 
 
-def testing_tools(code: Path, test: str, passed: list[str]) -> list[Any]:
-    """How Claude tries the code. Features it calls done while the tests are green come into `passed`."""
+def testing_tools(code: Path, test: str, known: Callable[[], list[str]], passed: list[str]) -> list[Any]:
+    """How Claude tries the code. Features it calls done while the tests are green come into `passed`.
+
+    `known` are the ids of the checklist as it is by then: Claude may have added some.
+    """
 
     def tested() -> tuple[int, str]:
         done = subprocess.run(test, shell=True, cwd=code, capture_output=True, text=True, timeout=600, check=False)
@@ -87,12 +95,24 @@ def testing_tools(code: Path, test: str, passed: list[str]) -> list[Any]:
     @beta_tool
     def feature_done(feature: str) -> str:
         """Say that the feature with this id of the checklist is done. The tests are run: it counts if they pass."""
+        if feature not in (listed := known()):
+            raise ToolError(
+                f"Error: there is no feature {feature!r}; the ids are {', '.join(listed) or 'not readable'}"
+            )
         status, said = tested()
         if status == 0:
             passed.append(feature)
         return f"{'It passes.' if status == 0 else 'The tests fail, so it does not pass yet.'}\n{said}"
 
     return [run_tests, feature_done]
+
+
+def feature_ids(memory: MemoryStore) -> list[str]:
+    """The ids on the checklist; none if it cannot be read."""
+    try:
+        return [str(feature["id"]) for feature in json.loads(memory.text(CHECKLIST))["features"]]
+    except (NotFound, ValueError, LookupError, TypeError):
+        return []
 
 
 def session(code: Path, *, goal: str, test: str, at: str, model: str) -> None:
@@ -102,11 +122,12 @@ def session(code: Path, *, goal: str, test: str, at: str, model: str) -> None:
         if not any(found.path.endswith("/progress.md") for found in memory.memories()):
             start_project(memory, goal=goal, features=STEPS, setup=f"The tool run_tests runs: {test}")
         passed: list[str] = []
+        known = partial(feature_ids, memory)
         agent = Agent(
             memory=memory,
             model=model,
             system=SYSTEM,
-            tools=[*file_tools(code), *testing_tools(code, test, passed)],
+            tools=[*file_tools(code), *testing_tools(code, test, known, passed)],
             context=memory_context(trigger=InputTokens(60_000)),
             budget=Budget(max_turns=60),
         )
@@ -116,7 +137,10 @@ def session(code: Path, *, goal: str, test: str, at: str, model: str) -> None:
             except AgentError as error:  # what was done until now is in the code; the record says where to look
                 last = f"The session broke off ({error.code}). Look at the code and run the tests first."
                 print(last)
-        close_session(memory, done=last, verified=passed, actor=agent.actor)
+        try:
+            close_session(memory, done=last, verified=passed, actor=agent.actor)
+        except InvalidInput as error:  # the checklist cannot be read any more; what was done is recorded
+            print(error)
 
 
 def work(agent: Agent, told: str) -> str:

@@ -134,6 +134,37 @@ def test_a_session_that_breaks_off_is_on_record(
     assert "Done: The session broke off (request_refused)." in log
 
 
+def mistaken(seen: Seen) -> Call | str:
+    """Names a feature that is not there, and may spoil the checklist."""
+    if not seen.calls:
+        return Call({"feature": "the split"}, name="feature_done")
+    if len(seen.calls) == 1:
+        assert last(seen) == Result("Error: there is no feature 'the split'; the ids are f1, f2", is_error=True)
+        return Call({"feature": "f1"}, name="feature_done")
+    if "spoil" in seen.opening and len(seen.calls) == 2:
+        path = "/memories/project/features.json"
+        return Call({"command": "insert", "path": path, "insert_line": 0, "insert_text": "Done!"})
+    return "I split it."
+
+
+@pytest.mark.parametrize("goal", ["Shorter", "spoil"])
+def test_what_was_done_is_on_record_whatever_claude_calls_it(
+    goal: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A feature that is not on the list is refused, and a checklist that was spoilt costs no record of the work."""
+    example: Any = loaded("refactoring_agent")
+    (tmp_path / "code").mkdir()
+    with scripted_claude(mistaken) as claude:
+        ask_here(claude, monkeypatch)
+        example.session(tmp_path / "code", goal=goal, test="true", at=str(tmp_path / "memory"), model="any")
+        assert claude.failures == []
+    with commonplace.open(tmp_path / "memory") as memory:
+        log = memory.store("refactoring-code").text("/memories/project/progress.md")
+    assert "Done: I split it." in log
+    assert ("Verified: f1" in log) == (goal != "spoil")
+    assert ("No feature was marked" in capsys.readouterr().out) == (goal == "spoil")
+
+
 def service(seen: Seen) -> Turn | Call | str | list[str | Call]:
     """Looks at its memory and the rules, notes what it learns, and knows it the next time."""
     commands = [(call.input["command"], call.input.get("path")) for call in seen.calls]

@@ -11,11 +11,15 @@ from typing import Any
 import pytest
 
 import commonplace
-from commonplace import InvalidInput, MemoryStore, NotFound
+from commonplace import InvalidInput, MemoryStore, Mounts, NotFound
 from commonplace.agent import Feature, NotSaved, close_session, open_session, start_project
 from commonplace.agent.project import KEPT_SESSIONS
 
 PROGRESS, FEATURES, SETUP = (f"/memories/project/{name}" for name in ("progress.md", "features.json", "setup.md"))
+START: Any
+OPEN: Any
+CLOSE: Any
+START, OPEN, CLOSE = start_project, open_session, close_session  # to be called as they should not
 DAY = 1_790_000_000.0  # 2026-09-21
 
 
@@ -155,7 +159,6 @@ def test_a_broken_checklist_is_said_and_never_overwritten(text: str, project: Me
     with pytest.raises(InvalidInput, match=r"not the JSON it was"):
         close_session(project, done="step 1", verified=["f1"])
     assert project.text(FEATURES) == text
-    close_session(project, done="step 1")
     assert "Done: step 1" in project.text(PROGRESS)
 
 
@@ -227,6 +230,64 @@ def test_a_feature_that_is_not_there_is_refused(project: MemoryStore) -> None:
     with pytest.raises(InvalidInput, match="f1 cannot be both"):
         close_session(project, verified=["f1"], broken=["f1"])
     assert features(project) == {"f1": False, "pay": False}
+    assert "## Session" not in project.text(PROGRESS)
+
+
+@pytest.mark.parametrize(
+    "marked",
+    [{"verified": ["f1", "the split"]}, {"broken": "f9"}, {"verified": ["f1"], "broken": ["f1"]}],
+    ids=repr,
+)
+def test_what_was_done_is_recorded_whatever_is_wrong_with_the_features(
+    marked: dict[str, Any], project: MemoryStore
+) -> None:
+    """All features are marked or none, and the log says nothing of them then."""
+    with pytest.raises(InvalidInput, match=r"No feature was marked; done and next are recorded in /memories/project"):
+        close_session(project, done="the work of a day", next="the rest", **marked)
+    assert features(project) == {"f1": False, "pay": False}
+    assert project.text(PROGRESS).endswith("\nDone: the work of a day\nNext: the rest\n")
+
+
+def test_what_was_done_is_recorded_though_the_checklist_cannot_be_written(project: MemoryStore) -> None:
+    project.change_settings({"read_only_paths": [FEATURES]})
+    with pytest.raises(NotSaved, match=r"is read-only\. No feature was marked"):
+        close_session(project, done="the work of a day", verified="f1")
+    assert "Done: the work of a day" in project.text(PROGRESS)
+
+
+def test_a_project_lies_in_one_of_several_stores(project: MemoryStore) -> None:
+    """With the paths of the tree in all that is told; what may not be written there is said."""
+    with commonplace.open("sqlite://") as opened:
+        tree = Mounts({"/memories": opened.store(), "/memories/shop": project})
+        assert "Goal: A shop for tea" in open_session(tree, directory="/memories/shop/project")
+        close_session(tree, done="step 1", verified=["f1"], directory="/memories/shop/project")
+        assert features(project) == {"f1": True, "pay": False}
+        start_project(tree, goal="Mine", features=["one"])
+        assert "Goal: Mine" in opened.store().text(PROGRESS)
+        guarded = Mounts({"/memories": opened.store(), "/memories/shop": project.read_only()})
+        with pytest.raises(NotSaved, match=r"^/memories/shop/project/progress\.md: Error: .* is read-only"):
+            close_session(guarded, done="step 2", directory="/memories/shop/project")
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda store: START(store, goal=None),
+        lambda store: START(store, goal="\ud800"),
+        lambda store: START(store, goal="x", features=5),
+        lambda store: START(store, goal="x", features="one"),
+        lambda store: START(store, goal="x", features=[5]),
+        lambda store: START(5, goal="x"),
+        lambda store: OPEN(5),
+        lambda store: CLOSE(store, done=5),
+        lambda store: CLOSE(store, done=[5]),
+        lambda store: CLOSE(5, done="x"),
+    ],
+)
+def test_what_is_of_a_wrong_kind_is_refused(ask: Callable[[Any], object], store: MemoryStore) -> None:
+    with pytest.raises(InvalidInput):
+        ask(store)
+    assert list(store.memories()) == []
 
 
 def test_what_the_memory_refuses_is_said(project: MemoryStore) -> None:

@@ -79,6 +79,15 @@ def test_a_project_is_made(at: str) -> None:
     ]
 
 
+def test_a_project_may_be_made_before_its_goal_is_known(at: str) -> None:
+    done = here(at, "init", "--pattern", "project")
+    assert (done.exit_code, done.stderr) == (0, "")
+    progress = "/memories/project/progress.md"
+    assert f"Write what the project is for into {progress}.\n" in done.stdout
+    with commonplace.open(at) as opened:
+        assert "Goal: not written yet; say here what the project is for\n" in opened.store().text(progress)
+
+
 def test_the_code_that_is_printed_runs(tmp_path: Path) -> None:
     """For a store of its own, and a record that lies elsewhere; a session is recorded."""
     made = process(tmp_path, "--at", "sqlite:///m.db", "--store", "shop", *PROJECT, "--directory", "/memories/tea")
@@ -110,7 +119,6 @@ def test_a_second_project_is_refused_and_changes_nothing(at: str) -> None:
     [
         (["--goal", "x"], "--goal goes with --pattern project."),
         (["--feature", "a: b"], "--feature goes with --pattern project."),
-        (["--pattern", "project"], "--goal says what the project is for."),
         (["--pattern", "project", "--goal", " "], "--goal says what the project is for."),
         (["--pattern", "other"], "'other' is not 'project'"),
     ],

@@ -15,9 +15,11 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+from commonplace.agent.conversation import check_text
 from commonplace.agent.errors import NotSaved
 from commonplace.backends.base import Actor, Clock
 from commonplace.errors import InvalidInput, NotFound
+from commonplace.mounts import Mounts
 from commonplace.paths import ROOT
 from commonplace.store import MemoryStore
 
@@ -45,7 +47,7 @@ class Feature:
 
 
 def start_project(
-    memory: MemoryStore,
+    memory: MemoryStore | Mounts,
     *,
     goal: str,
     features: Iterable[Feature | str] = (),
@@ -57,10 +59,14 @@ def start_project(
     """Write the three memories of a new project: `progress.md`, `features.json`, `setup.md`.
 
     A feature given as a text gets an id, `f1`, `f2`, ... `setup` says how the project is started and tried, at best
-    the name of a script. `progress.md` is written last: a start that was interrupted is made again. Raises
-    `InvalidInput` if the project is there, `NotSaved` if the memory refuses it.
+    the name of a script. `progress.md` is written last: a start that was interrupted is made again. With `Mounts` the
+    project lies in the store that is mounted at or above `directory`. Raises `InvalidInput` if the project is there,
+    `NotSaved` if the memory refuses it.
     """
+    _check_memory(memory)
     listed = _listed(features)
+    check_text("goal", goal)
+    check_text("setup", setup)
     if not goal.strip():
         raise InvalidInput("goal must say what the project is for")
     _absent(directory, "", _read(memory, f"{directory}/progress.md")[1])
@@ -74,11 +80,12 @@ def start_project(
     _save(memory, f"{directory}/progress.md", partial(_absent, directory, log), actor)
 
 
-def open_session(memory: MemoryStore, *, directory: str = DIRECTORY) -> str:
+def open_session(memory: MemoryStore | Mounts, *, directory: str = DIRECTORY) -> str:
     """The text to begin a session with: goal, how to start, the last sessions, what passes and what does not.
 
     Raises `NotFound` if there is no project.
     """
+    _check_memory(memory)
     paths = {name: f"{directory}/{name}" for name in ("progress.md", "features.json", "setup.md")}
     progress, features, setup = (_read(memory, path)[1] for path in paths.values())
     if progress is None:
@@ -96,12 +103,12 @@ def open_session(memory: MemoryStore, *, directory: str = DIRECTORY) -> str:
 
 
 def close_session(
-    memory: MemoryStore,
+    memory: MemoryStore | Mounts,
     *,
     done: str | Sequence[str] = (),
     next: str | Sequence[str] = (),  # noqa: A002 - the word a reader expects beside `done`
-    verified: Sequence[str] = (),
-    broken: Sequence[str] = (),
+    verified: str | Sequence[str] = (),
+    broken: str | Sequence[str] = (),
     directory: str = DIRECTORY,
     actor: Actor | str | None = None,
     clock: Clock = time.time,
@@ -109,29 +116,64 @@ def close_session(
     """Record a session: what was done, what comes next, which features now pass (`verified`) or no more (`broken`).
 
     Each memory is changed in one step; if another session changed it meanwhile, the change is made again on what that
-    one left, so nothing of either is lost. Raises `InvalidInput` for a feature that is not on the list, `NotFound`,
-    `NotSaved`.
+    one left, so nothing of either is lost. Raises `InvalidInput` for a feature that is not on the list or a checklist
+    that cannot be read, `NotFound`, `NotSaved`. Where the features could not be marked, none was, but what was done and
+    what comes next is recorded all the same, and the error says so.
     """
-    if both := sorted(set(verified) & set(broken)):
-        raise InvalidInput(f"{', '.join(both)} cannot be both verified and broken")
+    _check_memory(memory)
+    texts = {"done": done, "next": next, "verified": verified, "broken": broken}
+    given = {what: _texts(what, value) for what, value in texts.items()}
     if _read(memory, f"{directory}/progress.md")[1] is None:
         raise NotFound(_NO_PROJECT.format(directory=directory))
-    if verified or broken:
-        path = f"{directory}/features.json"
-        _save(memory, path, lambda old: _marked(old, path, verified, broken), actor)
-    entry = _entry(_day(clock), done, next, verified, broken)
+    problem = _mark(memory, f"{directory}/features.json", given["verified"], given["broken"], actor)
+    marked = ([], []) if problem else (given["verified"], given["broken"])
+    entry = _entry(_day(clock), given["done"], given["next"], *marked)
+    if problem and not (given["done"] or given["next"]):
+        raise problem
     _save(memory, f"{directory}/progress.md", lambda old: _with_entry(old, entry, directory), actor)
+    if problem:
+        raise type(problem)(f"{problem}. No feature was marked; done and next are recorded in {directory}/progress.md")
 
 
-def _save(memory: MemoryStore, path: str, change: Callable[[str | None], str], actor: Actor | str | None) -> None:
+def _mark(
+    memory: MemoryStore | Mounts, path: str, verified: Sequence[str], broken: Sequence[str], actor: Actor | str | None
+) -> InvalidInput | NotSaved | None:
+    """Mark features in the checklist, all or none; what was wrong if none."""
+    if both := sorted(set(verified) & set(broken)):
+        return InvalidInput(f"{', '.join(both)} cannot be both verified and broken")
+    try:
+        if verified or broken:
+            _save(memory, path, lambda old: _marked(old, path, verified, broken), actor)
+    except (InvalidInput, NotSaved) as error:
+        return error
+    return None
+
+
+def _check_memory(memory: object) -> None:
+    if not isinstance(memory, MemoryStore | Mounts):
+        raise InvalidInput("a project lies in a MemoryStore or Mounts")
+
+
+def _texts(what: str, given: object) -> list[str]:
+    """One text or several, as a list without blank ones."""
+    listed: list[Any] = [given] if isinstance(given, str) else list(given) if isinstance(given, Iterable) else [None]
+    for text in listed:
+        check_text(what, text)
+    return [text for text in listed if text.strip()]
+
+
+def _save(
+    memory: MemoryStore | Mounts, path: str, change: Callable[[str | None], str], actor: Actor | str | None
+) -> None:
     """Write what `change` makes of the text there is (None: none), again and again until nobody came between."""
+    store, inside = memory.store_of(path) if isinstance(memory, Mounts) else (memory, path)
     for _ in range(_ATTEMPTS):
         version, old = _read(memory, path)
-        reply = memory.save(path, change(old), if_version=version, actor=actor)
+        reply = store.save(inside, change(old), if_version=version, actor=actor)
         if not reply.is_error:
             return
         if reply.code != "conflict":
-            raise NotSaved(reply.text)
+            raise NotSaved(reply.text if inside == path else f"{path}: {reply.text}")
     raise NotSaved(f"{path} was changed by others {_ATTEMPTS} times while it was to be saved")
 
 
@@ -146,7 +188,7 @@ def _absent(directory: str, text: str, old: str | None) -> str:
     return text
 
 
-def _read(memory: MemoryStore, path: str) -> tuple[str | None, str | None]:
+def _read(memory: MemoryStore | Mounts, path: str) -> tuple[str | None, str | None]:
     """The version and the text of a memory, None for both if it is not there."""
     try:
         found, text = memory.load(path)
@@ -156,6 +198,11 @@ def _read(memory: MemoryStore, path: str) -> tuple[str | None, str | None]:
 
 
 def _listed(features: Iterable[Feature | str]) -> list[dict[str, Any]]:
+    if isinstance(features, str) or not isinstance(features, Iterable):
+        raise InvalidInput("features must be a list of texts or Features")
+    features = list(features)
+    if not all(isinstance(feature, Feature | str) for feature in features):
+        raise InvalidInput("features must be a list of texts or Features")
     given = [
         feature if isinstance(feature, Feature) else Feature(f"f{n}", feature) for n, feature in enumerate(features, 1)
     ]
@@ -221,13 +268,12 @@ def _with_entry(progress: str | None, entry: str, directory: str) -> str:
 
 
 def _entry(
-    day: str, done: str | Sequence[str], following: str | Sequence[str], verified: Sequence[str], broken: Sequence[str]
+    day: str, done: Sequence[str], following: Sequence[str], verified: Sequence[str], broken: Sequence[str]
 ) -> str:
     lines = [f"{_ENTRY}of {day}"]
     for title, texts in (("Done", done), ("Next", following)):
-        given = [texts] if isinstance(texts, str) else texts
         # A line of its own in an entry must not look like the start of another.
-        lines += [f"{title}: {' '.join(text.split())}" for text in given if text.strip()]
+        lines += [f"{title}: {' '.join(text.split())}" for text in texts]
     if verified:
         lines.append(f"Verified: {', '.join(verified)}")
     if broken:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 import click
@@ -13,11 +13,12 @@ from commonplace.cli import output
 from commonplace.cli.place import Place, pass_place
 from commonplace.errors import NotFound
 from commonplace.opening import DEFAULT_KEY
-from commonplace.places import is_there
+from commonplace.places import find_store, is_there
 from commonplace.replies import Reply
 from commonplace.store import MemoryStore
 
 NAMES = ("progress.md", "features.json", "setup.md")
+_NO_GOAL = "not written yet; say here what the project is for"
 _FEATURE = re.compile(r"(?P<id>[\w.-]+):\s+(?P<text>\S.*)", re.DOTALL)
 _PROJECT_CODE = """\
 import os
@@ -50,11 +51,12 @@ class Made:
     memories: int
     paths: tuple[str, ...]
     code: str
+    has_goal: bool = True
 
 
 @click.command(cls=output.Command)
 @click.option("--pattern", type=click.Choice(["project"]), help="What to put into it: the record of a project.")
-@click.option("--goal", metavar="TEXT", help="What the project is for.")
+@click.option("--goal", metavar="TEXT", help="What the project is for; without it, a line to fill in.")
 @click.option(
     "--feature",
     "features",
@@ -85,7 +87,7 @@ def init(
     given = {"--goal": goal, "--feature": features or None, "--setup": setup, "--directory": directory}
     if pattern is None and (alone := [name for name, value in given.items() if value is not None]):
         raise click.UsageError(f"{alone[0]} goes with --pattern project.")
-    if pattern is not None and not (goal or "").strip():
+    if goal is not None and not goal.strip():
         raise click.UsageError("--goal says what the project is for.")
     is_new = not _is_there(place)
     with place.made() as store:
@@ -95,8 +97,8 @@ def init(
             where = (directory or DIRECTORY).rstrip("/")
             _refuse_second(store, where, as_json=as_json)
             listed = [_feature(number, text) for number, text in enumerate(features, 1)]
-            start_project(store, goal=str(goal), features=listed, setup=setup or "", directory=where)
-            made = _made(place, store, is_new=is_new, directory=where)
+            start_project(store, goal=goal or _NO_GOAL, features=listed, setup=setup or "", directory=where)
+            made = replace(_made(place, store, is_new=is_new, directory=where), has_goal=goal is not None)
     _say(made, as_json=as_json)
 
 
@@ -104,7 +106,7 @@ def _is_there(place: Place) -> bool:
     if not is_there(place.at):
         return False
     with place.opened() as found:
-        return found.backend.get_store(place.key) is not None
+        return find_store(found.backend, place.key) is not None
 
 
 def _refuse_second(store: MemoryStore, directory: str, *, as_json: bool) -> None:
@@ -153,7 +155,9 @@ def _say(made: Made, *, as_json: bool) -> None:
     begun = f"Made the memory store {made.store}" if made.is_new else f"The memory store {made.store} was there"
     lines = [f"{begun}, at {made.place}; memories in it: {made.memories}."]
     if made.paths:
-        lines += ["Made the record of a project:", *(f"  {path}" for path in made.paths), "", "To work on it:"]
+        lines += ["Made the record of a project:", *(f"  {path}" for path in made.paths)]
+        lines += [] if made.has_goal else [f"Write what the project is for into {made.paths[0]}."]
+        lines += ["", "To work on it:"]
     else:
         lines += ["", "To use it:"]
     text = "\n".join([*lines, "", *(f"    {line}".rstrip() for line in made.code.splitlines())])

@@ -15,7 +15,7 @@ from commonplace.backends.base import Actor, Backend, Clock, NewId, StoreInfo, a
 from commonplace.errors import CommonplaceError, InvalidInput, NotFound
 from commonplace.guards.examining import Detect, Examination
 from commonplace.guards.expiry import is_on
-from commonplace.places import open_backend
+from commonplace.places import find_store, open_backend
 from commonplace.replies import LANGUAGES, Replies
 from commonplace.settings import DEFAULTS, Pins
 from commonplace.store import MemoryStore
@@ -60,11 +60,11 @@ class Commonplace:
 
         A key has 1 to 255 characters, none of them a control character; None means the store with the key `default`.
         `name` is shown to people and used only when the store is made. Idle memories expire now, as the settings of the
-        store say, unless the place was opened with `sweep=False`. Raises `NotFound` for an id that is not there,
-        `Locked` for a store that is sealed with a key that is not here.
+        store say, unless the place was opened with `sweep=False`. Raises `InvalidInput` for what can be no key,
+        `NotFound` for an id that is not there, `Locked` for a store that is sealed with a key that is not here.
         """
-        key = DEFAULT_KEY if id_or_key is None else plain_name("a store key", id_or_key)
-        info = self.backend.get_store(key)
+        key = DEFAULT_KEY if id_or_key is None else id_or_key
+        info = find_store(self.backend, key)
         if info is not None and info.erased_at is not None:
             raise NotFound(f"the memory store {key} was erased")
         if info is None:
@@ -91,8 +91,11 @@ class Commonplace:
         return self.backend.list_stores()
 
     def erase(self, id_or_key: str, *, actor: Actor | str | None = None) -> Removed:
-        """Remove a memory store with all that is in it, for good; only its id stays. Raises `NotFound`."""
-        info = self.backend.get_store(id_or_key)
+        """Remove a memory store with all that is in it, for good; only its id stays.
+
+        Raises `NotFound`, and `InvalidInput` for what can be no key.
+        """
+        info = find_store(self.backend, id_or_key)
         if info is None or info.erased_at is not None:
             raise NotFound(f"there is no memory store {id_or_key}")
         self.backend.erase_store(info.id, as_actor(actor) or self._actor)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from commonplace.backends.base import Backend, Clock, NewId, sortable_id
+from commonplace.backends.base import Backend, Clock, NewId, StoreInfo, plain_name, sortable_id
 from commonplace.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -82,6 +82,12 @@ def _sqlite_path(rest: str) -> str | None:
     return rest[1:]
 
 
+def is_in_memory(at: str) -> bool:
+    """Whether a place is a database that is gone when it is closed."""
+    scheme, separator, rest = at.partition("://")
+    return bool(separator) and scheme == "sqlite" and _sqlite_path(rest) is None
+
+
 def is_there(at: str | os.PathLike[str]) -> bool:
     """Whether opening the place would find something, rather than make it; True where only opening can tell."""
     place = os.fspath(at)
@@ -90,6 +96,15 @@ def is_there(at: str | os.PathLike[str]) -> bool:
         path = _sqlite_path(rest) if scheme == "sqlite" else None
         return path is None or os.path.lexists(path)
     return os.path.isfile(place) or any(os.path.lexists(os.path.join(place, mark)) for mark in _DIRECTORY_MARKS)
+
+
+def find_store(backend: Backend, id_or_key: str) -> StoreInfo | None:
+    """The memory store with this id, also an erased one, else the one with this key.
+
+    Every id or key that somebody gives goes through here. Raises `InvalidInput` for one that cannot be: no storage
+    has to answer for a lone surrogate.
+    """
+    return backend.get_store(plain_name("a store key", id_or_key))
 
 
 def migrate_schema(at: str | os.PathLike[str], *, partitions: int = 0) -> list[int]:

@@ -12,7 +12,7 @@ import click
 import commonplace
 from commonplace.errors import InvalidInput, NotFound
 from commonplace.opening import DEFAULT_KEY, Commonplace, Keys
-from commonplace.places import is_there
+from commonplace.places import find_store, is_in_memory, is_there
 from commonplace.store import MemoryStore
 
 KEYS_VARIABLE, FILE_VARIABLE = "COMMONPLACE_KEYS", "COMMONPLACE_KEYS_FILE"  # as in backends/keys.py, not imported here
@@ -40,10 +40,22 @@ class Place:
             yield self.chosen(found)
 
     def chosen(self, found: Commonplace) -> MemoryStore:
-        """The memory store in an opened place. Raises `NotFound` if it is not there."""
-        if self.key != DEFAULT_KEY and found.backend.get_store(self.key) is None:
+        """The memory store in an opened place. Raises `NotFound` if it is not there.
+
+        Files that a person put into a directory are read as the store that they are to be.
+        """
+        if find_store(found.backend, self.key) is None and not (self.key == DEFAULT_KEY and self._is_new()):
             raise NotFound(f"there is no memory store {self.key!r}")
         return found.store(self.key)
+
+    def _is_new(self) -> bool:
+        """Whether opening makes the default memory store out of what is there, or nothing of it stays."""
+        if "://" in self.at:
+            return is_in_memory(self.at)
+        try:
+            return bool(os.listdir(os.path.join(self.at, "memories")))
+        except OSError:
+            return False
 
     @contextmanager
     def made(self, *, sweep: bool = False) -> Iterator[MemoryStore]:

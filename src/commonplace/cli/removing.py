@@ -13,6 +13,7 @@ from commonplace.cli import output
 from commonplace.cli.exits import FAILED
 from commonplace.cli.place import Place, pass_place
 from commonplace.errors import NotFound
+from commonplace.places import find_store
 from commonplace.store import MemoryStore
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def erase(
 
 def _erase_store(place: Place, key: str, *, yes: bool) -> tuple[str, Removed]:
     with place.opened() as found:
-        info = found.backend.get_store(key)
+        info = find_store(found.backend, key)
         if info is None or info.erased_at is not None:
             raise NotFound(f"there is no memory store {key}")
         _ask(f"Erase the memory store {key} with its {info.memories} memories for good?", yes=yes)

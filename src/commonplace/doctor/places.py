@@ -14,10 +14,9 @@ from commonplace.doctor.repairing import repair as repair_all
 from commonplace.doctor.store_check import Progress
 from commonplace.errors import Damaged, InvalidInput, NotFound, UnknownSchema
 from commonplace.opening import Keys
-from commonplace.places import is_there, open_backend
+from commonplace.places import is_in_memory, is_there, open_backend
 
 _IN_THE_WAY = {"file_damaged", "schema_new"}  # with these nothing is repaired: it might be made worse
-_IN_MEMORY = {"sqlite://", "sqlite:///", "sqlite://:memory:", "sqlite:///:memory:"}
 
 
 def check_place(
@@ -83,7 +82,7 @@ def open_to_look(at: str | os.PathLike[str]) -> Backend:
     """The backend at a place; a file or directory of this machine is not written to. Raises the errors of storage."""
     place = os.fspath(at)
     scheme, separator, rest = place.partition("://")
-    if isinstance(at, str) and separator and (scheme != "sqlite" or place in _IN_MEMORY):
+    if isinstance(at, str) and separator and (scheme != "sqlite" or is_in_memory(place)):
         return open_backend(at)
     from commonplace.backends.looking import LookingBackend, LookingDirectory  # noqa: PLC0415 - drivers come late
 

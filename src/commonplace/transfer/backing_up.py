@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from commonplace.backends.base import Backend, StoreInfo
 from commonplace.errors import NotFound
+from commonplace.places import find_store
 from commonplace.transfer.archive_writing import BACKUP, Progress, StoreSection, about, bare, new_archive
 from commonplace.transfer.exporting import Exported
 
@@ -55,7 +56,7 @@ def all_stores(backend: Backend) -> Iterator[StoreInfo]:
 
 
 def _found(backend: Backend, name: str) -> StoreInfo:
-    info = backend.get_store(name)
+    info = find_store(backend, name)
     if info is None or info.erased_at is not None:
         raise NotFound(f"there is no memory store {name!r}")
     return info

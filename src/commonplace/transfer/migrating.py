@@ -12,6 +12,7 @@ from functools import partial
 
 from commonplace.backends.base import Actor, Backend, Snapshot, StoreInfo, Transaction, Version
 from commonplace.errors import Damaged, InvalidInput, Locked, NotFound
+from commonplace.places import find_store
 from commonplace.transfer.archive_writing import Progress, bare, see_hand_edits
 from commonplace.transfer.backing_up import all_stores
 from commonplace.transfer.kinds import JOTTING_KINDS
@@ -224,7 +225,7 @@ def _page(snapshot: Snapshot, *, before: str) -> list[Version]:
 
 
 def _found(backend: Backend, name: str) -> StoreInfo:
-    info = backend.get_store(name)
+    info = find_store(backend, name)
     if info is None or info.erased_at is not None:
         raise NotFound(f"there is no memory store {name!r}")
     return info

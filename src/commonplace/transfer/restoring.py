@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from commonplace.backends.base import Backend, Snapshot, StoreInfo, Version
+from commonplace.backends.base import Backend, Snapshot, StoreInfo, Version, plain_name
 from commonplace.errors import Damaged, InvalidInput
 from commonplace.transfer.archive_reading import Archive, Section
 from commonplace.transfer.archive_writing import Progress, bare
@@ -37,7 +37,7 @@ def restore(
     """
     if not archive.is_backup:
         raise InvalidInput("the file is an export of one memory store: `commonplace import` takes it")
-    wanted = _chosen(archive, stores)
+    wanted = _chosen(archive, [plain_name("a store key", name) for name in stores])
     for section in wanted:
         _check_target(bare(target), section, section.header.key)
     texts = _Texts(archive)
@@ -57,7 +57,7 @@ def import_whole(
     (section,) = archive.sections
     if section.is_raw:
         raise InvalidInput("the memory store in the file is sealed")
-    key = section.header.key if key is None else key
+    key = section.header.key if key is None else plain_name("a store key", key)
     _check_target(target, section, key)
     return _restored(target, section, key, _Texts(archive), progress)
 

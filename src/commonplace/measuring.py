@@ -258,8 +258,7 @@ def _expiring(
     """Those that have at most `SOON_DAYS` left, the next first."""
     found: list[Expiring] = []
     for memory in memories:
-        days = expiry.days_allowed(memory.path, settings)
-        left = days - expiry.idle_days(memory, accessed, now)
-        if days and left <= SOON_DAYS:
+        left = expiry.days_left(memory, accessed, settings, now)
+        if left is not None and left <= SOON_DAYS:
             found.append(Expiring(memory.path, left))
     return sorted(found, key=lambda one: (one.in_days, one.path))

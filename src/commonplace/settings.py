@@ -18,7 +18,7 @@ _MAX_NUMBER = 2**53
 
 def _number(name: str, value: object) -> int:
     if type(value) is not int or not 0 <= value <= _MAX_NUMBER:
-        raise InvalidInput(f"{name} must be a whole number from 0 (0 = no limit)")
+        raise InvalidInput(f"{name} must be a whole number from 0 (0 = no limit) to {_MAX_NUMBER}")
     return value
 
 
@@ -45,25 +45,34 @@ def _names(name: str, value: object) -> tuple[str, ...] | None:
 def _path_patterns(name: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, (list, tuple)):
         raise InvalidInput(f"{name} must be a list of path patterns such as /memories/notes/**")
-    return tuple(check_path_pattern(each) for each in value)
+    return tuple(_pattern(name, check_path_pattern, each) for each in value)
+
+
+def _pattern(name: str, check: Callable[[object], str], value: object) -> str:
+    try:
+        return check(value)
+    except InvalidInput as error:
+        raise InvalidInput(f"{name}: {error}") from None
 
 
 def _patterns_by_actor(name: str, value: object) -> dict[str, tuple[str, ...]]:
     if not isinstance(value, Mapping):
         raise InvalidInput(f'{name} must name path patterns by actor: {{"session:*": ["/memories/notes/**"]}}')
-    return {check_actor_pattern(actor): _path_patterns(name, paths) for actor, paths in value.items()}
+    by_actor = ((_pattern(name, check_actor_pattern, actor), paths) for actor, paths in value.items())
+    return {actor: _path_patterns(f"{name} of {actor}", paths) for actor, paths in by_actor}
 
 
 def _days_by_pattern(name: str, value: object) -> dict[str, int]:
     if not isinstance(value, Mapping):
         raise InvalidInput(f'{name} must name days by path pattern: {{"/memories/scratch/**": 7}}')
-    return {check_path_pattern(pattern): _number(name, days) for pattern, days in value.items()}
+    by_pattern = ((_pattern(name, check_path_pattern, pattern), days) for pattern, days in value.items())
+    return {pattern: _number(f"{name} of {pattern}", days) for pattern, days in by_pattern}
 
 
 def _actor_patterns(name: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, (list, tuple)):
         raise InvalidInput(f"{name} must be a list of actor patterns such as session:*")
-    return tuple(check_actor_pattern(each) for each in value)
+    return tuple(_pattern(name, check_actor_pattern, each) for each in value)
 
 
 def _setting(default: Any, check: Callable[[str, object], object], text: str) -> Any:
@@ -105,9 +114,7 @@ class Settings:
 
     def changed(self, changes: Mapping[str, object]) -> Settings:
         """These settings with some others. Raises `InvalidInput`."""
-        unknown = changes.keys() - NAMES
-        if unknown:
-            raise InvalidInput(f"unknown settings {sorted(unknown)}; known are {', '.join(NAMES)}")
+        check_names(changes)
         return replace(self, **cast("dict[str, Any]", changes))
 
     def to_text(self) -> str | None:
@@ -142,6 +149,15 @@ class Pins(TypedDict, total=False):
     audit: bool
 
 
+def check_names(changes: object) -> None:
+    """Raise `InvalidInput` for what does not give settings by their names."""
+    if not isinstance(changes, Mapping):
+        raise InvalidInput('settings are given by their names: {"max_memories": 500}')
+    unknown = changes.keys() - NAMES
+    if unknown:
+        raise InvalidInput(f"unknown settings {sorted(map(str, unknown))}; known are {', '.join(NAMES)}")
+
+
 NAMES = tuple(spec.name for spec in fields(Settings))
 DEFAULTS = Settings()
 
@@ -156,7 +172,7 @@ def from_text(text: str | None) -> Settings:
         return DEFAULTS
     try:
         return DEFAULTS.changed(json.loads(text))
-    except (InvalidInput, ValueError, AttributeError, RecursionError):
+    except (InvalidInput, ValueError, RecursionError):
         raise UnknownSchema("the store has settings of a newer commonplace: upgrade it to open the store") from None
 
 

@@ -21,7 +21,7 @@ from commonplace.backends.base import (
 )
 from commonplace.changes import name_given, name_of, paths_of, with_notes
 from commonplace.commands import Command, View, check_file_path, check_text, parse
-from commonplace.errors import CommonplaceError, Refused
+from commonplace.errors import CommonplaceError, ReadOnly, Refused
 from commonplace.guards.examining import Examination
 from commonplace.guards.review import Review
 from commonplace.guards.writing import WritePath
@@ -29,7 +29,7 @@ from commonplace.paths import ROOT, MemoryPath
 from commonplace.readable import Readable
 from commonplace.repeats import Call
 from commonplace.replies import EN, Replies, Reply
-from commonplace.settings import DEFAULTS, Settings, from_text
+from commonplace.settings import DEFAULTS, Settings, check_names, from_text
 from commonplace.text import LineCounts
 
 if TYPE_CHECKING:  # imported when they are first wanted: most processes run commands and nothing else
@@ -180,8 +180,11 @@ class MemoryStore(Readable):
         """Change settings, for every process that has the store open or opens it; what is kept now.
 
         A value of None sets one back to its default. Raises `InvalidInput`, and changes nothing, if one is unknown or
-        senseless.
+        senseless; `ReadOnly` where this process has pinned `read_only`.
         """
+        if self._pins.get("read_only"):
+            raise ReadOnly("the memory store was opened read-only, and so are its settings")
+        check_names(changes)
 
         def work(tx: Transaction) -> Settings:
             given = {name: getattr(DEFAULTS, name, None) if value is None else value for name, value in changes.items()}

@@ -16,6 +16,8 @@ import commonplace
 from backends.places import EVERYWHERE, LASTING, SEALED, opened, place_of
 from cli.running import here
 from commonplace import InvalidInput, MemoryStore, MemoryTool
+from commonplace.errors import ReadOnly
+from commonplace.guards.sensitive import Rule
 from commonplace.settings import NAMES
 
 A, NOTE = "/memories/a", "/memories/notes/n"
@@ -256,7 +258,8 @@ def test_an_argument_pins_a_setting_for_its_process(tmp_path: Path) -> None:
 
 def test_the_command_line_shows_and_sets_them(tmp_path: Path) -> None:
     at = f"sqlite:///{tmp_path}/m.db"
-    commonplace.open(at).close()
+    with commonplace.open(at) as place:
+        place.store()
     changed = here(at, "settings", "set", "max_memories=5", 'read_only_paths=["/memories/x"]', "--json")
     assert json.loads(changed.stdout)["max_memories"] == 5
     shown = here(at, "settings", "show").stdout.splitlines()
@@ -286,7 +289,8 @@ def test_a_wrong_setting_is_refused_with_the_reason(
     (tmp_path / "broken.json").write_text("{")
     (tmp_path / "list.json").write_text("[]")
     (tmp_path / "wrong.json").write_text('{"read_only_paths": ["x"], "view_chars": 3}')
-    commonplace.open("sqlite:///m.db").close()
+    with commonplace.open("sqlite:///m.db") as place:
+        place.store()
     ended = here("sqlite:///m.db", "settings", "set", *arguments)
     assert ended.exit_code == 2
     assert wrong in ended.stderr
@@ -311,3 +315,66 @@ def test_settings_of_a_newer_commonplace_are_no_passing_trouble(store: MemorySto
     for command in (VIEW, create(A), {"command": "nothing"}):
         reply = store.execute(command)
         assert (reply.code, "Trying again does not help" in reply.text) == ("unknown_schema", True)
+
+
+def test_what_was_given_out_read_only_keeps_its_settings(store: MemoryStore) -> None:
+    """They may change through the store itself, one that is read-only by its settings too."""
+    with pytest.raises(ReadOnly, match="opened read-only"):
+        store.read_only().change_settings({"view_chars": 5})
+    store.change_settings({"read_only": True})
+    store.change_settings({"read_only": False, "view_chars": 7})
+    assert store.settings().view_chars == 7
+
+
+def test_jobs_may_write_where_no_actor_may(store: MemoryStore) -> None:
+    """As they are never under review."""
+    store.change_settings({"allow_write": {"*": []}})
+    assert said(store, create(A), "user:ann") == READ_ONLY
+    assert said(store, create(A), "job:import").startswith("File created")
+
+
+@pytest.mark.parametrize("given", [[], "view_chars", None, 7, {7: 1, "colour": 2}])
+def test_settings_are_given_by_their_names(given: Any, store: MemoryStore) -> None:
+    with pytest.raises(InvalidInput, match=r"by their names|unknown settings"):
+        store.change_settings(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"read_only_paths": ["/etc"]}, "^read_only_paths: the path pattern '/etc'"),
+        ({"allow_write": {"session:*": ["/etc"]}}, r"^allow_write of session:\*: the path pattern '/etc'"),
+        ({"allow_write": {"": []}}, "^allow_write: an actor pattern"),
+        ({"expire_paths": {"/etc": 1}}, "^expire_paths: the path pattern '/etc'"),
+        ({"expire_paths": {"/memories/a": -1}}, "^expire_paths of /memories/a must be"),
+        ({"review": [7]}, "^review: an actor pattern"),
+        ({"sensitive_kinds": ["aws"]}, "^sensitive_kinds: "),
+        ({"expire_after_days": 10**18}, f"to {2**53}$"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_setting(given: dict[str, Any], told: str, store: MemoryStore) -> None:
+    with pytest.raises(InvalidInput, match=told):
+        store.change_settings(given)
+
+
+def test_a_rule_that_does_not_compile_makes_nothing(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="rule 'ticket' is not valid"):
+        commonplace.open(tmp_path / "memory", rules=[Rule("ticket", "(")])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_setting_that_is_given_twice_is_refused(tmp_path: Path) -> None:
+    """In a file, in a value, and beside another."""
+    place = f"sqlite:///{tmp_path}/m.db"
+    with commonplace.open(place) as made:
+        made.store()
+    file = tmp_path / "twice.json"
+    file.write_text('{"view_chars": 3, "max_memories": 5, "view_chars": 4}')
+    for arguments in (
+        ["--file", str(file)],
+        ['expire_paths={"/memories/a": 1, "/memories/a": 2}'],
+        ["view_chars=3", "view_chars=4"],
+        ["view_chars=3", "--unset", "view_chars"],
+    ):
+        ended = here(place, "settings", "set", *arguments)
+        assert (ended.exit_code, "is given twice" in ended.stderr) == (2, True)

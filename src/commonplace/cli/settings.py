@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -46,7 +47,7 @@ def change(place: Place, changes: tuple[str, ...], *, file: Path | None, unset: 
     A VALUE is JSON (4000, true, ["/memories/team/**"]) or a plain word. What does not fit is refused with the reason.
     """
     given: dict[str, object] = _from_file(file) if file is not None else {}
-    given |= dict(map(_parsed, changes)) | dict.fromkeys(unset)
+    given |= _each_once([*map(_parsed, changes), *((name, None) for name in unset)])
     if not given:
         raise InvalidInput("name a setting to change, as in max_memories=500")
     with place.existing() as store:
@@ -57,7 +58,7 @@ def change(place: Place, changes: tuple[str, ...], *, file: Path | None, unset: 
 
 def _from_file(file: Path) -> dict[str, object]:
     try:
-        given = json.loads(file.read_text("utf-8"))
+        given = json.loads(file.read_text("utf-8"), object_pairs_hook=_each_once)
     except OSError as error:
         raise InvalidInput(f"the settings file cannot be read: {error.strerror}") from None
     except ValueError as error:
@@ -67,12 +68,21 @@ def _from_file(file: Path) -> dict[str, object]:
     return given
 
 
+def _each_once(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
+    """Names with values. Raises `InvalidInput` for one that is given twice: nobody can tell which is meant."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise InvalidInput(f"{next(name for name in names if names.count(name) > 1)!r} is given twice")
+    return found
+
+
 def _parsed(change: str) -> tuple[str, object]:
     name, equals, value = change.partition("=")
     if not equals:
         raise InvalidInput(f"{change!r} is not NAME=VALUE, as in max_memories=500")
     try:
-        return name, json.loads(value)
+        return name, json.loads(value, object_pairs_hook=_each_once)
     except ValueError:
         return name, value
 

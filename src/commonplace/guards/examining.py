@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from commonplace.errors import Refused
+from commonplace.errors import InvalidInput, Refused
 from commonplace.settings import Settings
 
 if TYPE_CHECKING:
@@ -30,6 +30,11 @@ class Examination:
     detectors: Sequence[Detect] = ()
     _made: dict[tuple[str, ...] | None, Detector] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Raise `InvalidInput` for a rule whose pattern `re` does not take."""
+        for rule in self.rules:
+            _ = rule.compiled
+
     def detector(self, kinds: tuple[str, ...] | None) -> Detector:
         """What looks for these kinds. Raises `InvalidInput` for one that is not known."""
         found = self._made.get(kinds)
@@ -41,8 +46,12 @@ class Examination:
 
     def check(self, settings: Settings) -> None:
         """Raise `InvalidInput` for settings that name a kind nobody knows."""
-        if settings.sensitive_kinds is not None:
+        if settings.sensitive_kinds is None:
+            return
+        try:
             self.detector(settings.sensitive_kinds)
+        except InvalidInput as error:
+            raise InvalidInput(f"sensitive_kinds: {error}") from None
 
     def __call__(self, settings: Settings, text: str) -> tuple[str, Sequence[str]]:
         """A text without its sensitive values, and their kinds. Raises `Refused` if it cannot be examined."""

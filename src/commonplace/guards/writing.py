@@ -157,7 +157,9 @@ def _is_near(present: int, limit: int) -> bool:
 
 
 def _allowed(settings: Settings, who: Actor | None) -> tuple[str, ...] | None:
-    """The patterns of the only paths an actor may change; None where no rule names it."""
+    """The patterns of the only paths an actor may change; None where no rule names it, and for our own jobs."""
+    if who is not None and who.kind == "job":
+        return None
     name = "" if who is None else str(who)
     named: Iterable[tuple[str, ...]] = [
         patterns for actor, patterns in settings.allow_write.items() if matches_actor(actor, name)

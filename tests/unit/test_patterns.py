@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from itertools import pairwise
 
-from hypothesis import given
+import pytest
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from commonplace.patterns import _PARTS, _SPLIT, _matches, covers, matches_actor
+from commonplace.errors import InvalidInput
+from commonplace.patterns import (
+    _PARTS,
+    _SPLIT,
+    _by_names,
+    _by_re,
+    _matches,
+    check_path_pattern,
+    covers,
+    matches_actor,
+)
+
+NAMES = st.lists(st.text("ab", min_size=1, max_size=3), max_size=5)
+PATTERNS = st.lists(st.sampled_from(["**", "**", "*", "?", "a", "b", "a*", "*b", "?a", "a*b"]), max_size=5)
 
 
 def test_stars_stay_within_a_name_or_do_not() -> None:
@@ -33,5 +50,72 @@ def test_many_stars_match_as_few_do(pattern: str, text: str) -> None:
 
 def test_no_pattern_takes_for_ever() -> None:
     """Of as many stars as fit, on the worst of paths."""
-    assert not covers(["/memories/" + "**a" * 300 + "b"], "/memories/" + "a" * 250)
+    assert not covers(["/memories/" + "*a" * 300 + "b"], "/memories/" + "a" * 250)
+    assert not covers(["/memories/" + "**/*a/" * 10 + "b"], "/memories" + "/aaaaaaaaaaaa" * 20)
+    assert not covers(["/memories" + "/**" * 300 + "/*a*a*a*b"], "/memories" + "/aaaaaaaaaaaa" * 20)
     assert not matches_actor("*a" * 300 + "b", "a" * 250)
+
+
+def covered(pattern: Sequence[str], names: Sequence[str]) -> bool:
+    """What Git's rules say, tried one way after the other."""
+    if not pattern:
+        return True  # and all that lies below
+    first, rest = pattern[0], pattern[1:]
+    if first == "**" and not rest:
+        return bool(names)
+    if first == "**":
+        return covered(rest, names) or (bool(names) and covered(pattern, names[1:]))
+    return bool(names) and fnmatchcase(names[0], first) and covered(rest, names[1:])
+
+
+@given(PATTERNS, NAMES)
+@example(["**", "a"], ["a"])
+@example(["**", "**"], ["a"])
+@example(["**", "a", "**"], ["a"])
+def test_two_stars_are_any_number_of_names(pattern: list[str], names: list[str]) -> None:
+    """None too, but at the end one at least: what is in a directory is not the directory. Both ways say so."""
+    said = covers(["/".join(["/memories", *pattern])], "/".join(["/memories", *names]))
+    assert said == covered(pattern, names)
+
+
+@given(PATTERNS, NAMES)
+def test_a_pattern_is_read_alike_in_both_ways(pattern: list[str], names: list[str]) -> None:
+    """By `re`, and name by name."""
+    path = "/".join(["", "memories", *names])
+    assume(("**", "**") not in pairwise(pattern))
+    assert _by_re(["memories", *pattern])(path) == _by_names(["memories", *pattern])(path)
+
+
+def test_a_pattern_is_taken_in_the_form_that_paths_have() -> None:
+    """Whoever types it on a system that takes accents apart."""
+    assert check_path_pattern("/memories/cafe\u0301/**") == "/memories/caf\u00e9/**"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "told"),
+    [
+        ("/memories/../x", "has the name '..' in it"),
+        ("/memories/./**", "has the name '.' in it"),
+        ("/memories/a\0", "U\\+0000"),
+        ("/memories/a\n*", "U\\+000A"),
+        ("/memories/\u200b", "U\\+200B"),
+        ("/memories/a\\b", "has a backslash"),
+        ("/memories/%2e%2e", "an encoded or look-alike"),
+        ("/memories/" + "x" * 256, "longer or deeper"),
+        ("/memories" + "/x" * 21, "longer or deeper"),
+        ("/memories/**.md", "stands for whole names"),
+        ("/memories/a**/b", "stands for whole names"),
+    ],
+)
+def test_a_pattern_that_no_path_can_match_is_refused(pattern: str, told: str) -> None:
+    """It would guard nothing, and its author would not know."""
+    with pytest.raises(InvalidInput, match=told):
+        check_path_pattern(pattern)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["/memories/.*", "/memories/?.", "/memories/*.*", "/memories/" + "x" * 255 + "*", "/memories" + "/**/x" * 20],
+)
+def test_a_pattern_that_some_path_matches_is_taken(pattern: str) -> None:
+    assert check_path_pattern(pattern) == pattern

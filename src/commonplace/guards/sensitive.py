@@ -122,11 +122,12 @@ def _jobs(rule: Rule) -> Iterator[tuple[Anchor, _Work]]:
     for part in rule.starts:
         anchor = Anchor(part.lower() if rule.ignore_case else part, any_case=rule.ignore_case, then=rule.then)
         yield anchor, _at_places(rule, anchor)
-    scan = _scan(rule)
-    for part in rule.holds:
-        yield Anchor(part), scan
+    work = _near_places(rule) if rule.holds else _scan(rule)
     if rule.gate:
-        yield Anchor(rule.gate, is_pattern=True), scan
+        yield Anchor(rule.gate, is_pattern=True), work
+        return
+    for part in rule.holds:
+        yield Anchor(part), work
 
 
 def _at_places(rule: Rule, anchor: Anchor) -> _Work:
@@ -141,6 +142,25 @@ def _at_places(rule: Rule, anchor: Anchor) -> _Work:
             find = rule.found(match) if match else None
             if find is not None:
                 yield find
+
+    return work
+
+
+def _near_places(rule: Rule) -> _Work:
+    """Reads a rule only where one of its `holds` is among the first characters of a match."""
+
+    def work(text: str, start: int, end: int, small: str) -> Iterator[Find]:
+        stretch = small if rule.ignore_case else text[start : end + _OVERLAP]
+        read_to = 0
+        for at in sorted({at for part in rule.holds for at in _places(stretch, part, len(stretch))}):
+            for first in range(max(read_to, at - _OVERLAP, 0), min(at + 1, end - start)):
+                if first < read_to:
+                    continue
+                match = rule.compiled.match(text, start + first)
+                read_to = match.end() - start if match else first + 1
+                find = rule.found(match) if match else None
+                if find is not None:
+                    yield find
 
     return work
 

@@ -112,14 +112,12 @@ def read(text: str, start: int, word: str) -> Iterator[Find]:
         return
     if word == "token" and text[start - 1 : start] == "_" and text[after : after + 1] == "s":
         return  # max_tokens: a number of them
-    if WORDS[word] == "secret" and not _has_secret_near(text, start):
-        return
     suffix = _SUFFIX.match(text, after, min(after + 60, len(text))) if text[after - 1] < _CJK else None
     end = suffix.end() if suffix else after
     if not suffix:
         longer = _MORE_CJK.match(text, after)
         end = longer.end() if longer else after
-    if not _is_about_a_value(text, after, end):
+    if not _is_about_a_value(text, after, end) or (WORDS[word] == "secret" and not _has_secret_near(text, start)):
         return
     link = (_LINK if _HAS_GAP.match(text, end) else _LINK_AT_ONCE).match(text, end)
     find = _judged(text, word, start, end, link) if link else None

@@ -82,8 +82,8 @@ def _under(text: str, column: int, start: int) -> Iterator[Find]:
     row = _DELIMITERS.match(text, head.end()) if head else None
     for _ in range(_MAX_ROWS):
         row = _LINE.match(text, row.end()) if row else None
-        if row is None or "|" not in row[0]:
-            return
+        if row is None or "|" not in row[0] or _DELIMITERS.match(text, row.start()):
+            return  # where the table ends, or the next one starts
         at = row.start()
         for _ in range(column):
             at = text.find("|", at, row.end()) + 1

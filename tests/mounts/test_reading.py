@@ -57,7 +57,7 @@ def test_replies_are_those_of_the_store_and_of_the_tree_those_of_the_root() -> N
         assert at.run("delete", "/memories/g") == "Error: The path /memories/g does not exist"
         assert at.run("view", "/memories").startswith("Voici les fichiers")
         assert at.run("view", "/memories/team").startswith("Here're the files")
-        assert at.mounts.replies is FR
+        assert at.mounts.replies.file_header == FR.file_header
 
 
 def test_storage_that_fails_is_said_with_the_path_of_the_tree() -> None:

@@ -177,6 +177,9 @@ def test_a_memory_agent_keeps_what_it_read_of_its_memory() -> None:
         (lambda: ClearToolUses(exclude_tools="memory"), "exclude_tools must be names of tools"),
         (lambda: ClearToolUses(exclude_tools=[""]), "exclude_tools must be names of tools"),
         (lambda: ClearToolUses(clear_tool_inputs=UNFIT), "clear_tool_inputs must be names of tools"),
+        (lambda: Compact(pause_after_compaction=UNFIT), "pause_after_compaction must be True or False"),
+        (lambda: Compact(instructions=UNFIT), "instructions must be a text"),
+        (lambda: Compact(instructions="\ud800"), "lone surrogate"),
         (lambda: ClearThinking(keep=0), "keep, the number of turns whose thinking stays, must be .* at least 1"),
         (lambda: ClearThinking(keep=WORD), "a number of turns or 'all', not 'some'"),
         (lambda: Compact(trigger=InputTokens(49_999)), "at least 50,000"),
@@ -286,3 +289,12 @@ def test_edits_of_no_known_shape_are_kept(edit: object) -> None:
     (kept,) = applied_edits({"context_management": {"applied_edits": [edit]}})
     assert isinstance(kept, OtherEdit)
     assert kept.fields == (edit if isinstance(edit, dict) else {})
+
+
+def test_an_edit_does_not_change_with_the_lists_it_was_made_of() -> None:
+    names = ["memory"]
+    edit = ClearToolUses(exclude_tools=names, clear_tool_inputs=names)
+    names.append("")
+    assert (edit.exclude_tools, edit.clear_tool_inputs) == (("memory",), ("memory",))
+    assert edit == ClearToolUses(exclude_tools=("memory",), clear_tool_inputs=("memory",))
+    assert len({edit, ClearToolUses()}) == 2

@@ -168,6 +168,15 @@ def test_placeholder_and_cleared_input_can_be_chosen() -> None:
     assert after[1].blocks[0] == {"type": "tool_result", "tool_use_id": "t0", "content": "gone", "is_error": True}
 
 
+def test_a_result_shorter_than_its_placeholder_can_be_left() -> None:
+    """By default it is replaced like the rest, though that saves nothing."""
+    call, _ = use(0)
+    short = (call, Message("user", ({"type": "tool_result", "tool_use_id": "t0", "content": "ok"},)))
+    edit = ClearToolUses(ALWAYS, keep=0)
+    assert results_of(clear(short, edit, Choices()).messages) == {"t0": Choices().placeholder}
+    assert clear(short, edit, Choices(short_results_are_cleared=False)) == Cleared(short)
+
+
 # --- thinking ---
 
 

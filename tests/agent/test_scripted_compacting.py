@@ -9,7 +9,16 @@ import pytest
 from anthropic import Anthropic, BadRequestError, beta_tool
 from hypothesis import given
 
-from commonplace.testing.scripted_claude import Call, Check, Script, ScriptedClaude, Seen, Turn, scripted_claude
+from commonplace.testing.scripted_claude import (
+    Call,
+    Check,
+    Choices,
+    Script,
+    ScriptedClaude,
+    Seen,
+    Turn,
+    scripted_claude,
+)
 from commonplace.testing.scripted_compacting import after_compaction
 from commonplace.testing.scripted_counting import text_tokens
 from commonplace.testing.scripted_messages import Message
@@ -121,14 +130,21 @@ def test_only_the_last_summary_counts() -> None:
     assert (seen_by(claude).summary, "Well." in seen_by(claude).text) == ("new", False)
 
 
-def test_the_trigger_must_be_exceeded() -> None:
+def test_the_trigger_must_be_reached() -> None:
+    """Exactly is enough, unless chosen otherwise."""
     claude = ScriptedClaude(fine)
-    asked: Any = {"messages": LONG, "tools": [READ], "headers": CONTEXT}
-    post(claude, **asked)
-    tokens = seen_by(claude).input_tokens
-    for over, kinds in ((tokens, ["text"]), (tokens - 1, ["compaction", "text"])):
-        reply = post(claude, **asked, context_management=management(compacting(over=over)))[1]
-        assert [block["type"] for block in reply["content"]] == kinds
+    post(claude, messages=LONG, tools=[TOOL, READ])
+    size = claude.largest_prompt
+    for over, choices, compacts in (
+        (size, Choices(), True),
+        (size + 1, Choices(), False),
+        (size, Choices(compacts_when_reached=False), False),
+        (size - 1, Choices(compacts_when_reached=False), True),
+    ):
+        asked = ScriptedClaude(fine, choices=choices)
+        edits = management(compacting(over=over))
+        _, reply = post(asked, headers=CONTEXT, messages=LONG, tools=[TOOL, READ], context_management=edits)
+        assert (reply["content"][0]["type"] == "compaction") == compacts
 
 
 @pytest.mark.parametrize("way", WAYS)

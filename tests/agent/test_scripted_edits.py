@@ -153,7 +153,8 @@ def test_wrong_edits_are_refused_with_what_would_be_right(name: str) -> None:
 def test_each_edit_needs_its_beta_header(way: str) -> None:
     """Without any, the field is unknown; with the other's, the edit is refused by name."""
     asked: list[tuple[list[str], Any, str]] = [
-        ([], clearing(), "context_management: Extra inputs are not permitted"),
+        ([], clearing(), f"context_management: Extra inputs are not permitted .*beta header {CONTEXT_BETA}"),
+        ([], compacting(), f"context_management: Extra inputs are not permitted .*beta header {COMPACT_BETA}"),
         ([COMPACT_BETA], clearing(), f"needs the beta header {CONTEXT_BETA}"),
         ([COMPACT_BETA], thinking(), f"needs the beta header {CONTEXT_BETA}"),
         ([CONTEXT_BETA], compacting(), f"needs the beta header {COMPACT_BETA}"),

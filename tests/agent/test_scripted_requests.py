@@ -83,6 +83,16 @@ REFUSED: dict[str, tuple[dict[str, Any], int, str]] = {
         400,
         "text content blocks must be non-empty",
     ),
+    "blank text": (
+        {"messages": [{"role": "user", "content": " \n"}]},
+        400,
+        "text content blocks must contain non-whitespace text",
+    ),
+    "blank text of the assistant": (
+        {"messages": [*HELLO, {"role": "assistant", "content": [{"type": "text", "text": "\n"}]}, *HELLO]},
+        400,
+        "messages.1: text content blocks must contain non-whitespace text",
+    ),
     "untyped block": ({"messages": [{"role": "user", "content": [{}]}]}, 400, "messages.0.content.0.type"),
     "unanswered call": (
         {"messages": [*HELLO, said("view"), {"role": "user", "content": "So?"}]},

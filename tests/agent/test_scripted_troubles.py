@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import http.client
+import json
 from typing import Any
+from urllib.error import HTTPError
 
 import pytest
 from anthropic import APIConnectionError, APIStatusError, InternalServerError, OverloadedError, RateLimitError
@@ -98,6 +100,16 @@ def test_an_error_has_the_form_of_the_api() -> None:
     bodies = [post(claude)[1] for _ in range(3)]
     kinds = ["rate_limit_error", "overloaded_error", "api_error"]
     assert [(body["type"], body["error"]["type"]) for body in bodies] == [("error", kind) for kind in kinds]
+
+
+def test_an_error_names_its_request() -> None:
+    with scripted_claude(SCRIPT, troubles={1: Refused(429)}) as server:
+        for _ in range(2):
+            with pytest.raises(HTTPError) as refused:
+                open_url(f"{server.url}/v1/messages", {})
+            body = json.loads(refused.value.read())
+            assert body["request_id"] == refused.value.headers["request-id"]
+            assert body["request_id"].startswith("req_scripted_")
 
 
 def test_troubles_are_spelt_for_the_program() -> None:

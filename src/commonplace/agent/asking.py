@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from commonplace.agent.characters import check_text
 from commonplace.agent.context import ContextManagement
-from commonplace.agent.conversation import check_text
 from commonplace.agent.turns import MAX_UNSTREAMED_TOKENS, Budget
 from commonplace.backends.base import Actor
 from commonplace.errors import InvalidInput

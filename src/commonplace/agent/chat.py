@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypedDict, Unpack
 
 from commonplace.agent import sdk
 from commonplace.agent.asking import check_actor, request_fields, tool_list
+from commonplace.agent.characters import mended
 from commonplace.agent.context import ContextManagement, memory_context
-from commonplace.agent.conversation import Heard, Message, given_messages, heard, mended, user_message
+from commonplace.agent.conversation import Heard, Message, given_messages, heard, user_message
 from commonplace.agent.errors import ConnectionLost, RequestRefused, Stopped
 from commonplace.agent.events import Event, Finished, Text
 from commonplace.agent.memory import opened

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
+from commonplace.agent.characters import check_text
 from commonplace.errors import InvalidInput
 
 EDITING_BETA: Final = "context-management-2025-06-27"
@@ -47,7 +48,7 @@ class ToolUses:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClearToolUses:
-    """Results of the oldest tool uses are replaced by a placeholder once the trigger is reached.
+    """Results of the oldest tool uses are replaced by a placeholder once the trigger is exceeded.
 
     `keep` newest tool uses stay, and those of `exclude_tools`. Nothing happens unless `clear_at_least` tokens would
     go. `clear_tool_inputs` clears what the tools were called with too: of all tools, or of those named.
@@ -69,9 +70,9 @@ class ClearToolUses:
         _at_least(0, "keep, the number of tool uses that stay,", self.keep)
         if self.clear_at_least is not None:
             _at_least(0, "clear_at_least, in tokens,", self.clear_at_least)
-        _names("exclude_tools", self.exclude_tools)
+        object.__setattr__(self, "exclude_tools", _names("exclude_tools", self.exclude_tools))
         if not isinstance(self.clear_tool_inputs, bool):
-            _names("clear_tool_inputs", self.clear_tool_inputs)
+            object.__setattr__(self, "clear_tool_inputs", _names("clear_tool_inputs", self.clear_tool_inputs))
 
     def request(self) -> dict[str, Any]:
         """The edit as the API takes it."""
@@ -137,8 +138,12 @@ class Compact:
         if not isinstance(self.trigger, InputTokens):
             raise InvalidInput("the trigger of Compact must be InputTokens(n)")
         _at_least(MIN_COMPACT_TRIGGER_TOKENS, "the trigger of Compact, in tokens,", self.trigger.value)
-        if self.instructions is not None and not self.instructions.strip():
-            raise InvalidInput("instructions must be a text that is not empty; leave them out for the API's own")
+        if self.instructions is not None:
+            check_text("instructions", self.instructions)
+            if not self.instructions.strip():
+                raise InvalidInput("instructions must be a text that is not empty; leave them out for the API's own")
+        if not isinstance(self.pause_after_compaction, bool):
+            raise InvalidInput("pause_after_compaction must be True or False")
 
     def request(self) -> dict[str, Any]:
         """The edit as the API takes it."""
@@ -205,7 +210,9 @@ def _at_least(least: int, what: str, value: object) -> None:
         raise InvalidInput(f"{what} must be a whole number of at least {least:,}")
 
 
-def _names(field: str, value: object) -> None:
+def _names(field: str, value: object) -> tuple[str, ...]:
+    """The names as they are by now: the caller's list may change."""
     given = value if isinstance(value, Sequence) and not isinstance(value, str) else [None]
     if not all(isinstance(name, str) and name for name in given):
         raise InvalidInput(f"{field} must be names of tools: a list of texts")
+    return tuple(str(name) for name in given)

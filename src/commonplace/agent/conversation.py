@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from commonplace.agent.applied import part
+from commonplace.agent.characters import check_text, mended
 from commonplace.agent.errors import ApiFailed
 from commonplace.errors import InvalidInput
 
@@ -89,25 +90,6 @@ def given_messages(messages: object) -> list[Message]:
             raise InvalidInput(f"{where}: content must be a text or a list of content blocks, and not empty")
         _check_content([plain(block) for block in content], where)
     return [dict(message) for message in listed]
-
-
-def check_text(what: str, text: object) -> None:
-    """Raise `InvalidInput` unless `text` is one that can be sent."""
-    if not isinstance(text, str):
-        raise InvalidInput(f"{what} must be a text")
-    if text != mended(text):
-        raise InvalidInput(f"{what} is not text: it has a lone surrogate in it")
-
-
-def mended(value: Any) -> Any:
-    """`value`, of JSON, with U+FFFD for each lone surrogate; what two texts in a row split is whole again."""
-    if isinstance(value, str):
-        if value.isascii():
-            return value
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, Mapping):
-        return {mended(name): mended(item) for name, item in value.items()}
-    return [mended(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def plain(block: object) -> Any:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from commonplace.agent.conversation import check_text
+from commonplace.agent.characters import check_text
 from commonplace.agent.errors import NotSaved
 from commonplace.backends.base import Actor, Clock
 from commonplace.errors import InvalidInput, NotFound

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from commonplace.agent.conversation import check_text
+from commonplace.agent.characters import check_text
 from commonplace.errors import InvalidInput
 
 _PROTOCOL: Final = """\

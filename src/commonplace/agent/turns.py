@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from commonplace.agent.applied import applied_edits, billed_tokens, compactions, iterations, part, usage
-from commonplace.agent.conversation import Heard, Message, mended, plain
+from commonplace.agent.characters import mended
+from commonplace.agent.conversation import Heard, Message, plain
 from commonplace.agent.events import (
     Compaction,
     EditsApplied,

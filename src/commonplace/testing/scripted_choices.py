@@ -16,6 +16,7 @@ class Choices:
 
     placeholder: str = "[tool result cleared]"
     cleared_input: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+    short_results_are_cleared: bool = True
     excluded_use_up_keep: bool = False
     excluded_count_for_trigger: bool = True
     thinking_turns: int | None = 1
@@ -23,6 +24,7 @@ class Choices:
     thinking_turn_is_a_message: bool = False
     thinking_must_be_enabled: bool = False
     repeated_edits: bool = False
+    compacts_when_reached: bool = True
     warn_at: float | None = 0.8
     warn_without_memory: bool = False
     warn_while_clearing: bool = False

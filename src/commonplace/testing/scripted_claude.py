@@ -78,7 +78,7 @@ from commonplace.testing.scripted_errors import ApiError, invalid
 from commonplace.testing.scripted_http import BANNER, serve, served
 from commonplace.testing.scripted_messages import Conversation, merged
 from commonplace.testing.scripted_reply import MODEL, THE_END, Failure, PlayError, Reply, next_turn, reply_of
-from commonplace.testing.scripted_requests import Request, Threads, check_conversation, parse
+from commonplace.testing.scripted_requests import Paused, Request, Threads, check_conversation, parse
 from commonplace.testing.scripted_script import (
     Answering,
     Call,
@@ -186,6 +186,7 @@ class ScriptedClaude:
         self.largest_prompt = 0
         self._scripts = scripts
         self._threads = Threads(supported=threads)
+        self._paused = Paused()
         self._context_window = context_window
         self._choices = choices or Choices()
         self._summarize = summarize
@@ -223,7 +224,7 @@ class ScriptedClaude:
         try:
             request = parse(headers, _json(data), self._choices, counting=True)
             conversation = Conversation(merged(request.messages), request.system, request.tools)
-            check_conversation(conversation)
+            check_conversation(conversation, self._paused)
         except ApiError as error:
             return error
         context = managed(conversation, request.edits or (), self._choices, summarize=None)
@@ -240,7 +241,7 @@ class ScriptedClaude:
 
     def _reply(self, request: Request) -> tuple[Reply, Seen]:
         conversation = self._threads.join(request)
-        check_conversation(conversation)
+        check_conversation(conversation, self._paused)
         context = managed(conversation, request.edits or (), self._choices, summarize=self._summary)
         self._check_sizes(context)
         seen = context.seen(self._choices)
@@ -248,6 +249,7 @@ class ScriptedClaude:
         turn = None if pauses else next_turn(self._scripts, conversation, seen)
         reply = reply_of(turn, context, suffix=self._new_suffix(), edited=request.edits is not None)
         self._threads.keep(request, conversation, reply.id, reply.blocks)
+        self._paused.keep(reply.stop_reason, reply.blocks)
         self._enter(context)
         return reply, seen
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from commonplace.testing.scripted_counting import messages_tokens
+from commonplace.testing.scripted_counting import blocks_tokens, messages_tokens
 from commonplace.testing.scripted_messages import THINKING, Block, Message, merged
 
 if TYPE_CHECKING:
@@ -83,7 +83,9 @@ def _cleared(block: Block, doomed: dict[str, str], edit: ClearToolUses, choices:
     if use_id not in doomed:
         return block
     if block.get("type") == "tool_result":
-        return {**block, "content": choices.placeholder}
+        cleared = {**block, "content": choices.placeholder}
+        saves = choices.short_results_are_cleared or blocks_tokens([cleared]) < blocks_tokens([block])
+        return cleared if saves else block
     clears = edit.clear_inputs if isinstance(edit.clear_inputs, bool) else doomed[use_id] in edit.clear_inputs
     return {**block, "input": dict(choices.cleared_input)} if clears else block
 

@@ -114,7 +114,7 @@ def _applied(context: Context, cleared: Cleared, kind: str, what: str) -> Contex
 
 def _compacted(context: Context, edit: Compact, choices: Choices, summarize: Summarize) -> Context:
     size = context.tokens
-    if size <= edit.trigger:
+    if size < edit.trigger or (size == edit.trigger and not choices.compacts_when_reached):
         return context
     block = compaction_block(summarize(context.seen(choices, instructions=edit.instructions)))
     failed = block["content"] is None

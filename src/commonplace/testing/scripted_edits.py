@@ -69,7 +69,7 @@ def edits_of(body: Mapping[str, object], betas: Set[str], choices: Choices) -> t
     if data is None:
         return None
     if not betas & set(BETAS.values()):
-        raise invalid(f"{_FIELD}: Extra inputs are not permitted (this needs the beta header {CONTEXT_BETA})")
+        raise invalid(f"{_FIELD}: Extra inputs are not permitted (this needs {_needed(data)})")
     listed = _record(data, _FIELD, ("edits",)).get("edits")
     if listed is None:
         return ()
@@ -79,6 +79,14 @@ def edits_of(body: Mapping[str, object], betas: Set[str], choices: Choices) -> t
     _check_order(edits, choices)
     _check_thinking(edits, body.get("thinking"), choices)
     return edits
+
+
+def _needed(data: object) -> str:
+    """The beta headers for the edits listed, in words."""
+    listed = data.get("edits") if isinstance(data, Mapping) else None
+    kinds = [edit.get("type") for edit in listed if isinstance(edit, Mapping)] if isinstance(listed, list) else []
+    needed = dict.fromkeys(BETAS[kind] for kind in kinds if isinstance(kind, str) and kind in BETAS)
+    return f"the beta header {' and '.join(needed or [CONTEXT_BETA])}"
 
 
 def _check_order(edits: tuple[Edit, ...], choices: Choices) -> None:

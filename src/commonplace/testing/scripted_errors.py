@@ -26,12 +26,13 @@ class ApiError(Exception):
         self.details = details
         self.headers = headers
 
-    def body(self) -> dict[str, object]:
-        """The JSON body, in the API's error shape."""
+    def body(self, request_id: str | None = None) -> dict[str, object]:
+        """The JSON body, in the API's error shape; that of a response names the request, an event does not."""
         error: dict[str, object] = {"type": self.kind, "message": str(self)}
         if self.details is not None:
             error["details"] = self.details
-        return {"type": "error", "error": error}
+        body: dict[str, object] = {"type": "error", "error": error}
+        return body if request_id is None else {**body, "request_id": request_id}
 
 
 def invalid(message: str) -> ApiError:

@@ -143,7 +143,8 @@ class Site:
 
     def _rendered(self, reply: Reply | ApiError) -> Response:
         if isinstance(reply, ApiError):
-            return self._json(reply.status, reply.body(), reply.headers)
+            headers = {**self._headers(), **reply.headers}
+            return self._json(reply.status, reply.body(headers["request-id"]), headers)
         return self._json(200, reply.message())
 
     def _json(self, status: int, body: Mapping[str, object], headers: Mapping[str, str] | None = None) -> Response:

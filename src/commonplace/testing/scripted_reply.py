@@ -103,7 +103,7 @@ def next_turn(scripts: Sequence[Script | Answering], conversation: Conversation,
     is said. After the script's end it is one closing text, so that no loop runs for ever.
     """
     script = pick(scripts, conversation.opening)
-    number = len(conversation.replies) + 1
+    number = _turns_said(script, conversation) + 1
     if script is None:
         opening = conversation.opening[:200]
         raise PlayError(Failure("none", 0, f"no script is for a conversation that opens with {opening!r}"))
@@ -116,6 +116,21 @@ def next_turn(scripts: Sequence[Script | Answering], conversation: Conversation,
         turn = _asked(script, seen, name, number)
     _check_tools(name, number, turn, conversation)
     return turn
+
+
+def _turns_said(script: Script | Answering | None, conversation: Conversation) -> int:
+    """How many turns the replies are: what was paused and what it went on with are one message of the API."""
+    if not isinstance(script, Script):
+        return len(conversation.replies)
+    said = 0
+    for reply in conversation.replies:
+        left = len(reply.blocks) - len(reply.of_type(COMPACTION))
+        paused = True
+        while paused:
+            turn = script.turns[said] if said < len(script.turns) else Turn((THE_END,))
+            said, left = said + 1, left - len(turn.blocks)
+            paused = turn.stop_reason == "pause_turn" and not turn.calls and left > 0
+    return said
 
 
 def _asked(script: Answering, seen: Seen, name: str, number: int) -> Turn:

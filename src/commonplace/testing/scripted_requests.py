@@ -8,6 +8,7 @@ threads documentation; the error types of the `anthropic` SDK.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -118,10 +119,30 @@ def parse(headers: Mapping[str, str], body: object, choices: Choices, *, countin
     )
 
 
-def check_conversation(conversation: Conversation) -> None:
+class Paused:
+    """The replies that ended with "pause_turn": a client sends them back as they are, and the turn goes on."""
+
+    def __init__(self) -> None:
+        self._ends: set[tuple[str, ...]] = set()
+
+    def keep(self, stop_reason: str, reply: Sequence[Block]) -> None:
+        """Remember a reply, if it was paused."""
+        if stop_reason == "pause_turn" and reply:
+            self._ends.add(_spelt(reply))
+
+    def ends(self, message: Message) -> bool:
+        """Whether `message`, the last of a conversation, is to go on: it ends with such a reply or a server tool's."""
+        last = str(message.blocks[-1].get("type"))
+        spelt = _spelt(message.blocks)
+        resumed = any(spelt[len(spelt) - len(end) :] == end for end in self._ends)
+        return resumed or last == "server_tool_use" or (last.endswith("_tool_result") and last != "tool_result")
+
+
+def check_conversation(conversation: Conversation, paused: Paused) -> None:
     """Raise `ApiError` unless the API would take these messages: order of roles, every tool call answered.
 
-    A compaction block may open a conversation, in place of what it stands for, and one alone may end it.
+    A compaction block may open a conversation, in place of what it stands for, and one alone may end it; so may what
+    was `paused`.
     """
     messages = conversation.messages
     if not messages:
@@ -132,13 +153,20 @@ def check_conversation(conversation: Conversation) -> None:
     for n, message in enumerate(messages):
         _check_results(n, message, previous)
         previous = message
-    if messages[-1].role != "user" and messages[-1].blocks[-1].get("type") != COMPACTION:
+    last = messages[-1]
+    if last.role != "user" and last.blocks[-1].get("type") != COMPACTION and not paused.ends(last):
         raise invalid(
             "This model does not support assistant message prefill. The conversation must end with a user message."
         )
     uses = [str(block.get("id")) for message in messages for block in message.of_type("tool_use")]
     if len(set(uses)) < len(uses):
         raise invalid("messages: `tool_use` ids must be unique")
+
+
+def _spelt(blocks: Sequence[Block]) -> tuple[str, ...]:
+    """Blocks as texts to compare; some clients send null for what was not there."""
+    told = ({name: value for name, value in block.items() if value is not None} for block in blocks)
+    return tuple(json.dumps(block, sort_keys=True) for block in told)
 
 
 def _check_headers(headers: Mapping[str, str]) -> None:
@@ -187,11 +215,18 @@ def _message(data: object, where: str) -> Message:
     for n, block in enumerate(content):
         if not isinstance(block, dict) or not isinstance(block.get("type"), str):
             raise invalid(f"{where}.content.{n}.type: Field required")
-        if block["type"] == "text" and not block.get("text"):
-            raise invalid(f"{where}: text content blocks must be non-empty")
+        if block["type"] == "text":
+            _check_text(block.get("text"), where)
         if block["type"] == COMPACTION and (role != "assistant" or block.get("content") == ""):
             raise invalid(f"{where}.content.{n}: a compaction block is the assistant's, and its content not empty")
     return Message(role, tuple(content))
+
+
+def _check_text(text: object, where: str) -> None:
+    if not isinstance(text, str) or not text:
+        raise invalid(f"{where}: text content blocks must be non-empty")
+    if not text.strip():
+        raise invalid(f"{where}: text content blocks must contain non-whitespace text")
 
 
 def _tools(body: Mapping[str, object]) -> tuple[Block, ...]:

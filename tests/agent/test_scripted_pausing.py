@@ -1,0 +1,80 @@
+"""A turn that the API paused is sent back as it came, and goes on; nothing else may end with the assistant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from anthropic import BadRequestError
+
+from commonplace.agent import Agent, Finished
+from commonplace.testing.scripted_claude import Call, Check, Script, ScriptedClaude, Seen, Turn, scripted_claude
+
+from .asking import HELLO, WAYS, ask, post
+from .playing import client_of
+
+PAUSED = Turn(("Searching.",), "pause_turn")
+LOOK = Call({"command": "view", "path": "/memories"}, Check(contains=("/memories",)))
+STORY = Script((PAUSED, Turn(("Still searching.",), "pause_turn"), Turn(("Found.",)), Turn(("You are welcome.",))))
+
+
+def answer(seen: Seen) -> Turn | str:
+    return "Found." if "Searching." in seen.text else PAUSED
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_paused_turn_goes_on_where_it_was(way: str) -> None:
+    """In one message or in several, which are one to the API."""
+    with scripted_claude(STORY) as server:
+        messages: list[Any] = [*HELLO]
+        for reason in ("pause_turn", "pause_turn", "end_turn"):
+            reply = ask(server, way, messages=messages)
+            assert reply.stop_reason == reason
+            messages = [*messages, {"role": "assistant", "content": reply.content}]
+        assert reply.content[0].text == "Found."
+        thanks = {"role": "user", "content": "Thanks."}
+        assert ask(server, way, messages=[*messages, thanks]).content[0].text == "You are welcome."
+        joined = [block for message in messages[1:] for block in message["content"]]
+        joint = [*HELLO, {"role": "assistant", "content": joined}, thanks]
+        assert ask(server, way, messages=joint).content[0].text == "You are welcome."
+        assert server.failures == []
+
+
+def test_a_function_goes_on_too() -> None:
+    with scripted_claude(answer) as server:
+        paused = ask(server, "plain")
+        said = {"role": "assistant", "content": [block.model_dump() for block in paused.content]}
+        assert ask(server, "plain", messages=[*HELLO, said]).content[0].text == "Found."
+        assert server.failures == []
+
+
+def test_what_a_server_tool_left_goes_on() -> None:
+    """Whoever paused it: it is what the API sends."""
+    use = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "tea"}}
+    found = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
+    for content in ([use], [use, found]):
+        claude = ScriptedClaude(answer)
+        assert post(claude, messages=[*HELLO, {"role": "assistant", "content": content}])[0] == 200
+
+
+def test_what_was_not_paused_is_no_end() -> None:
+    """Nor is a paused reply that was changed."""
+    with scripted_claude(Script((PAUSED, Turn(("Found.",))))) as server:
+        ask(server, "plain")
+        for text in ("Searching", "Found."):
+            said = {"role": "assistant", "content": [{"type": "text", "text": text}]}
+            with pytest.raises(BadRequestError, match="prefill"):
+                ask(server, "plain", messages=[*HELLO, said])
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_agent_has_the_whole_reply_of_a_paused_turn(stream: bool) -> None:
+    """With calls in a pause, which are run, as before any other reply."""
+    searching = Turn(("Let me see.", LOOK), "pause_turn")
+    with scripted_claude(Script((searching, *STORY.turns))) as server, client_of(server.url) as client:
+        with Agent(client, memory="sqlite://", stream=stream) as agent:
+            finished = list(agent.run("Search."))[-1]
+            assert isinstance(finished, Finished)
+            assert (finished.reason, finished.text) == ("end_turn", "Searching.\n\nStill searching.\n\nFound.")
+            assert agent.ask("Thanks.") == "You are welcome."
+        assert server.failures == []

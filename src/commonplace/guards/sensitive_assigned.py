@@ -85,17 +85,17 @@ _ONLY_TIES = frozenset(
 _SETS = re.compile(r"(?:set|with|use|using|user|by)_?$", re.IGNORECASE)  # set_password("..."), withPassword("...")
 
 
-_FIGURE, _LETTER, _MIXED = re.compile("[0-9]"), re.compile("[A-Za-z]"), re.compile("[a-z][A-Z]|[A-Z][a-z]")
+_FIGURE, _LETTER = re.compile("[0-9]"), re.compile("[A-Za-z]")
+_LONG_MIXED = re.compile("[a-z][A-Z]|[A-Z][a-z]")
 
 
 def _has_secret_near(text: str, at: int) -> bool:
     """Whether something around a place is long and mixed enough for a secret: a glance that spares most words more."""
-    for piece in text[max(0, at - 160) : at + 300].split():
-        if (
-            len(piece) >= MIN_SECRET
-            and _LETTER.search(piece)
-            and (_FIGURE.search(piece) or (len(piece) >= MIN_LONG and _MIXED.search(piece)))
-        ):
+    for piece in [piece for piece in text[max(0, at - 160) : at + 300].split() if len(piece) >= MIN_SECRET]:
+        if _FIGURE.search(piece):
+            if _LETTER.search(piece):
+                return True
+        elif len(piece) >= MIN_LONG and _LONG_MIXED.search(piece):
             return True
     return False
 

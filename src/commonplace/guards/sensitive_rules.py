@@ -38,8 +38,8 @@ class Rule:
     `check` has the last word on the value. The rest makes the search fast and never changes what a correct rule
     finds: with `starts`, every match starts with one of these texts; with `holds`, one of them stands among its
     first 100 characters; with `gate`, a pattern of RE2, it matches there (with both, the gate says whether, and
-    `holds` where); `then`, of RE2 too, follows `starts`. A rule without any of them reads every text from its start to its end. Patterns are run by `re`: one that backtracks without bounds makes every
-    write slow.
+    `holds` where); `then`, of RE2 too, follows `starts`. A rule without any of them reads every text from its start
+    to its end. Patterns are run by `re`: one that backtracks without bounds makes every write slow.
     """
 
     name: str

@@ -64,7 +64,7 @@ class Readable:
         look = self.read(lambda snapshot: snapshot.look(target.text))
         if look.memory is None:
             raise NotFound(f"there is no memory at {path}")
-        return look.memory, decoded(look.data)
+        return look.memory, decoded(look.data, path=look.memory.path)
 
     def text(self, path: str) -> str:
         """The text of the memory at `path`. Raises `NotFound`."""

@@ -80,7 +80,7 @@ def _all(found: Snapshot) -> dict[str, Document]:
 
 
 def _document(memory: Memory, data: bytes) -> Document:
-    text = decoded(data)
+    text = decoded(data, path=memory.path)
     folded = fold_document(memory.path, text)
     return Document(memory.path, text, folded, memory.updated_at, memory.id, memory.version_id)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import AnyStr, cast
 
 from commonplace.errors import Damaged, Phrase, Refused
+from commonplace.paths import visible
 
 MAX_LINES = 999_999  # six digits is what the line-number column of the tool holds
 MAX_LINES_NAMED = 100
@@ -187,9 +188,9 @@ def _newline(text: AnyStr) -> AnyStr:
     return cast("AnyStr", {bytes: b"\n", str: "\n"}[type(text)])
 
 
-def decoded(data: bytes | None) -> str:
-    """A stored text. Raises `Damaged`."""
+def decoded(data: bytes | None, *, path: str | None = None) -> str:
+    """A stored text, of the memory at `path` if that is known. Raises `Damaged`."""
     try:
         return (data or b"").decode()
     except UnicodeDecodeError:
-        raise Damaged("a stored text is not UTF-8") from None
+        raise Damaged(f"{'a stored text' if path is None else f'the text of {visible(path)}'} is not UTF-8") from None

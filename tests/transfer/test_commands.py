@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -16,6 +17,7 @@ from cli.running import COMMONPLACE, environment, here, process, terminal
 from commonplace import MemoryStore
 from commonplace.backends.keys import KeyRing, add_key
 from commonplace.errors import StoreFull
+from doctor.breaking import sql
 
 from .copies import facts, fill
 
@@ -71,7 +73,7 @@ def test_a_store_goes_out_and_comes_in_whole(at: str, name: str, tmp_path: Path)
     refused = here(renamed, "import", "--whole", "--as", "another", file)
     assert (refused.exit_code, "has other versions" in refused.stderr) == (2, True)
     assert here(other, "--store", "x", "import", "--whole", file, "--dry-run").exit_code == 2
-    assert here(at, "export", file).exit_code == 2  # nothing is overwritten
+    assert here(at, "export", file).exit_code == 4  # nothing is overwritten
 
 
 def test_files_are_imported_with_a_line_for_each(tmp_path: Path) -> None:
@@ -96,6 +98,42 @@ def test_files_are_imported_with_a_line_for_each(tmp_path: Path) -> None:
     assert "\x1b[31m" not in shown.split("Error")[0]
 
 
+def test_what_never_holds_memories_is_left_and_no_failure(tmp_path: Path) -> None:
+    (tmp_path / "files" / ".git").mkdir(parents=True)
+    (tmp_path / "files" / ".git" / "config").write_text("x")
+    (tmp_path / "files" / "a.md").write_text("one")
+    at = f"sqlite:///{tmp_path}/m.db"
+    ended = here(at, "import", str(tmp_path / "files"))
+    assert (ended.exit_code, ended.stderr) == (0, "1 created, 1 left.\n")
+    assert ended.stdout.splitlines() == ["left\t.git\tholds no memories", "created\t/memories/a.md"]
+    said = json.loads(done(at, "import", str(tmp_path / "files"), "--json"))
+    assert (said["left"], said["same"], said["refused"]) == (1, 1, 0)
+
+
+@pytest.mark.parametrize("data", [b"\xff", b"a\0b"])
+def test_a_damaged_text_is_named_and_the_others_are_saved(data: bytes, tmp_path: Path) -> None:
+    """In a directory; a file is not made, as its import would refuse it. Status 13 says so in any case."""
+    at = f"sqlite:///{tmp_path}/m.db"
+    with commonplace.open(at) as opened:
+        for name in ("a", "b"):
+            opened.store().execute({"command": "create", "path": f"/memories/{name}", "file_text": name})
+        wrong = opened.store().load("/memories/a")[0].version_id
+    fitting = (data, hashlib.sha256(data).hexdigest(), wrong)
+    sql(at, "UPDATE versions SET text = ?, sha256 = ? WHERE id = ?", fitting)
+    sql(at, "UPDATE memories SET sha256 = ? WHERE version = ?", fitting[1:])
+    ended = here(at, "export", str(tmp_path / "out"))
+    assert (ended.exit_code, ended.stderr) == (13, "/memories/a: its text is damaged\n")
+    assert ended.stdout == "Exported 1 memories, as of revision 2.\n"
+    assert [path.read_text() for path in (tmp_path / "out").iterdir()] == ["b"]
+    for command in (["export", str(tmp_path / "e.tar")], ["backup", at, str(tmp_path / "b.tar")]):
+        ended = here(at, *command)
+        assert (ended.exit_code, ended.stderr) == (13, f"Error: the text of version {wrong} is {NO_TEXT}\n")
+    assert names(tmp_path) == ["m.db", "m.db-reserve", "out"]
+
+
+NO_TEXT = "no text (UTF-8 without NUL)"
+
+
 def test_plain_files_go_to_a_new_directory(at: str, tmp_path: Path) -> None:
     """What cannot be a file there is told, and ends with a status of its own."""
     with commonplace.open(at) as opened:
@@ -110,7 +148,7 @@ def test_plain_files_go_to_a_new_directory(at: str, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     done(at, "export", str(tmp_path / "empty"))
     assert len(list((tmp_path / "empty").rglob("*"))) == len(list((tmp_path / "out").rglob("*")))
-    assert here(at, "export", str(tmp_path / "out")).exit_code == 2
+    assert here(at, "export", str(tmp_path / "out")).exit_code == 4
     assert here(at, "export", str(tmp_path / "no" / "where")).exit_code == 3
     assert here(at, "--store", "nothing", "export", str(tmp_path / "x")).exit_code == 3
 
@@ -260,5 +298,5 @@ def test_a_person_sees_how_far_it_is(at: str, tmp_path: Path) -> None:
 
 def test_a_link_under_the_name_is_not_followed(at: str, tmp_path: Path) -> None:
     (tmp_path / "e.tar").symlink_to(tmp_path / "elsewhere")
-    assert here(at, "export", str(tmp_path / "e.tar")).exit_code == 2
+    assert here(at, "export", str(tmp_path / "e.tar")).exit_code == 4
     assert not (tmp_path / "elsewhere").exists()

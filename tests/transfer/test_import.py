@@ -87,11 +87,11 @@ def test_a_directory_becomes_memories(store: MemoryStore, files: Path) -> None:
     assert {name: text for name, text in why.items() if name not in {"%2e%2e", "back\\slash"}} == {
         "binary": "no text (UTF-8 without NUL)",
         "nul": "no text (UTF-8 without NUL)",
-        ".git": "left out",
         "link": "a symbolic link",
         "loop": "a symbolic link",
         "fifo": "no regular file",
     }
+    assert (outcomes[".git"].became, outcomes[".git"].path) == ("left", None)
     assert "Invalid path" in str(why["%2e%2e"])
     assert "Invalid path" in str(why["back\\slash"])
     assert {version.actor for version in store.versions()} == {IMPORT}

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from backends.places import EVERYWHERE, LASTING, opened
+from backends.places import EVERYWHERE, LASTING, opened, place_of
 from commonplace import InvalidInput, MemoryStore
+from commonplace.errors import Damaged
 from commonplace.search import Results, parse_query
 from commonplace.searching import Corpus
+from doctor.breaking import sql
 from laws.model import Model
 from laws.walk import Walk
 from profiles import LONG
@@ -138,6 +140,18 @@ def test_a_forked_process_does_not_wait_for_threads_it_lacks(tmp_path: Path) -> 
                 found_there = found(store, "first") == ["/memories/a"]
                 os._exit(0 if found_there else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_text_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    """A search cannot say that it is not in there; who asks learns which memory it is."""
+    with opened("sqlite", tmp_path) as place:
+        store = place.store()
+        create(store, "/memories/a", "one")
+        create(store, "/memories/b", "two")
+        sql(place_of("sqlite", tmp_path), "UPDATE versions SET text = ? WHERE path = '/memories/b'", (b"\xff",))
+        for look in (lambda: store.search("one"), lambda: store.load("/memories/b")):
+            with pytest.raises(Damaged, match="the text of /memories/b is not UTF-8"):
+                look()
 
 
 def test_large_stores_are_searched_without_being_kept(tmp_path: Path) -> None:

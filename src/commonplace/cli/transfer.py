@@ -42,7 +42,8 @@ def export(place: Place, dest: str, *, notes: bool, as_json: bool) -> None:
 
     DEST is a file if its name ends in .tar, .tar.gz or .tgz. It is complete when it has its name, as the store was at
     one moment; others may go on writing meanwhile. Texts are written plain, also those of a sealed store. Ends with
-    status 4 if the file system cannot hold the name of some memory.
+    status 4 if DEST is there, or if the file system cannot hold the name of some memory; with 13 if what is stored is
+    damaged: then a directory has the other memories, and a file is not made.
     """
     from commonplace.transfer.exporting import export_files, export_whole  # noqa: PLC0415 - not free to import
 
@@ -59,7 +60,7 @@ def export(place: Place, dest: str, *, notes: bool, as_json: bool) -> None:
         versions = "" if done.versions is None else f" and {done.versions} versions"
         output.write_line(f"Exported {done.memories} memories{versions}, as of revision {done.revision}.")
     if done.left_out:
-        raise click.exceptions.Exit(status_of("path_taken"))
+        raise click.exceptions.Exit(status_of("damaged" if done.damaged else "path_taken"))
 
 
 @click.command("import", cls=output.Command)
@@ -90,8 +91,8 @@ def import_(
 
     Of a directory in which there is a directory `memories`, the files in that. Links are not followed, and what is no
     text is left. The guards of the memory store hold, as for any change; the actor is job:import. One line is printed
-    for each file: created, replaced, same, exists (and was left) or refused, the path, and why. Ends with status 1 if
-    a file was refused.
+    for each file: created, replaced, same, exists (and was kept) or refused, the path, and why; and one for what never
+    holds memories, such as .git: left. Ends with status 1 if a file was refused.
     """
     if key is not None and not whole:
         raise click.UsageError("--as goes with --whole")
@@ -112,7 +113,7 @@ def import_(
             counts[outcome.became] += 1
             told.append(asdict(outcome)) if as_json else _tell(outcome)
     if as_json:
-        summed = {name: counts[name] for name in ("created", "replaced", "same", "exists", "refused")}
+        summed = {name: counts[name] for name in ("created", "replaced", "same", "exists", "left", "refused")}
         output.write_line(output.to_json({**summed, "dry_run": dry_run, "inside": found.inside, "files": told}))
     else:
         _sum_up(counts, found.inside, dry_run=dry_run)

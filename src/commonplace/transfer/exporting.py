@@ -10,20 +10,25 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
-from commonplace.backends.base import Snapshot
+from commonplace.backends.base import Memory, Snapshot
 from commonplace.backends.disk import DIRECTORY_MODE, FILE_MODE, sync_directory
+from commonplace.errors import Damaged, NotFound
 from commonplace.paths import ROOT
 from commonplace.store import MemoryStore
 from commonplace.transfer.archive_writing import EXPORT, Progress, StoreSection, new_archive, see_hand_edits
 from commonplace.transfer.files import check_free, said
 from commonplace.transfer.versions import load
 
+_DAMAGED = "its text is damaged"
 _CANNOT_HOLD = {errno.EEXIST, errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL, errno.EISDIR, errno.ENOTDIR, errno.ELOOP}
 
 
 @dataclass(slots=True, kw_only=True)
 class Exported:
-    """What is in an export. `left_out`: paths that the file system cannot hold, and why."""
+    """What is in an export. `left_out`: paths that the file system cannot hold or whose text is damaged, and why.
+
+    `damaged` says how many the latter are.
+    """
 
     id: str
     key: str | None
@@ -32,6 +37,7 @@ class Exported:
     size_bytes: int
     versions: int | None = None
     left_out: list[tuple[str, str]] = field(default_factory=list)
+    damaged: int = 0
 
 
 def export_whole(store: MemoryStore, path: str, *, notes: bool = False, progress: Progress | None = None) -> Exported:
@@ -82,16 +88,26 @@ def _write_files(snapshot: Snapshot, *, store: MemoryStore, part: str, progress:
     usage = snapshot.usage()
     done = Exported(id=store.id, key=store.key, revision=snapshot.revision, memories=0, size_bytes=0)
     for number, memory in enumerate(snapshot.walk(ROOT)):
-        data = load(snapshot, memory.version_id, raw=False)[1] or b""
-        why = _write_file(part, memory.path[len(ROOT) + 1 :], data)
-        if why is None:
+        data = _loaded(snapshot, memory)
+        if data is None:
+            done.damaged += 1
+            done.left_out.append((memory.path, _DAMAGED))
+        elif (why := _write_file(part, memory.path[len(ROOT) + 1 :], data)) is not None:
+            done.left_out.append((memory.path, why))
+        else:
             done.memories += 1
             done.size_bytes += len(data)
-        else:
-            done.left_out.append((memory.path, why))
         if progress is not None:
             progress(number + 1, usage.memories)
     return done
+
+
+def _loaded(snapshot: Snapshot, memory: Memory) -> bytes | None:
+    """The text of a memory; None if it is missing or is not what was recorded: the others can still be saved."""
+    try:
+        return load(snapshot, memory.version_id, raw=False)[1]
+    except (Damaged, NotFound):
+        return None
 
 
 def _write_file(part: str, name: str, data: bytes) -> str | None:

@@ -12,11 +12,17 @@ from commonplace.backends.disk import FILE_MODE, os_error, sync_directory
 from commonplace.errors import InvalidInput, NotFound, PermissionDenied, StoreFull, Unavailable
 
 
+class NameTaken(InvalidInput):
+    """Something has the name that a new file or directory was to have. It is left as it is."""
+
+    code = "already_exists"
+
+
 @contextmanager
 def new_file(path: str) -> Iterator[IO[bytes]]:
     """A file for the owner only that has its name when the block ends without an error, and is gone if not.
 
-    Raises `InvalidInput` if something has the name. Nothing is ever seen under the name but the whole, durable file.
+    Raises `NameTaken` if something has the name. Nothing is ever seen under the name but the whole, durable file.
     """
     directory, name = os.path.split(os.path.abspath(path))
     check_free(path)
@@ -42,9 +48,9 @@ def new_file(path: str) -> Iterator[IO[bytes]]:
 
 
 def check_free(path: str) -> None:
-    """Raise `InvalidInput` if something has this name already."""
+    """Raise `NameTaken` if something has this name already."""
     if os.path.lexists(path):
-        raise InvalidInput("there is a file or directory of that name already; nothing is overwritten")
+        raise NameTaken("there is a file or directory of that name already; nothing is overwritten")
 
 
 @contextmanager

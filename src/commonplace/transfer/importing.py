@@ -21,12 +21,15 @@ from commonplace.transfer.versions import BATCH_BYTES
 IMPORT = Actor("job", "import")
 """Who is recorded with what was imported."""
 BATCH_FILES = 200
-Became: TypeAlias = Literal["created", "replaced", "same", "exists", "refused"]
+Became: TypeAlias = Literal["created", "replaced", "same", "exists", "left", "refused"]
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one file. `exists`: another text is there, and was left. `why` says more, always if refused."""
+    """What became of one file. `why` says more, always if refused.
+
+    `exists`: another text is there, and was kept. `left`: a directory that never holds memories, such as `.git`.
+    """
 
     name: str
     path: str | None
@@ -91,6 +94,8 @@ class Import:
 
     def _ready(self, item: Item) -> _Ready | Outcome:
         name = visible(item.name)
+        if item.expected:
+            return Outcome(name, None, "left", str(item.read()))
         try:
             path = MemoryPath.parse(f"{self._under}/{item.name}")
         except Refused as refusal:

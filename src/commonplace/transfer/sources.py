@@ -21,11 +21,15 @@ TOO_LARGE = f"larger than {MAX_FILE_BYTES // 2**20} MB"
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing to import: its name with `/` between, and how to read it, or else why it cannot be a memory."""
+    """One thing to import: its name with `/` between, and how to read it, or else why it cannot be a memory.
+
+    `expected`: that it is none goes without saying, and nobody has to look after it.
+    """
 
     name: str
     read: Callable[[], bytes | str]
     """Gives the bytes, or why there are none."""
+    expected: bool = False
 
 
 class Source(Protocol):
@@ -43,6 +47,11 @@ class Source(Protocol):
 def refused(name: str, why: str) -> Item:
     """What cannot be a memory."""
     return Item(name, lambda: why)
+
+
+def left(name: str) -> Item:
+    """What holds no memories, and is left where it is."""
+    return Item(name, lambda: "holds no memories", expected=True)
 
 
 class DirectorySource:
@@ -70,7 +79,7 @@ class DirectorySource:
                 below = os.path.relpath(directory, self._root)
                 prefix = "" if below == "." else below + "/"
                 for name in unfollowed:
-                    yield refused(prefix + name, _why_not(name))
+                    yield left(prefix + name) if name in LEFT_OUT else refused(prefix + name, "a symbolic link")
                 for name in sorted(files):
                     yield Item(prefix + name, _file_reader(name, descriptor))
 
@@ -113,10 +122,6 @@ class ArchiveSource:
 
 def _is_link(name: str, descriptor: int) -> bool:
     return stat.S_ISLNK(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode)
-
-
-def _why_not(name: str) -> str:
-    return "left out" if name in LEFT_OUT else "a symbolic link"
 
 
 def _file_reader(name: str, descriptor: int) -> Callable[[], bytes | str]:

@@ -79,13 +79,24 @@ def batches(items: Iterable[T], version_of: Callable[[T], Version]) -> Iterator[
 
 
 def load(snapshot: Snapshot, version_id: str, *, raw: bool) -> tuple[Version, bytes | None]:
-    """A version and its text as they are now. Raises `NotFound`; `Damaged` for a text that is not the one recorded."""
+    """A version and its text as they are now. Raises `NotFound`; `Damaged` for what is no text, or not the recorded one."""
     version, data = snapshot.version(version_id)
     if raw:
         return version, data
     if data is not None and hashlib.sha256(data).hexdigest() != version.sha256:
         raise Damaged(f"the text of version {version_id} is not the one that was recorded")
+    if data is not None and not is_text(data):
+        raise Damaged(f"the text of version {version_id} is no text (UTF-8 without NUL)")
     return replace(version, seal=None), data
+
+
+def is_text(data: bytes) -> bool:
+    """Whether bytes can be the text of a memory."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in data
 
 
 def load_all(snapshot: Snapshot, batch: Sequence[Version], born: Ages, *, raw: bool) -> list[Taken]:

@@ -131,21 +131,42 @@ def parsed(value: str) -> Entry | None:
     try:
         said = json.loads(value)
         return Entry(
-            chain=str(said["chain"]),
+            chain=_text(said["chain"]),
             seq=int(said["seq"]),
             time=to_datetime(int(said["time"])),
-            actor=said.get("actor"),
-            command=said.get("command"),
-            outcome=str(said["outcome"]),
-            changes=tuple(Recorded(*each) for each in said.get("changes", ())),
-            read=Recorded(*said["read"]) if "read" in said else None,
+            actor=_text_or_none(said.get("actor")),
+            command=_text_or_none(said.get("command")),
+            outcome=_text(said["outcome"]),
+            changes=tuple(_recorded(each) for each in said.get("changes", ())),
+            read=_recorded(said["read"]) if "read" in said else None,
             listed=bool(said.get("listed")),
             repeated=bool(said.get("repeated")),
-            audit=said.get("audit"),
-            hash=str(said["hash"]),
+            audit=_switch(said.get("audit")),
+            hash=_text(said["hash"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    value.encode()  # a lone surrogate is no text
+    return value
+
+
+def _text_or_none(value: object) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _switch(value: object) -> bool | None:
+    if value is not None and not isinstance(value, bool):
+        raise TypeError
+    return value
+
+
+def _recorded(value: Sequence[object]) -> Recorded:
+    return Recorded(*(_text(each) for each in value))
 
 
 def _hash(store_id: str, prev: str, body: Mapping[str, object]) -> str:
@@ -187,7 +208,7 @@ class Check:
 
     def ends(self) -> tuple[Head, ...]:
         """The ends of chains that no first entry of another names."""
-        return tuple(head for head in self._ends.values() if (head.chain, head.seq) not in self._after)
+        return tuple(head for head in self._ends.values() if head.hash and (head.chain, head.seq) not in self._after)
 
     def _vouched(self) -> Iterator[Head]:
         """The entries that must be there: named by the first of later chains, by the ends, by who asks."""
@@ -278,7 +299,7 @@ def _named_in(value: str) -> list[Head]:
     """The ends of other chains that a first entry names."""
     try:
         return [Head(str(chain), int(seq), str(digest)) for chain, seq, digest in json.loads(value).get("after", ())]
-    except (ValueError, TypeError, AttributeError, RecursionError):
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         return []
 
 

@@ -79,7 +79,7 @@ def batches(items: Iterable[T], version_of: Callable[[T], Version]) -> Iterator[
 
 
 def load(snapshot: Snapshot, version_id: str, *, raw: bool) -> tuple[Version, bytes | None]:
-    """A version and its text as they are now. Raises `NotFound`; `Damaged` for what is no text, or not the recorded one."""
+    """A version and its text as they are now. Raises `NotFound`, and `Damaged` for no text, or another one."""
     version, data = snapshot.version(version_id)
     if raw:
         return version, data

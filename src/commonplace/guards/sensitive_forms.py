@@ -135,7 +135,7 @@ FORMS: list[Rule] = [
     Rule("private_key", r"Private-Lines: ?\d+\s+(?P<value>(?:[A-Za-z0-9+/=]{4,80}\s+){1,100}Private-MAC: ?[0-9a-f]{40,64})",
          starts=("Private-Lines",)),
     Rule("url_password", rf"://(?P<user>{_FIRST}{{0,100}}):(?!(?P=user)@)(?P<value>[^\s/@\"'`<>]{{3,200}}(?:@[^\s/@\"'`<>:]{{1,60}})?)@(?=[\[A-Za-z0-9_$\{{-])",
-         _is_url_password, starts=("://",), then=r"[^\s/@\"'<>]{0,100}:"),
+         _is_url_password, starts=("://",), then=r"[^\s/@\"'<>]*:"),
     Rule("connection_string",
          rf"(?:{_CONNECTION})(?:[^\n\"'`,()]{{0,300}}?[;?& ])(?:password|pwd)\s{{0,3}}=\s{{0,3}}(?P<value>\{{[^}}\n]{{3,100}}\}}|[^\s;\"'`&<>{{}}]{{3,200}})(?=\s|[;\"'`&<>]|$)",
          _is_url_password, starts=tuple(_CONNECTION.split("|")), ignore_case=True),

@@ -171,7 +171,7 @@ TOKENS: list[Rule] = [
     Rule("telegram_token", rf"bot(?P<value>\d{{8,10}}:[A-Za-z0-9_-]{{35}}){AFTER}", is_random, starts=("bot",),
          then=r"\d{8,10}:"),
     Rule("discord_token", rf"{BEFORE}[MNO][A-Za-z0-9_-]{{22,27}}\.[A-Za-z0-9_-]{{6}}\.[A-Za-z0-9_-]{{27,40}}{AFTER}",
-         is_snowflake_token, gate=r"\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27}"),
+         is_snowflake_token, gate="(?:[MNO][DTjz][AEIMQUYcgk][w-z0-5]){3}"),  # base64 of nothing but digits
     Rule("mailgun_key", rf"{BEFORE}[a-f0-9]{{32}}-[a-f0-9]{{8}}-[a-f0-9]{{8}}(?![A-Za-z0-9-])", is_random,
          gate=r"-[a-f0-9]{8}-[a-f0-9]{8}"),
     Rule("mailchimp_key", rf"{BEFORE}[a-f0-9]{{32}}-us\d{{1,2}}{AFTER}", is_random, holds=("-us",),

@@ -8,12 +8,19 @@ import threading
 from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from commonplace.errors import InvalidInput
 from commonplace.guards.sensitive import KINDS, Detector, Find, Rule
 from guards.sensitive_values import card, github, iban, pem
 
 DETECTOR = Detector()
+PIECES = [
+    "password", "pw", "token", "密码", ": ", "=", " is ", " ", "\n", '"', "'", "|", "@", "://bob:", "-p", "mysql ",
+    "[REDACTED:", "[REDACTED]", "[REDACTED:password]", "[REDACTED:github_token]", "[REDACTED:x1]", "]", "a", "hunter2",
+    "Xk9#mQ2zv", "xyz9Kq2", "swordfish", "4539 1488 0343 6467", "ghp_" + "aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY2zAb",
+]  # fmt: skip
 
 
 def values(text: str, detector: Detector = DETECTOR) -> list[tuple[str, str]]:
@@ -52,6 +59,55 @@ def test_redacted_text_says_the_kinds_in_order_and_has_no_finds() -> None:
     assert text == "pw: [REDACTED:password]\ncard [REDACTED:payment_card]\npw: [REDACTED:password]\n"
     assert kinds == ["password", "payment_card", "password"]
     assert DETECTOR.redact(text) == (text, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "redacted"),
+    [
+        ("password: {p}Xk9#mQ2zv", "password: {p}{p}"),
+        ("password: Xk9#mQ2zv{p}", "password: {p}{p}"),
+        ("password: Xk9#{p}mQ2zv", "password: {p}"),
+        ("password: {p}.Xk9#mQ2zv", "password: {p}.{p}"),
+        ("password: [REDACTED:{p}Xk9#mQ2zv]", "password: [REDACTED:{p}{p}]"),
+        ("token=[REDACTED:github_token]xyz9Kq2", "token=[REDACTED:github_token][REDACTED:github_token]"),
+        ("password: [REDACTED:Xk9#mQ2zv]", "password: {p}"),
+        ("password: [REDACTED:swordfish]", "password: {p}"),
+        ("password: [redacted:Xk9#mQ2zv]", "password: {p}"),
+        ("password: [REDACTED]Xk9#mQ2zv", "password: [REDACTED]{p}"),
+    ],
+)
+def test_a_marker_hides_no_value(text: str, redacted: str) -> None:
+    mark = "[REDACTED:password]"
+    again, kinds = DETECTOR.redact(text.format(p=mark))
+    assert again == redacted.format(p=mark)
+    assert len(kinds) == 1
+    assert DETECTOR.redact(again) == (again, [])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password: [REDACTED:password]",
+        "The password is [REDACTED:password]! And then?",
+        "pw=[REDACTED:password]&next=1",
+        "postgres://bob:[REDACTED:url_password]@db/app",
+        "sshpass -p[REDACTED:password] rsync -a",
+        "bot[REDACTED:telegram_token]/send",
+        "密码是[REDACTED:password]请保存",
+        "password: [REDACTED]",
+        "password: [REDACTED:PASSWORD]",
+        "password = '[REDACTED:email][REDACTED:phone]'",
+    ],
+)
+def test_a_marker_of_a_known_kind_excuses_what_is_a_whole_value(text: str) -> None:
+    assert DETECTOR.redact(text) == (text, [])
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
+def test_redacting_again_changes_nothing(text: str) -> None:
+    once, kinds = DETECTOR.redact(text)
+    assert DETECTOR.redact(once) == (once, [])
+    assert (once == text) == (not kinds)
 
 
 def test_what_has_nothing_sensitive_stays_the_same_text() -> None:

@@ -76,6 +76,8 @@ def test_the_prefilter_says_all_that_may_occur(with_re2: bool) -> None:
 
 PARTS = [
     "1", "4", "4 ", "0 ", "+1 ", "A", "a@", "DE89", "12-", "eyJ.", "(", "{", "$", '"', "\\n", "%20", "[REDACTED:x]",
+    "[REDACTED:password]", "[REDACTED:password]a1", "[REDACTED:", "password: [REDACTED:password]Xk9#mQ2zv",
+    "password:", "password ", "Passwort ", "pat-na1-", "key ", "admin / ", " / ", "@a:", "-us1",
     "password for ", "password=", "password: '", "passphrase: word ", "seed phrase: word ", "insert into t (password",
     "| password |\n|---|\n", "a b ", "-----BEGIN PRIVATE KEY-----\n", "Private-Lines: 1\nAAAA ", "://a:b",
     "4111 1111 1111 1111 ", "datadog key ", "aws secret ", "server=;", "host= password=",

@@ -15,6 +15,7 @@ from functools import lru_cache
 from commonplace.errors import InvalidInput
 from commonplace.guards import sensitive_assigned as assigned
 from commonplace.guards.sensitive_kinds import KINDS, SPECIFIC_LAST
+from commonplace.guards.sensitive_markers import has_markers, rests, unmarked
 from commonplace.guards.sensitive_prefilter import Anchor, Prefilter, lowered, prefilter
 from commonplace.guards.sensitive_rules import HOLDS_WITHIN, NAME, Find, Kind, Rule
 
@@ -23,7 +24,7 @@ __all__ = ["KINDS", "Detector", "Find", "Kind", "Rule"]
 _STRETCH = 4096  # characters: near enough for a find to be worked on, long enough for the pass to be fast
 _OVERLAP = 2 * HOLDS_WITHIN
 _REACH = 1024  # no match of a rule with `holds` or a gate of ours is longer
-_MARKER = re.compile(r"\[REDACTED:[a-z][a-z0-9_-]{0,39}\]")
+_MARKER = re.compile(r"\[REDACTED:([a-z][a-z0-9_-]{0,39})\]")
 _LONG = 400  # characters: longer than tokens whose alphabet could hide another one
 _Work = Callable[[str, int, int, str], Iterator[Find]]
 
@@ -46,18 +47,24 @@ class Detector:
         self._rules, self._detectors = tuple(rules), tuple(detectors)
         for rule in self._rules:
             _ = rule.compiled
+        self._names = {*KINDS, *(rule.name for rule in self._rules)}  # and what the functions gave
         self._with_re2: bool | None = None
 
     def find(self, text: str) -> list[Find]:
         """The sensitive values in a text, by place, none overlapping another."""
-        markers = [match.span() for match in _MARKER.finditer(text)] if "[REDACTED:" in text else []
-        found = [*self._by_kind(text), *self._by_rules(text)]
-        return _apart(_outside(found, markers))
+        found = list(self._by_rules(text))
+        if not has_markers(text):
+            return _apart([*self._by_kind(text), *found])
+        self._names.update(find.kind for find in found)
+        read = unmarked(text, self._names)
+        markers = [match.span() for match in _MARKER.finditer(text) if match[1] in self._names]
+        by_kind = [*read.finds(self._by_kind(read.text)), *rests(text, self._kinds)]
+        return _apart([*_outside(by_kind, read.whole), *_outside(found, markers)])
 
     def redact(self, text: str) -> tuple[str, list[str]]:
         """The text with `[REDACTED:{kind}]` for every value, and the kinds in the order of their places.
 
-        A text it gave has no finds.
+        A text it gave has no finds. A marker that names a known kind excuses a value if it is the whole of it.
         """
         kinds: list[str] = []
         while found := self.find(text):

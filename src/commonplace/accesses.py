@@ -13,7 +13,6 @@ from contextlib import contextmanager
 
 from commonplace.backends import forking
 from commonplace.backends.base import Backend, Clock, Memory
-from commonplace.backends.records import to_us
 from commonplace.errors import CommonplaceError, Unavailable
 
 KIND = "accessed"
@@ -32,6 +31,7 @@ class Accesses:
         self.forget_threads()
         forking.watch(self)
         self._known: dict[str, float] = {}  # memory -> when it was last noted
+        self._seen: dict[str, float] = {}  # memory -> when it was last viewed here
         self._waiting: dict[str, dict[str, float]] = {}  # store -> memory -> when it was viewed
         self._read: set[str] = set()  # stores whose records were read once
         self._flushed_at = clock()
@@ -48,13 +48,14 @@ class Accesses:
 
     def note(self, store_id: str, memory: Memory) -> None:
         """A memory was viewed now."""
-        now = self._clock()
-        known = now - max(self._known.get(memory.id, 0.0), to_us(memory.updated_at) / 1e6) < EVERY_S
+        self._seen[memory.id] = now = self._clock()
+        known = now - self._known.get(memory.id, 0.0) < EVERY_S
         if known and not self._waiting:
             return
         with self._lock:
             if len(self._known) >= _MAX_KNOWN:
                 self._known.clear()
+                self._seen.clear()
             if not known:
                 self._known[memory.id] = now
                 self._waiting.setdefault(store_id, {})[memory.id] = now
@@ -78,9 +79,13 @@ class Accesses:
                     return
 
     def of(self, store_id: str) -> dict[str, float]:
-        """When the memories of a store were viewed last, as far as is known: seconds since 1970, by memory."""
+        """When the memories of a store were viewed last, or may have been: seconds since 1970, by memory.
+
+        What this process viewed it knows. Others note at most one view an hour, so theirs count an hour more.
+        """
         self.flush()
-        return {key: float(value) for key, value in self._backend.jottings(store_id, KIND)}
+        now, noted = self._clock(), self._backend.jottings(store_id, KIND)
+        return {key: max(float(at), self._seen.get(key, min(float(at) + EVERY_S, now))) for key, at in noted}
 
     def forget(self, store_id: str, memory_ids: Mapping[str, object]) -> None:
         """Remove what is known of memories that are no more."""

@@ -118,7 +118,7 @@ def test_what_is_near_a_limit_and_what_will_expire_is_told() -> None:
         near = [(one.limit_name, one.path, one.present, one.limit) for one in found.near]
         assert near == [("max_memories", None, 4, 4), ("max_memory_bytes", "/memories/a", 100, 100)]
         expiring = [(one.path, round(one.in_days, 3)) for one in found.expiring]
-        assert expiring == [("/memories/old/d", 6.042)]  # and an hour
+        assert expiring == [("/memories/old/d", 6.0)]
         store.change_settings({"review": ["session:*"]})
         store.execute({"command": "delete", "path": "/memories/a"}, actor="session:s1")
         assert stats(store).proposals == 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
-from commonplace.accesses import EVERY_S
 from commonplace.backends.base import Actor, Memory, Version
 from commonplace.backends.records import to_us
 from commonplace.patterns import covers
@@ -14,7 +13,6 @@ from commonplace.settings import Settings
 EXPIRY = Actor("job", "expiry")
 """Who deletes what was idle for too long."""
 _DAY_S = 86_400.0
-_GRACE_DAYS = EVERY_S / _DAY_S  # views are noted so coarsely: a memory may have been used that much later than is known
 
 
 def is_on(settings: Settings) -> bool:
@@ -49,12 +47,9 @@ def expired(
 
 
 def days_left(memory: Memory, accessed: Mapping[str, float], settings: Settings, now: float) -> float | None:
-    """In how many days a memory expires if nobody uses it; below 0 with the next sweep, None = never.
-
-    An hour more than the settings say: views are noted at most once an hour.
-    """
+    """In how many days a memory expires if nobody uses it; below 0 with the next sweep, None = never."""
     days = days_allowed(memory.path, settings)
-    return days + _GRACE_DAYS - idle_days(memory, accessed, now) if days else None
+    return days - idle_days(memory, accessed, now) if days else None
 
 
 def prunable(

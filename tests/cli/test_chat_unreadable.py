@@ -8,7 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from tests.agent.canned import streamed_call
+
+from agent.canned import streamed_call
 
 from .running import here
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from commonplace.guards.sensitive_checks import is_scrambled
 from commonplace.guards.sensitive_judged import MIN_SECRET, Value, is_passphrase, is_password, is_secret
 from commonplace.guards.sensitive_nearby import MIN_LONG, read_more, read_nearby
 from commonplace.guards.sensitive_rules import Find
@@ -85,8 +86,9 @@ _ONLY_TIES = frozenset(
 _SETS = re.compile(r"(?:set|with|use|using|user|by)_?$", re.IGNORECASE)  # set_password("..."), withPassword("...")
 
 
+_LINE_BEFORE = re.compile(r"\n[ \t]*\Z")
 _FIGURE, _LETTER = re.compile("[0-9]"), re.compile("[A-Za-z]")
-_LONG_MIXED = re.compile("[a-z][A-Z]|[A-Z][a-z]")
+_LONG = re.compile(rf"[A-Za-z+/_-]{{{MIN_LONG},}}")
 
 
 def _has_secret_near(text: str, at: int) -> bool:
@@ -95,7 +97,7 @@ def _has_secret_near(text: str, at: int) -> bool:
         if _FIGURE.search(piece):
             if _LETTER.search(piece):
                 return True
-        elif len(piece) >= MIN_LONG and _LONG_MIXED.search(piece):
+        elif len(piece) >= MIN_LONG and any(map(is_scrambled, _LONG.findall(piece))):
             return True
     return False
 
@@ -112,6 +114,8 @@ def read(text: str, start: int, word: str) -> Iterator[Find]:
         return
     if word == "token" and text[start - 1 : start] == "_" and text[after : after + 1] == "s":
         return  # max_tokens: a number of them
+    if word == "pass" and text[after : after + 1] == "\n" and _LINE_BEFORE.search(text, max(0, start - 80), start):
+        return  # the statement of Python
     suffix = _SUFFIX.match(text, after, min(after + 60, len(text))) if text[after - 1] < _CJK else None
     end = suffix.end() if suffix else after
     if not suffix:

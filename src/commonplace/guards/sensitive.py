@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import bisect
 import difflib
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from commonplace.errors import InvalidInput
 from commonplace.guards import sensitive_assigned as assigned
 from commonplace.guards.sensitive_kinds import KINDS, SPECIFIC_LAST
-from commonplace.guards.sensitive_markers import has_markers, rests, unmarked
+from commonplace.guards.sensitive_markers import markers, rests, unmarked
 from commonplace.guards.sensitive_prefilter import Anchor, Prefilter, lowered, prefilter
 from commonplace.guards.sensitive_rules import HOLDS_WITHIN, NAME, Find, Kind, Rule
 
@@ -24,7 +23,6 @@ __all__ = ["KINDS", "Detector", "Find", "Kind", "Rule"]
 _STRETCH = 4096  # characters: near enough for a find to be worked on, long enough for the pass to be fast
 _OVERLAP = 2 * HOLDS_WITHIN
 _REACH = 1024  # no match of a rule with `holds` or a gate of ours is longer
-_MARKER = re.compile(r"\[REDACTED:([a-z][a-z0-9_-]{0,39})\]")
 _LONG = 400  # characters: longer than tokens whose alphabet could hide another one
 _Work = Callable[[str, int, int, str], Iterator[Find]]
 
@@ -53,13 +51,14 @@ class Detector:
     def find(self, text: str) -> list[Find]:
         """The sensitive values in a text, by place, none overlapping another."""
         found = list(self._by_rules(text))
-        if not has_markers(text):
+        marked = markers(text)
+        if not marked:
             return _apart([*self._by_kind(text), *found])
         self._names.update(find.kind for find in found)
-        read = unmarked(text, self._names)
-        markers = [match.span() for match in _MARKER.finditer(text) if match[1] in self._names]
-        by_kind = [*read.finds(self._by_kind(read.text)), *rests(text, self._kinds)]
-        return _apart([*_outside(by_kind, read.whole), *_outside(found, markers)])
+        read = unmarked(text, marked, self._names)
+        by_kind = [*read.finds(self._by_kind(read.text)), *rests(text, marked, self._kinds)]
+        known = [match.span() for match in marked if match["name"] in self._names]
+        return _apart([*_outside(by_kind, read.whole), *_outside(found, known)])
 
     def redact(self, text: str) -> tuple[str, list[str]]:
         """The text with `[REDACTED:{kind}]` for every value, and the kinds in the order of their places.

@@ -13,7 +13,7 @@ from commonplace.guards.sensitive_rules import Find
 MIN_REST = 5  # characters of a value that a marker is stuck to
 
 _MARKER = re.compile(r"\[(?:REDACTED|redacted)(?:\]|:(?P<name>[^\s\[\]]{1,100})(?P<closed>\]?))")
-_START = "[REDACTED:"
+_START, _STARTS = "[REDACTED:", ("[REDACTED", "[redacted")
 _SIGNS = r"[#$%!*+~^_-]{0,3}"
 _BEFORE = re.compile(rf"[A-Za-z0-9]{_SIGNS}$")
 _AFTER = re.compile(rf"{_SIGNS}[A-Za-z0-9]")
@@ -48,10 +48,13 @@ class Unmarked:
         return at + (self.cuts[before - 1][1] if before else 0)
 
 
-def unmarked(text: str, known: Collection[str]) -> Unmarked:
-    """A text without the markers that would hide a part of a value; `known` are the kinds that a marker may name."""
+def unmarked(text: str, found: Iterable[re.Match[str]], known: Collection[str]) -> Unmarked:
+    """A text without those of the markers `found` in it that would hide a part of a value.
+
+    `known` are the kinds that a marker may name.
+    """
     parts, cuts, whole, read_to, taken = [], [], [], 0, 0
-    for start, end, is_marker in _markers(text, known):
+    for start, end, is_marker in _spans(found, known):
         put = _instead(text, start, end) if is_marker else ""
         if put is None:
             whole.append((start, end))
@@ -63,14 +66,21 @@ def unmarked(text: str, known: Collection[str]) -> Unmarked:
     return Unmarked("".join([*parts, text[read_to:]]), text, tuple(whole), tuple(cuts))
 
 
-def has_markers(text: str) -> bool:
-    """Whether anything looks like a marker."""
-    return "[REDACTED" in text or "[redacted" in text
+def markers(text: str) -> list[re.Match[str]]:
+    """All that looks like a marker, by place."""
+    found = []
+    for start in _STARTS:  # `find` is ten times faster than a pattern that may start in two ways
+        at = text.find(start)
+        while at >= 0:
+            match = _MARKER.match(text, at)
+            found += [match] if match else []
+            at = text.find(start, at + len(start))
+    return sorted(found, key=re.Match.start)
 
 
-def rests(text: str, known: Collection[str]) -> Iterator[Find]:
+def rests(text: str, found: Iterable[re.Match[str]], known: Collection[str]) -> Iterator[Find]:
     """What directly follows a marker and looks like the rest of the value that it stands for."""
-    for match in _MARKER.finditer(text):
+    for match in found:
         name = match["name"] or "secret"
         rest = _REST.match(text, match.end()) if name in known and match["closed"] != "" else None
         if rest is None:
@@ -80,10 +90,10 @@ def rests(text: str, known: Collection[str]) -> Iterator[Find]:
             yield Find(name, rest.start(2), rest.start(2) + len(value))
 
 
-def _markers(text: str, known: Collection[str]) -> Iterator[tuple[int, int, bool]]:
+def _spans(found: Iterable[re.Match[str]], known: Collection[str]) -> Iterator[tuple[int, int, bool]]:
     """Where markers stand, those in a row as one, and where something only starts like a marker."""
     row: tuple[int, int] | None = None
-    for match in _MARKER.finditer(text):
+    for match in found:
         name = match["name"]
         is_marker = name is None or name in known
         if row is not None and not (is_marker and row[1] == match.start()):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from commonplace.guards.sensitive_judged import Value, is_password, is_secret, is_telling
 from commonplace.guards.sensitive_rules import Find
 
-_MAX_ROWS = 100
+_MAX_ROWS, _MAX_HEAD = 100, 2000
 _DELIMITERS = re.compile(r"[ \t]*\|?[ \t]*:?-{2,}:?[ \t]*(?:\|[ \t]*:?-{2,}:?[ \t]*)*\|?[ \t]*\r?\n")
 _LINE = re.compile(r"[^\n]{0,2000}(?:\n|$)")
 _CELL = re.compile(r"[ \t]*[`\"'*]{0,2}([^|\s`\"'][^|\s`\"']{0,199})[`\"'*]{0,2}[ \t]*(?=\||\r?\n|$)")
@@ -78,8 +78,8 @@ def read_around(text: str, start: int, end: int, kind: str) -> Iterator[Find]:
 
 def _under(text: str, column: int, start: int) -> Iterator[Find]:
     """The cells below the head of a column of a Markdown table."""
-    head = _LINE.match(text, start)
-    row = _DELIMITERS.match(text, head.end()) if head else None
+    below = text.find("\n", start, start + _MAX_HEAD) + 1  # 11 000 times `password |` have no line below
+    row = _DELIMITERS.match(text, below) if below else None
     for _ in range(_MAX_ROWS):
         row = _LINE.match(text, row.end()) if row else None
         if row is None or "|" not in row[0] or _DELIMITERS.match(text, row.start()):

@@ -43,7 +43,7 @@ LASTING = [name for name in PLACES if name != "memory"]
 """Those whose memories are there again after closing and opening."""
 SEALED = {f"sealed {name}": name for name in LASTING} | {f"hidden {name}": name for name in LASTING}
 """The same under encryption; `hidden` those whose paths are sealed too."""
-QUICK = ["sqlite", "directory", "postgresql", "s3", "sealed sqlite", "hidden directory"]
+QUICK = ["sqlite", "directory", "postgresql", "hidden directory"]
 EVERYWHERE = [*PLACES, *SEALED] if LONG else QUICK
 """Bare and sealed; without CI=true some stand for the others, which pass the backend suite in any case."""
 KEYS = KeyRing.new()

@@ -17,7 +17,7 @@ from commonplace import MemoryStore
 from commonplace.backends.base import Change, Transaction
 from profiles import LONG
 
-ROUNDS = 10 if LONG else 3
+ROUNDS = 10 if LONG else 2
 MEMORIES = 1_000
 
 RESTORE = """

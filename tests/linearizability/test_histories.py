@@ -19,11 +19,11 @@ from .checker import Command, Operation
 from .explaining import why_not
 from .history import lines_seen, record
 
-HISTORIES = 5 if LONG else 2
+HISTORIES = 5 if LONG else 1
 HISTORIES_ON_SERVERS = 2 if LONG else 1
 PROCESSES = 8 if LONG else 4
 THREADS = 2
-COMMANDS = (1_000 if LONG else 200) // (PROCESSES * THREADS)  # of each client in one history
+COMMANDS = (1_000 if LONG else 120) // (PROCESSES * THREADS)  # of each client in one history
 SCENES = ("memories", "tree")
 KILLED_AFTER = 12  # commands of one client
 

@@ -135,4 +135,4 @@ def _with_directories_above(point: str) -> set[str]:
 
 
 TestOneTree = pytest.mark.timeout(900)(OneTree.TestCase)
-TestOneTree.settings = settings(max_examples=80 if LONG else 40, stateful_step_count=40 if LONG else 25)
+TestOneTree.settings = settings(max_examples=80 if LONG else 20, stateful_step_count=40 if LONG else 25)

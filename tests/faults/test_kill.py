@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ROUNDS = 100 if LONG else 6
-ROUNDS_ON_SERVERS = 15 if LONG else 2  # what can tear lies on the server, which lives on; and each round takes longer
+ROUNDS_ON_SERVERS = 15 if LONG else 4  # what can tear lies on the server, which lives on; and each round takes longer
 ROUNDS_PER_STORE = 10  # then a fresh one, so that the histories stay short
 
 

@@ -15,7 +15,7 @@ from .networks import HANGS_S, TIMEOUT_S, Network, postgresql
 from .proxy import Fault, Moment, every, random_faults
 
 SEEDS = 2 if LONG else 1
-EDITS = 1_200 // SEEDS if LONG else 40  # of all workers, per backend and seed
+EDITS = 1_200 // SEEDS if LONG else 80  # of all workers, per backend and seed
 WORKERS = 4  # in two backends
 DEADLINE_S = 600.0
 

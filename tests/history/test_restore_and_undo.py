@@ -15,8 +15,8 @@ from backends.places import EVERYWHERE, opened
 from commonplace import Actor, InvalidInput, MemoryStore, NotFound
 from commonplace.backends.base import Change, Snapshot
 from commonplace.errors import ReadOnly, SensitiveValue, TooLarge
-from commonplace.history.history import Outcome
 from commonplace.history.plan import Mode
+from commonplace.history.transition import Outcome
 from laws.model import Model
 from laws.walk import Walk
 from profiles import LONG

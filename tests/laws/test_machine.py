@@ -15,8 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from backends.places import EVERYWHERE, LOCAL, opened
 from commonplace import Commonplace, InvalidInput, MemoryStore, Usage
 from commonplace.backends.base import Snapshot
-from commonplace.history.history import Outcome
 from commonplace.history.plan import Mode
+from commonplace.history.transition import Outcome
 from profiles import LONG
 
 from .model import Model

@@ -13,7 +13,7 @@ from commonplace.cli.chat_screen import SAID, edited
 from commonplace.cli.chat_session import Session
 from commonplace.compare import DiffLine, unified
 from commonplace.errors import CommonplaceError
-from commonplace.history.history import Outcome
+from commonplace.history.transition import Outcome
 from commonplace.listing import human_size
 from commonplace.paths import ROOT
 from commonplace.store import MemoryStore

@@ -16,7 +16,7 @@ from commonplace.agent.errors import AgentError
 from commonplace.agent.events import Compaction, EditsApplied, Event, Finished, Text, ToolCall, ToolReply, UsageReport
 from commonplace.backends.base import Actor, Version
 from commonplace.errors import InvalidInput
-from commonplace.history.history import Outcome
+from commonplace.history.transition import Outcome
 from commonplace.store import MemoryStore
 
 if TYPE_CHECKING:

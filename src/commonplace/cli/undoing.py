@@ -15,9 +15,8 @@ from commonplace.cli.moments import FORMS, Moment, moment_option, time_option
 from commonplace.cli.place import Place, pass_place
 
 if TYPE_CHECKING:
-    from commonplace.history.history import Outcome
     from commonplace.history.plan import Mode
-    from commonplace.history.transition import Step
+    from commonplace.history.transition import Outcome, Step
     from commonplace.replies import Replies
 
 _JSON = 'Print a JSON object: {"done", "dry_run", "proposed", "steps", "conflicts", "left"}.'

@@ -17,9 +17,9 @@ from commonplace.errors import InvalidInput, NotFound, Refused
 from commonplace.guards.review import is_under_review
 from commonplace.guards.writing import WritePath
 from commonplace.history.past import OUR_ID, PastSnapshot, check_kept, check_zone, moment
-from commonplace.history.plan import Conflict, Mode, Plan, State, restored, undone
+from commonplace.history.plan import Mode, Plan, State, restored, undone
 from commonplace.history.removal import Removed, erase, redact
-from commonplace.history.transition import Step, carry_out, clashing, in_the_way, steps
+from commonplace.history.transition import Outcome, carry_out, clashing, in_the_way, steps
 from commonplace.paths import MemoryPath
 from commonplace.patterns import check_actor_pattern, matches_actor
 from commonplace.readable import parsed, raised
@@ -27,27 +27,6 @@ from commonplace.text import decoded
 
 T = TypeVar("T")
 _PAGE = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What restoring or undoing did, or would do. With conflicts nothing was done.
-
-    `left` are the memories that are not what was asked: what was redacted cannot be had back even by force, and a guard
-    may have taken sensitive values out of a text.
-    """
-
-    steps: tuple[Step, ...] = ()
-    conflicts: tuple[Conflict, ...] = ()
-    left: tuple[Conflict, ...] = ()
-    dry_run: bool = False
-    proposed: bool = False
-    """Whether it awaits review, as the changes of this actor do."""
-
-    @property
-    def done(self) -> bool:
-        """Whether the store is now as was asked."""
-        return not (self.conflicts or self.left or self.dry_run or self.proposed)
 
 
 @dataclass(frozen=True, slots=True)

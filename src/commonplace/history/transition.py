@@ -32,6 +32,27 @@ class Step:
     state: State | None
 
 
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What restoring or undoing did, or would do. With conflicts nothing was done.
+
+    `left` are the memories that are not what was asked: what was redacted cannot be had back even by force, and a guard
+    may have taken sensitive values out of a text.
+    """
+
+    steps: tuple[Step, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
+    left: tuple[Conflict, ...] = ()
+    dry_run: bool = False
+    proposed: bool = False
+    """Whether it awaits review, as the changes of this actor do."""
+
+    @property
+    def done(self) -> bool:
+        """Whether the store is now as was asked."""
+        return not (self.conflicts or self.left or self.dry_run or self.proposed)
+
+
 def steps(found: Snapshot, targets: Targets) -> list[Step]:
     """What has to be done so that all memories are as the targets say; what is so already needs nothing."""
     present = _present(found, targets)

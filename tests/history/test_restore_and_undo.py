@@ -80,7 +80,7 @@ def refused(outcome: Outcome) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("seed", range(2) if LONG else [0])
 def test_every_moment_can_be_seen_and_had_back(store: MemoryStore, seed: int) -> None:
     """After a walk of commands: the tree at each version is what it was, and restoring it gives it byte for byte."""
-    moments = walked(store, seed, commands=40 if LONG else 12)
+    moments = walked(store, seed, commands=25 if LONG else 12)
     ids = {memory.path: memory.id for memory in store.memories()}
     assert len(ids) > 1
     for version, then in moments:
@@ -99,7 +99,7 @@ def test_every_moment_can_be_seen_and_had_back(store: MemoryStore, seed: int) ->
 def test_undoing_all_changes_one_by_one_gives_the_first_tree(store: MemoryStore, seed: int) -> None:
     """In reverse order, each undo gives the tree of before the change; an undo can be undone."""
     create(store, A, "first\n")
-    moments = [("", tree(store)), *walked(store, seed, commands=25 if LONG else 8, first=tree(store))]
+    moments = [("", tree(store)), *walked(store, seed, commands=15 if LONG else 8, first=tree(store))]
     for (version, after), (_, before) in reversed(list(zip(moments[1:], moments, strict=False))):
         assert tree(store) == after
         done(store.history.undo(change=version))
@@ -117,7 +117,7 @@ def test_undoing_all_of_a_session_at_once_gives_the_first_tree(store: MemoryStor
     create(store, A, "first\n", "user:ann")
     create(store, C, "second\n", "user:ann")
     before, ids = tree(store), sorted(memory.id for memory in store.memories())
-    walked(store, seed, commands=40 if LONG else 15, first=before, actor="session:s1")
+    walked(store, seed, commands=25 if LONG else 15, first=before, actor="session:s1")
     assert tree(store) != before
     outcome = store.history.undo(by="session:s1", actor="user:ann")
     assert outcome.done

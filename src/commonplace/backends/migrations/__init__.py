@@ -34,15 +34,20 @@ def current(connection: Connection, engine: str) -> int:
 
     Raises `InvalidInput` if the tables are of others, `Damaged` if some are gone.
     """
-    tables = {str(row[0]) for row in connection.rows(_TABLES[engine])}
+    tables = _tables(connection, engine)
     if _RECORD not in tables:
         if tables & _OURS or (tables and engine == "sqlite"):
             raise InvalidInput("the database belongs to something else than commonplace")
         return 0
     done = int(connection.rows(f"SELECT coalesce(max(number), 0) FROM {_RECORD}")[0][0] or 0)
-    if done and (missing := _OURS - tables):  # with 0, another process is just making them
+    # Another process may be making them: where the record says it is done, a second look finds them all.
+    if done and not tables >= _OURS and (missing := _OURS - _tables(connection, engine)):
         raise Damaged(f"tables of the database are not there: {', '.join(sorted(missing))}")
     return done
+
+
+def _tables(connection: Connection, engine: str) -> set[str]:
+    return {str(row[0]) for row in connection.rows(_TABLES[engine])}
 
 
 def apply(connection: Connection, engine: str, at: int, *, partitions: int = 0) -> list[int]:

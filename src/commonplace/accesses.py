@@ -6,6 +6,7 @@ minute is lost if it is killed.
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -20,6 +21,7 @@ EVERY_S = 3_600.0  # what is known of a memory is this old at most
 FLUSH_AFTER_S = 60.0
 FLUSH_AT = 1_000  # memories
 _MAX_KNOWN = 100_000
+_A_TIME = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?", re.ASCII)
 
 
 class Accesses:
@@ -84,17 +86,22 @@ class Accesses:
         What this process viewed it knows. Others note at most one view an hour, so theirs count an hour more.
         """
         self.flush()
-        now, noted = self._clock(), self._backend.jottings(store_id, KIND)
-        return {key: max(float(at), self._seen.get(key, min(float(at) + EVERY_S, now))) for key, at in noted}
+        now, noted = self._clock(), self._noted(store_id)
+        return {key: max(at, self._seen.get(key, min(at + EVERY_S, now))) for key, at in noted.items()}
 
     def forget(self, store_id: str, memory_ids: Mapping[str, object]) -> None:
         """Remove what is known of memories that are no more."""
         if memory_ids:
             self._backend.jot(store_id, KIND, dict.fromkeys(memory_ids))
 
+    def _noted(self, store_id: str) -> dict[str, float]:
+        """What rests of views. What is no time counts as none: no view, and no closing, fails for it."""
+        noted = self._backend.jottings(store_id, KIND)
+        return {key: float(at) if _A_TIME.fullmatch(at) else 0.0 for key, at in noted}
+
     def _write(self, store_id: str, seen: dict[str, float]) -> None:
         if store_id not in self._read:  # another process may have noted them within the hour
-            kept = {key: float(value) for key, value in self._backend.jottings(store_id, KIND)}
+            kept = self._noted(store_id)
             seen = {key: at for key, at in seen.items() if at - kept.get(key, 0.0) >= EVERY_S}
             with self._lock:
                 self._read.add(store_id)

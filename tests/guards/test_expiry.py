@@ -412,3 +412,19 @@ def test_a_program_can_ask_what_would_go_before_it_goes(tmp_path: Path) -> None:
         assert paths(place.store()) == [A]
     with commonplace.open(at) as place:
         assert paths(place.store()) == []
+
+
+def test_a_noted_view_that_is_no_time_counts_as_none(tmp_path: Path, time: Time) -> None:
+    """Neither a view nor closing fails for it, and it is written anew."""
+    with opened("sqlite", tmp_path, clock=time) as place:
+        store = place.store()
+        store.change_settings({"expire_after_days": 5})
+        create(store, A)
+        memory_id = store.load(A)[0].id
+        for broken in ("é", "nan", "-1", "1e999", ""):
+            place.backend.jot(store.id, KIND, {memory_id: broken})
+            assert store.accesses.of(store.id) == {memory_id: 3_600.0}
+            assert store.sweep().expired == ()
+        run(store, "view", path=A)
+    with opened("sqlite", tmp_path, clock=time) as place:
+        assert dict(place.backend.jottings(place.store().id, KIND)) == {memory_id: f"{time.now:.0f}"}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-SAMPLE = 50 if LONG else 3  # cases of a step; `create large` alone has some thousands
+SAMPLE = 50 if LONG else 1  # cases of a step; `create large` alone has some thousands
 MOST_SHOWN = 25
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from anthropic import Anthropic
@@ -13,32 +11,15 @@ import commonplace
 from commonplace.agent import Agent
 from commonplace.agent.errors import ConnectionLost
 
+from .answering import answering
+
 HALF = b'event: message_start\ndata: {"type": "message_start", "message": {"id": "msg_1", "ty\n\n'
-
-
-class _Half(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream")
-        self.end_headers()
-        self.wfile.write(HALF)
-
-    def log_message(self, *_: object) -> None:
-        pass
 
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Half)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with answering(HALF) as at:
+        yield at
 
 
 def test_half_an_event_is_a_lost_connection(url: str) -> None:

@@ -1,4 +1,7 @@
-"""Every file system call of every command, killed at and failing: the promises of a reply hold at each."""
+"""File system calls of every command, killed at and failing: the promises of a reply hold at each.
+
+Of all calls and faults of a step a sample is tried, always the same; SAMPLE says how large.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultServer]:
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("step", COMMANDS)
 def test_a_reply_holds_whatever_call_fails(server: FaultServer, tmp_path: Path, backend: str, step: str) -> None:
-    """OK means done, an error means not done, and the next process works: for every call and every fault."""
+    """OK means done, an error means not done, and the next process works: for a sample of calls and faults."""
     names = server.prepare(backend, "create", tmp_path / "clean")
     if step != "create":
         server.prepare(backend, step, tmp_path / "store")

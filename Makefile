@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 .PHONY: run test test-clusters lint types format bench clean
 
 run: $(STAMP)
-	$(BIN)/commonplace demo
+	$(BIN)/retentive demo
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 4 --dist worksteal

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 Input = dict[str, object]
 Call = Callable[[Input], object]
-# The keyword arguments are the limits of `commonplace.MemoryTool`; the SDK's tool has none and ignores them.
+# The keyword arguments are the limits of `retentive.MemoryTool`; the SDK's tool has none and ignores them.
 Opener = Callable[..., AbstractContextManager[Call]]
 
 SDK = "sdk"
@@ -26,7 +26,7 @@ def _sdk(folder: Path, **_limits: int) -> Iterator[Call]:
 
 @contextmanager
 def _sqlite(folder: Path, **limits: Any) -> Iterator[Call]:
-    from commonplace import MemoryTool
+    from retentive import MemoryTool
 
     tool = MemoryTool(f"sqlite:///{folder.resolve()}/memory.db", **limits)
     try:
@@ -37,7 +37,7 @@ def _sqlite(folder: Path, **limits: Any) -> Iterator[Call]:
 
 @contextmanager
 def _directory(folder: Path, **limits: Any) -> Iterator[Call]:
-    from commonplace import MemoryTool
+    from retentive import MemoryTool
 
     tool = MemoryTool(str(folder), **limits)
     try:

@@ -123,7 +123,7 @@ def by_processes(name: str, folder: Path, counts: Sequence[int], turn_s: float) 
 
 # A fork server that has imported the tools once: the SDK alone takes a second to import.
 _PROCESSES = multiprocessing.get_context("forkserver")
-_PROCESSES.set_forkserver_preload(["anthropic.lib.tools._beta_builtin_memory_tool", "commonplace"])
+_PROCESSES.set_forkserver_preload(["anthropic.lib.tools._beta_builtin_memory_tool", "retentive"])
 _GATE: list[threading.Barrier] = []
 
 WAYS: dict[str, Callable[[str, Path, Sequence[int], float], list[Work]]] = {

@@ -138,7 +138,7 @@ def surroundings(where: Path) -> dict[str, object]:
         "python": platform.python_version(),
         "sqlite": sqlite3.sqlite_version,
         "anthropic": importlib.metadata.version("anthropic"),
-        "commonplace": importlib.metadata.version("commonplace"),
+        "retentive": importlib.metadata.version("retentive"),
     }
 
 

@@ -13,8 +13,7 @@ from dataclasses import asdict
 from statistics import median
 from time import perf_counter_ns
 
-import commonplace
-from commonplace import MemoryStore
+import retentive
 from figures import (
     Sheet,
     announce,
@@ -29,6 +28,7 @@ from figures import (
 )
 from large_stores import WORDS
 from places import checked
+from retentive import MemoryStore
 
 SIZES = {"1 KB": 1_024, "100 KB": 100_000}
 CALLS = {"full": 600, "quick": 100, "tiny": 3}
@@ -64,7 +64,7 @@ def main() -> None:
     with workplace(chosen.dir) as folder:
         around = surroundings(folder)
         announce(around)
-        with commonplace.open(f"sqlite:///{folder}/memory.db", create_overwrites=True) as place:
+        with retentive.open(f"sqlite:///{folder}/memory.db", create_overwrites=True) as place:
             guarded, free = place.store("guarded"), place.store("free")
             free.change_settings(WITHOUT)
             with steps(len(SIZES), "guards") as step:

@@ -14,10 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from time import perf_counter_ns
 
-import commonplace
+import retentive
 from candidates import create, edit, memory_text
-from commonplace import Commonplace, MemoryStore
-from commonplace.backends.base import Change, Transaction
 from figures import (
     Figures,
     Sheet,
@@ -32,6 +30,8 @@ from figures import (
     write_json,
 )
 from places import checked, places
+from retentive import MemoryStore, Retentive
+from retentive.storage.contract import Change, Transaction
 
 WORDS = ("memory", "agent", "notes", "plans", "names", "dates", "prices", "doubts", "decisions", "and", "of", "the")
 AT_MOST = {"log of one memory": 20.0, "diff": 20.0, "restore of one": 20.0, "search": 50.0}
@@ -98,7 +98,7 @@ def of_history(store: MemoryStore, memories: int, calls: int) -> Iterator[tuple[
     yield "restore of one", timed(lambda number: store.history.restore(paths[number], logs[number][-1].id), calls)
 
 
-def of_search(place: Commonplace, store: MemoryStore, calls: int) -> Iterator[tuple[str, Figures]]:
+def of_search(place: Retentive, store: MemoryStore, calls: int) -> Iterator[tuple[str, Figures]]:
     """Two words that are in most memories, and such as are in few."""
     queries = ["memory doubts", "plans -prices", f'"state 0 of {store.usage().memories // 2}"', "nothing of it"]
     fresh = [place.store(store.key) for _ in range(3)]
@@ -129,7 +129,7 @@ def of_writes(stores: Sequence[MemoryStore], calls: int) -> list[Figures]:
 
 
 def measured(
-    name: str, place: Commonplace, scale: Scale, step: Callable[[str], None]
+    name: str, place: Retentive, scale: Scale, step: Callable[[str], None]
 ) -> Iterator[tuple[tuple[str, ...], dict[str, object]]]:
     """The rows of one place, and their records."""
     many, few, searched = (place.store(key) for key in ("many", "few", "searched"))
@@ -162,7 +162,7 @@ def main() -> None:
             fillings = sum(-(-count // _BATCH) for count in (scale.versions, FEW, scale.memories))
             with steps(len(found) * fillings, "history") as step:
                 for name, url in found.items():
-                    with commonplace.open(url, max_memories=0) as place:
+                    with retentive.open(url, max_memories=0) as place:
                         for row, record in measured(name, place, scale, step):
                             rows.append(row)
                             records.append(record)

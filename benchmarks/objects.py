@@ -19,14 +19,14 @@ from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
-from commonplace.backends.base import Change, Snapshot, Transaction
-from commonplace.backends.objects import open_objects
 from figures import Figures, Sheet, announce, duration, figures, judged, parser, rate, surroundings, write_json
+from retentive.storage.contract import Change, Snapshot, Transaction
+from retentive.storage.objects.backend import open_objects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from commonplace.backends.base import Backend
+    from retentive.storage.contract import Backend
 
 BARS = {("write", "processes", 16): 60.0, ("write", "threads", 16): 200.0}  # per second, with 10,000 memories
 

@@ -1,4 +1,4 @@
-"""Commonplace against the official SDK's local memory tool, side by side in one process.
+"""Retentive against the official SDK's local memory tool, side by side in one process.
 
     python benchmarks/peers.py [--quick] [--only NAME] [--json FILE]
 
@@ -9,7 +9,7 @@ another left behind. The first round warms up and does not count.
 
 The ratio is calls per second over the SDK's calls per second. The SDK's tool syncs the data of a created or
 edited file and nothing else: its renames, deletes and directory entries are not durable when it answers.
-Those of commonplace are.
+Those of retentive are.
 """
 
 from __future__ import annotations

@@ -21,10 +21,8 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import ClassVar
 
-import commonplace
+import retentive
 from candidates import create, edit, memory_text, state
-from commonplace import MemoryStore
-from commonplace.backends.keys import KeyRing
 from figures import (
     Sheet,
     announce,
@@ -38,6 +36,8 @@ from figures import (
     workplace,
     write_json,
 )
+from retentive import MemoryStore
+from retentive.storage.sealed.keys import KeyRing
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 from servers.mariadb import MariaServer
@@ -182,7 +182,7 @@ def run(found: Mapping[str, str], scale: Scale) -> Sheet:
     keys = KeyRing.new()
     with steps(len(found) * len(CALLERS) * 4 * scale.turns, "places") as step:
         for name, url in found.items():
-            with commonplace.open(url) as bare, commonplace.open(url, keys=keys) as sealed:
+            with retentive.open(url) as bare, retentive.open(url, keys=keys) as sealed:
                 stores = {"bare": bare.store("bare"), "sealed": sealed.store("sealed")}
                 for count in CALLERS:
                     for row, record in measured(stores, count, scale, step):

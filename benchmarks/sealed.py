@@ -15,16 +15,16 @@ from dataclasses import asdict, dataclass
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
-import commonplace
+import retentive
 from candidates import create, edit, memory_text
-from commonplace.backends.keys import KeyRing
 from figures import Sheet, announce, duration, judged, own_folder, parser, steps, surroundings, workplace, write_json
+from retentive.storage.sealed.keys import KeyRing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from commonplace import MemoryStore
+    from retentive import MemoryStore
 
 KINDS = ("bare", "sealed", "sealed paths")
 BAR = 1.15  # what a sealed edit may take of the time of a bare one
@@ -50,7 +50,7 @@ def opened(kind: str, folder: Path, stack: ExitStack) -> MemoryStore:
     """A store of a kind in a folder of its own."""
     place = f"sqlite:///{folder.resolve()}/memory.db"
     keys = None if kind == "bare" else KeyRing.new()
-    return stack.enter_context(commonplace.open(place, keys=keys, seal_paths=kind == "sealed paths")).store()
+    return stack.enter_context(retentive.open(place, keys=keys, seal_paths=kind == "sealed paths")).store()
 
 
 def path_of(number: int) -> str:

@@ -16,8 +16,8 @@ from pathlib import Path
 from random import Random
 from time import perf_counter_ns
 
-from commonplace.guards.sensitive import Detector
 from figures import Sheet, announce, figures, judged, parser, steps, surroundings, write_json
+from retentive.redaction.detector import Detector
 
 RUNS = {"full": 9, "quick": 3, "tiny": 1}
 CHARS = {"full": 1_000_000, "quick": 300_000, "tiny": 20_000}
@@ -77,7 +77,7 @@ def japanese(_rng: Random) -> str:
 
 
 def code(_rng: Random) -> str:
-    """The source of commonplace without the part that is about sensitive values."""
+    """The source of retentive without the part that is about sensitive values."""
     files = [path for path in sorted(SOURCE.rglob("*.py")) if "guards" not in path.parts]
     return "".join(path.read_text("utf-8") for path in files)
 

@@ -210,7 +210,7 @@ def growth(rounds: Sequence[Round]) -> Sheet:
 def options() -> tuple[argparse.Namespace, list[int]]:
     """What was asked for, and the numbers of stores."""
     known = parser(__doc__)
-    known.add_argument("--at", metavar="URL", help="an empty place, as commonplace.open takes it (default: a new file)")
+    known.add_argument("--at", metavar="URL", help="an empty place, as retentive.open takes it (default: a new file)")
     known.add_argument("--control", metavar="URL", help="an empty place that keeps the first number of stores")
     known.add_argument("--keys", type=Path, metavar="FILE", help="seal the stores with this key file")
     known.add_argument("--stores", metavar="N,N,...", help="numbers of stores, growing")

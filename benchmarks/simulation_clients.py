@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from candidates import Input, create, edit, memory_text, state
 
 if TYPE_CHECKING:
-    from commonplace import Commonplace, MemoryStore
+    from retentive import MemoryStore, Retentive
 
 SKEW = 1.1  # of Zipf's law over the stores: of 100,000 the first gets one command in eight
 REOPENED = 0.05  # agents come and go: so often a client opens its store anew
@@ -109,7 +109,7 @@ class Client:
         self._notes: dict[int, dict[int, Note]] = {}
         self._written = 0
 
-    def work(self, opened: Commonplace, popular: Popularity, seconds: float) -> Slice:
+    def work(self, opened: Retentive, popular: Popularity, seconds: float) -> Slice:
         """Command after command until the time is over."""
         done = Slice()
         began = before = perf_counter_ns()
@@ -132,7 +132,7 @@ class Client:
         done.span_ns = before - began
         return done
 
-    def wrong(self, opened: Commonplace) -> list[str]:
+    def wrong(self, opened: Retentive) -> list[str]:
         """Which of the memories it changed are not as it left them, as `key path`; of so many stores."""
         found = []
         for number in list(self._notes)[:CHECKED_STORES]:
@@ -145,7 +145,7 @@ class Client:
             found += [f"{store_key(number)} {at}" for at in sorted(astray | changed)]
         return found
 
-    def _open(self, opened: Commonplace, number: int, done: Slice) -> MemoryStore:
+    def _open(self, opened: Retentive, number: int, done: Slice) -> MemoryStore:
         store = self._stores.get(number)
         if store is None or self._random.random() < REOPENED:
             start = perf_counter_ns()

@@ -13,10 +13,10 @@ from random import Random
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Self
 
-import commonplace
+import retentive
 from candidates import memory_text
-from commonplace.backends.base import Change
-from commonplace.errors import CommonplaceError
+from retentive.errors import RetentiveError
+from retentive.storage.contract import Change
 from simulation_clients import Client, Popularity, Slice, path, store_key
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ class Place:
 
     def __init__(self, at: str, *, keys: Path | None, clients: int, memories: int) -> None:
         try:
-            self.opened = commonplace.open(at, create_overwrites=True, keys=keys)
-        except CommonplaceError as error:
+            self.opened = retentive.open(at, create_overwrites=True, keys=keys)
+        except RetentiveError as error:
             raise SystemExit(f"the place cannot be opened: {error}") from None
         self.stores = 0
         self._errors: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""What it costs to begin: `import commonplace`, and one `commonplace view` from start to end.
+"""What it costs to begin: `import retentive`, and one `retentive view` from start to end.
 
     python benchmarks/startup.py [--quick] [--json FILE]
 
@@ -30,27 +30,27 @@ from figures import (
 RUNS = {"full": 20, "quick": 7, "tiny": 1}
 NOTHING = "python -c pass"
 AT_MOST_MS = {
-    "import commonplace": 100.0,
-    "commonplace view (sqlite)": 200.0,
-    "commonplace view (directory)": 200.0,
+    "import retentive": 100.0,
+    "retentive view (sqlite)": 200.0,
+    "retentive view (directory)": 200.0,
 }
 
 
 def commands(place: Path) -> dict[str, list[str]]:
     """What is started, by the name it is shown under."""
-    commonplace = str(Path(sys.executable).with_name("commonplace"))
+    retentive = str(Path(sys.executable).with_name("retentive"))
     places = {"sqlite": f"sqlite:///{place.resolve()}/memory.db", "directory": str(place / "memory")}
     found = {
         NOTHING: [sys.executable, "-c", "pass"],
-        "import commonplace": [sys.executable, "-c", "import commonplace"],
+        "import retentive": [sys.executable, "-c", "import retentive"],
     }
     for name, at in places.items():
         subprocess.run(
-            [commonplace, "--at", at, "create", "/memories/note.md", "One line to view.\n"],
+            [retentive, "--at", at, "create", "/memories/note.md", "One line to view.\n"],
             check=True,
             stdout=subprocess.DEVNULL,
         )
-        found[f"commonplace view ({name})"] = [commonplace, "--at", at, "view", "/memories/note.md"]
+        found[f"retentive view ({name})"] = [retentive, "--at", at, "view", "/memories/note.md"]
     return found
 
 

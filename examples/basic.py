@@ -3,7 +3,7 @@
     python examples/basic.py loop        your own loop: messages.create, and tool_result for what Claude asks
     python examples/basic.py runner      the SDK's tool runner, with MemoryTool among its tools
 
-It needs `pip install 'commonplace[anthropic]'` and a key in ANTHROPIC_API_KEY. Run it twice: the second time Claude
+It needs `pip install 'retentive[anthropic]'` and a key in ANTHROPIC_API_KEY. Run it twice: the second time Claude
 finds what it wrote down the first time. What that is lies in ./memory, as plain files.
 """
 
@@ -15,8 +15,8 @@ from typing import Any
 
 from anthropic import Anthropic
 
-import commonplace
-from commonplace import MemoryTool, tool_result
+import retentive
+from retentive import MemoryTool, tool_result
 
 QUESTION = """I'm working on a Python web scraper that keeps crashing with a timeout error. \
 Here's the problematic function:
@@ -39,8 +39,8 @@ Please help me debug this."""
 def own_loop(client: Anthropic, *, model: str, at: str) -> None:
     """Ask, run what Claude calls, send the results back; until Claude calls nothing more."""
     messages: list[Any] = [{"role": "user", "content": QUESTION}]
-    tools: list[Any] = [commonplace.TOOL]
-    with commonplace.open(at) as memory:
+    tools: list[Any] = [retentive.TOOL]
+    with retentive.open(at) as memory:
         store = memory.store()
         while True:
             reply = client.messages.create(model=model, max_tokens=2048, messages=messages, tools=tools)

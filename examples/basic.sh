@@ -1,10 +1,10 @@
 #!/bin/sh
 # The first request of the memory tool documentation by curl, and the tool loop behind it: what Claude calls goes
-# through `commonplace exec`, one tool_use block a line in, one tool_result block a line out.
+# through `retentive exec`, one tool_use block a line in, one tool_result block a line out.
 #
 #   ANTHROPIC_API_KEY=... examples/basic.sh [PLACE]        PLACE is where the memory lies, default ./memory
 #
-# Needs curl, python3 and commonplace. Run it twice: the second time Claude finds what it wrote down the first time.
+# Needs curl, python3 and retentive. Run it twice: the second time Claude finds what it wrote down the first time.
 set -eu
 
 url=${ANTHROPIC_BASE_URL:-https://api.anthropic.com}/v1/messages
@@ -51,7 +51,7 @@ with open(f"{work}/calls", "w", encoding="utf-8") as calls:
 PY
     [ -s "$work/calls" ] || break
 
-    commonplace --at "$at" exec < "$work/calls" > "$work/results"
+    retentive --at "$at" exec < "$work/calls" > "$work/results"
 
     # The next request is this one, with the reply and the results at its end.
     python3 - "$work" <<'PY'

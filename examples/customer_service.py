@@ -2,7 +2,7 @@
 
     python examples/customer_service.py ada
 
-It needs `pip install 'commonplace[anthropic]'` and a key in ANTHROPIC_API_KEY. What you type is what the customer says;
+It needs `pip install 'retentive[anthropic]'` and a key in ANTHROPIC_API_KEY. What you type is what the customer says;
 an empty line or the end of the input ends the visit. Come again later, or after a crash: Claude finds what it wrote
 down. Each customer has a memory store of their own, so nothing of one can show up with another; the rules of the house
 are a store that everybody reads and nobody here can change.
@@ -14,9 +14,9 @@ import argparse
 import sys
 from collections.abc import Iterable
 
-import commonplace
-from commonplace import Mounts
-from commonplace.agent import Agent, AgentError, Budget, Finished, Text, ToolCall
+import retentive
+from retentive import Mounts
+from retentive.agent import Agent, AgentError, Budget, Finished, Text, ToolCall
 
 SYSTEM = """You are the customer service of a small tea shop. In your memory are notes about the customer you talk to,
 and in /memories/house the rules of the house, which you follow. Be brief and friendly. Never promise what the rules do
@@ -30,7 +30,7 @@ RULES = """# Rules of the house
 
 def serve(customer: str, said: Iterable[str], *, at: str, model: str) -> None:
     """Talk to one customer until there is nothing more to say."""
-    with commonplace.open(at) as place:
+    with retentive.open(at) as place:
         house = place.store("house")
         if not house.usage().memories:
             house.execute({"command": "create", "path": "/memories/rules.md", "file_text": RULES}, actor="job:setup")

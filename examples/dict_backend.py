@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeVar
 
-from commonplace.backends.base import (
+from retentive.errors import NotFound, Unavailable
+from retentive.storage.contract import (
     Actor,
     Backend,
     Change,
@@ -29,8 +30,7 @@ from commonplace.backends.base import (
     sortable_id,
     to_datetime,
 )
-from commonplace.backends.records import to_us
-from commonplace.errors import NotFound, Unavailable
+from retentive.values.records import to_us
 
 T = TypeVar("T")
 

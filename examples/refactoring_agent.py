@@ -2,7 +2,7 @@
 
     python examples/refactoring_agent.py ./code --goal "Split shop.py into small modules" --test "python -m pytest -q"
 
-It needs `pip install 'commonplace[anthropic]'` and a key in ANTHROPIC_API_KEY. The first run writes a plan into the
+It needs `pip install 'retentive[anthropic]'` and a key in ANTHROPIC_API_KEY. The first run writes a plan into the
 memory; every run reads where things stand, lets Claude do one step with its tools, and records what was done. Stop it
 whenever you like: what is not in the record was not done, and the next run sees that.
 """
@@ -20,9 +20,9 @@ from typing import Any
 from anthropic import beta_tool
 from anthropic.lib.tools import ToolError
 
-import commonplace
-from commonplace import InvalidInput, MemoryStore, NotFound
-from commonplace.agent import (
+import retentive
+from retentive import InvalidInput, MemoryStore, NotFound
+from retentive.agent import (
     Agent,
     AgentError,
     Budget,
@@ -34,7 +34,7 @@ from commonplace.agent import (
     open_session,
     start_project,
 )
-from commonplace.agent.context import InputTokens
+from retentive.agent.context import InputTokens
 
 SYSTEM = """You refactor a code base in small steps that keep its tests green. Do one feature of the checklist in this
 session, and call feature_done when it is. Your last message says what you did, and what comes next."""
@@ -117,7 +117,7 @@ def feature_ids(memory: MemoryStore) -> list[str]:
 
 def session(code: Path, *, goal: str, test: str, at: str, model: str) -> None:
     """One session: read the record, let Claude work, write the record."""
-    with commonplace.open(at) as place:
+    with retentive.open(at) as place:
         memory = place.store(f"refactoring-{code.name}")
         if not any(found.path.endswith("/progress.md") for found in memory.memories()):
             start_project(memory, goal=goal, features=STEPS, setup=f"The tool run_tests runs: {test}")

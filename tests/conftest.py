@@ -11,10 +11,10 @@ from typing import TypeAlias
 import pytest
 from hypothesis import HealthCheck, settings
 
-import commonplace
+import retentive
 from backends.places import LASTING, LOCAL, place_of
-from commonplace import Commonplace, MemoryStore
 from profiles import LONG
+from retentive import MemoryStore, Retentive
 
 _QUIET = (HealthCheck.too_slow, HealthCheck.data_too_large)
 settings.register_profile("quick", max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=_QUIET)
@@ -37,7 +37,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.hook.pytest_deselected(items=left_out)
 
 
-OpenPlace: TypeAlias = Callable[..., Commonplace]
+OpenPlace: TypeAlias = Callable[..., Retentive]
 
 
 @pytest.fixture(params=LOCAL)
@@ -60,9 +60,9 @@ def place(backend: str, tmp_path: Path) -> str:
 
 @pytest.fixture
 def open_place() -> Iterator[OpenPlace]:
-    """`commonplace.open`, closed when the test ends."""
+    """`retentive.open`, closed when the test ends."""
     with ExitStack() as stack:
-        yield lambda place, **options: stack.enter_context(commonplace.open(place, **options))
+        yield lambda place, **options: stack.enter_context(retentive.open(place, **options))
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from anthropic import Anthropic, AsyncAnthropic
 
 if TYPE_CHECKING:
-    from commonplace.testing.scripted_claude import ScriptedClaude
+    from retentive.testing.scripted_claude import ScriptedClaude
 
 ASK: dict[str, Any] = {"model": "claude-sonnet-5-5", "max_tokens": 1024}
 HELLO: list[Any] = [{"role": "user", "content": "Remember that I like tea."}]

@@ -7,8 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from commonplace.testing.scripted_counting import messages_tokens
-from commonplace.testing.scripted_messages import Block, Message, merged
+from retentive.testing.scripted_claude.messages import Block, Message, merged
+from retentive.testing.scripted_claude.tokens import messages_tokens
 
 NAMES = ("memory", "read", "edit")
 TEXTS = st.text(max_size=40)

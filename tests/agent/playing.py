@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 import httpx2
 from anthropic import Anthropic, AsyncAnthropic
 
-from commonplace.agent import Agent, AgentError, AsyncAgent, Event, Text
-from commonplace.testing.scripted_claude import Call, Check, Script, Turn
+from retentive.agent import Agent, AgentError, AsyncAgent, Event, Text
+from retentive.testing.scripted_claude import Call, Check, Script, Turn
 
 if TYPE_CHECKING:
-    from commonplace.agent.chat import Options
+    from retentive.agent.loop import Options
 
 E = TypeVar("E")
 KINDS = ["sync", "async"]

@@ -21,7 +21,7 @@ from typing import Any
 from anthropic import Anthropic, beta_tool
 from anthropic.lib.tools import ToolError
 
-from commonplace import MemoryTool
+from retentive import MemoryTool
 
 TRIGGER = 16_000
 KEEP = 2

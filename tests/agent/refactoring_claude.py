@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from commonplace.testing.scripted_claude import Call, Seen, SeenCall
+from retentive.testing.scripted_claude import Call, Seen, SeenCall
 
 PROGRESS = "/memories/refactoring_progress.xml"
 DONE = "All files are done."

@@ -14,9 +14,9 @@ import httpx2
 import pytest
 from anthropic import Anthropic, AsyncAnthropic, beta_tool
 
-import commonplace
-from commonplace import InvalidInput, MemoryStore, Reply
-from commonplace.agent import (
+import retentive
+from retentive import InvalidInput, MemoryStore, Reply
+from retentive.agent import (
     Agent,
     AsyncAgent,
     Budget,
@@ -30,8 +30,8 @@ from commonplace.agent import (
     tidy_note,
     topic_guidance,
 )
-from commonplace.agent.turns import NOT_RUN
-from commonplace.testing.scripted_claude import (
+from retentive.agent.turns import NOT_RUN
+from retentive.testing.scripted_claude import (
     Call,
     Check,
     Script,
@@ -50,7 +50,7 @@ both = pytest.mark.parametrize("kind", KINDS)
 
 @pytest.fixture
 def store() -> Iterator[MemoryStore]:
-    with commonplace.open("sqlite://") as opened:
+    with retentive.open("sqlite://") as opened:
         yield opened.store()
 
 
@@ -201,7 +201,7 @@ def test_a_memory_that_fails_shows_nothing_of_it(
         played = play(kind, server.url, TOLD, memory=Broken())
         assert server.failures == []
     assert played.of(ToolReply)[0].text == unavailable
-    assert [record.name for record in caplog.records if record.levelname == "ERROR"] == ["commonplace.agent"]
+    assert [record.name for record in caplog.records if record.levelname == "ERROR"] == ["retentive.agent"]
 
 
 def test_more_tools_run_beside_the_memory(store: MemoryStore) -> None:

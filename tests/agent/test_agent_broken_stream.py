@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from anthropic import Anthropic
 
-import commonplace
-from commonplace.agent import Agent
-from commonplace.agent.errors import ConnectionLost
+import retentive
+from retentive.agent import Agent
+from retentive.agent.errors import ConnectionLost
 
 from .answering import answering
 
@@ -23,7 +23,7 @@ def url() -> Iterator[str]:
 
 
 def test_half_an_event_is_a_lost_connection(url: str) -> None:
-    with commonplace.open("sqlite://") as place, Anthropic(api_key="k", base_url=url, max_retries=0) as client:
+    with retentive.open("sqlite://") as place, Anthropic(api_key="k", base_url=url, max_retries=0) as client:
         agent = Agent(client, memory=place.store(), stream=True)
         with pytest.raises(ConnectionLost):
             list(agent.run("hello"))

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-import commonplace
-from commonplace import MemoryStore
-from commonplace.agent import (
+import retentive
+from retentive import MemoryStore
+from retentive.agent import (
     ClearedThinking,
     ClearedToolUses,
     ClearThinking,
@@ -26,7 +26,7 @@ from commonplace.agent import (
     UsageReport,
     memory_context,
 )
-from commonplace.testing.scripted_claude import Call, Script, Seen, Thinking, Turn, scripted_claude
+from retentive.testing.scripted_claude import Call, Script, Seen, Thinking, Turn, scripted_claude
 
 from .playing import KINDS, play
 
@@ -38,7 +38,7 @@ LONG = "word " * 60_000  # some 75,000 tokens, over the smallest trigger of a co
 
 @pytest.fixture
 def store() -> Iterator[MemoryStore]:
-    with commonplace.open("sqlite://") as opened:
+    with retentive.open("sqlite://") as opened:
         yield opened.store()
 
 

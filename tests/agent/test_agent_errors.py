@@ -13,9 +13,9 @@ import anthropic
 import httpx2
 import pytest
 
-import commonplace
-from commonplace import CommonplaceError, MemoryStore
-from commonplace.agent import (
+import retentive
+from retentive import MemoryStore, RetentiveError
+from retentive.agent import (
     Agent,
     AgentError,
     ApiFailed,
@@ -28,10 +28,10 @@ from commonplace.agent import (
     RequestRefused,
     Stopped,
 )
-from commonplace.agent import errors as agent_errors
-from commonplace.agent.sdk import translated
-from commonplace.testing.scripted_claude import Broken, Cut, Refused, ScriptedClaude, scripted_claude
-from commonplace.testing.scripted_troubles import Trouble
+from retentive.agent import errors as agent_errors
+from retentive.agent.sdk import translated
+from retentive.testing.scripted_claude import Broken, Cut, Refused, ScriptedClaude, scripted_claude
+from retentive.testing.scripted_claude.faults import Trouble
 
 from .playing import KINDS, STORY, TEA, client_of, play
 
@@ -43,7 +43,7 @@ streamed = pytest.mark.parametrize("stream", [False, True], ids=["whole", "strea
 
 @pytest.fixture
 def store() -> Iterator[MemoryStore]:
-    with commonplace.open("sqlite://") as opened:
+    with retentive.open("sqlite://") as opened:
         yield opened.store()
 
 
@@ -237,9 +237,9 @@ def test_every_error_has_a_code_of_its_own() -> None:
         "stopped": False,
         "not_saved": False,
     }
-    taken = {getattr(found, "code", None) for found in vars(commonplace.errors).values()}
+    taken = {getattr(found, "code", None) for found in vars(retentive.errors).values()}
     assert not {found.code for found in CLASSES} & taken
-    assert all(issubclass(found, CommonplaceError) for found in CLASSES)
+    assert all(issubclass(found, RetentiveError) for found in CLASSES)
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-import commonplace
-from commonplace.testing.scripted_claude import (
+import retentive
+from retentive.testing.scripted_claude import (
     Broken,
     Call,
     Refused,
@@ -32,7 +32,7 @@ TEST = "from shop import total\nassert total([1, 2]) == 3\n"
 
 def run(claude: ScriptedClaude, directory: Path, *arguments: str, said: str = "") -> str:
     """What an example prints; it must end well and without a word on stderr."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANTHROPIC_", "COMMONPLACE_"))}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANTHROPIC_", "RETENTIVE_"))}
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / arguments[0]), *arguments[1:]],
         cwd=directory,
@@ -110,7 +110,7 @@ def test_a_refactoring_goes_on_from_session_to_session(tmp_path: Path) -> None:
     assert printed.splitlines()[-1] == "I shortened total. Nothing is left."
     assert (code / "shop.py").read_text() == "def total(prices):\n    return sum(prices)\n"
     assert not (tmp_path / "shop.py").exists()
-    with commonplace.open(tmp_path / "memory") as memory:
+    with retentive.open(tmp_path / "memory") as memory:
         store = memory.store("refactoring-code")
         features = json.loads(store.text("/memories/project/features.json"))["features"]
         assert [feature["passes"] for feature in features] == [True, True]
@@ -129,7 +129,7 @@ def test_a_session_that_breaks_off_is_on_record(
         capsys.readouterr().out
         == "The session broke off (request_refused). Look at the code and run the tests first.\n"
     )
-    with commonplace.open(tmp_path / "memory") as memory:
+    with retentive.open(tmp_path / "memory") as memory:
         log = memory.store("refactoring-code").text("/memories/project/progress.md")
     assert "Done: The session broke off (request_refused)." in log
 
@@ -158,7 +158,7 @@ def test_what_was_done_is_on_record_whatever_claude_calls_it(
         ask_here(claude, monkeypatch)
         example.session(tmp_path / "code", goal=goal, test="true", at=str(tmp_path / "memory"), model="any")
         assert claude.failures == []
-    with commonplace.open(tmp_path / "memory") as memory:
+    with retentive.open(tmp_path / "memory") as memory:
         log = memory.store("refactoring-code").text("/memories/project/progress.md")
     assert "Done: I split it." in log
     assert ("Verified: f1" in log) == (goal != "spoil")
@@ -205,7 +205,7 @@ def test_a_customer_is_remembered_and_apart_from_others(
     assert first.splitlines()[-2:] == ["Noted, green tea.", "You can send it back within 30 days."]
     assert again.splitlines()[-1] == "Welcome back! Green tea again?"
     assert other.splitlines()[-1] == "Noted, green tea."
-    with commonplace.open(tmp_path / "memory") as memory:
+    with retentive.open(tmp_path / "memory") as memory:
         assert memory.store("customer-ada").text("/memories/likes.md") == "likes green tea\n"
         assert memory.store("house").text("/memories/rules.md").startswith("# Rules of the house\n")
 

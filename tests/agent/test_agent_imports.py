@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from commonplace import agent
+from retentive import agent
 
 WITHOUT_SDK = """
 import sys
@@ -27,9 +27,9 @@ def run(code: str) -> str:
 def test_all_but_the_agents_works_without_the_sdk() -> None:
     names = [name for name in agent.__all__ if name not in {"Agent", "AsyncAgent"}]
     code = f"""
-import commonplace, commonplace.agent as agent
+import retentive, retentive.agent as agent
 for name in {names!r}: getattr(agent, name)
-store = commonplace.open("sqlite://").store()
+store = retentive.open("sqlite://").store()
 agent.start_project(store, goal="a shop")
 print(agent.memory_context().betas, agent.function_tool(store).reply("{{}}").is_error)
 """
@@ -40,11 +40,11 @@ print(agent.memory_context().betas, agent.function_tool(store).reply("{{}}").is_
 def test_an_agent_says_what_to_install(name: str) -> None:
     code = f"""
 try:
-    from commonplace.agent import {name}
+    from retentive.agent import {name}
 except ImportError as error:
     print(error)
 """
-    assert run(WITHOUT_SDK + code) == "Agent needs the SDK: pip install 'commonplace[anthropic]'"
+    assert run(WITHOUT_SDK + code) == "Agent needs the SDK: pip install 'retentive[anthropic]'"
 
 
 def test_the_public_names_are_there() -> None:

@@ -10,10 +10,10 @@ from typing import Any
 import httpx2
 import pytest
 
-import commonplace
-from commonplace import InvalidInput, MemoryStore
-from commonplace.agent import Agent, ApiFailed, AsyncAgent, Event, Finished, RequestRefused, Text, ToolCall, ToolReply
-from commonplace.agent.turns import DECLINED
+import retentive
+from retentive import InvalidInput, MemoryStore
+from retentive.agent import Agent, ApiFailed, AsyncAgent, Event, Finished, RequestRefused, Text, ToolCall, ToolReply
+from retentive.agent.turns import DECLINED
 
 from .canned import VIEW, Api, message, streamed_call, text, use
 from .playing import KINDS
@@ -24,7 +24,7 @@ both = pytest.mark.parametrize("kind", KINDS)
 
 @pytest.fixture
 def store() -> Iterator[MemoryStore]:
-    with commonplace.open("sqlite://") as opened:
+    with retentive.open("sqlite://") as opened:
         yield opened.store()
 
 

@@ -23,8 +23,8 @@ from anthropic.types.beta import (
 from anthropic.types.beta.beta_context_management_config_param import Edit as SdkEdit
 from pydantic import TypeAdapter
 
-from commonplace import InvalidInput
-from commonplace.agent import (
+from retentive import InvalidInput
+from retentive.agent import (
     ClearedThinking,
     ClearedToolUses,
     ClearThinking,

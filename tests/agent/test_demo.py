@@ -1,4 +1,4 @@
-"""`commonplace demo` tells its story: a context that is cleared and compacted, a process that is killed, one memory."""
+"""`retentive demo` tells its story: a context that is cleared and compacted, a process that is killed, one memory."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from typing import Any
 import pytest
 from anthropic import Anthropic, beta_tool
 
-import commonplace
-from commonplace.agent import Agent, ToolCall
-from commonplace.cli import demo, demo_story
-from commonplace.cli.demo_figures import Step, Steps
-from commonplace.cli.demo_run import WINDOW
-from commonplace.testing.scripted_claude import scripted_claude
+import retentive
+from retentive.agent import Agent, ToolCall
+from retentive.cli.demo import command, story
+from retentive.cli.demo.figures import Step, Steps
+from retentive.cli.demo.run import WINDOW
+from retentive.testing.scripted_claude import scripted_claude
 
-COMMANDS = str(Path(sys.executable).parent / "commonplace")
+COMMANDS = str(Path(sys.executable).parent / "retentive")
 COLUMNS = 72
-LAST = len(demo_story.TICKETS)
+LAST = len(story.TICKETS)
 
 
 def right() -> str:
     """The answer, from the archive itself."""
-    return demo_story.named(demo_story.counted("\n".join(map(demo_story.archive, demo_story.TICKETS))))
+    return story.named(story.counted("\n".join(map(story.archive, story.TICKETS))))
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -40,13 +40,13 @@ def environment(**more: str) -> dict[str, str]:
     ours = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("ANTHROPIC_", "COMMONPLACE_")) and name not in look
+        if not name.startswith(("ANTHROPIC_", "RETENTIVE_")) and name not in look
     }
     return {**ours, **more}
 
 
 def run(arguments: list[str], directory: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "commonplace.cli.demo", *arguments]
+    command = [sys.executable, "-m", "retentive.cli.demo.command", *arguments]
     return subprocess.run(
         command, cwd=directory, env=environment(), capture_output=True, text=True, timeout=120, check=False
     )
@@ -72,12 +72,12 @@ def test_the_work_survives_clearing_compaction_and_a_kill(tmp_path: Path) -> Non
     assert lines[0].startswith("Claude is scripted: no model is asked, and token counts are the stand-in's estimate.")
     assert_in_order(
         lines,
-        f"user     {demo_story.TASK}",
+        f"user     {story.TASK}",
         "claude   I see only a summary now; my notes know how far I am.",
         f"              1  Weeks done: 4 of {LAST}. Next: week 5.",
         f"              1  Weeks done: 5 of {LAST}. Next: week 6.",
         f"claude   All {LAST} weeks are counted. This often they came back: {right()}.",
-        "$ commonplace --at ./memory-demo-2 log -n 2",
+        "$ retentive --at ./memory-demo-2 log -n 2",
         "would be set back\t/memories/returns.md",
     )
     assert_figures(done.stdout)
@@ -95,10 +95,10 @@ def assert_figures(shown: str) -> None:
     compacted = re.findall(r"context: compacted ([\d,]+) tokens to a summary of (\d+);", shown)
     assert len(cleared) >= 2
     assert [int(summary) < 50 for _, summary in compacted] == [True]
-    assert int(compacted[0][0].replace(",", "")) > demo.COMPACT_AT
+    assert int(compacted[0][0].replace(",", "")) > command.COMPACT_AT
     assert figure(shown, "cleared") == sum(cleared)
     assert figure(shown, "compactions") == 1
-    assert demo.COMPACT_AT < figure(shown, "largest prompt") <= WINDOW < figure(shown, "whole history") / 2
+    assert command.COMPACT_AT < figure(shown, "largest prompt") <= WINDOW < figure(shown, "whole history") / 2
     assert figure(shown, "memory calls") == 12
     assert "1, 2, 3, 4, 5, 5, 6 in session 1, and 6, 7 in session 2" in shown
     processes = re.findall(r"process (\d+), an empty conversation", shown)
@@ -114,11 +114,11 @@ def figure(shown: str, name: str) -> int:
 
 def assert_left(at: str, key: str = "default") -> None:
     """The notes are those of the first session, to the week it read last, and then those of the second."""
-    with commonplace.open(at) as memory:
+    with retentive.open(at) as memory:
         store = memory.store(key)
-        assert right() in store.text(demo_story.NOTES)
-        actors = [str(version.actor) for version in store.versions(demo_story.NOTES)]
-    assert actors == ["session:second"] * (LAST - demo_story.KILLED_AT + 1) + ["session:first"] * demo_story.KILLED_AT
+        assert right() in store.text(story.NOTES)
+        actors = [str(version.actor) for version in store.versions(story.NOTES)]
+    assert actors == ["session:second"] * (LAST - story.KILLED_AT + 1) + ["session:first"] * story.KILLED_AT
 
 
 @pytest.mark.long
@@ -128,14 +128,14 @@ def test_live_asks_what_the_environment_names_and_fits_the_terminal(tmp_path: Pa
     The environment also names the memory store, which the commands in the end must find.
     The second session begins with one message, and never sees what only the first has read.
     """
-    at = f"sqlite:///{tmp_path}/demo.db"
+    at = f"sqlite:///{tmp_path}/command.db"
     with scripted_claude(
-        demo_story.answer, context_window=WINDOW, summarize=lambda _seen: demo_story.SUMMARY, threads=False
+        story.answer, context_window=WINDOW, summarize=lambda _seen: story.SUMMARY, threads=False
     ) as claude:
         status, shown = on_terminal(
             [COMMANDS, "--at", at, "demo", "--live"],
             environment(
-                ANTHROPIC_BASE_URL=claude.url, ANTHROPIC_API_KEY="none-needed", TERM="xterm", COMMONPLACE_STORE="lamps"
+                ANTHROPIC_BASE_URL=claude.url, ANTHROPIC_API_KEY="none-needed", TERM="xterm", RETENTIVE_STORE="lamps"
             ),
         )
     assert (status, claude.failures) == (0, [])
@@ -150,7 +150,7 @@ def test_live_asks_what_the_environment_names_and_fits_the_terminal(tmp_path: Pa
     assert begins[0] == 0
     assert len(begins) == 2
     second = str(messages[begins[1] :])
-    assert [f"Ticket {week}01" in second for week in demo_story.TICKETS] == [False] * 5 + [True] * 2
+    assert [f"Ticket {week}01" in second for week in story.TICKETS] == [False] * 5 + [True] * 2
 
 
 def on_terminal(command: list[str], variables: dict[str, str]) -> tuple[int, str]:
@@ -175,22 +175,22 @@ def on_terminal(command: list[str], variables: dict[str, str]) -> tuple[int, str
 @pytest.mark.parametrize("done", [0, LAST - 1])
 def test_what_is_answered_comes_from_the_memory(done: int, tmp_path: Path) -> None:
     """Notes that are not true give an answer that is not, and spare the weeks in them; without notes it is all read."""
-    counts = Counter(dict.fromkeys(demo_story.LAMPS, 1000) if done else {})
-    at = f"sqlite:///{tmp_path}/demo.db"
+    counts = Counter(dict.fromkeys(story.LAMPS, 1000) if done else {})
+    at = f"sqlite:///{tmp_path}/command.db"
     if done:
-        with commonplace.open(at) as memory:
-            text = f"{demo_story.Notes(done, LAST, counts)}\n"
-            memory.store().execute({"command": "create", "path": demo_story.NOTES, "file_text": text})
-    with scripted_claude(demo_story.answer, threads=False) as claude:
+        with retentive.open(at) as memory:
+            text = f"{story.Notes(done, LAST, counts)}\n"
+            memory.store().execute({"command": "create", "path": story.NOTES, "file_text": text})
+    with scripted_claude(story.answer, threads=False) as claude:
         client = Anthropic(base_url=claude.url, api_key="none-needed")
-        with client, Agent(client, memory=at, tools=[beta_tool(demo.read_week)], context=None) as agent:
-            events = list(agent.run(demo_story.TASK))
+        with client, Agent(client, memory=at, tools=[beta_tool(command.read_week)], context=None) as agent:
+            events = list(agent.run(story.TASK))
     read = [event.input["week"] for event in events if isinstance(event, ToolCall) and event.name == "read_week"]
     assert read == list(range(done + 1, LAST + 1))
     for week in range(done + 1, LAST + 1):
-        counts += demo_story.counted(demo_story.archive(week))
-    assert demo_story.named(counts) in str(events[-1])
-    assert (demo_story.named(counts) == right()) == (done == 0)
+        counts += story.counted(story.archive(week))
+    assert story.named(counts) in str(events[-1])
+    assert (story.named(counts) == right()) == (done == 0)
 
 
 @pytest.mark.long
@@ -200,12 +200,12 @@ def test_a_memory_that_fails_fails_the_demo(
     """Here one that is read-only: the error is shown, and the script cannot go on."""
     for name in [name for name in os.environ if name.startswith("ANTHROPIC_")]:
         monkeypatch.delenv(name)
-    at = f"sqlite:///{tmp_path}/demo.db"
-    with commonplace.open(at) as memory:
+    at = f"sqlite:///{tmp_path}/command.db"
+    with retentive.open(at) as memory:
         memory.store().change_settings({"read_only": True})
-    assert demo.demo.main(["--at", at], standalone_mode=False) == 1
+    assert command.demo.main(["--at", at], standalone_mode=False) == 1
     shown = capfd.readouterr().out
-    assert f"error    Error: {demo_story.NOTES} is read-only" in shown
+    assert f"error    Error: {story.NOTES} is read-only" in shown
     assert "failed   the first session ended early, with exit code 1" in shown
 
 
@@ -233,8 +233,8 @@ def test_only_what_is_newly_cleared_counts() -> None:
 
 def test_what_cannot_be_played_is_a_usage_error(tmp_path: Path) -> None:
     """A place with memories, and --live without a key; nothing is touched."""
-    at = f"sqlite:///{tmp_path}/demo.db"
-    with commonplace.open(at) as memory:
+    at = f"sqlite:///{tmp_path}/command.db"
+    with retentive.open(at) as memory:
         memory.store().execute({"command": "create", "path": "/memories/mine", "file_text": "mine"})
     taken, keyless = run(["--at", at], tmp_path), run(["--live"], tmp_path)
     assert (taken.returncode, keyless.returncode) == (2, 2)

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-import commonplace
-from commonplace.testing.scripted_claude import Call, Check, Script, ScriptedClaude, Turn, scripted_claude
+import retentive
+from retentive.testing.scripted_claude import Call, Check, Script, ScriptedClaude, Turn, scripted_claude
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NOTES = "/memories/debugging/web_scraper.md"
@@ -78,7 +78,7 @@ def assert_played(claude: ScriptedClaude, done: subprocess.CompletedProcess[str]
     lines = done.stdout.splitlines()
     assert (lines[0], lines[-1]) == ("I'll check my memory for earlier work on this.", "Wait longer before each retry.")
     assert '[memory] {"command": "view", "path": "/memories"}' in lines
-    with commonplace.open(at) as memory:
+    with retentive.open(at) as memory:
         assert memory.store().text(NOTES) == FIRST_TEXT.replace("1 s, always", "2 ** i s")
 
 

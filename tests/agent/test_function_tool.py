@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-import commonplace
-from commonplace import EN, InvalidInput, MemoryStore, Reply
-from commonplace.agent import function_tool, memory_protocol
+import retentive
+from retentive import EN, InvalidInput, MemoryStore, Reply
+from retentive.agent import function_tool, memory_protocol
 
 PATH = "/memories/a.md"
 COMMANDS = ["view", "create", "str_replace", "insert", "delete", "rename"]
@@ -36,7 +36,7 @@ CALLS: list[tuple[dict[str, Any], str]] = [
 
 @pytest.fixture
 def store() -> Iterator[MemoryStore]:
-    with commonplace.open("sqlite://") as opened:
+    with retentive.open("sqlite://") as opened:
         yield opened.store()
 
 

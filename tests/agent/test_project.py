@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-import commonplace
-from commonplace import InvalidInput, MemoryStore, Mounts, NotFound
-from commonplace.agent import Feature, NotSaved, close_session, open_session, start_project
-from commonplace.agent.project import KEPT_SESSIONS
+import retentive
+from retentive import InvalidInput, MemoryStore, Mounts, NotFound
+from retentive.agent import Feature, NotSaved, close_session, open_session, start_project
+from retentive.agent.projects import KEPT_SESSIONS
 
 PROGRESS, FEATURES, SETUP = (f"/memories/project/{name}" for name in ("progress.md", "features.json", "setup.md"))
 START: Any
@@ -25,7 +25,7 @@ DAY = 1_790_000_000.0  # 2026-09-21
 
 @pytest.fixture
 def store() -> Iterator[MemoryStore]:
-    with commonplace.open("sqlite://") as opened:
+    with retentive.open("sqlite://") as opened:
         yield opened.store()
 
 
@@ -110,7 +110,7 @@ def test_only_the_last_sessions_are_told_and_kept(project: MemoryStore) -> None:
 def test_sessions_that_end_at_once_lose_nothing(lasting_place: str, tmp_path: Path) -> None:
     """Each change is made on what the others left."""
     ids = [f"f{n}" for n in range(1, 9)]
-    with commonplace.open(lasting_place) as opened:
+    with retentive.open(lasting_place) as opened:
         store = opened.store()
         start_project(store, goal="Many hands", features=["a feature"] * 8)
         with ThreadPoolExecutor(8) as pool:
@@ -186,7 +186,7 @@ def test_projects_may_lie_side_by_side(project: MemoryStore) -> None:
 
 def test_of_two_starts_at_once_one_wins(lasting_place: str) -> None:
     """The other is told, and overwrites no log."""
-    with commonplace.open(lasting_place) as opened:
+    with retentive.open(lasting_place) as opened:
         store = opened.store()
 
         def start(name: str) -> str | None:
@@ -257,7 +257,7 @@ def test_what_was_done_is_recorded_though_the_checklist_cannot_be_written(projec
 
 def test_a_project_lies_in_one_of_several_stores(project: MemoryStore) -> None:
     """With the paths of the tree in all that is told; what may not be written there is said."""
-    with commonplace.open("sqlite://") as opened:
+    with retentive.open("sqlite://") as opened:
         tree = Mounts({"/memories": opened.store(), "/memories/shop": project})
         assert "Goal: A shop for tea" in open_session(tree, directory="/memories/shop/project")
         close_session(tree, done="step 1", verified=["f1"], directory="/memories/shop/project")

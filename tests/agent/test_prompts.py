@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from commonplace import InvalidInput
-from commonplace.agent import LANGUAGES, memory_protocol, system_prompt, tidy_note, topic_guidance
+from retentive import InvalidInput
+from retentive.agent import LANGUAGES, memory_protocol, system_prompt, tidy_note, topic_guidance
 
 PROTOCOL = (
     "IMPORTANT: ALWAYS VIEW YOUR MEMORY DIRECTORY BEFORE DOING ANYTHING ELSE.\n"

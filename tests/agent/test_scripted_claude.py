@@ -12,7 +12,7 @@ from anthropic import Anthropic, AsyncAnthropic, BadRequestError, NotFoundError
 from anthropic.lib.tools import ToolError
 from anthropic.tools import BetaAsyncLocalFilesystemMemoryTool, BetaLocalFilesystemMemoryTool
 
-from commonplace.testing.scripted_claude import (
+from retentive.testing.scripted_claude import (
     MODEL,
     THE_END,
     Call,

@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from commonplace.testing.scripted_choices import Choices
-from commonplace.testing.scripted_clearing import Cleared, clear_thinking, clear_tool_uses
-from commonplace.testing.scripted_edits import ClearToolUses, Trigger
-from commonplace.testing.scripted_messages import Message
+from retentive.testing.scripted_claude.choices import Choices
+from retentive.testing.scripted_claude.edits import ClearToolUses, Trigger
+from retentive.testing.scripted_claude.messages import Message
+from retentive.testing.scripted_claude.tool_clearing import Cleared, clear_thinking, clear_tool_uses
 
 from .histories import NAMES, blocks_of, histories, results_of, size
 

@@ -9,7 +9,7 @@ import pytest
 from anthropic import Anthropic, BadRequestError, beta_tool
 from hypothesis import given
 
-from commonplace.testing.scripted_claude import (
+from retentive.testing.scripted_claude import (
     Call,
     Check,
     Choices,
@@ -19,9 +19,9 @@ from commonplace.testing.scripted_claude import (
     Turn,
     scripted_claude,
 )
-from commonplace.testing.scripted_compacting import after_compaction
-from commonplace.testing.scripted_counting import text_tokens
-from commonplace.testing.scripted_messages import Message
+from retentive.testing.scripted_claude.compaction import after_compaction
+from retentive.testing.scripted_claude.messages import Message
+from retentive.testing.scripted_claude.tokens import text_tokens
 
 from .asking import (
     ASK,

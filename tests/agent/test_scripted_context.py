@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from anthropic import BadRequestError
 
-from commonplace.testing.scripted_claude import (
+from retentive.testing.scripted_claude import (
     Call,
     Choices,
     Script,

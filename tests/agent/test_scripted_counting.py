@@ -9,8 +9,9 @@ from anthropic import Anthropic, AsyncAnthropic
 from hypothesis import given
 from hypothesis import strategies as st
 
-from commonplace.testing.scripted_claude import Script, ScriptedClaude, Turn, scripted_claude
-from commonplace.testing.scripted_counting import (
+from retentive.testing.scripted_claude import Script, ScriptedClaude, Turn, scripted_claude
+from retentive.testing.scripted_claude.messages import Conversation, Message
+from retentive.testing.scripted_claude.tokens import (
     DOCUMENT_TOKENS,
     IMAGE_TOKENS,
     TOOLS_TOKENS,
@@ -22,7 +23,6 @@ from commonplace.testing.scripted_counting import (
     text_tokens,
     tools_tokens,
 )
-from commonplace.testing.scripted_messages import Conversation, Message
 
 from .asking import CONTEXT, CONTEXT_BETA, HELLO, READ, TOOL, ask, clearing, management, post, thinking, uses
 from .histories import TEXTS, histories

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from commonplace.testing import scripted_claude
-from commonplace.testing.scripted_choices import Choices
+from retentive.testing import scripted_claude
+from retentive.testing.scripted_claude.choices import Choices
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "testing-your-agent.md").read_text("utf-8")

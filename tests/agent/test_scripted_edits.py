@@ -7,17 +7,10 @@ from typing import Any
 import pytest
 from anthropic import BadRequestError
 
-from commonplace.testing.scripted_choices import Choices
-from commonplace.testing.scripted_claude import ScriptedClaude, scripted_claude
-from commonplace.testing.scripted_edits import (
-    BETAS,
-    ClearThinking,
-    ClearToolUses,
-    Compact,
-    Trigger,
-    edits_of,
-)
-from commonplace.testing.scripted_errors import ApiError
+from retentive.testing.scripted_claude import ScriptedClaude, scripted_claude
+from retentive.testing.scripted_claude.choices import Choices
+from retentive.testing.scripted_claude.edits import BETAS, ClearThinking, ClearToolUses, Compact, Trigger, edits_of
+from retentive.testing.scripted_claude.errors import ApiError
 
 from .asking import (
     COMPACT_BETA,

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from anthropic import Anthropic, BadRequestError
 
-from commonplace import MemoryTool
-from commonplace.testing.scripted_claude import Call, Result, ScriptedClaude, Seen, Thinking, Turn, scripted_claude
+from retentive import MemoryTool
+from retentive.testing.scripted_claude import Call, Result, ScriptedClaude, Seen, Thinking, Turn, scripted_claude
 
 from .asking import ASK, HELLO, READ, TOOL, WAYS, ask, clearing, management, open_url, post, result, said, uses
 
@@ -98,7 +98,7 @@ def test_what_a_function_cannot_answer_is_a_failure(function: Any, message: str)
 
 
 MODULE = """
-from commonplace.testing.scripted_claude import Call, Seen
+from retentive.testing.scripted_claude import Call, Seen
 
 
 def answer(seen: Seen) -> str | Call:
@@ -117,7 +117,7 @@ number = 5
 def program(directory: Path, *arguments: str) -> Iterator[str]:
     """The URL of a server of its own; it must end as if nothing failed."""
     (directory / "telling.py").write_text(MODULE)
-    command = [sys.executable, "-m", "commonplace.testing.scripted_claude", *arguments]
+    command = [sys.executable, "-m", "retentive.testing.scripted_claude", *arguments]
     with subprocess.Popen(command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         try:
@@ -169,7 +169,7 @@ def test_a_function_is_served_by_a_process_that_remembers_nothing(tmp_path: Path
 def test_a_wrong_argument_is_a_usage_error(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from commonplace.testing.scripted_claude import main
+    from retentive.testing.scripted_claude import main
 
     with pytest.raises(SystemExit, match="2"):
         main(arguments)

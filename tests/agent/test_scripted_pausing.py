@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from anthropic import BadRequestError
 
-from commonplace.agent import Agent, Finished
-from commonplace.testing.scripted_claude import Call, Check, Script, ScriptedClaude, Seen, Turn, scripted_claude
+from retentive.agent import Agent, Finished
+from retentive.testing.scripted_claude import Call, Check, Script, ScriptedClaude, Seen, Turn, scripted_claude
 
 from .asking import HELLO, WAYS, ask, post
 from .playing import client_of

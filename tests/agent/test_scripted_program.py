@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from commonplace.testing.scripted_claude import (
+from retentive.testing.scripted_claude import (
     Call,
     Check,
     Script,
@@ -140,7 +140,7 @@ def test_the_program_serves_a_file_and_tells_how_it_went(tmp_path: Path, fails: 
     script = {"turns": [{"blocks": [{"call": {"command": "view"}, "check": check}]}, {"blocks": ["Fine."]}]}
     path = tmp_path / "script.json"
     path.write_text(json.dumps(script))
-    command = [sys.executable, "-m", "commonplace.testing.scripted_claude", str(path)]
+    command = [sys.executable, "-m", "retentive.testing.scripted_claude", str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
         assert program.stdout is not None
         url = program.stdout.readline().strip()
@@ -165,12 +165,12 @@ def test_the_program_serves_a_file_and_tells_how_it_went(tmp_path: Path, fails: 
 def test_a_bad_file_is_a_usage_error(tmp_path: Path) -> None:
     path = tmp_path / "script.json"
     path.write_text("{")
-    command = [sys.executable, "-m", "commonplace.testing.scripted_claude", str(path)]
+    command = [sys.executable, "-m", "retentive.testing.scripted_claude", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, "the script is not JSON" in done.stderr) == (2, True)
 
 
 def test_the_package_imports_nothing_heavy() -> None:
-    code = "import sys, commonplace.testing; print({'starlette', 'uvicorn', 'anthropic'} & set(sys.modules))"
+    code = "import sys, retentive.testing; print({'starlette', 'uvicorn', 'anthropic'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

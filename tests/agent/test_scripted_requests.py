@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from commonplace.testing.scripted_claude import Call, Check, Script, ScriptedClaude, Turn
+from retentive.testing.scripted_claude import Call, Check, Script, ScriptedClaude, Turn
 
 from .asking import HELLO, THREADS, TOOL, VERSION, post, result, said
 

@@ -10,8 +10,8 @@ from urllib.error import HTTPError
 import pytest
 from anthropic import APIConnectionError, APIStatusError, InternalServerError, OverloadedError, RateLimitError
 
-from commonplace.testing.scripted_claude import Broken, Cut, Refused, Script, ScriptedClaude, Turn, scripted_claude
-from commonplace.testing.scripted_troubles import trouble_from
+from retentive.testing.scripted_claude import Broken, Cut, Refused, Script, ScriptedClaude, Turn, scripted_claude
+from retentive.testing.scripted_claude.faults import trouble_from
 
 from .asking import ASK, HELLO, WAYS, ask, open_url, post
 

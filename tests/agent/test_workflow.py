@@ -23,9 +23,9 @@ from typing import Any
 
 import pytest
 
-import commonplace
-from commonplace.testing.scripted_counting import text_tokens
+import retentive
 from profiles import LONG
+from retentive.testing.scripted_claude.tokens import text_tokens
 
 from .asking import open_url
 from .refactoring_agent import TRIGGER
@@ -80,7 +80,7 @@ def prepared(directory: Path, count: int) -> Run:
 @contextmanager
 def claude(run: Run) -> Iterator[str]:
     """The URL of a new server; what it counted is kept."""
-    command = [sys.executable, "-m", "commonplace.testing.scripted_claude", "refactoring_claude:answer"]
+    command = [sys.executable, "-m", "retentive.testing.scripted_claude", "refactoring_claude:answer"]
     command += ["--context-window", str(CONTEXT_WINDOW)]
     environment = {**os.environ, "PYTHONPATH": str(HERE)}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as server:
@@ -160,7 +160,7 @@ def test_every_file_is_edited_once_though_the_agent_is_killed_five_times(
     assert converse(agent, run, memory=memory) == DONE
     assert run.edits() == [1] * FILES
     assert run.calls() == [f"combine({second}, {first})" for first, second in map(words, range(FILES))]
-    with commonplace.open(memory) as opened:
+    with retentive.open(memory) as opened:
         assert str(Progress(FILES)) in opened.store().text(PROGRESS)
     assert_within_the_window(run)
 

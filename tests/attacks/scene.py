@@ -11,12 +11,12 @@ from typing import TypeAlias
 from anthropic.lib.tools import ToolError
 from anyio.from_thread import start_blocking_portal
 
-import commonplace
+import retentive
 from backends.places import place_of
-from commonplace import AsyncMemoryTool, MemoryStore, MemoryTool
+from retentive import AsyncMemoryTool, MemoryStore, MemoryTool
 
 CANARY = "the canary sings outside"
-OWN = {"memories", ".commonplace", "stores"}
+OWN = {"memories", ".retentive", "stores"}
 Call: TypeAlias = Callable[[object], str]
 
 
@@ -40,7 +40,7 @@ class Scene:
     @contextmanager
     def opened(self) -> Iterator[MemoryStore]:
         """The default store."""
-        with commonplace.open(self.place) as opened:
+        with retentive.open(self.place) as opened:
             yield opened.store()
 
     @contextmanager
@@ -71,7 +71,7 @@ class Scene:
         """The text of a reply shows no canary, no real path but one that was sent, no name of a file of ours."""
         assert CANARY not in said
         assert "Traceback" not in said
-        shown = [name for name in (str(self.tmp), self.tmp.name, ".commonplace", "memory.db") if name in said]
+        shown = [name for name in (str(self.tmp), self.tmp.name, ".retentive", "memory.db") if name in said]
         assert not shown or [name for name in shown if name not in repr(command)] == [], said[:500]
 
     def check_outside(self) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import commonplace
+import retentive
 
 TESTS = Path(__file__).resolve().parent.parent
 
@@ -58,14 +58,14 @@ class SecondProcess:
 
 def main() -> None:
     """Answer requests until stdin ends."""
-    opened: commonplace.Commonplace | None = None
+    opened: retentive.Retentive | None = None
     for line in sys.stdin:
         request = json.loads(line)
         said = None
         if "open" in request:
             if opened is not None:
                 opened.close()
-            opened = None if request["open"] is None else commonplace.open(request["open"])
+            opened = None if request["open"] is None else retentive.open(request["open"])
         elif opened is not None:
             said = opened.store().execute(request["execute"]).text
         print(json.dumps(said), flush=True)

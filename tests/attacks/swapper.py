@@ -13,7 +13,7 @@ import sys
 import time
 from contextlib import suppress
 
-from commonplace.backends.renaming import exchange
+from retentive.storage.files.exchange import exchange
 
 
 def main(directory: str, outside: str, aside: str, seconds: float) -> None:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-import commonplace
-from commonplace import CommonplaceError
-from commonplace.backends.directory import DirectoryBackend
+import retentive
 from profiles import LONG
+from retentive import RetentiveError
+from retentive.storage.files.backend import DirectoryBackend
 
 from .scene import CANARY, Scene, every_command, listing
 
@@ -249,8 +249,8 @@ def test_planted_between_the_look_and_the_reading(scene: Scene, plant: Plant) ->
         assert tree.read("/memories/x/canary.txt") is None
 
 
-MARKS = ["memories", ".commonplace", "stores", ".commonplace/tmp"]
-INNER = [f".commonplace/{name}" for name in ("lock", "live", "memory.db", "memory.db-wal", "memory.db-shm")]
+MARKS = ["memories", ".retentive", "stores", ".retentive/tmp"]
+INNER = [f".retentive/{name}" for name in ("lock", "live", "memory.db", "memory.db-wal", "memory.db-shm")]
 INNER_CASES = [
     (name, plant) for name in INNER for plant in (link_to_file, link_to_nothing, link_to_itself, link_to_directory)
 ]
@@ -262,7 +262,7 @@ def try_everything(scene: Scene) -> None:
     gc.freeze()  # keeps the collections below short
     for key in ("default", "second"):
         try:
-            with commonplace.open(scene.place) as opened:
+            with retentive.open(scene.place) as opened:
                 store = opened.store(key)
                 for command in (
                     {"command": "create", "path": "/memories/new.txt", "file_text": "new"},
@@ -273,7 +273,7 @@ def try_everything(scene: Scene) -> None:
                 ):
                     scene.check_reply(store.execute(command).text, command)
                 store.clear()
-        except CommonplaceError as error:
+        except RetentiveError as error:
             said.append(str(error))
         if said:
             gc.collect()  # an opening that failed may hold its lock as long as its exception is there
@@ -288,7 +288,7 @@ def test_in_place_of_a_directory_of_the_root(scene: Scene, name: str, plant: Pla
     """Opening refuses, or the replies say that the store is unavailable; nothing goes through it."""
     if made:
         begun(scene)
-        with commonplace.open(scene.place) as opened:
+        with retentive.open(scene.place) as opened:
             opened.store("second").execute({"command": "create", "path": "/memories/a", "file_text": "a"})
         if (scene.root / name).exists():
             (scene.root / name).rename(scene.tmp / "aside")
@@ -307,7 +307,7 @@ def test_in_place_of_a_directory_of_the_root(scene: Scene, name: str, plant: Pla
 def test_in_place_of_a_directory_of_the_root_while_it_is_open(scene: Scene, name: str, plant: Plant) -> None:
     """No command goes through it, and every reply is one of ours."""
     begun(scene)
-    with commonplace.open(scene.place) as opened:
+    with retentive.open(scene.place) as opened:
         stores = [opened.store(), opened.store("second")]
         for store in stores:
             store.execute({"command": "create", "path": "/memories/canary.txt", "file_text": "mine"})

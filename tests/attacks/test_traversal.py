@@ -68,9 +68,7 @@ def test_what_only_looks_like_it_stays_inside(scene: Scene, kind: str) -> None:
     scene.check_outside()
 
 
-@pytest.mark.parametrize(
-    "key", ["../outside", "..", "/etc", "a/../../b", "memstore_x", "%2e%2e", ".commonplace", "x\\y"]
-)
+@pytest.mark.parametrize("key", ["../outside", "..", "/etc", "a/../../b", "memstore_x", "%2e%2e", ".retentive", "x\\y"])
 def test_a_store_key_leads_nowhere(scene: Scene, key: str) -> None:
     """A key is the application's, but often stems from a user's name."""
     with scene.calling("sync", store=key) as call:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
-from commonplace.audit_entries import KIND
+from retentive.audit.entries import KIND
 
 
 def database(directory: Path) -> Path:

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-import commonplace
+import retentive
 from backends.places import LOCAL, SERVERS, opened
-from commonplace import MemoryStore, Mounts
-from commonplace.audit_entries import KIND
-from commonplace.backends.sqlite import SqliteBackend
-from commonplace.errors import Unavailable
+from retentive import MemoryStore, Mounts
+from retentive.audit.entries import KIND
+from retentive.errors import Unavailable
+from retentive.storage.sqlite.backend import SqliteBackend
 
 A, B = "/memories/a.md", "/memories/b.md"
 SECRET = "unmistakable"
@@ -32,7 +32,7 @@ VIEW = {"command": "view", "path": A}
 LISTING = {"command": "view", "path": "/memories"}
 
 
-def audited(backend: str, directory: Path, **options: Any) -> commonplace.Commonplace:
+def audited(backend: str, directory: Path, **options: Any) -> retentive.Retentive:
     place = opened(backend, directory, **options)
     place.store().change_settings({"audit": True})
     return place
@@ -135,7 +135,7 @@ def test_it_is_off_unless_it_is_switched_on(store: MemoryStore) -> None:
 
 def test_a_process_may_pin_it(place: str) -> None:
     """So that the settings of the store cannot switch it off there."""
-    with commonplace.open(place, audit=True) as memory:
+    with retentive.open(place, audit=True) as memory:
         store = memory.store()
         store.change_settings({"audit": False})
         store.execute(VIEW)
@@ -154,7 +154,7 @@ def test_a_command_that_comes_again_is_told_as_such(store: MemoryStore) -> None:
 
 
 def test_what_changes_much_takes_several_entries(tmp_path: Path) -> None:
-    with commonplace.open("sqlite://", audit=True) as memory:
+    with retentive.open("sqlite://", audit=True) as memory:
         store = memory.store()
         for number in range(501):
             store.execute(create(f"/memories/d/{number}", ""))
@@ -178,11 +178,11 @@ def test_since_a_time(store: MemoryStore) -> None:
 def test_stores_and_openings_have_chains_of_their_own(lasting_place: str) -> None:
     """One for each process and store; each begins by naming where those before ended."""
     for _ in range(3):
-        with commonplace.open(lasting_place, audit=True) as memory:
+        with retentive.open(lasting_place, audit=True) as memory:
             for key in ("one", "two"):
                 memory.store(key).execute(VIEW)
                 memory.store(key).execute(VIEW)
-    with commonplace.open(lasting_place) as memory:
+    with retentive.open(lasting_place) as memory:
         for key in ("one", "two"):
             found = memory.store(key).audit.verify()
             assert (found.entries, found.chains, found.problem, len(found.ends)) == (6, 3, None, 1)

@@ -1,4 +1,4 @@
-"""`commonplace audit`."""
+"""`retentive audit`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli.running import here
-from commonplace.audit_entries import key_of
+from retentive.audit.entries import key_of
 
 from .logs import Log
 

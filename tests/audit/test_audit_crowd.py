@@ -17,9 +17,9 @@ pytestmark = pytest.mark.long
 
 PROGRAM = """
 import sys, threading
-import commonplace
+import retentive
 at, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
-with commonplace.open(at) as memory:
+with retentive.open(at) as memory:
     store = memory.store()
     def work(thread):
         for number in range(count):

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from backends.places import opened
-from commonplace import InvalidInput, MemoryStore
-from commonplace.audit_entries import canonical, key_of
+from retentive import InvalidInput, MemoryStore
+from retentive.audit.entries import canonical, key_of
 
 from .logs import Log
 

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import commonplace
+import retentive
 import servers
-from commonplace import Commonplace
-from commonplace.backends.keys import KeyRing
 from profiles import LONG
+from retentive import Retentive
+from retentive.storage.sealed.keys import KeyRing
 
 
 def name_of(directory: Path) -> str:
@@ -58,8 +58,8 @@ def place_of(backend: str, directory: Path) -> str:
     return PLACES[SEALED[backend]](inner)
 
 
-def opened(backend: str, directory: Path, **options: Any) -> Commonplace:
+def opened(backend: str, directory: Path, **options: Any) -> Retentive:
     """The memory of a backend inside a directory, opened."""
     if backend in SEALED:
         options |= {"keys": KEYS, "seal_paths": backend.startswith("hidden")}
-    return commonplace.open(place_of(backend, directory), **options)
+    return retentive.open(place_of(backend, directory), **options)

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from commonplace import Commonplace, MemoryStore
-from commonplace.backends.sealed import SealedBackend
+from retentive import MemoryStore, Retentive
+from retentive.storage.sealed.backend import SealedBackend
 
 LASTING = ["sqlite", "directory"]
 PATIENCE_S = 60.0
@@ -19,7 +19,7 @@ def create(store: MemoryStore, path: str, text: str) -> None:
     assert not reply.is_error, reply
 
 
-def sealed(opened: Commonplace) -> SealedBackend:
+def sealed(opened: Retentive) -> SealedBackend:
     assert isinstance(opened.backend, SealedBackend)
     return opened.backend
 

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from anthropic.tools import BetaLocalFilesystemMemoryTool
 
-import commonplace
+import retentive
 from attacks.second_process import SecondProcess
-from commonplace import CommonplaceError, MemoryStore, MemoryTool
 from conftest import OpenPlace
 from profiles import LONG
+from retentive import MemoryStore, MemoryTool, RetentiveError
 
 OLDER, NOW = "older\nsecond\n", "first\nsecond\n"
 START = {"a.txt": NOW, "d/b.txt": "b\n", "d/e/c.txt": "c\n"}
@@ -180,7 +180,7 @@ def test_every_edit_is_noticed_by_the_very_next_command(
     """Recorded exactly once, as done by hand; the texts before it stay in the versions."""
     done = EDITS[edit]
     root = tmp_path / "memory" / "memories"
-    opened = commonplace.open(tmp_path / "memory")
+    opened = retentive.open(tmp_path / "memory")
     store = opened.store()
     begin(store)
     if way == "while_another_has_it_open":
@@ -195,7 +195,7 @@ def test_every_edit_is_noticed_by_the_very_next_command(
     done.do(root)
     wanted = on_disk(root) if root.exists() else {}
     if way == "reopened":
-        opened = commonplace.open(tmp_path / "memory")
+        opened = retentive.open(tmp_path / "memory")
         store = opened.store()
     command = FIRST_COMMANDS[first]
     said = another.execute(command) if way == "while_another_has_it_open" else store.execute(command).text
@@ -275,7 +275,7 @@ def test_files_and_directories_are_the_owners_alone(place: Path, umask: int) -> 
     try:
         if umask == 0o777 and os.geteuid() != 0:
             pytest.skip("only root can go on where the umask leaves no rights")
-        with commonplace.open(place) as opened:
+        with retentive.open(place) as opened:
             begin(opened.store())
             begin(opened.store("second"))
             for command in COMMANDS:
@@ -388,13 +388,13 @@ def test_a_listing_of_many_files_made_by_hand(store_in: MemoryStore, root: Path)
 
 def test_an_opening_that_failed_lets_go(place: Path) -> None:
     """Also while its exception is still looked at: no other opening has to wait for it."""
-    private = place / ".commonplace"
+    private = place / ".retentive"
     (private / "memory.db").mkdir(parents=True)
-    with pytest.raises(CommonplaceError) as failed:
-        commonplace.open(place)
+    with pytest.raises(RetentiveError) as failed:
+        retentive.open(place)
     with (private / "live").open() as live:
         fcntl.flock(live, fcntl.LOCK_EX | fcntl.LOCK_NB)
     (private / "memory.db").rmdir()
-    with commonplace.open(place) as opened:
+    with retentive.open(place) as opened:
         begin(opened.store())
     assert failed.value.code == "unavailable"

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import commonplace
-from commonplace import MemoryStore
-from commonplace.backends.base import Transaction
-from commonplace.backends.directory import DirectoryBackend
+import retentive
+from retentive import MemoryStore
+from retentive.storage.contract import Transaction
+from retentive.storage.files.backend import DirectoryBackend
 
 PATIENCE_S = 60.0
 NAMES = st.sampled_from(["a", "b", "c", "d/e", "d/f"])
@@ -65,7 +65,7 @@ def run_together(store: MemoryStore, commands: list[Any]) -> None:
 
 
 def check(commands: list[Any], directory: Path) -> None:
-    with commonplace.open(directory / "memory") as opened:
+    with retentive.open(directory / "memory") as opened:
         store = opened.store()
         for name in ("a", "b", "c", "d/e"):
             store.execute({"command": "create", "path": f"/memories/{name}", "file_text": f"{name}\n"})

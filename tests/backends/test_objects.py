@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import servers
-from commonplace.backends.base import Backend, Clock, NewId
-from commonplace.backends.objects import open_objects
-from commonplace.testing.backend_suite import BackendSuite
+from retentive.storage.contract import Backend, Clock, NewId
+from retentive.storage.objects.backend import open_objects
+from retentive.testing.backend_suite import BackendSuite
 
 
 class TestInMemory(BackendSuite):
@@ -29,7 +29,7 @@ class TestMoto(BackendSuite):
 
     def open_backend(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
         moto = servers.moto()
-        bucket = moto.new_bucket("commonplace")
+        bucket = moto.new_bucket("retentive")
         options = f"endpoint={moto.endpoint}&region={moto.region}&allow_http=true"
         return open_objects(f"s3://{bucket}/{place.parent.name}/{place.name}?{options}", clock=clock, new_id=new_id)
 
@@ -43,6 +43,6 @@ class TestAzurite(BackendSuite):
 
     def open_backend(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
         azurite = servers.azurite()
-        container = azurite.new_container("commonplace")
+        container = azurite.new_container("retentive")
         options = f"endpoint={azurite.endpoint}&allow_http=true"
         return open_objects(f"az://{container}/{place.parent.name}/{place.name}?{options}", clock=clock, new_id=new_id)

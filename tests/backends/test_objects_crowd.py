@@ -11,11 +11,11 @@ import pytest
 
 import servers
 from backends.test_objects_wire import ended
-from commonplace.backends.base import Change, Transaction
-from commonplace.backends.objects import open_objects
-from commonplace.backends.objects_crowd import Crowd, window_s
-from commonplace.testing.backend_suite_opening import A, B, Opened
-from commonplace.testing.backend_suite_sharing import count_up
+from retentive.storage.contract import Change, Transaction
+from retentive.storage.objects.backend import open_objects
+from retentive.storage.objects.contention import Crowd, window_s
+from retentive.testing.backend_suite.opening import A, B, Opened
+from retentive.testing.backend_suite.sharing import count_up
 
 PATIENCE_S = 60.0
 

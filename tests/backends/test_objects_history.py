@@ -16,17 +16,17 @@ import pytest
 import servers
 from backends.test_objects_rest import SMALL, Bottom, in_two_days, small
 from backends.wire import BUCKET, Asked, Reply, Wire, is_commit, nth
-from commonplace.backends.base import Actor, Backend, Change, Snapshot, Transaction, Version
-from commonplace.backends.objects import ObjectsBackend, open_objects
-from commonplace.backends.objects_driver import Client, Place
-from commonplace.backends.objects_folding import Sizes
-from commonplace.backends.objects_immutables import KINDS
-from commonplace.backends.objects_root import decode_root
-from commonplace.backends.records import Again
-from commonplace.backends.sqlite import SqliteBackend
-from commonplace.paths import ROOT
-from commonplace.testing.backend_suite_opening import A, B, C, Opened
-from commonplace.testing.backend_suite_sharing import together
+from retentive.storage.contract import Actor, Backend, Change, Snapshot, Transaction, Version
+from retentive.storage.objects.backend import ObjectsBackend, open_objects
+from retentive.storage.objects.compaction import Sizes
+from retentive.storage.objects.driver import Client, Place
+from retentive.storage.objects.immutables import KINDS
+from retentive.storage.objects.manifest import decode_root
+from retentive.storage.sqlite.backend import SqliteBackend
+from retentive.testing.backend_suite.opening import A, B, C, Opened
+from retentive.testing.backend_suite.sharing import together
+from retentive.values.paths import ROOT
+from retentive.values.records import Again
 
 pytestmark = pytest.mark.long
 
@@ -215,7 +215,7 @@ def everything(url: str) -> str:
 def plain(data: bytes) -> str:
     """An object as one could read it."""
     head, newline, body = data.partition(b"\n")
-    return (zlib.decompress(body) if newline and head.startswith(b"commonplace ") else data).decode()
+    return (zlib.decompress(body) if newline and head.startswith(b"retentive ") else data).decode()
 
 
 SECRET, PLACE = b"the secret text", "/memories/the-secret-place"

@@ -13,14 +13,14 @@ import servers
 from backends.test_objects_history import everything
 from backends.test_objects_rest import SMALL, Bottom, in_two_days, small
 from backends.wire import BUCKET, Asked, Reply, Wire, cut_after, is_commit, nth
-from commonplace.backends.base import Change, Transaction
-from commonplace.backends.objects import ObjectsBackend, open_objects
-from commonplace.backends.objects_driver import Client, Place
-from commonplace.backends.objects_notes import NoteSizes, names_in
-from commonplace.backends.objects_root import decode_root
-from commonplace.errors import NotFound, Unavailable
-from commonplace.testing.backend_suite_opening import A, Opened
-from commonplace.testing.backend_suite_sharing import together
+from retentive.errors import NotFound, Unavailable
+from retentive.storage.contract import Change, Transaction
+from retentive.storage.objects.backend import ObjectsBackend, open_objects
+from retentive.storage.objects.driver import Client, Place
+from retentive.storage.objects.manifest import decode_root
+from retentive.storage.objects.notes import NoteSizes, names_in
+from retentive.testing.backend_suite.opening import A, Opened
+from retentive.testing.backend_suite.sharing import together
 
 pytestmark = pytest.mark.long
 

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from commonplace.backends.base import Actor, Backend, Change, Snapshot, StoreInfo, Transaction, Usage, Version
-from commonplace.backends.objects import ObjectsBackend, open_objects
-from commonplace.backends.objects_driver import Client, Place
-from commonplace.backends.objects_folding import Sizes, fold
-from commonplace.backends.objects_root import decode_root
-from commonplace.errors import Damaged, InvalidInput, NotFound, UnknownSchema
-from commonplace.paths import ROOT
-from commonplace.testing.backend_suite_opening import A, B, Opened
-from commonplace.testing.backend_suite_sharing import count_up, together
 from profiles import LONG
+from retentive.errors import Damaged, InvalidInput, NotFound, UnknownSchema
+from retentive.storage.contract import Actor, Backend, Change, Snapshot, StoreInfo, Transaction, Usage, Version
+from retentive.storage.objects.backend import ObjectsBackend, open_objects
+from retentive.storage.objects.compaction import Sizes, fold
+from retentive.storage.objects.driver import Client, Place
+from retentive.storage.objects.manifest import decode_root
+from retentive.testing.backend_suite.opening import A, B, Opened
+from retentive.testing.backend_suite.sharing import count_up, together
+from retentive.values.paths import ROOT
 
 SMALL = Sizes(log=4, page=6, chunk=3, fan_out=3)
 DAY_S = 86_400.0
@@ -313,7 +313,7 @@ def all_of(snapshot: Snapshot) -> tuple[object, ...]:
         lambda data: data + b"x",
         lambda data: data[:-3] + bytes([data[-3] ^ 1]) + data[-2:],
         lambda data: data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 64]) + data[len(data) // 2 + 1 :],
-        lambda data: b"commonplace node 1\n" + data.partition(b"\n")[2],
+        lambda data: b"retentive node 1\n" + data.partition(b"\n")[2],
         None,
     ],
 )

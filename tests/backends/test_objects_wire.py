@@ -27,11 +27,11 @@ from backends.wire import (
     is_commit,
     nth,
 )
-from commonplace.backends.base import Change, Transaction
-from commonplace.backends.objects import ObjectsBackend, open_objects
-from commonplace.errors import InvalidInput, OutcomeUnknown, PermissionDenied, Unavailable
-from commonplace.testing.backend_suite_opening import A, B, Opened
-from commonplace.testing.backend_suite_sharing import count_up, together
+from retentive.errors import InvalidInput, OutcomeUnknown, PermissionDenied, Unavailable
+from retentive.storage.contract import Change, Transaction
+from retentive.storage.objects.backend import ObjectsBackend, open_objects
+from retentive.testing.backend_suite.opening import A, B, Opened
+from retentive.testing.backend_suite.sharing import count_up, together
 
 pytestmark = pytest.mark.long
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-import commonplace
+import retentive
 from backends.places import place_of
 from cli.running import here
-from commonplace import InvalidInput
-from commonplace.backends import migrations
-from commonplace.errors import UnknownSchema
-from commonplace.places import migrate_schema
+from retentive import InvalidInput
+from retentive.errors import UnknownSchema
+from retentive.locations import migrate_schema
+from retentive.storage.sql import migrations
 
 SERVERS = ["postgresql", "mariadb"]
 VIEW = {"command": "view", "path": "/memories"}
@@ -22,7 +22,7 @@ on_each_server = pytest.mark.parametrize("server", SERVERS)
 
 
 def migrated(place: str, *options: str) -> object:
-    """What `commonplace migrate-schema --json` says."""
+    """What `retentive migrate-schema --json` says."""
     ended = here(place, "migrate-schema", "--json", *options)
     assert ended.exit_code == 0, ended.output
     return json.loads(ended.stdout)
@@ -33,7 +33,7 @@ def test_the_tables_are_made_once(server: str, tmp_path: Path) -> None:
     place = place_of(server, tmp_path)
     assert migrated(place) == {"applied": [1]}
     assert migrated(place) == {"applied": []}
-    with commonplace.open(place) as opened:
+    with retentive.open(place) as opened:
         assert not opened.store().execute(VIEW).is_error
     assert here(place, "migrate-schema").stdout == "The schema is up to date.\n"
 
@@ -44,18 +44,18 @@ def test_older_tables_are_changed_only_when_asked_to(
 ) -> None:
     """Opening refuses them and says what to run; what is in them stays; the older program then refuses the newer."""
     place = place_of(server, tmp_path)
-    with commonplace.open(place) as opened:
+    with retentive.open(place) as opened:
         opened.store().execute({"command": "create", "path": "/memories/a", "file_text": "kept"})
     known = migrations.migrations(server)
     with monkeypatch.context() as patch:
         patch.setattr(migrations, "migrations", lambda _: [*known, STEP])
-        with pytest.raises(UnknownSchema, match="commonplace migrate-schema"):
-            commonplace.open(place)
+        with pytest.raises(UnknownSchema, match="retentive migrate-schema"):
+            retentive.open(place)
         assert migrated(place) == {"applied": [2]}
-        with commonplace.open(place) as opened:
+        with retentive.open(place) as opened:
             assert opened.store().text("/memories/a") == "kept"
-    for attempt in (lambda: commonplace.open(place), lambda: migrate_schema(place)):
-        with pytest.raises(UnknownSchema, match="schema 2, this commonplace knows 1"):
+    for attempt in (lambda: retentive.open(place), lambda: migrate_schema(place)):
+        with pytest.raises(UnknownSchema, match="schema 2, this retentive knows 1"):
             attempt()
 
 
@@ -64,7 +64,7 @@ def test_partitions_hold_what_stores_hold(server: str, tmp_path: Path) -> None:
     """By the hash of the store; commands notice nothing."""
     place = place_of(server, tmp_path)
     assert migrated(place, "--partitions", "4") == {"applied": [1]}
-    with commonplace.open(place) as opened:
+    with retentive.open(place) as opened:
         for number in range(12):
             store = opened.store(f"user-{number}")
             for command in (
@@ -97,8 +97,8 @@ def test_tables_of_somebody_else_are_left_alone(server: str, tmp_path: Path) -> 
         )
         with login, login.cursor() as cursor:
             cursor.execute("CREATE TABLE memories (mine TEXT)")
-    with pytest.raises(InvalidInput, match="something else than commonplace"):
-        commonplace.open(place)
+    with pytest.raises(InvalidInput, match="something else than retentive"):
+        retentive.open(place)
 
 
 @pytest.mark.parametrize("partitions", ["-1", "1025"])
@@ -128,8 +128,8 @@ def test_other_places_need_no_migration(tmp_path: Path) -> None:
     ],
 )
 def test_a_place_that_cannot_be_opened_is_refused_without_its_password(place: str, wrong: str) -> None:
-    with pytest.raises(commonplace.CommonplaceError) as refused:
-        commonplace.open(place)
+    with pytest.raises(retentive.RetentiveError) as refused:
+        retentive.open(place)
     assert wrong in str(refused.value)
     assert "hunter2" not in repr(refused.value)
 
@@ -139,8 +139,8 @@ def test_a_wrong_password_is_told_without_it(server: str, tmp_path: Path) -> Non
     """And a database that is not there."""
     place = place_of(server, tmp_path)
     with pytest.raises(InvalidInput, match="no such database"):
-        commonplace.open(place + "x?timeout_s=1")
+        retentive.open(place + "x?timeout_s=1")
     if server == "mariadb":
-        with pytest.raises(commonplace.CommonplaceError, match="refuses this user") as refused:
-            commonplace.open(place.replace("root@", "root:hunter2@") + "?timeout_s=1")
+        with pytest.raises(retentive.RetentiveError, match="refuses this user") as refused:
+            retentive.open(place.replace("root@", "root:hunter2@") + "?timeout_s=1")
         assert refused.value.code == "permission_denied"

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-import commonplace
+import retentive
 from backends.places import place_of
-from commonplace import InvalidInput
-from commonplace.backends.base import Change, Sealing
-from commonplace.backends.keys import KeyRing, add_key
-from commonplace.backends.sealed import SealedBackend, destroy, status
-from commonplace.backends.sqlite import SqliteBackend
-from commonplace.errors import Damaged, Locked
 from conftest import OpenPlace
+from retentive import InvalidInput
+from retentive.errors import Damaged, Locked
+from retentive.storage.contract import Change, Sealing
+from retentive.storage.sealed.backend import SealedBackend, destroy, status
+from retentive.storage.sealed.keys import KeyRing, add_key
+from retentive.storage.sqlite.backend import SqliteBackend
 
 from .sealing import LASTING, A, create, sealed
 
@@ -87,11 +87,11 @@ def test_a_store_that_is_not_sealed_is_refused_with_keys(at: str, key_file: Path
 def test_what_holds_no_keys_is_refused(tmp_path: Path, keys: object) -> None:
     """Before anything is made on disk."""
     with pytest.raises(InvalidInput):
-        commonplace.open(tmp_path / "memory", keys=keys)  # type: ignore[arg-type]
+        retentive.open(tmp_path / "memory", keys=keys)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput):
-        commonplace.open(tmp_path / "memory", seal_paths=True)
-    with pytest.raises(commonplace.NotFound):
-        commonplace.open(tmp_path / "memory", keys=tmp_path / "none.json")
+        retentive.open(tmp_path / "memory", seal_paths=True)
+    with pytest.raises(retentive.NotFound):
+        retentive.open(tmp_path / "memory", keys=tmp_path / "none.json")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -103,16 +103,16 @@ class Missing:
         if name.split(".")[0] == "cryptography":
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Missing())
-import commonplace
-with commonplace.open({str(tmp_path / "m")!r}) as opened:
+import retentive
+with retentive.open({str(tmp_path / "m")!r}) as opened:
     opened.store()
 try:
-    commonplace.open({str(tmp_path / "m")!r}, keys="keys.json")
-except commonplace.InvalidInput as error:
+    retentive.open({str(tmp_path / "m")!r}, keys="keys.json")
+except retentive.InvalidInput as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert "pip install 'commonplace[crypto]'" in done.stdout
+    assert "pip install 'retentive[crypto]'" in done.stdout
 
 
 def test_a_sealed_backend_takes_no_second_seal(key_file: Path) -> None:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-import commonplace
+import retentive
 from backends.places import place_of
-from commonplace import MemoryStore
-from commonplace.backends.keys import KeyRing
-from commonplace.backends.sealed import SealedBackend, destroy, rotate
 from profiles import LONG
+from retentive import MemoryStore
+from retentive.storage.sealed.backend import SealedBackend, destroy, rotate
+from retentive.storage.sealed.keys import KeyRing
 
 KEYS = KeyRing.new()
 SCALE = 30 if LONG else 4
@@ -96,13 +96,13 @@ def test_no_text_and_no_sealed_path_rests_anywhere(backend: str, tmp_path: Path,
             assert found(tmp_path, markers.paths[-4:]) == []
 
     for _ in range(2):
-        with commonplace.open(place, keys=KEYS, seal_paths=seal_paths, max_memory_bytes=0) as opened:
+        with retentive.open(place, keys=KEYS, seal_paths=seal_paths, max_memory_bytes=0) as opened:
             store = opened.store()
             use(store, markers, look)
             assert isinstance(opened.backend, SealedBackend)
             rotate(opened.backend)
         look()
-    with commonplace.open(place, keys=KEYS, seal_paths=seal_paths) as opened:
+    with retentive.open(place, keys=KEYS, seal_paths=seal_paths) as opened:
         texts = {opened.store().version_text(version.id) for version in opened.store().versions()}
         assert all(any(word in text for text in texts) for word in markers.texts)  # it was all there to be found
         destroy(opened.backend, opened.store().id)
@@ -113,7 +113,7 @@ def test_no_text_and_no_sealed_path_rests_anywhere(backend: str, tmp_path: Path,
 def test_the_search_finds_what_is_there(tmp_path: Path) -> None:
     """Without keys every text and path is found; so is each form of a word."""
     markers = Markers()
-    with commonplace.open(place_of("sqlite", tmp_path), max_memory_bytes=0) as opened:
+    with retentive.open(place_of("sqlite", tmp_path), max_memory_bytes=0) as opened:
         use(opened.store(), markers, lambda: None)
     seen = {place.rpartition(" ")[2] for place in found(tmp_path, markers.texts + markers.paths)}
     assert set(markers.texts) <= seen
@@ -125,7 +125,7 @@ def test_the_search_finds_what_is_there(tmp_path: Path) -> None:
 
 def test_no_hash_of_a_text_rests_either(tmp_path: Path) -> None:
     """One could prove a guess by it."""
-    with commonplace.open(place_of("sqlite", tmp_path), keys=KEYS) as opened:
+    with retentive.open(place_of("sqlite", tmp_path), keys=KEYS) as opened:
         store = opened.store()
         store.execute({"command": "create", "path": "/memories/a", "file_text": "yes"})
         (memory,) = store.memories()

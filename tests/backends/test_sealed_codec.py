@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from commonplace.backends.keys import Kek, KeyRing
-from commonplace.backends.sealed_codec import SEAL_HEADER, TEXT_HEADER, StoreKeys, Unsealed
-from commonplace.backends.sealed_store import StoreSeal
-from commonplace.errors import CommonplaceError, Damaged, InvalidInput, Locked, UnknownSchema
-from commonplace.paths import ROOT
+from retentive.errors import Damaged, InvalidInput, Locked, RetentiveError, UnknownSchema
+from retentive.storage.sealed.codec import SEAL_HEADER, TEXT_HEADER, StoreKeys, Unsealed
+from retentive.storage.sealed.keys import Kek, KeyRing
+from retentive.storage.sealed.store_seal import StoreSeal
+from retentive.values.paths import ROOT
 
 STORE, OTHER = "memstore_1", "memstore_2"
 KEYS = StoreKeys(b"k" * 32, STORE, seal_paths=False)
@@ -149,7 +149,7 @@ def test_a_store_seal_opens_with_its_keys_only(data_key: bytes, paths: bool, dra
 
 @given(st.text(max_size=200))
 def test_a_store_seal_that_is_none_is_damaged(text: str) -> None:
-    with pytest.raises(CommonplaceError):
+    with pytest.raises(RetentiveError):
         StoreSeal.parse(text)
 
 
@@ -167,7 +167,7 @@ def test_a_store_seal_that_is_none_is_damaged(text: str) -> None:
         ("[" * 100_000, Damaged),
     ],
 )
-def test_store_seals_of_other_forms_are_refused(text: str, error: type[CommonplaceError]) -> None:
+def test_store_seals_of_other_forms_are_refused(text: str, error: type[RetentiveError]) -> None:
     with pytest.raises(error):
         StoreSeal.parse(text)
 

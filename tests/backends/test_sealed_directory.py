@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-import commonplace
-from commonplace import MemoryStore
-from commonplace.backends.base import Change, Snapshot
-from commonplace.backends.keys import KeyRing
-from commonplace.backends.sealed_codec import TEXT_HEADER
-from commonplace.errors import Refused
+import retentive
 from conftest import OpenPlace
+from retentive import MemoryStore
+from retentive.errors import Refused
+from retentive.storage.contract import Change, Snapshot
+from retentive.storage.sealed.codec import TEXT_HEADER
+from retentive.storage.sealed.keys import KeyRing
 
 KEYS = KeyRing.new()
 TEXTS = {"a.txt": "first", "d/b.txt": "second", "d/e/c.txt": "third"}
@@ -53,7 +53,7 @@ def on_disk(root: Path) -> dict[str, bytes]:
 
 def aside(place: Path) -> list[bytes]:
     """What was kept of the files that were altered."""
-    kept = place / ".commonplace" / "damaged"
+    kept = place / ".retentive" / "damaged"
     return sorted(path.read_bytes() for path in kept.rglob("*") if path.is_file()) if kept.exists() else []
 
 
@@ -116,7 +116,7 @@ def test_the_files_hold_sealed_bytes(place: Path, root: Path, store_in: MemorySt
     """Under their own names, or with sealed paths under others."""
     assert set(on_disk(root)) == set(TEXTS)
     assert all(data.startswith(TEXT_HEADER) for data in on_disk(root).values())
-    with commonplace.open(place, keys=KEYS, seal_paths=True) as opened:
+    with retentive.open(place, keys=KEYS, seal_paths=True) as opened:
         run(opened.store("hidden"), {"command": "create", "path": "/memories/d/secret", "file_text": "x"})
     (name,) = on_disk(place / "stores" / "hidden" / "memories")
     assert [len(part) for part in name.split("/")] == [26, 26]
@@ -133,7 +133,7 @@ def test_a_damaged_file_is_kept_aside_and_written_again(
     do(root)
     altered = set(on_disk(root).values())
     before = len(list(store_in.versions()))
-    with caplog.at_level(logging.WARNING, "commonplace"):
+    with caplog.at_level(logging.WARNING, "retentive"):
         for command in FIRST[first]:
             run(store_in, command)
         run(store_in, {"command": "view", "path": "/memories"})
@@ -186,9 +186,9 @@ def test_damage_is_noticed_after_opening_again(place: Path, root: Path, store_in
     store_in.backend.close()
     (root / "a.txt").write_text("by hand")
     (root / "d/b.txt").unlink()
-    with commonplace.open(place) as bare:
+    with retentive.open(place) as bare:
         assert bare.stores()[0].memories == 3
-    with commonplace.open(place, keys=KEYS) as opened:
+    with retentive.open(place, keys=KEYS) as opened:
         assert {name: opened.store().text(f"/memories/{name}") for name in TEXTS} == TEXTS
         assert opened.backend.damaged() == 1
     assert on_disk(root) == good
@@ -240,7 +240,7 @@ def test_a_listing_of_sound_files_stays_a_read(place: Path, store_in: MemoryStor
         list(snapshot.sizes("/memories"))
         seen.append(True)
 
-    with (place / ".commonplace" / "lock").open() as lock:
+    with (place / ".retentive" / "lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # whoever writes has to wait for this
         store.backend.read(store.id, work)
     assert seen == [True]

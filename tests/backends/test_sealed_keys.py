@@ -14,15 +14,15 @@ from pathlib import Path
 import pytest
 
 from backends.places import place_of
-from commonplace import InvalidInput
-from commonplace.backends.directory import DirectoryBackend
-from commonplace.backends.keys import CallableKeys, KeyRing, KeyWrapper, add_key
-from commonplace.backends.sealed import Rotated, destroy, rotate, status
-from commonplace.backends.sealed_store import StoreSeal
-from commonplace.backends.sqlite import SqliteBackend
-from commonplace.errors import Locked, Unavailable
 from conftest import OpenPlace
 from profiles import LONG
+from retentive import InvalidInput
+from retentive.errors import Locked, Unavailable
+from retentive.storage.files.backend import DirectoryBackend
+from retentive.storage.sealed.backend import Rotated, destroy, rotate, status
+from retentive.storage.sealed.keys import CallableKeys, KeyRing, KeyWrapper, add_key
+from retentive.storage.sealed.store_seal import StoreSeal
+from retentive.storage.sqlite.backend import SqliteBackend
 
 from .sealing import LASTING, PATIENCE_S, A, at_rest, create, sealed, together
 
@@ -109,9 +109,9 @@ def test_a_store_whose_maker_died_before_it_had_a_key(at: str, key_file: Path, o
 
 ROTATE = """
 import sys
-from commonplace import open
-from commonplace.backends.keys import add_key
-from commonplace.backends.sealed import rotate
+from retentive import open
+from retentive.storage.sealed.keys import add_key
+from retentive.storage.sealed.backend import rotate
 at, key_file, times = sys.argv[1:]
 with open(at, keys=key_file) as opened:
     for _ in range(int(times)):

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from backends.places import place_of
-from commonplace.backends.base import Backend, Clock, NewId
-from commonplace.places import open_backend
+from retentive.locations import open_backend
+from retentive.storage.contract import Backend, Clock, NewId
 
 from .test_sealed_suite import SealedSuite as _SealedSuite
 

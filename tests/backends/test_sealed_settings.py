@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-import commonplace
-from commonplace import Commonplace
-from commonplace.backends.keys import KeyRing
+import retentive
+from retentive import Retentive
+from retentive.storage.sealed.keys import KeyRing
 
 KEYS = KeyRing.new()
 SECRET = "/memories/very-secret-project/**"
@@ -25,8 +25,8 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "m.db"
 
 
-def opened(file: Path) -> Commonplace:
-    return commonplace.open(f"sqlite:///{file}", keys=KEYS)
+def opened(file: Path) -> Retentive:
+    return retentive.open(f"sqlite:///{file}", keys=KEYS)
 
 
 def sql(file: Path, statement: str) -> None:

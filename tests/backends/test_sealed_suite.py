@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from commonplace.backends.base import Backend, Clock, NewId
-from commonplace.backends.directory import DirectoryBackend
-from commonplace.backends.keys import KeyRing
-from commonplace.backends.sealed import SealedBackend
-from commonplace.backends.sqlite import SqliteBackend
-from commonplace.testing.backend_suite import BackendSuite
+from retentive.storage.contract import Backend, Clock, NewId
+from retentive.storage.files.backend import DirectoryBackend
+from retentive.storage.sealed.backend import SealedBackend
+from retentive.storage.sealed.keys import KeyRing
+from retentive.storage.sqlite.backend import SqliteBackend
+from retentive.testing.backend_suite import BackendSuite
 
 KEYS = KeyRing.new()
 

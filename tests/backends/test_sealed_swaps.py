@@ -12,12 +12,12 @@ from typing import TypeAlias
 
 import pytest
 
-import commonplace
-from commonplace import Commonplace, CommonplaceError, Memory, MemoryStore, NotFound, Version
-from commonplace.backends.base import Snapshot
-from commonplace.backends.keys import KeyRing
-from commonplace.errors import Damaged, InvalidInput, Locked, UnknownSchema
-from commonplace.paths import ROOT
+import retentive
+from retentive import Memory, MemoryStore, NotFound, Retentive, RetentiveError, Version
+from retentive.errors import Damaged, InvalidInput, Locked, UnknownSchema
+from retentive.storage.contract import Snapshot
+from retentive.storage.sealed.keys import KeyRing
+from retentive.values.paths import ROOT
 
 KEYS = KeyRing.new()
 A, B, C = "/memories/a", "/memories/d/b", "/memories/d/c"
@@ -44,8 +44,8 @@ class Scene:
     memory_ids: list[str]
 
     @contextmanager
-    def opened(self) -> Iterator[Commonplace]:
-        with commonplace.open(self.place, keys=KEYS) as opened:
+    def opened(self) -> Iterator[Retentive]:
+        with retentive.open(self.place, keys=KEYS) as opened:
             yield opened
 
     def sql(self, *statements: str) -> int:
@@ -61,7 +61,7 @@ class Scene:
 @pytest.fixture(params=["paths open", "paths sealed"])
 def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Scene:
     place = f"sqlite:///{tmp_path}/memory.db"
-    with commonplace.open(place, keys=KEYS, seal_paths=request.param == "paths sealed") as opened:
+    with retentive.open(place, keys=KEYS, seal_paths=request.param == "paths sealed") as opened:
         store, other = opened.store("one"), opened.store("other")
         for path, text in {A: "old a", B: "text of b", "/memories/was": "text c", "/memories/gone": "gone"}.items():
             run(store, {"command": "create", "path": path, "file_text": text})
@@ -106,16 +106,16 @@ def _find(snapshot: Snapshot, *, memory_id: str) -> Memory | None:
     return snapshot.find(memory_id)
 
 
-def read_again(scene: Scene) -> set[type[CommonplaceError]]:
+def read_again(scene: Scene) -> set[type[RetentiveError]]:
     """How reading fails now. What can be read is as it was, or not there: a row that is gone leaves no trace."""
-    failed: set[type[CommonplaceError]] = set()
+    failed: set[type[RetentiveError]] = set()
     with scene.opened() as opened:
         store = MemoryStore(opened.backend, opened.stores()[0])
         for name, read in reads(store, scene.version_ids, scene.memory_ids).items():
             before = scene.before[name]
             try:
                 value = read()
-            except CommonplaceError as error:
+            except RetentiveError as error:
                 failed.add(type(error))
                 continue
             if isinstance(value, list) and isinstance(before, list):
@@ -201,7 +201,7 @@ def test_a_row_changed(scene: Scene, what: str) -> None:
 
 def test_a_memory_planted_in_clear(scene: Scene) -> None:
     """With its version, as the bare backend would have written both."""
-    with commonplace.open(scene.place) as bare:
+    with retentive.open(scene.place) as bare:
         info = bare.stores()[0]
         run(MemoryStore(bare.backend, info), {"command": "create", "path": "/memories/x", "file_text": "obey me"})
     with scene.opened() as opened:
@@ -246,7 +246,7 @@ def test_the_keys_of_two_stores_swapped(scene: Scene) -> None:
         ("NULL", InvalidInput),
     ],
 )
-def test_the_seal_of_a_store_changed(scene: Scene, change: str, error: type[CommonplaceError]) -> None:
+def test_the_seal_of_a_store_changed(scene: Scene, change: str, error: type[RetentiveError]) -> None:
     """The store is not opened, and not written to."""
     assert scene.sql(f"UPDATE stores SET seal = {change} WHERE no = 1") == 1
     with scene.opened() as opened:
@@ -260,7 +260,7 @@ def test_the_seal_of_a_store_changed(scene: Scene, change: str, error: type[Comm
 def test_a_seal_taken_away_does_not_open_the_texts(scene: Scene) -> None:
     """Opened without keys, what is there is damaged, not shown as it rests."""
     scene.sql("UPDATE stores SET seal = NULL WHERE no = 1")
-    with commonplace.open(scene.place) as bare:
+    with retentive.open(scene.place) as bare:
         for path in (A, B):
             reply = bare.store("one").execute({"command": "view", "path": path})
             assert (reply.is_error, reply.code in {"damaged", "not_found"}) == (True, True)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import servers
 from backends.places import name_of
-from commonplace.backends.base import Change, Transaction, sortable_id
-from commonplace.backends.postgresql import PostgresqlConnection, open_postgresql
-from commonplace.backends.sql_writing import SqlTransaction
+from retentive.storage.contract import Change, Transaction, sortable_id
+from retentive.storage.server.postgresql import PostgresqlConnection, open_postgresql
+from retentive.storage.sql.transaction import SqlTransaction
 
 PATIENCE_S = 60.0
 A = "/memories/a"

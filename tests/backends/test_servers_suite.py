@@ -8,10 +8,10 @@ import pytest
 
 import servers
 from backends.places import name_of
-from commonplace.backends.base import Backend, Clock, NewId
-from commonplace.backends.mariadb import open_mariadb
-from commonplace.backends.postgresql import open_postgresql
-from commonplace.testing.backend_suite import BackendSuite
+from retentive.storage.contract import Backend, Clock, NewId
+from retentive.storage.server.mariadb import open_mariadb
+from retentive.storage.server.postgresql import open_postgresql
+from retentive.testing.backend_suite import BackendSuite
 
 
 def after_scheme(url: str) -> str:

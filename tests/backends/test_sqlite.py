@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from commonplace.backends.base import Backend, Clock, NewId
-from commonplace.backends.sqlite import SqliteBackend
-from commonplace.testing.backend_suite import BackendSuite
+from retentive.storage.contract import Backend, Clock, NewId
+from retentive.storage.sqlite.backend import SqliteBackend
+from retentive.testing.backend_suite import BackendSuite
 
 
 class TestSqlite(BackendSuite):

@@ -68,9 +68,9 @@ def test_startup_measures_import_and_view(tmp_path: Path) -> None:
     _, records = tiny("startup.py", tmp_path)
     assert [record["command"] for record in records] == [
         "python -c pass",
-        "import commonplace",
-        "commonplace view (sqlite)",
-        "commonplace view (directory)",
+        "import retentive",
+        "retentive view (sqlite)",
+        "retentive view (directory)",
     ]
 
 

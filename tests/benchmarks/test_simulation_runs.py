@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-import commonplace
-from commonplace.backends.keys import add_key
+import retentive
+from retentive.storage.sealed.keys import add_key
 
 pytestmark = pytest.mark.long
 
@@ -66,7 +66,7 @@ def test_a_given_place_grows_and_keeps_what_was_answered(tmp_path: Path) -> None
     place = f"sqlite:///{tmp_path}/mine.db"
     _, (_, _, growth) = sheets("--at", place, "--memories", "4", folder=tmp_path)
     assert {one["stores"] for one in growth} == {"6", "3 of 6"}
-    with commonplace.open(place) as opened:
+    with retentive.open(place) as opened:
         assert sorted(store.key or "" for store in opened.stores()) == [f"agent-{number:07d}" for number in range(6)]
         operations = {each.operation for number in range(6) for each in opened.store(f"agent-{number:07d}").versions()}
     assert {"created", "modified"} <= operations
@@ -85,12 +85,12 @@ def test_stores_can_be_sealed(tmp_path: Path) -> None:
 def test_a_place_in_use_is_left_alone(tmp_path: Path) -> None:
     """What is there already would change the figures, and the run would change what is there."""
     place = f"sqlite:///{tmp_path}/mine.db"
-    with commonplace.open(place) as opened:
+    with retentive.open(place) as opened:
         opened.store("somebody").execute({"command": "create", "path": "/memories/a.md", "file_text": "kept\n"})
     ended = simulation("--dir", tmp_path, "--at", place)
     assert ended.returncode != 0
     assert "needs an empty one" in ended.stderr
-    with commonplace.open(place) as opened:
+    with retentive.open(place) as opened:
         assert [store.key for store in opened.stores()] == ["somebody"]
 
 
@@ -110,7 +110,7 @@ def test_what_is_not_as_it_was_left_fails_the_run(
     """A memory that is gone, elsewhere, without its edit, or there although nobody made it."""
     monkeypatch.syspath_prepend(BENCHMARKS)
     clients = importlib.import_module("simulation_clients")
-    with commonplace.open(f"sqlite:///{tmp_path}/memory.db") as opened:
+    with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened:
         store = opened.store(clients.store_key(0))
         store.execute({"command": "create", "path": "/memories/note-0000.md", "file_text": "state: 00000000\n"})
         client = clients.Client(0, clients=1, memories=1)

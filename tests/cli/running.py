@@ -12,12 +12,12 @@ from pathlib import Path
 
 from click.testing import CliRunner, Result
 
-from commonplace.cli.app import app
+from retentive.cli.app import app
 
-COMMONPLACE = str(Path(sys.executable).with_name("commonplace"))
+RETENTIVE = str(Path(sys.executable).with_name("retentive"))
 AT = "sqlite:///memory.db"
-LEFT_OUT = {"COMMONPLACE_AT", "COMMONPLACE_STORE", "EDITOR", "VISUAL", "NO_COLOR", "FORCE_COLOR", "PYTHONUNBUFFERED"}
-LEFT_OUT |= {"COMMONPLACE_KEYS", "COMMONPLACE_KEYS_FILE"}
+LEFT_OUT = {"RETENTIVE_AT", "RETENTIVE_STORE", "EDITOR", "VISUAL", "NO_COLOR", "FORCE_COLOR", "PYTHONUNBUFFERED"}
+LEFT_OUT |= {"RETENTIVE_KEYS", "RETENTIVE_KEYS_FILE"}
 
 
 @dataclass(frozen=True)
@@ -37,19 +37,19 @@ def environment(directory: Path, given: Mapping[str, str] | None = None) -> dict
 
 
 def process(directory: Path, *arguments: str, text: bytes = b"", **variables: str) -> Ended:
-    """Run `commonplace` in `directory` with `text` piped in."""
-    command = [COMMONPLACE, *arguments]
+    """Run `retentive` in `directory` with `text` piped in."""
+    command = [RETENTIVE, *arguments]
     env = environment(directory, variables)
     ended = subprocess.run(command, input=text, capture_output=True, cwd=directory, env=env, timeout=60, check=False)
     return Ended(ended.stdout, ended.stderr.decode(), ended.returncode)
 
 
 def terminal(directory: Path, *arguments: str, **variables: str) -> str:
-    """What a terminal shows of `commonplace`, run in `directory`: both outputs, lines ending in CR LF."""
+    """What a terminal shows of `retentive`, run in `directory`: both outputs, lines ending in CR LF."""
     ours, theirs = pty.openpty()
     try:
         child = subprocess.Popen(
-            [COMMONPLACE, *arguments],
+            [RETENTIVE, *arguments],
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
@@ -67,7 +67,7 @@ def terminal(directory: Path, *arguments: str, **variables: str) -> str:
 
 
 def here(at: str | Path, *arguments: str, text: bytes = b"") -> Result:
-    """Run `commonplace` inside this process on the memory at a place."""
+    """Run `retentive` inside this process on the memory at a place."""
     return CliRunner().invoke(app, ["--at", str(at), *arguments], input=text)
 
 

@@ -1,4 +1,4 @@
-"""A terminal for `commonplace chat`, and a server on the way to the scripted Claude that halts within an answer."""
+"""A terminal for `retentive chat`, and a server on the way to the scripted Claude that halts within an answer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from .running import COMMONPLACE, environment
+from .running import RETENTIVE, environment
 
 DEADLINE_S = 60.0
 CTRL_C, CTRL_D = "\x03", "\x04"
@@ -69,9 +69,9 @@ class Terminal:
 
 @contextmanager
 def terminal(directory: Path, *arguments: str, **variables: str) -> Iterator[Terminal]:
-    """`commonplace` on a terminal of its own, killed if it is still there in the end."""
+    """`retentive` on a terminal of its own, killed if it is still there in the end."""
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-c", _OWN_TERMINAL, COMMONPLACE, *arguments]
+    command = [sys.executable, "-c", _OWN_TERMINAL, RETENTIVE, *arguments]
     env = environment(directory, variables)
     with subprocess.Popen(
         command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=directory, env=env, start_new_session=True

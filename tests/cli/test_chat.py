@@ -1,4 +1,4 @@
-"""`commonplace chat`: what is shown and printed, what the slash commands do, and that nothing ends it but its user."""
+"""`retentive chat`: what is shown and printed, what the slash commands do, and that nothing ends it but its user."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 from anthropic import Anthropic
 
-import commonplace
-from commonplace import Reply
-from commonplace.agent import Agent, Event, ToolReply, tidy_note
-from commonplace.agent import chat as agent_chat
-from commonplace.cli import chat
-from commonplace.cli.chat_session import Session
-from commonplace.testing.scripted_claude import (
+import retentive
+from retentive import Reply
+from retentive.agent import Agent, Event, ToolReply, tidy_note
+from retentive.agent import loop as agent_chat
+from retentive.cli.chat import command
+from retentive.cli.chat.session import Session
+from retentive.testing.scripted_claude import (
     Broken,
     Call,
     Cut,
@@ -33,7 +33,7 @@ from commonplace.testing.scripted_claude import (
     scripted_claude,
 )
 
-from .running import AT, COMMONPLACE, environment, here, process
+from .running import AT, RETENTIVE, environment, here, process
 from .talking import CTRL_C, CTRL_D, Halting, Terminal, terminal
 
 TEA = "/memories/tea.md"
@@ -113,7 +113,7 @@ def test_a_pipe_gets_plain_text(tmp_path: Path, server: ScriptedClaude) -> None:
         "  The memory file has been edited. Here is the snippet showing the change (with line numbers):",
         "Green it is.",
     ]
-    with commonplace.open(f"sqlite:///{tmp_path}/memory.db") as opened:
+    with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened:
         store = opened.store()
         assert store.text(TEA) == "likes green tea\n"
         assert [version.actor and version.actor.kind for version in store.versions()] == ["session", "session"]
@@ -126,7 +126,7 @@ def test_json_has_a_line_for_each_event(at: str, server: ScriptedClaude) -> None
     assert {event["event"] for event in found} == {
         "started", "text", "tool_call", "tool_reply", "usage_report", "finished", "command",
     }  # fmt: skip
-    assert found[0] == {"event": "started", "model": chat.MODEL, "store": "default", "actor": found[0]["actor"]}
+    assert found[0] == {"event": "started", "model": command.MODEL, "store": "default", "actor": found[0]["actor"]}
     calls = events(printed, "tool_call")
     assert [call["input"] for call in calls] == [LOOK.input, NOTE.input, MISS.input]
     replies = events(printed, "tool_reply")
@@ -149,16 +149,16 @@ def test_without_a_key_it_says_so_in_two_lines(tmp_path: Path) -> None:
     first, second = ended.err.splitlines()
     assert "set ANTHROPIC_API_KEY" in first
     assert "--base-url" in first
-    assert "`commonplace demo`" in second
+    assert "`retentive demo`" in second
     assert list(tmp_path.iterdir()) == []
 
 
 def test_without_the_sdk_it_says_what_to_install(tmp_path: Path) -> None:
-    code = "import sys; sys.modules['anthropic'] = None; from commonplace.cli import main; sys.exit(main())"
+    code = "import sys; sys.modules['anthropic'] = None; from retentive.cli import main; sys.exit(main())"
     command = [sys.executable, "-c", code, "--at", AT, "chat"]
     env = environment(tmp_path)
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False)
-    assert done.stderr == "Error: the conversation needs the SDK: pip install 'commonplace[anthropic]'\n"
+    assert done.stderr == "Error: the conversation needs the SDK: pip install 'retentive[anthropic]'\n"
     assert (done.returncode, done.stdout) == (1, "")
 
 
@@ -184,13 +184,13 @@ def test_the_options_reach_the_request(at: str, server: ScriptedClaude) -> None:
 
 
 def test_the_defaults_are_those_of_the_agent() -> None:
-    assert chat.MODEL == agent_chat.MODEL
+    assert command.MODEL == agent_chat.MODEL
 
 
 def test_the_actor_can_be_named(at: str, server: ScriptedClaude) -> None:
     done = here(at, "--actor", "session:s1", "chat", "--base-url", server.url, text=(TOLD + "/undo\n/undo\n").encode())
     assert done.stdout.splitlines()[-2:] == [f"deleted  {TEA}", "There is nothing to undo."]
-    with commonplace.open(at) as opened:
+    with retentive.open(at) as opened:
         assert [str(version.actor) for version in opened.store().versions()] == ["session:s1", "session:s1"]
 
 
@@ -210,7 +210,7 @@ def test_a_message_may_begin_with_a_path(at: str) -> None:
 
 
 def test_the_memory_as_a_tree(at: str, server: ScriptedClaude) -> None:
-    with commonplace.open(at) as opened:
+    with retentive.open(at) as opened:
         for path, text in {"/memories/a/b/c.md": "x" * 1536, "/memories/a.txt": "x", "/memories/a/z": "xx"}.items():
             assert not opened.store().execute({"command": "create", "path": path, "file_text": text}).is_error
     printed, status = told(at, server, "/memory\n")
@@ -226,7 +226,7 @@ def test_the_memory_as_a_tree(at: str, server: ScriptedClaude) -> None:
 
 
 def test_a_diff_shows_what_claude_changed_and_nothing_else(at: str) -> None:
-    with commonplace.open(at, actor="user:ann") as opened:
+    with retentive.open(at, actor="user:ann") as opened:
         store = opened.store()
         assert not store.execute({"command": "create", "path": TEA, "file_text": "one\ntwo\n"}).is_error
     turns = (
@@ -278,7 +278,7 @@ def test_undoing_one_by_one_and_all(at: str, server: ScriptedClaude) -> None:
         "There is nothing to undo.",
         "Error: it is /undo or /undo all",
     ]
-    with commonplace.open(at) as opened:
+    with retentive.open(at) as opened:
         undone = [version for version in opened.store().versions() if version.operation == "deleted"]
         assert {version.actor and version.actor.kind for version in undone} == {"user"}
 
@@ -287,9 +287,9 @@ def test_a_conflict_is_told_and_nothing_is_undone(at: str) -> None:
     """Somebody else changes the memory between the change of Claude and the undoing of it."""
 
     def answer(_seen: object) -> list[Call] | str:
-        if commonplace_text(at) is None:
+        if retentive_text(at) is None:
             return [NOTE]
-        with commonplace.open(at, actor="user:bob") as other:
+        with retentive.open(at, actor="user:bob") as other:
             assert not other.store().execute({**EDIT.input}).is_error
         return "Noted."
 
@@ -297,11 +297,11 @@ def test_a_conflict_is_told_and_nothing_is_undone(at: str) -> None:
         printed, _ = told(at, server, f"{TOLD}/undo\n/undo all\n")
     conflict = ["Error: nothing was undone.", f"{TEA}: it was changed later."]
     assert printed.splitlines()[-4:] == [*conflict, *conflict]
-    assert commonplace_text(at) == "likes green tea\n"
+    assert retentive_text(at) == "likes green tea\n"
 
 
-def commonplace_text(at: str) -> str | None:
-    with commonplace.open(at) as opened:
+def retentive_text(at: str) -> str | None:
+    with retentive.open(at) as opened:
         store = opened.store()
         return store.text(TEA) if any(memory.path == TEA for memory in store.memories()) else None
 
@@ -427,7 +427,7 @@ def test_an_answer_that_was_cut_off_is_told(at: str) -> None:
 @pytest.mark.long
 def test_ctrl_c_in_a_pipe_ends_with_130(tmp_path: Path, server: ScriptedClaude) -> None:
     def started(url: str) -> subprocess.Popen[bytes]:
-        command = [COMMONPLACE, "--at", AT, "chat", "--base-url", url]
+        command = [RETENTIVE, "--at", AT, "chat", "--base-url", url]
         pipe, env = subprocess.PIPE, environment(tmp_path)
         return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, cwd=tmp_path, env=env)
 
@@ -444,7 +444,7 @@ def test_ctrl_c_in_a_pipe_ends_with_130(tmp_path: Path, server: ScriptedClaude) 
         assert running.stderr.read().strip() == b""
 
 
-class Undone(commonplace.MemoryStore):
+class Undone(retentive.MemoryStore):
     """A memory store with Ctrl-C pressed while something is undone."""
 
     def write(self, work: Any, who: Any, *, frees: bool = False) -> Any:
@@ -454,7 +454,7 @@ class Undone(commonplace.MemoryStore):
 
 def test_ctrl_c_waits_for_an_undo(at: str) -> None:
     script = Script((Turn((NOTE,)), Turn(("Noted.",))))
-    with scripted_claude(script) as server, commonplace.open(at) as opened:
+    with scripted_claude(script) as server, retentive.open(at) as opened:
         store = opened.store()
         with (
             Anthropic(base_url=server.url, api_key="none") as client,
@@ -471,7 +471,7 @@ def test_ctrl_c_waits_for_an_undo(at: str) -> None:
 class Interrupting:
     """A memory during each command of which Ctrl-C is pressed."""
 
-    def __init__(self, store: commonplace.MemoryStore) -> None:
+    def __init__(self, store: retentive.MemoryStore) -> None:
         self._store = store
 
     def execute(self, command: object, *, actor: Any = None) -> Reply:
@@ -483,7 +483,7 @@ def test_ctrl_c_waits_for_commands_of_the_memory(at: str) -> None:
     """Both commands of the reply are done, told, and in the conversation; then the answer ends."""
     told_of: list[Event] = []
     script = Script((Turn((NOTE, EDIT)), Turn(("Never said.",))))
-    with scripted_claude(script) as server, commonplace.open(at) as opened:
+    with scripted_claude(script) as server, retentive.open(at) as opened:
         store = opened.store()
         client = Anthropic(base_url=server.url, api_key="none")
         with client, Agent(client, memory=Interrupting(store), stream=True) as agent:
@@ -525,7 +525,7 @@ def test_a_conversation_on_a_terminal(tmp_path: Path, server: ScriptedClaude) ->
         shown.expect(f"set back  {TEA}\r\n> ")
         shown.type(CTRL_D)
         between = shown.expect("takes them back.")
-        assert re.search(r"Changes of the memory: 1. `commonplace undo --session [0-9a-f]{16}` $", between)
+        assert re.search(r"Changes of the memory: 1. `retentive undo --session [0-9a-f]{16}` $", between)
         assert shown.end() == 0
 
 

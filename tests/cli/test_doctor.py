@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from commonplace.backends.findings import KINDS
-from commonplace.cli.exits import PROBLEMS
 from doctor.breaking import fill, opened, sql
+from retentive.cli.exits import PROBLEMS
+from retentive.storage.findings import KINDS
 
 from .running import AT, here, process, terminal
 
@@ -40,7 +40,7 @@ def test_problems_end_with_a_status_of_their_own_until_they_are_repaired(at: str
     severity, store, code, what, advice = line.split("\t")
     assert (severity, store, code) == ("problem", "default", "usage_wrong")
     assert "77 memories" in what
-    assert advice == "`commonplace doctor --repair`"
+    assert advice == "`retentive doctor --repair`"
     repaired = here(at, "doctor", "--repair")
     assert repaired.exit_code == 0
     assert [line.split("\t")[0] for line in repaired.stdout.splitlines()] == ["repaired", "ok"]
@@ -67,7 +67,7 @@ def test_on_a_terminal_there_is_a_table_and_what_to_do(at: str, tmp_path: Path) 
     sql(at, "UPDATE stores SET memories = 77")
     shown = terminal(tmp_path, "--at", AT, "doctor")
     assert "severity" in shown
-    assert "usage_wrong: `commonplace doctor --repair`" in shown
+    assert "usage_wrong: `retentive doctor --repair`" in shown
     assert "1 problems, 0 notes, 0 repaired." in shown
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-import commonplace
+import retentive
 
-from .running import AT, COMMONPLACE, Ended, environment, process
+from .running import AT, RETENTIVE, Ended, environment, process
 
 PATH = "/memories/notes.md"
 HIDDEN = "/memories/d/.dir-locals.el"
@@ -45,7 +45,7 @@ class Desk:
 
     def versions(self) -> list[tuple[str, str, str]]:
         """Operation, text and actor of each version, newest first."""
-        with commonplace.open(f"sqlite:///{self.directory}/memory.db") as opened:
+        with retentive.open(f"sqlite:///{self.directory}/memory.db") as opened:
             store = opened.store()
             found = [each for each in store.versions() if each.path != HIDDEN]
             return [(each.operation, store.version_text(each.id), str(each.actor)) for each in found]
@@ -57,7 +57,7 @@ class Desk:
 @pytest.fixture
 def desk(tmp_path: Path) -> Desk:
     found = Desk(tmp_path)
-    with commonplace.open(f"sqlite:///{tmp_path}/memory.db") as opened:
+    with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened:
         store = opened.store()
         for path, text in {PATH: "one\r\ntwo", HIDDEN: "x"}.items():
             created = {"command": "create", "path": path, "file_text": text}
@@ -78,8 +78,8 @@ def test_what_the_editor_leaves_is_saved_as_one_change(desk: Desk) -> None:
 def test_the_draft_is_private_and_named_as_the_memory(desk: Desk) -> None:
     ended = desk.edit('ls -l "$2"; ls -ld "$(dirname "$2")"')
     file, directory = ended.out.decode().splitlines()[:2]
-    assert re.fullmatch(rf"-rw-------.* {desk.drafts}/commonplace-\w+/notes\.md", file)
-    assert re.fullmatch(rf"drwx------.* {desk.drafts}/commonplace-\w+", directory)
+    assert re.fullmatch(rf"-rw-------.* {desk.drafts}/retentive-\w+/notes\.md", file)
+    assert re.fullmatch(rf"drwx------.* {desk.drafts}/retentive-\w+", directory)
 
 
 def test_a_name_that_editors_obey_is_not_used(desk: Desk) -> None:
@@ -110,7 +110,7 @@ def test_a_place_is_made_only_when_there_is_something_to_save(tmp_path: Path) ->
 
 
 def test_a_change_by_somebody_else_meanwhile_is_not_overwritten(desk: Desk) -> None:
-    other = f'"{COMMONPLACE}" --at {AT} replace {PATH} one ONE >&2'
+    other = f'"{RETENTIVE}" --at {AT} replace {PATH} one ONE >&2'
     ended = desk.edit(f'{other}; echo mine > "$2"')
     assert (ended.out, ended.status) == (b"", 6)
     assert f"Error: {PATH} was changed meanwhile. Nothing was saved." in ended.err
@@ -122,7 +122,7 @@ def test_a_change_by_somebody_else_meanwhile_is_not_overwritten(desk: Desk) -> N
 
 @pytest.mark.parametrize("change", [f"rm {PATH}", f"mv {PATH} /memories/other.md"])
 def test_a_memory_that_went_away_meanwhile_is_a_conflict_too(desk: Desk, change: str) -> None:
-    ended = desk.edit(f'"{COMMONPLACE}" --at {AT} {change}; echo mine > "$2"', PATH, "--json")
+    ended = desk.edit(f'"{RETENTIVE}" --at {AT} {change}; echo mine > "$2"', PATH, "--json")
     reply = json.loads(ended.out.splitlines()[-1])
     assert (ended.status, reply["is_error"], reply["code"]) == (6, True, "conflict")
     assert len(KEPT.findall(reply["text"])) == 1
@@ -193,7 +193,7 @@ def test_what_cannot_be_edited_is_said_before_the_editor_opens(desk: Desk, path:
 def test_ctrl_c_in_the_editor_is_for_the_editor(desk: Desk) -> None:
     script = 'trap "echo caught >> $2; exit 0" INT; : > ready; while :; do sleep 0.01; done'
     with subprocess.Popen(
-        [COMMONPLACE, "--at", AT, "edit", PATH],
+        [RETENTIVE, "--at", AT, "edit", PATH],
         cwd=desk.directory,
         env=environment(desk.directory, {"VISUAL": desk.editor(script), "TMPDIR": str(desk.drafts)}),
         stdout=subprocess.PIPE,

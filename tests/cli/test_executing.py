@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-import commonplace
+import retentive
 
-from .running import AT, COMMONPLACE, environment, here, process
+from .running import AT, RETENTIVE, environment, here, process
 
 PATH = "/memories/notes.md"
 CREATE = {"command": "create", "path": PATH, "file_text": "one\n"}
@@ -107,12 +107,12 @@ def test_a_line_of_several_megabytes(tmp_path: Path) -> None:
     big = {"command": "create", "path": PATH, "file_text": "é" * 3_000_000}
     found = answers(at, big, {"command": "create", "path": PATH, "file_text": "x" * 102_400}, last=b"")
     assert [reply["code"] for reply in found] == ["too_large", None]
-    with commonplace.open(at) as opened:
+    with retentive.open(at) as opened:
         assert opened.store().usage().size_bytes == 102_400
 
 
 def test_each_reply_comes_before_the_next_line_is_asked_for(tmp_path: Path) -> None:
-    command = [COMMONPLACE, "--at", AT, "exec"]
+    command = [RETENTIVE, "--at", AT, "exec"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tmp_path, env=environment(tmp_path)
     ) as running:
@@ -129,7 +129,7 @@ def test_each_reply_comes_before_the_next_line_is_asked_for(tmp_path: Path) -> N
 
 def test_a_reader_that_goes_away_ends_it_quietly(tmp_path: Path) -> None:
     lines = (json.dumps(VIEW) + "\n").encode() * 2_000
-    command = f"{COMMONPLACE} --at {AT} exec | head -n 1; echo ${{PIPESTATUS[0]}}"
+    command = f"{RETENTIVE} --at {AT} exec | head -n 1; echo ${{PIPESTATUS[0]}}"
     ended = subprocess.run(
         ["bash", "-c", command],
         input=lines,

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from commonplace.cli.exits import EXITS, status_of
-from commonplace.errors import CommonplaceError
-from commonplace.replies import ERROR_CODES
+from retentive.cli.exits import EXITS, status_of
+from retentive.errors import RetentiveError
+from retentive.values.replies import ERROR_CODES
 
 LISTED = [code for row in EXITS for code in row.codes]
 
 
-def all_errors(above: type[CommonplaceError] = CommonplaceError) -> Iterator[type[CommonplaceError]]:
+def all_errors(above: type[RetentiveError] = RetentiveError) -> Iterator[type[RetentiveError]]:
     yield above
     for below in above.__subclasses__():
         yield from all_errors(below)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-import commonplace
-from commonplace.backends.base import Snapshot, Version
-from commonplace.cli.moments import parse_time
+import retentive
+from retentive.cli.times import parse_time
+from retentive.storage.contract import Snapshot, Version
 
 from .running import here, terminal
 
@@ -34,7 +34,7 @@ STORY: tuple[tuple[str, dict[str, str]], ...] = (
 def place(tmp_path: Path) -> str:
     """A memory that ann made, a session edited, and ann moved; beside it one that is gone."""
     at = f"sqlite:///{tmp_path}/memory.db"
-    with commonplace.open(at) as opened:
+    with retentive.open(at) as opened:
         for actor, command in STORY:
             assert not opened.store().execute(command, actor=actor).is_error
     return at
@@ -42,7 +42,7 @@ def place(tmp_path: Path) -> str:
 
 def versions(place: str) -> list[Version]:
     """All, oldest first."""
-    with commonplace.open(place) as opened:
+    with retentive.open(place) as opened:
         return list(opened.store().versions())[::-1]
 
 
@@ -52,7 +52,7 @@ def ids(place: str) -> list[str]:
 
 def then(place: str, version_id: str) -> dict[str, str]:
     """Paths and texts of all memories right after a version."""
-    with commonplace.open(place) as opened:
+    with retentive.open(place) as opened:
         history = opened.store().history
 
         def work(now: Snapshot) -> dict[str, str]:
@@ -223,7 +223,7 @@ def test_diff_says_what_is_gone(place: str) -> None:
 def test_diff_says_what_is_kept_no_longer(tmp_path: Path) -> None:
     """It does not make a new memory of one whose past is gone."""
     at, now = f"sqlite:///{tmp_path}/memory.db", [NOW.timestamp()]
-    with commonplace.open(at, clock=lambda: now[0], keep_versions_days=1, keep_versions=1) as opened:
+    with retentive.open(at, clock=lambda: now[0], keep_versions_days=1, keep_versions=1) as opened:
         store = opened.store()
         store.execute({"command": "create", "path": A, "file_text": "one"})
         store.execute({"command": "str_replace", "path": A, "old_str": "one", "new_str": "two"})

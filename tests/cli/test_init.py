@@ -1,4 +1,4 @@
-"""`commonplace init`: what it makes, what it leaves alone, and that the code it prints runs."""
+"""`retentive init`: what it makes, what it leaves alone, and that the code it prints runs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-import commonplace
-from commonplace.agent import open_session
-from commonplace.cli.projects import _shown
-from commonplace.testing.scripted_claude import scripted_claude
+import retentive
+from retentive.agent import open_session
+from retentive.cli.projects import _shown
+from retentive.testing.scripted_claude import scripted_claude
 
 from .running import environment, here, process
 
@@ -49,7 +49,7 @@ def test_an_empty_store_is_made_and_said(tmp_path: Path) -> None:
 
 
 def test_what_is_there_stays(at: str) -> None:
-    with commonplace.open(at) as opened:
+    with retentive.open(at) as opened:
         assert not opened.store().execute({"command": "create", "path": "/memories/a", "file_text": "a"}).is_error
     done = here(at, "init")
     assert done.exit_code == 0
@@ -66,7 +66,7 @@ def test_a_project_is_made(at: str) -> None:
     assert (done.exit_code, done.stderr) == (0, "")
     for path in RECORD:
         assert f"  {path}\n" in done.stdout
-    with commonplace.open(at) as opened:
+    with retentive.open(at) as opened:
         store = opened.store("shop")
         assert [memory.path for memory in store.memories()] == RECORD
         told = open_session(store)
@@ -84,7 +84,7 @@ def test_a_project_may_be_made_before_its_goal_is_known(at: str) -> None:
     assert (done.exit_code, done.stderr) == (0, "")
     progress = "/memories/project/progress.md"
     assert f"Write what the project is for into {progress}.\n" in done.stdout
-    with commonplace.open(at) as opened:
+    with retentive.open(at) as opened:
         assert "Goal: not written yet; say here what the project is for\n" in opened.store().text(progress)
 
 
@@ -96,13 +96,13 @@ def test_the_code_that_is_printed_runs(tmp_path: Path) -> None:
         keys = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "none-needed"}
         assert run(code_of(made.out.decode()), tmp_path, **keys) == "I begin.\n"
         assert "A shop for tea" in str(server.requests[0].body)
-    with commonplace.open(f"sqlite:///{tmp_path}/m.db") as opened:
+    with retentive.open(f"sqlite:///{tmp_path}/m.db") as opened:
         assert "## Session of " in opened.store("shop").text("/memories/tea/progress.md")
 
 
 def test_a_second_project_is_refused_and_changes_nothing(at: str) -> None:
     assert here(at, *PROJECT).exit_code == 0
-    with commonplace.open(at) as opened:
+    with retentive.open(at) as opened:
         before = [version.id for version in opened.store().versions()]
     again = here(at, *PROJECT)
     assert (again.exit_code, again.stdout) == (4, "")
@@ -110,7 +110,7 @@ def test_a_second_project_is_refused_and_changes_nothing(at: str) -> None:
         "Error: there is a project in /memories/project already; open_session goes on with it, and nothing was done\n"
     )
     assert json.loads(here(at, *PROJECT, "--json").stdout)["code"] == "already_exists"
-    with commonplace.open(at) as opened:
+    with retentive.open(at) as opened:
         assert [version.id for version in opened.store().versions()] == before
 
 
@@ -135,7 +135,7 @@ def test_two_features_with_one_id_are_refused(at: str) -> None:
     assert (done.exit_code, done.stderr) == (2, "Error: each feature needs an id of its own\n")
     wrong = here(at, *PROJECT, "--directory", "/elsewhere")
     assert wrong.exit_code == 2
-    with commonplace.open(at) as opened:
+    with retentive.open(at) as opened:
         assert list(opened.store().memories()) == []
 
 

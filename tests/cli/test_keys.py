@@ -1,4 +1,4 @@
-"""`commonplace keys`: from making a key file to proving that a memory store is gone."""
+"""`retentive keys`: from making a key file to proving that a memory store is gone."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import click
 import pytest
 from click.testing import Result
 
-from commonplace.backends.keys import KeyRing
-from commonplace.cli.keys import keys as group
+from retentive.cli.keys import keys as group
+from retentive.storage.sealed.keys import KeyRing
 
 from .running import AT, here, process, terminal
 
@@ -23,7 +23,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
 
 @pytest.fixture(autouse=True)
 def _no_keys_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("COMMONPLACE_KEYS", "COMMONPLACE_KEYS_FILE", "COMMONPLACE_AT", "COMMONPLACE_STORE"):
+    for name in ("RETENTIVE_KEYS", "RETENTIVE_KEYS_FILE", "RETENTIVE_AT", "RETENTIVE_STORE"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -80,11 +80,11 @@ def test_memories_are_read_with_the_keys_only(sealed: Sealed) -> None:
     here(sealed.at, "--keys", str(other), "keys", "new")
     assert here(sealed.at, "--keys", str(other), "cat", "/memories/a.md").exit_code == 15
     assert here(sealed.at, "--keys", str(sealed.directory / "none"), "cat", "/memories/a.md").exit_code == 3
-    by_file = process(sealed.directory, "--at", AT, "cat", "/memories/a.md", COMMONPLACE_KEYS_FILE=str(sealed.file))
-    by_text = process(sealed.directory, "--at", AT, "cat", "/memories/a.md", COMMONPLACE_KEYS=sealed.file.read_text())
+    by_file = process(sealed.directory, "--at", AT, "cat", "/memories/a.md", RETENTIVE_KEYS_FILE=str(sealed.file))
+    by_text = process(sealed.directory, "--at", AT, "cat", "/memories/a.md", RETENTIVE_KEYS=sealed.file.read_text())
     assert (by_file.out, by_text.out) == (MARKER.encode(), MARKER.encode())
     text, file = sealed.file.read_text(), str(sealed.file)
-    both = process(sealed.directory, "--at", AT, "ls", COMMONPLACE_KEYS=text, COMMONPLACE_KEYS_FILE=file)
+    both = process(sealed.directory, "--at", AT, "ls", RETENTIVE_KEYS=text, RETENTIVE_KEYS_FILE=file)
     assert both.status == 2
 
 
@@ -203,7 +203,7 @@ def test_what_needs_keys_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", list(group.commands.values()), ids=list(group.commands))
 def test_every_command_is_documented(command: click.Command) -> None:
-    section = PAGE.read_text("utf-8").split(f"#### commonplace keys {command.name}\n")[1].split("\n#")[0]
+    section = PAGE.read_text("utf-8").split(f"#### retentive keys {command.name}\n")[1].split("\n#")[0]
     assert command.help
     options = [param for param in command.params if isinstance(param, click.Option)]
     assert [param.opts for param in options if f"`{param.opts[-1]}" not in section or not param.help] == []

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-import commonplace
+import retentive
 
-from .running import AT, COMMONPLACE, environment, process, terminal
+from .running import AT, RETENTIVE, environment, process, terminal
 
 PATH = "/memories/notes.md"
 
@@ -22,7 +22,7 @@ PATH = "/memories/notes.md"
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
     """A directory with a memory in `memory.db`."""
-    with commonplace.open(f"sqlite:///{tmp_path}/memory.db") as opened:
+    with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened:
         store = opened.store()
         for path, text in {PATH: "x" * 1_536, "/memories/.git/[red]x": "y"}.items():
             assert not store.execute({"command": "create", "path": path, "file_text": text}).is_error
@@ -30,14 +30,14 @@ def directory(tmp_path: Path) -> Path:
 
 
 def test_version_and_help(tmp_path: Path) -> None:
-    assert process(tmp_path, "--version").out.decode() == f"commonplace {commonplace.__version__}\n"
+    assert process(tmp_path, "--version").out.decode() == f"retentive {retentive.__version__}\n"
     assert process(tmp_path, "-h").out == process(tmp_path, "--help").out
 
 
 def test_a_command_imports_only_what_it_needs(directory: Path) -> None:
-    """What makes `commonplace view` quick: no rich in a pipe, no SDK, no other command."""
+    """What makes `retentive view` quick: no rich in a pipe, no SDK, no other command."""
     script = (
-        "import sys; from commonplace.cli.app import run; status = run(sys.argv[1:]); "
+        "import sys; from retentive.cli.app import run; status = run(sys.argv[1:]); "
         "print(status, *sys.modules, file=sys.stderr)"
     )
     command = [sys.executable, "-c", script, "--at", AT, "view", PATH]
@@ -46,14 +46,14 @@ def test_a_command_imports_only_what_it_needs(directory: Path) -> None:
     assert status == "0"
     heavy = {"rich", "anthropic", "anyio", "asyncio", "httpx2", "pydantic", "starlette", "uvicorn"}
     assert heavy & set(modules) == set()
-    assert {name for name in modules if name.startswith("commonplace.cli.")} == {
-        f"commonplace.cli.{name}" for name in ("app", "earlier", "exits", "moments", "output", "place", "reading")
+    assert {name for name in modules if name.startswith("retentive.cli.")} == {
+        f"retentive.cli.{name}" for name in ("app", "earlier", "exits", "moments", "output", "place", "reading")
     }
 
 
 def test_the_environment_names_the_place_and_the_memory_store(tmp_path: Path) -> None:
     def run(*arguments: str, text: bytes = b"") -> str:
-        ended = process(tmp_path, *arguments, text=text, COMMONPLACE_AT=AT, COMMONPLACE_STORE="team")
+        ended = process(tmp_path, *arguments, text=text, RETENTIVE_AT=AT, RETENTIVE_STORE="team")
         assert (ended.err, ended.status) == ("", 0)
         return ended.out.decode()
 
@@ -129,7 +129,7 @@ def test_output_is_utf_8_in_any_locale(directory: Path) -> None:
 
 
 def test_arguments_that_are_not_utf_8_are_refused(directory: Path) -> None:
-    command = [COMMONPLACE.encode(), b"--at", AT.encode(), b"create"]
+    command = [RETENTIVE.encode(), b"--at", AT.encode(), b"create"]
     for arguments in ([b"/memories/\xff", b"x"], [b"/memories/y", b"\xff"]):
         ended = subprocess.run(
             [*command, *arguments], capture_output=True, cwd=directory, env=environment(directory), check=False
@@ -142,7 +142,7 @@ def test_arguments_that_are_not_utf_8_are_refused(directory: Path) -> None:
 def test_a_reader_that_goes_away_ends_it_quietly(directory: Path, arguments: str) -> None:
     big = b"line\n" * 20_000
     assert process(directory, "--at", AT, "create", "/memories/big", text=big).status == 0
-    command = f"{COMMONPLACE} --at {AT} {arguments} | true; echo ${{PIPESTATUS[0]}}"
+    command = f"{RETENTIVE} --at {AT} {arguments} | true; echo ${{PIPESTATUS[0]}}"
     ended = subprocess.run(
         ["bash", "-c", command], capture_output=True, text=True, cwd=directory, env=environment(directory), check=False
     )
@@ -156,7 +156,7 @@ def test_output_that_cannot_be_written_is_said(directory: Path) -> None:
         pytest.skip("there is no /dev/full here")
     with open("/dev/full", "wb") as full:
         ended = subprocess.run(
-            [COMMONPLACE, "--at", AT, "ls"],
+            [RETENTIVE, "--at", AT, "ls"],
             stdout=full,
             stderr=subprocess.PIPE,
             cwd=directory,
@@ -169,7 +169,7 @@ def test_output_that_cannot_be_written_is_said(directory: Path) -> None:
 
 def test_no_output_at_all_is_no_error(directory: Path) -> None:
     ended = subprocess.run(
-        ["bash", "-c", f"{COMMONPLACE} --at {AT} rm {PATH} >&-"],
+        ["bash", "-c", f"{RETENTIVE} --at {AT} rm {PATH} >&-"],
         capture_output=True,
         cwd=directory,
         env=environment(directory),
@@ -180,7 +180,7 @@ def test_no_output_at_all_is_no_error(directory: Path) -> None:
 
 def test_ctrl_c_ends_with_130_and_no_traceback(tmp_path: Path) -> None:
     with subprocess.Popen(
-        [COMMONPLACE, "--at", AT, "exec"],
+        [RETENTIVE, "--at", AT, "exec"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

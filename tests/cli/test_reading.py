@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import commonplace
+import retentive
 
 from .running import here
 
@@ -18,7 +18,7 @@ TEXT = "one\ntwo\r\nthree"
 def at(tmp_path: Path) -> str:
     """A place with some memories, one of them hidden, and a second memory store."""
     place = f"sqlite:///{tmp_path}/memory.db"
-    with commonplace.open(place) as opened:
+    with retentive.open(place) as opened:
         store = opened.store()
         for path, text in {"a.txt": TEXT, "b/.secret": "x", "b/c/d.md": "é" * 1000}.items():
             assert not store.execute({"command": "create", "path": f"/memories/{path}", "file_text": text}).is_error
@@ -41,7 +41,7 @@ def test_ls_of_a_directory_or_of_one_memory(at: str) -> None:
 
 def test_ls_as_json_says_all_that_is_known(at: str) -> None:
     (found,) = json.loads(here(at, "ls", "/memories/a.txt", "--json").stdout)
-    with commonplace.open(at) as opened:
+    with retentive.open(at) as opened:
         (memory,) = [each for each in opened.store().memories() if each.path == "/memories/a.txt"]
     assert found == {
         "id": memory.id,
@@ -60,7 +60,7 @@ KINDS = "sqlite, postgresql, mariadb, s3, gs, az, memory"
 @pytest.mark.parametrize("path", ["/memories", "/memories/a.txt", "/memories/b", "/memories/none", "nonsense"])
 @pytest.mark.parametrize("language", ["en", "fr"])
 def test_view_is_the_reply_a_model_gets(at: str, path: str, language: str) -> None:
-    with commonplace.open(at, replies=language) as opened:
+    with retentive.open(at, replies=language) as opened:
         reply = opened.store().execute({"command": "view", "path": path})
     ended = here(at, "--lang", language, "view", path)
     assert (ended.stderr_bytes if reply.is_error else ended.stdout_bytes) == (reply.text + "\n").encode()
@@ -127,7 +127,7 @@ def test_reading_a_place_that_is_not_there_says_so_and_makes_nothing(
     place = name.format(tmp_path)
     ended = here(place, *command)
     assert (ended.exit_code, ended.stdout) == (3, "")
-    assert ended.stderr == f"Error: there is no memory at {place} yet; `commonplace create` makes one\n"
+    assert ended.stderr == f"Error: there is no memory at {place} yet; `retentive create` makes one\n"
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
     as_json = json.loads(here(place, *command, "--json").stdout)
     assert as_json == {"text": ended.stderr.removesuffix("\n"), "is_error": True, "code": "not_found"}

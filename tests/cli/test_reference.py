@@ -9,9 +9,9 @@ from pathlib import Path
 import click
 import pytest
 
-from commonplace.cli.app import COMMANDS, app
-from commonplace.cli.exits import EXITS
-from commonplace.cli.reference import EXECUTING, page
+from retentive.cli.app import COMMANDS, app
+from retentive.cli.exits import EXITS
+from retentive.cli.reference import EXECUTING, page
 
 from .running import here
 
@@ -19,15 +19,15 @@ PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
 
 
 def everything() -> Iterator[tuple[str, click.Command]]:
-    yield "commonplace", app
+    yield "retentive", app
     for name in COMMANDS:
         command = app.get_command(click.Context(app), name)
         assert command is not None
-        yield f"commonplace {name}", command
+        yield f"retentive {name}", command
 
 
 def test_the_page_is_what_the_code_prints() -> None:
-    assert page() == PAGE.read_text(encoding="utf-8"), "run: python -m commonplace.cli.reference > docs/cli.md"
+    assert page() == PAGE.read_text(encoding="utf-8"), "run: python -m retentive.cli.reference > docs/cli.md"
 
 
 @pytest.mark.parametrize(("name", "command"), [pytest.param(*each, id=each[0]) for each in everything()])

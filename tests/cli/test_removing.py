@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-import commonplace
+import retentive
 
-from .running import COMMONPLACE, environment, here, terminal
+from .running import RETENTIVE, environment, here, terminal
 
 A, B = "/memories/a", "/memories/b"
 SECRET = "correct horse battery staple"
@@ -23,7 +23,7 @@ SECRET = "correct horse battery staple"
 def place(tmp_path: Path) -> str:
     """Two memories whose earlier texts held a secret, one of them deleted, in one of two stores."""
     at = f"sqlite:///{tmp_path}/memory.db"
-    with commonplace.open(at) as opened:
+    with retentive.open(at) as opened:
         store = opened.store()
         for command in (
             {"command": "create", "path": A, "file_text": SECRET},
@@ -38,13 +38,13 @@ def place(tmp_path: Path) -> str:
 
 def ids(place: str) -> list[str]:
     """Of all versions, oldest first."""
-    with commonplace.open(place) as opened:
+    with retentive.open(place) as opened:
         return [version.id for version in opened.store().versions()][::-1]
 
 
 def left(place: str) -> list[str]:
     """The operations of the versions that still have a text or path, oldest first."""
-    with commonplace.open(place) as opened:
+    with retentive.open(place) as opened:
         return [str(each.operation) for each in opened.store().versions() if each.redacted_at is None][::-1]
 
 
@@ -118,11 +118,11 @@ def test_what_goes_must_be_named_once(place: str, arguments: tuple[str, ...]) ->
 
 
 def answered(directory: Path, answer: str, *arguments: str) -> tuple[str, int]:
-    """What a terminal shows of `commonplace` where a person types an answer, and its status."""
+    """What a terminal shows of `retentive` where a person types an answer, and its status."""
     ours, theirs = pty.openpty()
     os.write(ours, answer.encode())
     with subprocess.Popen(
-        [COMMONPLACE, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, cwd=directory, env=environment(directory)
+        [RETENTIVE, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, cwd=directory, env=environment(directory)
     ) as child:
         os.close(theirs)
         shown = b""
@@ -167,7 +167,7 @@ def test_where_nobody_can_be_asked_nothing_goes(place: str) -> None:
 
 def test_what_is_pending_is_told_and_ended(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While another process reads, bytes may stay in the log; `redact --finish` removes them."""
-    monkeypatch.setattr("commonplace.backends.sqlite.PURGE_WAIT_S", 0.05)
+    monkeypatch.setattr("retentive.storage.sqlite.backend.PURGE_WAIT_S", 0.05)
     here(place, "--store", "other", "erase", A, "--yes")
     reader = sqlite3.connect(tmp_path / "memory.db", isolation_level=None)
     reader.execute("BEGIN")
@@ -175,7 +175,7 @@ def test_what_is_pending_is_told_and_ended(place: str, tmp_path: Path, monkeypat
     ended = here(place, "redact", "--all-of", "/memories", "--yes")
     assert ended.stdout == "Redacted 3 versions.\n"
     assert ended.stderr.startswith("Pending: ")
-    assert "commonplace redact --finish" in ended.stderr
+    assert "retentive redact --finish" in ended.stderr
     assert json.loads(here(place, "redact", "--finish", "--json").stdout) == {"versions": 0, "pending": True}
     assert SECRET.encode() in bytes_of(place)
     reader.close()
@@ -184,7 +184,7 @@ def test_what_is_pending_is_told_and_ended(place: str, tmp_path: Path, monkeypat
 
 
 def test_a_whole_store_can_be_pending_too(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("commonplace.backends.sqlite.PURGE_WAIT_S", 0.05)
+    monkeypatch.setattr("retentive.storage.sqlite.backend.PURGE_WAIT_S", 0.05)
     reader = sqlite3.connect(tmp_path / "memory.db", isolation_level=None)
     reader.execute("BEGIN")
     reader.execute("SELECT count(*) FROM versions").fetchone()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import commonplace
+import retentive
 
 from .running import here, terminal
 
@@ -29,12 +29,12 @@ def place(tmp_path: Path) -> str:
 
 
 def ids(place: str) -> list[str]:
-    with commonplace.open(place) as opened:
+    with retentive.open(place) as opened:
         return [each.id for each in opened.store().review.pending()]
 
 
 def present(place: str) -> dict[str, str]:
-    with commonplace.open(place) as opened:
+    with retentive.open(place) as opened:
         store = opened.store()
         return {memory.path: store.text(memory.path) for memory in store.memories()}
 

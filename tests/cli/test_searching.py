@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import commonplace
+import retentive
 
 from .running import here, process, terminal
 
@@ -21,7 +21,7 @@ TEXTS = {
 @pytest.fixture
 def place(tmp_path: Path) -> str:
     at = f"sqlite:///{tmp_path}/memory.db"
-    with commonplace.open(at) as opened:
+    with retentive.open(at) as opened:
         for path, text in TEXTS.items():
             opened.store().execute({"command": "create", "path": path, "file_text": text})
     return at
@@ -87,7 +87,7 @@ def test_json_has_the_places_of_what_matches(place: str) -> None:
     hit = found["hits"][2]
     assert (hit["path"], hit["lines"], hit["path_spans"]) == ("/memories/refunds.md", 2, [[10, 16]])
     assert hit["snippets"][1] == {"line": 3, "text": "No refund for refund fees.", "spans": [[3, 9], [14, 20]]}
-    with commonplace.open(place) as opened:
+    with retentive.open(place) as opened:
         assert opened.store().load(hit["path"])[0].version_id == hit["version_id"]
     limited = json.loads(here(place, "search", "refund", "--json", "-n", "0").stdout)
     assert limited == {"total": 3, "hits": []}

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-import commonplace
-from commonplace import Commonplace, InvalidInput, NotFound
-from commonplace.places import open_backend
-from commonplace.transfer.archive_reading import open_archive
-from commonplace.transfer.backing_up import back_up
-from commonplace.transfer.exporting import export_whole
-from commonplace.transfer.migrating import migrate
-from commonplace.transfer.restoring import import_whole, restore
+import retentive
+from retentive import InvalidInput, NotFound, Retentive
+from retentive.locations import open_backend
+from retentive.transfer.archive_reader import open_archive
+from retentive.transfer.backup import back_up
+from retentive.transfer.export import export_whole
+from retentive.transfer.migrate import migrate
+from retentive.transfer.restore import import_whole, restore
 
 from .running import here
 
@@ -26,7 +26,7 @@ SAID = "a store key (must have 1 to 255 characters|may not contain control chara
 def at(tmp_path: Path) -> str:
     """A place with one memory, and an export and a backup of it beside it."""
     place = f"sqlite:///{tmp_path}/memory.db"
-    with commonplace.open(place) as opened:
+    with retentive.open(place) as opened:
         store = opened.store()
         store.execute({"command": "create", "path": "/memories/a", "file_text": "a"})
         export_whole(store, str(tmp_path / "e.tar"))
@@ -57,17 +57,17 @@ def test_on_the_command_line_it_ends_with_2(key: str, at: str, tmp_path: Path) -
         if key in command:
             from click.testing import CliRunner
 
-            from commonplace.cli.app import app
+            from retentive.cli.app import app
 
             done = CliRunner().invoke(app, command)
             assert (done.exit_code, done.stdout) == (2, ""), command
             assert done.stderr.startswith("Error: a store key m"), command
     assert not (tmp_path / "new.tar").exists()
-    with commonplace.open(at) as opened:
+    with retentive.open(at) as opened:
         assert [info.key for info in opened.stores()] == ["default"]
 
 
-CALLS: dict[str, Callable[[Commonplace, str, Path], object]] = {
+CALLS: dict[str, Callable[[Retentive, str, Path], object]] = {
     "store": lambda place, key, _: place.store(key),
     "erase": lambda place, key, _: place.erase(key),
     "back_up": lambda place, key, directory: back_up(place.backend, str(directory / "new.tar"), stores=[key]),
@@ -78,19 +78,19 @@ CALLS: dict[str, Callable[[Commonplace, str, Path], object]] = {
 
 
 def _restored(directory: Path, key: str) -> None:
-    with open_archive(str(directory / "b.tar")) as archive, commonplace.open("sqlite://") as target:
+    with open_archive(str(directory / "b.tar")) as archive, retentive.open("sqlite://") as target:
         restore(archive, target.backend, stores=[key])
 
 
 def _imported(directory: Path, key: str) -> None:
-    with open_archive(str(directory / "e.tar")) as archive, commonplace.open("sqlite://") as target:
+    with open_archive(str(directory / "e.tar")) as archive, retentive.open("sqlite://") as target:
         import_whole(archive, target.backend, key=key)
 
 
 @pytest.mark.parametrize("key", BAD)
 @pytest.mark.parametrize("call", CALLS)
 def test_from_python_it_is_invalid_input(call: str, key: str, at: str, tmp_path: Path) -> None:
-    with commonplace.open(at) as place, pytest.raises(InvalidInput, match=SAID):
+    with retentive.open(at) as place, pytest.raises(InvalidInput, match=SAID):
         CALLS[call](place, key, tmp_path)
 
 
@@ -106,7 +106,7 @@ def test_looking_makes_no_default_store_where_it_was_erased(kind: str, tmp_path:
     for command in LOOKING:
         done = here(place, *(part.format(tmp_path) for part in command))
         assert (done.exit_code, done.stderr) == (3, "Error: there is no memory store 'default'\n"), command
-    with commonplace.open(place) as opened:
+    with retentive.open(place) as opened:
         assert opened.stores() == []
         with pytest.raises(NotFound):
             opened.erase("default")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import commonplace
+import retentive
 
 from .running import here, terminal
 
@@ -18,7 +18,7 @@ A, B, C = "/memories/a", "/memories/b", "/memories/d/c"
 def place(tmp_path: Path) -> str:
     """What ann wrote, and what session s1 made of it."""
     at = f"sqlite:///{tmp_path}/memory.db"
-    with commonplace.open(at) as opened:
+    with retentive.open(at) as opened:
         store = opened.store()
         for actor, command in (
             ("user:ann", {"command": "create", "path": A, "file_text": "one\ntwo\nthree\nfour\n"}),
@@ -33,12 +33,12 @@ def place(tmp_path: Path) -> str:
 
 def ids(place: str) -> list[str]:
     """Of all versions, oldest first."""
-    with commonplace.open(place) as opened:
+    with retentive.open(place) as opened:
         return [version.id for version in opened.store().versions()][::-1]
 
 
 def present(place: str) -> dict[str, str]:
-    with commonplace.open(place) as opened:
+    with retentive.open(place) as opened:
         store = opened.store()
         return {memory.path: store.text(memory.path) for memory in store.memories()}
 

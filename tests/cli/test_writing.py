@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import commonplace
+import retentive
 
 from .running import here
 
@@ -15,7 +15,7 @@ PATH = "/memories/notes.md"
 
 
 def text_at(place: str, path: str = PATH) -> str:
-    with commonplace.open(place) as opened:
+    with retentive.open(place) as opened:
         return opened.store().text(path)
 
 
@@ -60,7 +60,7 @@ def test_the_actor_is_who_is_logged_in_or_named(
     at = f"sqlite:///{tmp_path}/memory.db"
     options = [] if actor is None else ["--actor", actor]
     here(at, *options, "create", PATH, "text")
-    with commonplace.open(at) as opened:
+    with retentive.open(at) as opened:
         (version,) = opened.store().versions()
     assert str(version.actor) == {None: "user:ann", "ci": "session:ci"}.get(actor, actor)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import commonplace
+import retentive
 import servers
 from backends.places import name_of
 from linearizability.explaining import why_not
@@ -34,7 +34,7 @@ def places_of(directory: Path) -> list[str]:
 
 
 def test_what_was_written_through_one_node_is_seen_through_the_others_at_once(tmp_path: Path) -> None:
-    first, *others = [commonplace.open(place) for place in places_of(tmp_path)]
+    first, *others = [retentive.open(place) for place in places_of(tmp_path)]
     store, path = first.store(), "/memories/a.md"
     stores = [store, *(each.store() for each in others)]
     assert not store.execute({"command": "create", "path": path, "file_text": "state 0;\n"}).is_error

@@ -17,9 +17,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-import commonplace
-from commonplace import CommonplaceError
+import retentive
 from network.load import Load, Told, edit
+from retentive import RetentiveError
 
 TESTS = Path(__file__).resolve().parent.parent
 COUNT = 2_000  # edits of a writer, should nobody stop it
@@ -134,7 +134,7 @@ def until(works: Callable[[], object]) -> float:
 
 def main(place: str, name: str, worker: int, count: int, out: IO[str]) -> None:
     """Edit until told to stop."""
-    with commonplace.open(place) as opened:
+    with retentive.open(place) as opened:
         store = opened.store()
         for number in range(count):
             if select.select([sys.stdin], [], [], PACE_S)[0]:
@@ -146,5 +146,5 @@ def main(place: str, name: str, worker: int, count: int, out: IO[str]) -> None:
 if __name__ == "__main__":
     try:
         main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.stdout)
-    except CommonplaceError as error:
+    except RetentiveError as error:
         sys.exit(f"{error.code}: {error}")

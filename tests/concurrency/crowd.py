@@ -10,7 +10,7 @@ import json
 import os
 import sys
 
-import commonplace  # noqa: F401  (loaded once, before the forks)
+import retentive  # noqa: F401  (loaded once, before the forks)
 from faults.targets import open_target
 
 from .tasks import create_one, edit

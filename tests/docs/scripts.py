@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from commonplace.testing.scripted_claude import Call, Check, Script, Turn
+from retentive.testing.scripted_claude import Call, Check, Script, Turn
 
 _LOOK = Call({"command": "view", "path": "/memories"}, Check(contains=("/memories",)))
 _NOTES = "/memories/customers/ada.md"

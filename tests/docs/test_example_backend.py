@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from commonplace.backends.base import Backend, Clock, NewId
-from commonplace.testing.backend_suite import BackendSuite
+from retentive.storage.contract import Backend, Clock, NewId
+from retentive.testing.backend_suite import BackendSuite
 
 from .pages import ROOT
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from commonplace.testing.scripted_claude import scripted_claude
+from retentive.testing.scripted_claude import scripted_claude
 
 from .pages import ROOT, WRITTEN, Block, blocks
 from .scripts import SCRIPTS
@@ -71,7 +71,7 @@ def assert_prints(command: str, expected: str | None, directory: Path, url: str,
 
 def environment(url: str) -> dict[str, str]:
     """That of the tests with the scripted Claude in it, and the programs of this installation first."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANTHROPIC_", "COMMONPLACE_"))}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANTHROPIC_", "RETENTIVE_"))}
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     ours = {"PATH": path, "PYTHONPATH": str(ROOT / "examples")}
     return {**kept, **ours, "ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "none-needed"}

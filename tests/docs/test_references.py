@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-import commonplace
-from commonplace.cli.exits import EXITS, status_of
-from commonplace.replies import EN, ERROR_CODES
+import retentive
+from retentive.cli.exits import EXITS, status_of
+from retentive.values.replies import EN, ERROR_CODES
 
 from .figures import filled
 from .pages import GENERATED, MEASURED, PAGES, ROOT, WRITTEN, prose
@@ -87,7 +87,7 @@ def test_every_sentence_of_the_catalogue_is_documented(name: str) -> None:
 def test_public_names_are_documented() -> None:
     """Whoever imports a name finds it on some page."""
     text = "".join(page.read_text("utf-8") for page in WRITTEN)
-    assert [name for name in commonplace.__all__ if not re.search(rf"\b{name}\b", text)] == []
+    assert [name for name in retentive.__all__ if not re.search(rf"\b{name}\b", text)] == []
 
 
 def headings(page: Path) -> set[str]:

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import commonplace
+import retentive
 from backends.places import KEYS, SEALED
 from backends.places import opened as opened_at
-from commonplace import Commonplace, MemoryStore
-from commonplace.backends.base import Backend
-from commonplace.backends.sealed import SealedBackend
-from commonplace.backends.server import ServerBackend
-from commonplace.backends.sql_connection import Row, Value
-from commonplace.backends.sqlite import SqliteBackend
-from commonplace.doctor import Finding, check_place
 from laws.model import Model
 from laws.walk import Walk
+from retentive import MemoryStore, Retentive
+from retentive.doctor import Finding, check_place
+from retentive.storage.contract import Backend
+from retentive.storage.sealed.backend import SealedBackend
+from retentive.storage.server.backend import ServerBackend
+from retentive.storage.sql.connection import Row, Value
+from retentive.storage.sqlite.backend import SqliteBackend
 
 A, C, E = "/memories/a.md", "/memories/c.md", "/memories/d/e.md"
 
@@ -54,7 +54,7 @@ def keys_of(backend: str) -> Any:
     return KEYS if backend in SEALED else None
 
 
-def opened(backend: str, directory: Path, **options: Any) -> Commonplace:
+def opened(backend: str, directory: Path, **options: Any) -> Retentive:
     return opened_at(backend, directory, **options)
 
 
@@ -66,14 +66,14 @@ def codes(findings: Sequence[Finding], *, severity: str = "problem") -> set[str]
     return {finding.code for finding in findings if finding.severity == severity}
 
 
-def inner(place: Commonplace) -> Backend:
+def inner(place: Retentive) -> Backend:
     backend = place.backend
     return backend.inner if isinstance(backend, SealedBackend) else backend
 
 
 def sql(place: str, statement: str, values: Sequence[Value] = ()) -> list[Row]:
     """Run a statement in the database of a place, and commit."""
-    with commonplace.open(place) as found:
+    with retentive.open(place) as found:
         backend = found.backend
         if isinstance(backend, ServerBackend):
             connection = backend.engine.connect()

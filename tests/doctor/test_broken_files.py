@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from backends.places import place_of
-from commonplace.errors import NotFound
+from retentive.errors import NotFound
 
 from .breaking import A, C, E, codes, fill, keys_of, look, opened, sql
 
@@ -99,7 +99,7 @@ def test_a_note_of_what_is_durable_that_runs_ahead_is_found(root: Path) -> None:
 
 def test_empty_directories_and_files_on_their_way_go(root: Path) -> None:
     (root / "memories" / "empty" / "inner").mkdir(parents=True)
-    left = root / ".commonplace" / "tmp" / "1-2-3"
+    left = root / ".retentive" / "tmp" / "1-2-3"
     left.write_text("half a te")
     os.utime(left, (1, 1))
     assert subjects(root, "note") == {"directory_empty": {"/memories/empty/inner"}, "files_left": {"1 files"}}

@@ -10,12 +10,12 @@ from typing import Any, cast
 import pytest
 
 from backends.places import place_of
-from commonplace import Commonplace
-from commonplace.backends.base import Change
-from commonplace.backends.objects import ObjectsBackend
-from commonplace.backends.objects_root import Root
-from commonplace.backends.objects_snapshot import ObjectsSnapshot
-from commonplace.doctor import check, repair
+from retentive import Retentive
+from retentive.doctor import check, repair
+from retentive.storage.contract import Change
+from retentive.storage.objects.backend import ObjectsBackend
+from retentive.storage.objects.manifest import Root
+from retentive.storage.objects.snapshot import ObjectsSnapshot
 
 from .breaking import A, codes, fill, look, opened, walked
 
@@ -36,18 +36,18 @@ def place(tmp_path: Path) -> str:
     return place_of("s3", tmp_path)
 
 
-def backend_of(found: Commonplace) -> ObjectsBackend:
+def backend_of(found: Retentive) -> ObjectsBackend:
     assert isinstance(found.backend, ObjectsBackend)
     return found.backend
 
 
-def objects(found: Commonplace, kind: str) -> list[str]:
+def objects(found: Retentive, kind: str) -> list[str]:
     """Keys of the objects of a kind, of the first store that has some."""
     names = backend_of(found)._requests.names(f"stores/{found.store().id}/{kind}")
     return [listed.key for listed in names]
 
 
-def change(found: Commonplace, **fields: Any) -> None:
+def change(found: Retentive, **fields: Any) -> None:
     """Change the root of the first store."""
 
     def changed(root: Root) -> Root:
@@ -139,7 +139,7 @@ def test_records_beside_the_store_are_read(place: str) -> None:
     assert any(one.subject.startswith("jottings/") for one in findings)
 
 
-def opened_again(place: str) -> Commonplace:
-    import commonplace
+def opened_again(place: str) -> Retentive:
+    import retentive
 
-    return commonplace.open(place)
+    return retentive.open(place)

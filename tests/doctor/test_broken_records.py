@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from backends.places import place_of
-from commonplace.audit_entries import KIND as AUDIT
-from commonplace.doctor import check, repair
-from commonplace.doctor.notes import READERS
-from commonplace.transfer.kinds import NOTE_KINDS
 from profiles import LONG
+from retentive.audit.entries import KIND as AUDIT
+from retentive.doctor import check, repair
+from retentive.doctor.side_records import READERS
+from retentive.transfer.kinds import NOTE_KINDS
 
 from .breaking import A, E, codes, fill, inner, keys_of, look, opened
 
@@ -80,7 +80,7 @@ def test_an_audit_log_that_was_altered_is_named(backend: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_settings_of_a_newer_commonplace_are_named(backend: str, tmp_path: Path) -> None:
+def test_settings_of_a_newer_retentive_are_named(backend: str, tmp_path: Path) -> None:
     with opened(backend, tmp_path) as place:
         store = place.store()
         fill(store)

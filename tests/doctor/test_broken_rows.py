@@ -12,9 +12,9 @@ import pytest
 
 from backends.places import place_of
 from cli.running import here
-from commonplace.backends.findings import KINDS
-from commonplace.backends.sql_connection import Value
-from commonplace.errors import Damaged
+from retentive.errors import Damaged
+from retentive.storage.findings import KINDS
+from retentive.storage.sql.connection import Value
 
 from .breaking import A, C, E, codes, fill, look, opened, sql
 
@@ -239,9 +239,9 @@ def named(value: Value, names: Mapping[str, str]) -> Value:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_schema_of_a_newer_commonplace_is_named(backend: str, tmp_path: Path) -> None:
+def test_a_schema_of_a_newer_retentive_is_named(backend: str, tmp_path: Path) -> None:
     """And nothing is repaired."""
     place, _ = filled(backend, tmp_path)
-    sql(place, "INSERT INTO commonplace_schema (number, applied_at) VALUES (999, 0)")
+    sql(place, "INSERT INTO retentive_schema (number, applied_at) VALUES (999, 0)")
     for repair in (False, True):
         assert codes(look(place, repair=repair)) == {"schema_new"}

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from backends.places import place_of
-from commonplace import Commonplace
 from profiles import LONG
+from retentive import Retentive
 
 from .breaking import codes, keys_of, look, opened
 
@@ -19,7 +19,7 @@ if LONG:
     BACKENDS += ["postgresql", "mariadb", "s3"]
 
 
-def work(place: Commonplace, number: int, stop: threading.Event) -> None:
+def work(place: Retentive, number: int, stop: threading.Event) -> None:
     """Create, edit, rename and delete until told to stop."""
     store = place.store()
     turn = 0

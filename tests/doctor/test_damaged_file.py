@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from cli.running import here
-from commonplace.cli.exits import PROBLEMS
 from profiles import LONG
+from retentive.cli.exits import PROBLEMS
 
 from .breaking import codes, fill, look, opened, walked
 
@@ -97,9 +97,9 @@ def test_a_damaged_database_below_a_directory_is_told_too(whole: Path, tmp_path:
     root = tmp_path / "memory"
     with opened("directory", tmp_path) as place:
         fill(place.store())
-    (root / ".commonplace" / "memory.db").write_bytes(whole.read_bytes()[:10_000])
+    (root / ".retentive" / "memory.db").write_bytes(whole.read_bytes()[:10_000])
     for name in ("memory.db-wal", "memory.db-shm"):
-        (root / ".commonplace" / name).unlink(missing_ok=True)
+        (root / ".retentive" / name).unlink(missing_ok=True)
     assert codes(look(str(root)))
     shutil.rmtree(root / "memories")
     assert codes(look(str(root)))

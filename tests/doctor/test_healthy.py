@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from backends.places import EVERYWHERE, LASTING, place_of
-from commonplace.doctor import check, check_place
 from profiles import LONG
+from retentive.doctor import check, check_place
 
 from .breaking import codes, fill, keys_of, look, opened, walked
 

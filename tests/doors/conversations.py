@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from commonplace import MemoryStore, Reply
-from commonplace.mounts import Mounts
-from commonplace.testing.scripted_claude import Call, Check, Script, ScriptedClaude, Turn
+from retentive import MemoryStore, Reply
+from retentive.mounts import Mounts
+from retentive.testing.scripted_claude import Call, Check, Script, ScriptedClaude, Turn
 
 MODEL = "claude-sonnet-5-5"
 KEY = "none-needed"

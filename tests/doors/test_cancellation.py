@@ -8,8 +8,8 @@ import threading
 import anyio
 import pytest
 
-from commonplace import AsyncMemoryTool, MemoryStore
-from commonplace.backends.base import Snapshot
+from retentive import AsyncMemoryTool, MemoryStore
+from retentive.storage.contract import Snapshot
 
 CREATE = {"command": "create", "path": "/memories/a", "file_text": "x"}
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from commonplace.commands import _COMMANDS
-from commonplace.doors.function_tool import DESCRIPTION, INPUT_SCHEMA, NAME
+from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA, NAME
+from retentive.values.commands import _COMMANDS
 
 
 def test_the_schema_has_the_commands_and_fields_of_the_parser() -> None:

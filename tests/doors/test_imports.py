@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-import commonplace
+import retentive
 
-ROOT = Path(commonplace.__file__).parent
+ROOT = Path(retentive.__file__).parent
 HEAVY = (
     "anthropic", "click", "rich", "starlette", "uvicorn", "httpx", "httpx2", "pydantic", "pytest", "hypothesis",
     "psycopg", "pymysql", "obstore", "cryptography", "langchain", "pydantic_ai",
@@ -21,54 +21,45 @@ HEAVY = (
 # Lower may not import higher; those of one line may not import each other unless they are one package.
 LAYERS: list[set[str]] = [
     {"errors"},
-    {"paths"},
-    {"patterns"},
-    {"settings"},
-    {"commands", "text", "replies", "listing", "compare", "search"},
-    {"backends.records", "backends.findings"},
-    {"backends.base"},
-    {"backends.disk", "backends.queue", "backends.pool", "backends.forking", "backends.server_urls"},
-    {"backends"},
-    {"accesses", "searching"},
-    {"guards", "views", "readable"},
+    {"values"},
+    {"storage"},
+    {"redaction"},
+    {"search"},
+    {"review.proposals"},
     {"engine"},
-    {"changes"},
-    {"repeats"},
-    {"audit_entries"},
-    {"auditing"},
-    {"sweeping"},
+    {"review"},
+    {"audit"},
     {"history"},
-    {"scanning"},
+    {"scan"},
     {"store"},
-    {"measuring"},
-    {"drawing"},
+    {"stats"},
     {"mounted"},
     {"mounts"},
-    {"places"},
+    {"locations"},
     {"opening", "aio"},
     {"transfer", "doctor"},
-    {"doors"},
+    {"integrations"},
     {"agent"},
     {"testing"},
     {"cli"},  # `demo` plays the scripted Claude
 ]
 DRIVERS = {
-    "sqlite3": {"backends/sqlite_connection.py"},
-    "psycopg": {"backends/postgresql"},
-    "pymysql": {"backends/mariadb.py"},
-    "obstore": {"backends/objects"},
-    "cryptography": {"backends/keys.py", "backends/sealed", "cli/keys.py"},
-    "anthropic": {"doors/anthropic", "agent", "cli/demo.py", "cli/chat"},
-    "langchain": {"doors/langchain.py"},
-    "langchain_core": {"doors/langchain.py"},
-    "pydantic_ai": {"doors/pydantic_ai.py"},
-    "anyio": {"aio.py", "doors/anthropic", "agent"},
+    "sqlite3": {"storage/sqlite/connection.py"},
+    "psycopg": {"storage/server/postgresql"},
+    "pymysql": {"storage/server/mariadb.py"},
+    "obstore": {"storage/objects"},
+    "cryptography": {"storage/sealed", "cli/keys.py"},
+    "anthropic": {"integrations/anthropic", "agent", "cli/demo", "cli/chat"},
+    "langchain": {"integrations/langchain.py"},
+    "langchain_core": {"integrations/langchain.py"},
+    "pydantic_ai": {"integrations/pydantic_ai.py"},
+    "anyio": {"aio.py", "integrations/anthropic", "agent"},
     "click": {"cli"},
     "rich": {"cli"},
-    "re2": {"guards/sensitive", "search.py"},
+    "re2": {"redaction", "search/query.py"},
     "pytest": {"testing/backend_suite"},
-    "starlette": {"testing/scripted"},
-    "uvicorn": {"testing/scripted"},
+    "starlette": {"testing/scripted_claude"},
+    "uvicorn": {"testing/scripted_claude"},
 }
 
 
@@ -111,7 +102,7 @@ def test_imports_go_downwards_only(path: Path) -> None:
     own = layer(name)
     assert own is not None, f"{name} has no layer"
     for other in imported(path):
-        ours = other.removeprefix("commonplace.")
+        ours = other.removeprefix("retentive.")
         if ours == other or ours.split(".")[0] == "__version__":
             continue
         level = layer(ours)
@@ -133,13 +124,13 @@ def run(code: str) -> str:
     return done.stdout.strip()
 
 
-def test_importing_commonplace_imports_nothing_heavy() -> None:
+def test_importing_retentive_imports_nothing_heavy() -> None:
     """Nor does opening and using a store."""
     code = """
-import sys, commonplace
+import sys, retentive
 def heavy(): return [name for name in {heavy!r} if name in sys.modules]
 first = heavy()
-with commonplace.open("sqlite://") as opened:
+with retentive.open("sqlite://") as opened:
     opened.store().execute({{"command": "view", "path": "/memories"}})
 print(first, heavy())
 """
@@ -158,9 +149,9 @@ sys.meta_path.insert(0, Missing())
 
 def test_all_but_the_two_classes_works_without_the_sdk() -> None:
     code = """
-import commonplace
-from commonplace import TOOL, tool_result
-with commonplace.open("sqlite://") as opened:
+import retentive
+from retentive import TOOL, tool_result
+with retentive.open("sqlite://") as opened:
     block = {"type": "tool_use", "id": "t", "name": "memory", "input": {"command": "view", "path": "/memories"}}
     print(tool_result(opened.store(), block)["tool_use_id"], TOOL["name"])
 """
@@ -171,18 +162,18 @@ with commonplace.open("sqlite://") as opened:
 def test_the_two_classes_say_what_to_install(name: str) -> None:
     code = f"""
 try:
-    from commonplace import {name}
+    from retentive import {name}
 except ImportError as error:
     print(error)
 """
-    assert "pip install 'commonplace[anthropic]'" in run(WITHOUT_SDK + code)
+    assert "pip install 'retentive[anthropic]'" in run(WITHOUT_SDK + code)
 
 
 def test_the_public_names_are_there() -> None:
-    for name in commonplace.__all__:
-        assert getattr(commonplace, name) is not None
-    assert commonplace.__all__ == sorted(
-        commonplace.__all__, key=lambda name: (not name.isupper(), not name[0].isupper(), name)
+    for name in retentive.__all__:
+        assert getattr(retentive, name) is not None
+    assert retentive.__all__ == sorted(
+        retentive.__all__, key=lambda name: (not name.isupper(), not name[0].isupper(), name)
     )
     with pytest.raises(AttributeError):
-        _ = commonplace.nothing
+        _ = retentive.nothing

@@ -16,12 +16,12 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import SecretStr
 
-from commonplace import TOOL, InvalidInput, MemoryStore, Reply
-from commonplace.doors.function_tool import DESCRIPTION, INPUT_SCHEMA
-from commonplace.doors.langchain import memory_tool
-from commonplace.mounts import Mounts
-from commonplace.testing.scripted_claude import ScriptedClaude, scripted_claude
 from conftest import OpenPlace
+from retentive import TOOL, InvalidInput, MemoryStore, Reply
+from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA
+from retentive.integrations.langchain import memory_tool
+from retentive.mounts import Mounts
+from retentive.testing.scripted_claude import ScriptedClaude, scripted_claude
 
 from .conversations import (
     APART_S,
@@ -216,8 +216,8 @@ def test_without_langchain_the_door_says_what_to_install() -> None:
 import sys
 sys.modules["langchain_core"] = None
 try:
-    import commonplace.doors.langchain
+    import retentive.integrations.langchain
 except ImportError as error:
     print(error)
 """
-    assert "pip install 'commonplace[langchain]'" in run(code)
+    assert "pip install 'retentive[langchain]'" in run(code)

@@ -10,7 +10,7 @@ import pytest
 from anthropic.types import ToolUseBlock
 from anthropic.types.beta import BetaToolUseBlock
 
-from commonplace import TOOL, InvalidInput, MemoryStore, tool_result
+from retentive import TOOL, InvalidInput, MemoryStore, tool_result
 
 VIEW = {"command": "view", "path": "/memories"}
 

@@ -12,9 +12,9 @@ import anthropic
 import httpx2
 import pytest
 
-from commonplace import AsyncMemoryTool, MemoryStore, MemoryTool
-from commonplace.testing.scripted_claude import ScriptedClaude
 from conftest import OpenPlace
+from retentive import AsyncMemoryTool, MemoryStore, MemoryTool
+from retentive.testing.scripted_claude import ScriptedClaude
 
 from .conversations import KEY, MODEL, STORY, story
 

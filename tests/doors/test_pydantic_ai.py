@@ -15,12 +15,12 @@ from pydantic_ai.native_tools import AbstractNativeTool
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.run import AgentRunResult
 
-from commonplace import TOOL, InvalidInput, MemoryStore, Reply
-from commonplace.doors.function_tool import DESCRIPTION, INPUT_SCHEMA
-from commonplace.doors.pydantic_ai import MemoryCapability, memory_tool
-from commonplace.mounts import Mounts
-from commonplace.testing.scripted_claude import ScriptedClaude, scripted_claude
 from conftest import OpenPlace
+from retentive import TOOL, InvalidInput, MemoryStore, Reply
+from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA
+from retentive.integrations.pydantic_ai import MemoryCapability, memory_tool
+from retentive.mounts import Mounts
+from retentive.testing.scripted_claude import ScriptedClaude, scripted_claude
 
 from .conversations import APART_S, ERRORS, INSERTS, KEY, MODEL, STORY, A, Crowded, mounted, offered, one_turn, story
 from .test_imports import run
@@ -177,8 +177,8 @@ def test_without_pydantic_ai_the_door_says_what_to_install() -> None:
 import sys
 sys.modules["pydantic_ai"] = None
 try:
-    import commonplace.doors.pydantic_ai
+    import retentive.integrations.pydantic_ai
 except ImportError as error:
     print(error)
 """
-    assert "pip install 'commonplace[pydantic-ai]'" in run(code)
+    assert "pip install 'retentive[pydantic-ai]'" in run(code)

@@ -20,9 +20,9 @@ from anthropic.types.beta import (
     BetaMemoryTool20250818ViewCommand,
 )
 
-import commonplace
-from commonplace import AsyncMemoryTool, InvalidInput, MemoryTool, NotFound, Usage
+import retentive
 from conftest import OpenPlace
+from retentive import AsyncMemoryTool, InvalidInput, MemoryTool, NotFound, Usage
 
 STORY: tuple[tuple[str, Callable[..., Any], dict[str, Any]], ...] = (
     ("create", BetaMemoryTool20250818CreateCommand, {"path": "/memories/a", "file_text": "one\n"}),
@@ -48,7 +48,7 @@ def test_they_are_the_sdks_own_kind_of_tool(place: str) -> None:
     assert isinstance(async_tool, BetaAsyncAbstractMemoryTool)
     for one in (tool, async_tool):
         assert one.name == "memory"
-        assert one.to_dict() == commonplace.TOOL == {"type": "memory_20250818", "name": "memory"}
+        assert one.to_dict() == retentive.TOOL == {"type": "memory_20250818", "name": "memory"}
         one.close()
 
 
@@ -157,8 +157,8 @@ def test_an_error_reply_is_raised_as_the_sdks_tool_error(place: str) -> None:
     tool.close()
 
 
-@pytest.mark.parametrize("actor", ["user:ann", "session-7", commonplace.Actor("api_key", "k1")])
-def test_the_actor_is_recorded(place: str, actor: str | commonplace.Actor) -> None:
+@pytest.mark.parametrize("actor", ["user:ann", "session-7", retentive.Actor("api_key", "k1")])
+def test_the_actor_is_recorded(place: str, actor: str | retentive.Actor) -> None:
     tool = MemoryTool(place, actor=actor)
     for command in (
         {"command": "create", "path": "/memories/a", "file_text": "x"},
@@ -166,7 +166,7 @@ def test_the_actor_is_recorded(place: str, actor: str | commonplace.Actor) -> No
     ):
         tool.call(command)
     tool.clear_all_memory()
-    expected = commonplace.Actor.parse(actor) if isinstance(actor, str) else actor
+    expected = retentive.Actor.parse(actor) if isinstance(actor, str) else actor
     assert {version.actor for version in tool.store.versions()} == {expected}
     tool.close()
 

@@ -15,10 +15,10 @@ from anthropic import Anthropic, AsyncAnthropic
 from anthropic.lib.tools import BetaAsyncBuiltinFunctionTool, BetaBuiltinFunctionTool, ToolError
 from jsonschema import Draft202012Validator
 
-import commonplace
-from commonplace import AsyncMemorySearchTool, MemorySearchTool, MemoryStore, MemoryTool, Mounts
-from commonplace.doors.search_tool import DESCRIPTION, INPUT_SCHEMA, MAX_LIMIT, NAME, search_reply, search_tool
-from commonplace.testing.scripted_claude import Call, Check, Script, ScriptedClaude, Turn, scripted_claude
+import retentive
+from retentive import AsyncMemorySearchTool, MemorySearchTool, MemoryStore, MemoryTool, Mounts
+from retentive.integrations.search_tool import DESCRIPTION, INPUT_SCHEMA, MAX_LIMIT, NAME, search_reply, search_tool
+from retentive.testing.scripted_claude import Call, Check, Script, ScriptedClaude, Turn, scripted_claude
 
 TEXTS = {
     "/memories/refunds.md": "Refunds within 30 days.\n\nNo refund for fees.\nrefund\nrefund\nrefund\n",
@@ -64,7 +64,7 @@ def filled(store: MemoryStore) -> MemoryStore:
 
 @pytest.fixture
 def store() -> Iterator[MemoryStore]:
-    with commonplace.open("sqlite://") as opened:
+    with retentive.open("sqlite://") as opened:
         yield filled(opened.store())
 
 
@@ -88,14 +88,14 @@ def test_the_tool_runs_beside_the_memory_tool(store: MemoryStore, claude: Script
     first = claude.requests[0].body
     assert isinstance(first, dict)
     assert first["tools"] == [
-        commonplace.TOOL,
+        retentive.TOOL,
         {"name": NAME, "description": DESCRIPTION, "input_schema": INPUT_SCHEMA},
     ]
 
 
 def test_the_async_tool_runs_too(store: MemoryStore, claude: ScriptedClaude) -> None:
     async def talk() -> str:
-        tools = [commonplace.AsyncMemoryTool(store), AsyncMemorySearchTool(store)]
+        tools = [retentive.AsyncMemoryTool(store), AsyncMemorySearchTool(store)]
         async with AsyncAnthropic(base_url=claude.url, api_key="none-needed", max_retries=0) as client:
             return str((await client.beta.messages.tool_runner(tools=tools, **ASK).until_done()).content[0].type)
 
@@ -118,7 +118,7 @@ def test_they_are_the_sdks_own_kind_of_tool(store: MemoryStore) -> None:
 def test_a_place_is_opened_and_closed(tmp_path: Path) -> None:
     """With the store in it; one that was opened before stays open."""
     at = f"sqlite:///{tmp_path}/memory.db"
-    with commonplace.open(at) as opened:
+    with retentive.open(at) as opened:
         filled(opened.store("team"))
         tool = MemorySearchTool(at, store="team")
         assert tool.call({"query": "refund"}) == FOUND
@@ -134,14 +134,14 @@ def test_without_the_sdk_it_says_what_to_install() -> None:
     code = """
 import sys
 sys.modules["anthropic"] = None
-import commonplace.doors.search_tool
+import retentive.integrations.search_tool
 try:
-    from commonplace import MemorySearchTool
+    from retentive import MemorySearchTool
 except ImportError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout == "MemorySearchTool needs the SDK: pip install 'commonplace[anthropic]'\n"
+    assert done.stdout == "MemorySearchTool needs the SDK: pip install 'retentive[anthropic]'\n"
 
 
 # -- the function ----------------------------------------------------------------------------------------------------
@@ -215,7 +215,7 @@ def test_what_is_no_json_is_an_error(text: str, store: MemoryStore) -> None:
 
 
 def test_a_storage_that_is_gone_is_said(tmp_path: Path) -> None:
-    opened = commonplace.open(f"sqlite:///{tmp_path}/memory.db")
+    opened = retentive.open(f"sqlite:///{tmp_path}/memory.db")
     store = opened.store()
     opened.close()
     reply = search_reply(store, {"query": "x"})
@@ -227,7 +227,7 @@ def test_a_storage_that_is_gone_is_said(tmp_path: Path) -> None:
 
 def test_several_stores_are_searched_as_one_tree() -> None:
     """With the paths of the tree; what a mount covers is not in it."""
-    with commonplace.open("sqlite://") as opened:
+    with retentive.open("sqlite://") as opened:
         mine, team = opened.store("mine"), opened.store("team")
         tree = Mounts({"/memories": mine, "/memories/team": team.read_only()})
         for store, path in (
@@ -244,7 +244,7 @@ def test_several_stores_are_searched_as_one_tree() -> None:
         assert [hit.path for hit in tree.search("word", paths=["/memories/*"], limit=1).hits] == ["/memories/c"]
         assert [hit.path for hit in tree.search("word", paths=["/memories/team"]).hits] == ["/memories/team/word/b"]
         assert tree.search("word", limit=0) == type(found)((), 3)
-        with pytest.raises(commonplace.InvalidInput):
+        with pytest.raises(retentive.InvalidInput):
             tree.search("word", limit=-1)
         assert search_reply(tree, {"query": "word", "limit": 2}).text == (
             "2 of 3 memories, those changed last first:\n\n"

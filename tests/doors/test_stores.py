@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from commonplace import InvalidInput, NotFound, Usage
 from conftest import OpenPlace
+from retentive import InvalidInput, NotFound, Usage
 
 KEYS = [
     "user-42",
@@ -24,7 +24,7 @@ KEYS = [
     "/etc",
     "stores",
     "memories",
-    ".commonplace",
+    ".retentive",
     "%2e%2e",
     "CON",
     "USER-42",

@@ -141,7 +141,7 @@ def _allowed(seen: Seen, before: Outcome, done: Outcome) -> list[Outcome]:
 
 
 def _reply_faults(reply: str, root: str) -> list[str]:
-    tells = [word for word in (root, "Traceback", "sqlite", "Errno", ".commonplace", "/proc/") if word in reply]
+    tells = [word for word in (root, "Traceback", "sqlite", "Errno", ".retentive", "/proc/") if word in reply]
     return [f"the reply tells {word!r}: {reply!r}" for word in tells]
 
 

@@ -1,4 +1,4 @@
-"""Which trees may stand after a crash: a model of the commands that shares no code with commonplace.
+"""Which trees may stand after a crash: a model of the commands that shares no code with retentive.
 
 A tree maps paths to texts. `apply` says what one command makes of a tree and which versions it adds;
 `expected` runs a history of acknowledged commands, with the one in flight either whole or absent.

@@ -22,11 +22,11 @@ from pathlib import Path
 from .cases import COLD, COMMANDS, LAST, LATER, WHOLE, Case, Seen, judge, prepared
 from .injector import Injector
 from .oracle import Outcome
-from .targets import CommonplaceTarget, Target, disk_faults, extra_names, open_target, url_of
+from .targets import RetentiveTarget, Target, disk_faults, extra_names, open_target, url_of
 
 TIMEOUT_S = 30.0
 STORE = "default"
-WARM = ("anthropic.lib.tools", "commonplace.backends.directory", "commonplace.doors.anthropic", "faults.targets")
+WARM = ("anthropic.lib.tools", "retentive.storage.files.backend", "retentive.integrations.anthropic", "faults.targets")
 Tell = Callable[..., None]
 
 
@@ -121,7 +121,7 @@ def under_fault(case: Case, place: Path, tell: Tell, log_fd: int) -> None:
 def open_warm(case: Case, place: Path) -> Target:
     """The opened backend, unless cold after a look around: a copy has other inodes and times than it remembers."""
     target = open_target(url_of(case.backend, place), by_tool=case.by_tool)
-    if isinstance(target, CommonplaceTarget):
+    if isinstance(target, RetentiveTarget):
         target.store(STORE)
     if case.step in COLD:
         return target
@@ -132,13 +132,13 @@ def open_warm(case: Case, place: Path) -> Target:
 
 def open_or_tell(case: Case, place: Path, tell: Tell) -> Target | None:
     """The opened backend, or None where the fault kept it from opening and an error of ours said so."""
-    from commonplace import CommonplaceError
+    from retentive import RetentiveError
 
     try:
         target = open_target(url_of(case.backend, place), by_tool=case.by_tool)
-        if isinstance(target, CommonplaceTarget):
+        if isinstance(target, RetentiveTarget):
             target.store(STORE)
-    except CommonplaceError:
+    except RetentiveError:
         return None
     tell(opened=True)
     return target

@@ -1,4 +1,4 @@
-"""What is put under fault: each backend of commonplace, and the SDK's own local tool as the control."""
+"""What is put under fault: each backend of retentive, and the SDK's own local tool as the control."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .oracle import Command, Outcome, Tree, Versions
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from commonplace import Commonplace, MemoryStore
+    from retentive import MemoryStore, Retentive
 
 BACKENDS = ("sqlite", "directory")
 CONTROL = "sdk"  # the SDK's own local tool: keeps no versions, loses changes
@@ -48,14 +48,14 @@ class Target(ABC):
     def close(self) -> None: ...
 
 
-class CommonplaceTarget(Target):
-    """A backend of commonplace, reached through the engine or, `by_tool`, through the SDK tool."""
+class RetentiveTarget(Target):
+    """A backend of retentive, reached through the engine or, `by_tool`, through the SDK tool."""
 
     def __init__(self, url: str, *, by_tool: bool = False) -> None:
-        import commonplace
+        import retentive
 
         # What is compared is every byte of texts made at random, some of which look like keys.
-        self.opened: Commonplace = commonplace.open(url, sensitive="off")
+        self.opened: Retentive = retentive.open(url, sensitive="off")
         self._by_tool = by_tool
         self._stores: dict[str, MemoryStore] = {}
 
@@ -74,7 +74,7 @@ class CommonplaceTarget(Target):
     def _call(self, store: str, command: Command) -> Answer:
         from anthropic.lib.tools import ToolError
 
-        from commonplace import MemoryTool
+        from retentive import MemoryTool
 
         try:
             return Answer(str(MemoryTool(store=self.store(store)).call(command)), is_error=False)
@@ -121,7 +121,7 @@ class SdkTarget(Target):
 
 def open_target(url: str, *, by_tool: bool = False) -> Target:
     """The target behind a URL; `sdk:DIRECTORY` is the control."""
-    return SdkTarget(url) if url.startswith("sdk:") else CommonplaceTarget(url, by_tool=by_tool)
+    return SdkTarget(url) if url.startswith("sdk:") else RetentiveTarget(url, by_tool=by_tool)
 
 
 def url_of(backend: str, directory: Path) -> str:
@@ -145,7 +145,7 @@ def disk_faults(backend: str, directory: Path, trees: dict[str, Tree]) -> list[s
 
 def leftovers(directory: Path) -> list[str]:
     """Files on their way that are still there once nobody has the backend open."""
-    return [f"left behind: {path.name}" for path in (directory / "memory/.commonplace/tmp").glob("**/*")]
+    return [f"left behind: {path.name}" for path in (directory / "memory/.retentive/tmp").glob("**/*")]
 
 
 def extra_names(directory: Path) -> set[str]:

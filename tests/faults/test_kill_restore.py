@@ -11,19 +11,19 @@ from pathlib import Path
 
 import pytest
 
-import commonplace
+import retentive
 from backends.places import place_of
-from commonplace import MemoryStore
-from commonplace.backends.base import Change, Transaction
 from profiles import LONG
+from retentive import MemoryStore
+from retentive.storage.contract import Change, Transaction
 
 ROUNDS = 10 if LONG else 2
 MEMORIES = 1_000
 
 RESTORE = """
-import sys, commonplace
+import sys, retentive
 place, version = sys.argv[1:]
-with commonplace.open(place) as opened:
+with retentive.open(place) as opened:
     store = opened.store()
     store.text("/memories/0000.md")
     print("ready", flush=True)
@@ -37,7 +37,7 @@ with commonplace.open(place) as opened:
 def test_a_restore_is_whole_or_not_at_all(backend: str, tmp_path: Path) -> None:
     """At whatever moment the kill comes; a restore after it has nothing in its way."""
     place = place_of(backend, tmp_path)
-    with commonplace.open(place, max_memories=0) as opened:
+    with retentive.open(place, max_memories=0) as opened:
         store = opened.store()
         first, second = written(store, "first"), written(store, "second")
         trees = {first: tree(store, "first"), second: tree(store, "second")}
@@ -48,7 +48,7 @@ def test_a_restore_is_whole_or_not_at_all(backend: str, tmp_path: Path) -> None:
         began = time.monotonic()
         killed_after(place, wanted, after_s)
         duration = duration or time.monotonic() - began
-        with commonplace.open(place, max_memories=0) as opened:
+        with retentive.open(place, max_memories=0) as opened:
             found = {memory.path: opened.store().text(memory.path) for memory in opened.store().memories()}
             assert found in (trees[first], trees[second])
             states.add("done" if found == trees[wanted] else "not done")

@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 from anthropic.lib.tools import ToolError
 from anthropic.types.beta import BetaToolUseBlock
 
-import commonplace
-from commonplace import AsyncMemoryTool, MemoryTool, tool_result
+import retentive
+from retentive import AsyncMemoryTool, MemoryTool, tool_result
 
 from .transcript import Transcript
 
@@ -26,7 +26,7 @@ Door: TypeAlias = Callable[[Place, Transcript, str], Replies]
 
 
 def engine(place: Place, transcript: Transcript, language: str) -> Replies:
-    with commonplace.open(place[0], replies=language, **place[1], **_limits(transcript)) as opened:
+    with retentive.open(place[0], replies=language, **place[1], **_limits(transcript)) as opened:
         store = opened.store()
         replies = [store.execute(one.command, actor="session:golden") for one in transcript.exchanges]
         return [(reply.text, reply.is_error) for reply in replies]
@@ -71,7 +71,7 @@ def _own_loop(
     place: Place, transcript: Transcript, language: str, as_block: Callable[[dict[str, Any]], object]
 ) -> Replies:
     replies: Replies = []
-    with commonplace.open(place[0], replies=language, **place[1], **_limits(transcript)) as opened:
+    with retentive.open(place[0], replies=language, **place[1], **_limits(transcript)) as opened:
         store = opened.store()
         for number, one in enumerate(transcript.exchanges):
             block = {"type": "tool_use", "id": f"toolu_{number}", "name": "memory", "input": one.command}
@@ -84,11 +84,11 @@ def _own_loop(
 
 
 def cli_exec(place: Place, transcript: Transcript, language: str) -> Replies:
-    """`commonplace exec`, in a process of its own; the lines go in as they stand in the transcript."""
+    """`retentive exec`, in a process of its own; the lines go in as they stand in the transcript."""
     assert (language, transcript.limits) == ("en", {}), "the command line has no options for these"
-    program = Path(sys.executable).parent / "commonplace"
+    program = Path(sys.executable).parent / "retentive"
     lines = "".join(one.raw + "\n" for one in transcript.exchanges)
-    env = os.environ | ({"COMMONPLACE_KEYS": place[1]["keys"].to_text()} if place[1] else {})
+    env = os.environ | ({"RETENTIVE_KEYS": place[1]["keys"].to_text()} if place[1] else {})
     done = subprocess.run(
         [program, "--at", place[0], "exec"], input=lines.encode(), capture_output=True, timeout=120, check=True, env=env
     )

@@ -11,15 +11,16 @@ from typing import Any
 
 import pytest
 
-import commonplace
+import retentive
 from backends.places import EVERYWHERE, LASTING, opened
 from cli.running import here
-from commonplace import Actor, Commonplace, InvalidInput, MemoryStore, MemoryTool, sweeping
-from commonplace.accesses import KIND
-from commonplace.backends.base import Memory
-from commonplace.engine import Engine
-from commonplace.guards.expiry import days_allowed
-from commonplace.settings import DEFAULTS
+from retentive import Actor, InvalidInput, MemoryStore, MemoryTool, Retentive
+from retentive.engine.access_times import KIND
+from retentive.engine.core import Engine
+from retentive.history import sweep
+from retentive.history.retention import days_allowed
+from retentive.storage.contract import Memory
+from retentive.values.settings import DEFAULTS
 
 A, B, C = "/memories/a", "/memories/b", "/memories/scratch/c"
 DAY = 86_400.0
@@ -44,13 +45,13 @@ def time() -> Time:
 
 
 @pytest.fixture(params=EVERYWHERE)
-def place(request: pytest.FixtureRequest, tmp_path: Path, time: Time) -> Iterator[Commonplace]:
+def place(request: pytest.FixtureRequest, tmp_path: Path, time: Time) -> Iterator[Retentive]:
     with opened(str(request.param), tmp_path, clock=time) as made:
         yield made
 
 
 @pytest.fixture
-def store(place: Commonplace) -> MemoryStore:
+def store(place: Retentive) -> MemoryStore:
     return place.store()
 
 
@@ -301,7 +302,7 @@ def test_what_is_changed_while_it_is_swept_stays(
     create(store, A, B, C)
     store.change_settings({"expire_after_days": 5})
     time.pass_days(6)
-    expire = sweeping._expire
+    expire = sweep._expire
 
     def after_changes(engine: Engine, idle: Sequence[Memory]) -> set[str]:
         run(store, "insert", path=A, insert_line=0, insert_text="new")
@@ -309,7 +310,7 @@ def test_what_is_changed_while_it_is_swept_stays(
         create(store, B)
         return expire(engine, idle)
 
-    monkeypatch.setattr(sweeping, "_expire", after_changes)
+    monkeypatch.setattr(sweep, "_expire", after_changes)
     assert [one.path for one in store.sweep().expired] == [C]
     assert paths(store) == [A, B]
 
@@ -378,7 +379,7 @@ LOOKING = (
 
 def idle_for_a_year(at: str) -> None:
     """A place with a memory nobody used for a year, which may be idle for 90 days."""
-    with commonplace.open(at, clock=lambda: real_time.time() - 365 * DAY) as place:
+    with retentive.open(at, clock=lambda: real_time.time() - 365 * DAY) as place:
         create(place.store(), A)
         place.store().change_settings({"expire_after_days": 90})
 
@@ -389,7 +390,7 @@ def test_commands_that_only_look_let_nothing_go(command: str, tmp_path: Path) ->
     at = f"sqlite:///{tmp_path}/m.db"
     idle_for_a_year(at)
     assert here(at, *command.split()).exit_code == 0
-    with commonplace.open(at, sweep=False) as place:
+    with retentive.open(at, sweep=False) as place:
         assert [(version.operation, version.path) for version in place.store().versions()] == [("created", A)]
 
 
@@ -399,7 +400,7 @@ def test_commands_that_write_sweep_first(command: str, tmp_path: Path, monkeypat
     at = f"sqlite:///{tmp_path}/m.db"
     idle_for_a_year(at)
     here(at, *command.split())
-    with commonplace.open(at, sweep=False) as place:
+    with retentive.open(at, sweep=False) as place:
         assert A not in paths(place.store())
 
 
@@ -407,10 +408,10 @@ def test_a_program_can_ask_what_would_go_before_it_goes(tmp_path: Path) -> None:
     """Opened with `sweep=False`; without, opening sweeps."""
     at = f"sqlite:///{tmp_path}/m.db"
     idle_for_a_year(at)
-    with commonplace.open(at, sweep=False) as place:
+    with retentive.open(at, sweep=False) as place:
         assert [one.path for one in place.store().sweep(dry_run=True).expired] == [A]
         assert paths(place.store()) == [A]
-    with commonplace.open(at) as place:
+    with retentive.open(at) as place:
         assert paths(place.store()) == []
 
 

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from anthropic.lib.tools import ToolError
 
-import commonplace
+import retentive
 from backends.places import EVERYWHERE, LOCAL, opened
 from cli.running import here
-from commonplace import InvalidInput, MemoryStore, MemoryTool
-from commonplace.guards.examining import Examination
-from commonplace.guards.sensitive import Find, Rule
-from commonplace.settings import DEFAULTS
 from guards.sensitive_values import BARE, NAMED
+from retentive import InvalidInput, MemoryStore, MemoryTool
+from retentive.redaction.detector import Find, Rule
+from retentive.redaction.guard import Examination
+from retentive.values.settings import DEFAULTS
 
 A = "/memories/a.md"
 KEY = "AKIA" + "QYLPMN5HFIQR7XYA"  # put together here, so that no scanner takes this file for a leak
@@ -166,7 +166,7 @@ def test_no_byte_of_a_removed_value_rests(backend: str, mode: str, tmp_path: Pat
 
 def test_what_a_store_holds_is_told_and_cleaned(tmp_path: Path) -> None:
     """What came past the guards: by hand, or before they were on."""
-    with commonplace.open(tmp_path / "memory") as place:
+    with retentive.open(tmp_path / "memory") as place:
         place.store().execute(create("clean", "/memories/b.md"))
     (tmp_path / "memory" / "memories" / "a.md").write_text(TEXT)
     told = here(tmp_path / "memory", "scan")
@@ -197,10 +197,10 @@ def test_what_cannot_be_cleaned_is_told_and_the_rest_is_cleaned(tmp_path: Path) 
             raise ValueError(text)
         return ()
 
-    with commonplace.open(tmp_path / "m", sensitive="off") as place:
+    with retentive.open(tmp_path / "m", sensitive="off") as place:
         place.store().execute(create(f"first {KEY}"))
         place.store().execute(create(f"second {KEY}", "/memories/b"))
-    with commonplace.open(tmp_path / "m", detectors=[fails]) as place:
+    with retentive.open(tmp_path / "m", detectors=[fails]) as place:
         with pytest.raises(InvalidInput, match="could not be examined"):
             place.store().scan(redact=True)
         del seen[:]
@@ -229,7 +229,7 @@ def test_a_path_that_holds_a_value_is_reported_without_it(store: MemoryStore) ->
 
 def test_the_command_line_shows_no_path_with_a_value(tmp_path: Path) -> None:
     """It says what is to be done, and ends with status 16 as long as it is not."""
-    with commonplace.open(tmp_path / "m", sensitive="off") as place:
+    with retentive.open(tmp_path / "m", sensitive="off") as place:
         place.store().execute(create(f"and {KEY}", f"/memories/{KEY}.md"))
     shown = "/memories/[REDACTED:aws_access_key_id].md\taws_access_key_id\tin the path: rename it by hand\n"
     for options in ([], ["--redact"], ["--history", "--redact"], ["--history"]):
@@ -241,7 +241,7 @@ def test_the_command_line_shows_no_path_with_a_value(tmp_path: Path) -> None:
 
 def test_a_renamed_directory_is_examined_with_all_that_lies_below(tmp_path: Path) -> None:
     """A value may come together from its new name and theirs."""
-    with commonplace.open(tmp_path / "m", rules=[Rule("ticket", "TICKET/[0-9]{4}")]) as place:
+    with retentive.open(tmp_path / "m", rules=[Rule("ticket", "TICKET/[0-9]{4}")]) as place:
         store = place.store()
         store.execute(create("text", "/memories/a/1234"))
         reply = store.execute({"command": "rename", "old_path": "/memories/a", "new_path": "/memories/TICKET"})
@@ -257,12 +257,12 @@ def test_an_error_holds_nothing_of_the_text_a_detector_failed_at(tmp_path: Path)
             raise ValueError(text)
         return ()
 
-    with commonplace.open(tmp_path / "m", sensitive="off") as place:
+    with retentive.open(tmp_path / "m", sensitive="off") as place:
         place.store().execute(create(f"broken {KEY}"))
         place.store().execute({"command": "delete", "path": A})
         deleted = place.store().history.log(limit=1)[0].id
         place.store().execute(create(f"broken {KEY}", "/memories/b"))
-    with commonplace.open(tmp_path / "m", detectors=[fails]) as place:
+    with retentive.open(tmp_path / "m", detectors=[fails]) as place:
         for work in (partial(place.store().history.undo, change=deleted), place.store().scan):
             with pytest.raises(InvalidInput, match="could not be examined") as raised:
                 work()
@@ -334,7 +334,7 @@ def test_no_reply_echoes_a_value(store: MemoryStore, there: bool) -> None:
 
 def test_an_echo_that_is_cut_shows_no_part_of_a_value() -> None:
     """Wherever it stands, and whatever is taken out before it."""
-    with commonplace.open("sqlite://") as place:
+    with retentive.open("sqlite://") as place:
         for before in (0, 1, 1_950, 1_990, 2_000, 2_900, 2_990, 5_000):
             for first in ("", "-----BEGIN PRIVATE KEY-----\n" + "QUJD" * 300 + "\n-----END PRIVATE KEY-----\n"):
                 said = place.store().execute({"command": first + " x" * (before // 2) + f" {KEY} {'x ' * 2_000}"}).text

@@ -12,12 +12,12 @@ import pytest
 from anthropic.lib.tools import ToolError
 
 from backends.places import EVERYWHERE, LASTING, opened
-from commonplace import MemoryStore, MemoryTool, NotFound, Usage
-from commonplace.backends.base import Actor, Transaction
-from commonplace.errors import PermissionDenied
-from commonplace.guards import review_records
-from commonplace.guards.review import Obstacle, Outcome, Proposal
-from commonplace.guards.review_records import AFTER, BEFORE, forget_proposals
+from retentive import MemoryStore, MemoryTool, NotFound, Usage
+from retentive.errors import PermissionDenied
+from retentive.review import proposals
+from retentive.review.proposals import AFTER, BEFORE, forget_proposals
+from retentive.review.session import Obstacle, Outcome, Proposal
+from retentive.storage.contract import Actor, Transaction
 
 A, B, D = "/memories/a", "/memories/b", "/memories/d"
 S1, ANN = "session:s1", "user:ann"
@@ -596,7 +596,7 @@ def test_a_change_under_review_that_comes_again_waits_once(store: MemoryStore) -
 
 
 def test_only_the_newest_decisions_are_kept(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(review_records, "MAX_DECISIONS", 3)
+    monkeypatch.setattr(proposals, "MAX_DECISIONS", 3)
     ids = [proposed(store, create(f"{D}/{number}")) for number in range(5)]
     for each in (*reversed(ids[1:]), ids[0]):
         store.review.refuse([each], actor=ANN)

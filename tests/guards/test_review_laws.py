@@ -12,14 +12,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-import commonplace
+import retentive
 from backends.places import opened
-from commonplace import Commonplace, MemoryStore, Reply, Usage
-from commonplace.backends.base import Actor
-from commonplace.guards.review import Outcome
-from commonplace.paths import ancestors
 from laws.strategies import command_named, commands, plain_paths, texts
 from profiles import LONG
+from retentive import MemoryStore, Reply, Retentive, Usage
+from retentive.review.session import Outcome
+from retentive.storage.contract import Actor
+from retentive.values.paths import ancestors
 
 S1, ANN = "session:s1", "user:ann"
 NOTE = "\nNote: This change awaits review by a person. Until then only you see it."
@@ -67,8 +67,8 @@ class Reviewed(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.directory = tempfile.TemporaryDirectory(prefix="commonplace-")
-        self.places: list[Commonplace] = []
+        self.directory = tempfile.TemporaryDirectory(prefix="retentive-")
+        self.places: list[Retentive] = []
 
     @initialize(limits=LIMITS, files=st.dictionaries(plain_paths, texts, max_size=6))
     def open_all(self, limits: dict[str, Any], files: dict[str, str]) -> None:
@@ -177,7 +177,7 @@ TestReviewed.settings = settings(max_examples=60 if LONG else 20, stateful_step_
 @pytest.mark.parametrize("count", [3, 30])
 def test_a_renamed_directory_is_seen_whole(count: int) -> None:
     """Few memories are looked for one by one, many in one walk."""
-    with commonplace.open("sqlite://", review=["session:*"]) as place:
+    with retentive.open("sqlite://", review=["session:*"]) as place:
         store = place.store()
         for number in range(count):
             given = {"command": "create", "path": f"/memories/d/{number:02}", "file_text": f"{number}\n"}

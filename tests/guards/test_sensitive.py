@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from commonplace.errors import InvalidInput
-from commonplace.guards.sensitive import KINDS, Detector, Find, Rule
 from guards.sensitive_values import card, github, iban, pem
+from retentive.errors import InvalidInput
+from retentive.redaction.detector import KINDS, Detector, Find, Rule
 
 DETECTOR = Detector()
 PIECES = [
@@ -214,8 +214,8 @@ def test_threads_may_share_a_detector() -> None:
 
 def test_importing_compiles_nothing_and_loads_no_driver() -> None:
     code = (
-        "import sys, commonplace.guards.sensitive as s; s.Detector();"
-        "names = ('re2', 'commonplace.guards.sensitive_forms');"
+        "import sys, retentive.redaction.detector as s; s.Detector();"
+        "names = ('re2', 'retentive.redaction.forms');"
         "print([n for n in names if n in sys.modules], s._engine.cache_info().currsize)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)

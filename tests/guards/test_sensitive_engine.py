@@ -10,12 +10,12 @@ from random import Random
 
 import pytest
 
-from commonplace.guards import sensitive
-from commonplace.guards.sensitive import KINDS, Detector
-from commonplace.guards.sensitive_prefilter import Anchor, prefilter
 from guards import sensitive_contexts as contexts
 from guards.sensitive_values import BARE, NAMED
 from profiles import LONG
+from retentive.redaction import detector
+from retentive.redaction.detector import KINDS, Detector
+from retentive.redaction.prefilter import Anchor, prefilter
 
 DEADLINE_S = 120  # finds what hangs; the slowest takes some seconds
 HAS_RE2 = importlib.util.find_spec("re2") is not None
@@ -34,7 +34,7 @@ def sample(rng: Random) -> str:
     return ("\nSome ordinary words, and a paſſword of İ\u212a.\n" * rng.randrange(1, 40)).join(parts)
 
 
-@pytest.mark.skipif(not HAS_RE2, reason="google-re2 is not installed: pip install 'commonplace[guards]'")
+@pytest.mark.skipif(not HAS_RE2, reason="google-re2 is not installed: pip install 'retentive[guards]'")
 def test_finds_are_the_same_without_re2() -> None:
     for seed in range(20 if LONG else 4):
         text = sample(Random(seed))
@@ -49,7 +49,7 @@ def test_without_re2_it_works() -> None:
     code = """
 import sys
 sys.modules["re2"] = None
-from commonplace.guards.sensitive import Detector
+from retentive.redaction.detector import Detector
 print(Detector().redact("password: hunter2 and AKIAQYLPMN5HXRZW2TVB"))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
@@ -95,7 +95,7 @@ def hostile() -> list[str]:
     texts += [
         part + tail * (100_000 // len(tail)) for part in PARTS for tail in ("A", " a", "a1", "1-", " ", "=", "\\n")
     ]
-    starts = sorted({start for rule in sensitive._own_rules() for start in (*rule.starts, *rule.holds)})
+    starts = sorted({start for rule in detector._own_rules() for start in (*rule.starts, *rule.holds)})
     texts += [start * (100_000 // len(start)) for start in starts]
     return texts
 
@@ -105,7 +105,7 @@ def hostile() -> list[str]:
 def test_no_input_takes_for_ever(part: int) -> None:
     """100 KB of each, in a process that is given up after a time that only what hangs needs."""
     code = (
-        "import json, sys; from commonplace.guards.sensitive import KINDS, Detector; "
+        "import json, sys; from retentive.redaction.detector import KINDS, Detector; "
         "detector = Detector(KINDS)\n"
         "for text in json.load(sys.stdin): print(json.dumps(text[:60]), flush=True); detector.find(text)\n"
         "print('done')"
@@ -121,7 +121,7 @@ def test_no_input_takes_for_ever(part: int) -> None:
 
 
 def test_every_kind_has_a_rule_and_every_rule_a_kind() -> None:
-    rules = sensitive._own_rules()
+    rules = detector._own_rules()
     assert {rule.name for rule in rules} | {"secret"} == set(KINDS)
     for rule in rules:
         assert rule.compiled.pattern

@@ -10,11 +10,11 @@ from random import Random
 
 import pytest
 
-from commonplace.guards.sensitive import Detector
-from commonplace.guards.sensitive_checks import base62_crc32
 from guards import sensitive_contexts as contexts
 from guards.sensitive_values import ALNUM, BARE, BASE64, HEX, NAMED, Make, card, iban, of, password, uuid
 from profiles import LONG
+from retentive.redaction.checks import base62_crc32
+from retentive.redaction.detector import Detector
 
 TIMES = 20 if LONG else 3
 DETECTOR = Detector()

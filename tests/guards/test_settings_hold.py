@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from anthropic.lib.tools import ToolError
 
-import commonplace
+import retentive
 from backends.places import EVERYWHERE, LASTING, SEALED, opened, place_of
 from cli.running import here
-from commonplace import InvalidInput, MemoryStore, MemoryTool
-from commonplace.errors import ReadOnly
-from commonplace.guards.sensitive import Rule
-from commonplace.settings import NAMES
+from retentive import InvalidInput, MemoryStore, MemoryTool
+from retentive.errors import ReadOnly
+from retentive.redaction.detector import Rule
+from retentive.values.settings import NAMES
 
 A, NOTE = "/memories/a", "/memories/notes/n"
 VIEW = {"command": "view", "path": A}
@@ -63,7 +63,7 @@ def test_quotas_refuse_and_warn_in_time(store: MemoryStore) -> None:
         "Nothing was written. Shorten or delete memories that are no longer needed."
     )
     assert store.execute(grow).code == "too_large"
-    assert store.usage() == commonplace.Usage(5, 80)
+    assert store.usage() == retentive.Usage(5, 80)
 
 
 def test_a_limit_below_the_present_use_lets_shrink(store: MemoryStore) -> None:
@@ -76,7 +76,7 @@ def test_a_limit_below_the_present_use_lets_shrink(store: MemoryStore) -> None:
     assert store.execute(shrink | {"old_str": "y" * 19, "new_str": "z" * 19}).is_error
     assert not store.execute({"command": "rename", "old_path": "/memories/1", "new_path": "/memories/9"}).is_error
     assert not store.execute({"command": "delete", "path": "/memories/2"}).is_error
-    assert store.usage() == commonplace.Usage(3, 59)
+    assert store.usage() == retentive.Usage(3, 59)
 
 
 def test_a_read_only_store_is_only_read(store: MemoryStore) -> None:
@@ -162,9 +162,9 @@ def test_wrong_settings_change_nothing(store: MemoryStore) -> None:
 
 
 OTHER_PROCESS = """
-import sys, json, time, commonplace
+import sys, json, time, retentive
 place, days = sys.argv[1], float(sys.argv[2])
-with commonplace.open(place, clock=lambda: time.time() + days * 86400) as opened:
+with retentive.open(place, clock=lambda: time.time() + days * 86400) as opened:
     store = opened.store()
     for line in sys.stdin:
         command = json.loads(line)
@@ -185,7 +185,7 @@ with commonplace.open(place, clock=lambda: time.time() + days * 86400) as opened
 def test_every_setting_holds_for_a_process_that_has_the_store_open(backend: str, tmp_path: Path) -> None:
     """At once, and without being told. The clock of the other is 40 days ahead."""
     place = place_of(backend, tmp_path)
-    with commonplace.open(place) as mine:
+    with retentive.open(place) as mine:
         store = mine.store()
         said(store, create(A, "one\ntwo\n"))
         said(store, {"command": "insert", "path": A, "insert_line": 2, "insert_text": "three"})
@@ -242,7 +242,7 @@ def test_every_setting_holds_for_a_process_that_has_the_store_open(backend: str,
 def test_an_argument_pins_a_setting_for_its_process(tmp_path: Path) -> None:
     """Whatever the store has, then or later; also through the SDK's tool."""
     place = f"sqlite:///{tmp_path}/m.db"
-    with commonplace.open(place) as free, commonplace.open(place, read_only=True, max_memories=1) as pinned:
+    with retentive.open(place) as free, retentive.open(place, read_only=True, max_memories=1) as pinned:
         free.store().execute(create(A))
         tool = MemoryTool(pinned.store())
         with pytest.raises(ToolError, match="is read-only"):
@@ -258,7 +258,7 @@ def test_an_argument_pins_a_setting_for_its_process(tmp_path: Path) -> None:
 
 def test_the_command_line_shows_and_sets_them(tmp_path: Path) -> None:
     at = f"sqlite:///{tmp_path}/m.db"
-    with commonplace.open(at) as place:
+    with retentive.open(at) as place:
         place.store()
     changed = here(at, "settings", "set", "max_memories=5", 'read_only_paths=["/memories/x"]', "--json")
     assert json.loads(changed.stdout)["max_memories"] == 5
@@ -289,7 +289,7 @@ def test_a_wrong_setting_is_refused_with_the_reason(
     (tmp_path / "broken.json").write_text("{")
     (tmp_path / "list.json").write_text("[]")
     (tmp_path / "wrong.json").write_text('{"read_only_paths": ["x"], "view_chars": 3}')
-    with commonplace.open("sqlite:///m.db") as place:
+    with retentive.open("sqlite:///m.db") as place:
         place.store()
     ended = here("sqlite:///m.db", "settings", "set", *arguments)
     assert ended.exit_code == 2
@@ -303,13 +303,13 @@ def test_settings_make_no_place_nor_store(place: str, tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
     ended = here(place, "settings", "set", "list_rows=3")
     assert (ended.exit_code, list(tmp_path.iterdir())) == (3, [])
-    commonplace.open(place).close()
+    retentive.open(place).close()
     assert here(place, "--store", "typo", "settings", "set", "list_rows=3").exit_code == 3
-    with commonplace.open(place) as opened_place:
+    with retentive.open(place) as opened_place:
         assert opened_place.stores() == []
 
 
-def test_settings_of_a_newer_commonplace_are_no_passing_trouble(store: MemoryStore) -> None:
+def test_settings_of_a_newer_retentive_are_no_passing_trouble(store: MemoryStore) -> None:
     """A model is told that to try again is of no use."""
     store.backend.write(store.id, lambda tx: tx.set_settings('{"guard_of_tomorrow": true}'))
     for command in (VIEW, create(A), {"command": "nothing"}):
@@ -359,14 +359,14 @@ def test_what_is_wrong_is_told_with_its_setting(given: dict[str, Any], told: str
 
 def test_a_rule_that_does_not_compile_makes_nothing(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="rule 'ticket' is not valid"):
-        commonplace.open(tmp_path / "memory", rules=[Rule("ticket", "(")])
+        retentive.open(tmp_path / "memory", rules=[Rule("ticket", "(")])
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_setting_that_is_given_twice_is_refused(tmp_path: Path) -> None:
     """In a file, in a value, and beside another."""
     place = f"sqlite:///{tmp_path}/m.db"
-    with commonplace.open(place) as made:
+    with retentive.open(place) as made:
         made.store()
     file = tmp_path / "twice.json"
     file.write_text('{"view_chars": 3, "max_memories": 5, "view_chars": 4}')

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from backends.places import EVERYWHERE, opened
-from commonplace import Actor, InvalidInput, Memory, MemoryStore, NotFound
-from commonplace.compare import as_text
+from retentive import Actor, InvalidInput, Memory, MemoryStore, NotFound
+from retentive.values.diff import as_text
 
 from .test_restore_and_undo import A, B, C, create, replace, run
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from backends.places import EVERYWHERE, opened
-from commonplace import Actor, Commonplace, InvalidInput, MemoryStore, NotFound
-from commonplace.accesses import KIND
-from commonplace.backends.base import Change, Transaction
-from commonplace.history import removal
+from retentive import Actor, InvalidInput, MemoryStore, NotFound, Retentive
+from retentive.engine.access_times import KIND
+from retentive.history import removal
+from retentive.storage.contract import Change, Transaction
 
 from .test_restore_and_undo import A, B, C, create, replace, run, tree
 
@@ -21,13 +21,13 @@ PATH_OF_SECRET = "/memories/clandestine/affair"
 
 
 @pytest.fixture(params=EVERYWHERE)
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Commonplace]:
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Retentive]:
     with opened(str(request.param), tmp_path) as made:
         yield made
 
 
 @pytest.fixture
-def store(place: Commonplace) -> MemoryStore:
+def store(place: Retentive) -> MemoryStore:
     return place.store()
 
 
@@ -119,7 +119,7 @@ def test_what_is_being_erased_cannot_be_had_back(store: MemoryStore, monkeypatch
 
 
 def test_a_removal_in_the_middle_of_another_stays_pending(
-    store: MemoryStore, place: Commonplace, monkeypatch: pytest.MonkeyPatch
+    store: MemoryStore, place: Retentive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who has cleaned up after the first says nothing of the second."""
     versions = [create(store, path, SECRET) for path in (A, B)]
@@ -144,7 +144,7 @@ def test_a_removal_in_the_middle_of_another_stays_pending(
     assert store.read(lambda found: found.note(removal.PENDING, "since")) is None
 
 
-def test_an_erased_store_is_gone(place: Commonplace) -> None:
+def test_an_erased_store_is_gone(place: Retentive) -> None:
     """Its key can be given again, and another one is untouched."""
     one, other = place.store("one"), place.store("other")
     create(one, A, SECRET)
@@ -291,7 +291,7 @@ def test_nothing_rests_in_files(tmp_path: Path, backend: str, how: str) -> None:
 
 def test_a_reader_in_the_way_is_told_and_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The log keeps what a reader may still want; `pending` says so until it is gone."""
-    monkeypatch.setattr("commonplace.backends.sqlite.PURGE_WAIT_S", 0.05)
+    monkeypatch.setattr("retentive.storage.sqlite.backend.PURGE_WAIT_S", 0.05)
     with opened("sqlite", tmp_path) as place:
         store = place.store()
         first = create(store, A, SECRET)
@@ -325,7 +325,7 @@ def test_accesses_of_an_erased_memory_go_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", ["erase", "erase store"])
 def test_versions_after_an_erasure_count_as_not_yet_in_the_files(tmp_path: Path, how: str) -> None:
     """Their numbers are new ones: by these a recovery knows which files may be behind."""
-    database = tmp_path / "memory" / ".commonplace" / "memory.db"
+    database = tmp_path / "memory" / ".retentive" / "memory.db"
 
     def number(sql: str) -> int:
         connection = sqlite3.connect(database)

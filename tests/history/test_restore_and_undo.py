@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from backends.places import EVERYWHERE, opened
-from commonplace import Actor, InvalidInput, MemoryStore, NotFound
-from commonplace.backends.base import Change, Snapshot
-from commonplace.errors import ReadOnly, SensitiveValue, TooLarge
-from commonplace.history.plan import Mode
-from commonplace.history.transition import Outcome
 from laws.model import Model
 from laws.walk import Walk
 from profiles import LONG
+from retentive import Actor, InvalidInput, MemoryStore, NotFound
+from retentive.errors import ReadOnly, SensitiveValue, TooLarge
+from retentive.history.apply import Outcome
+from retentive.history.plan import Mode
+from retentive.storage.contract import Change, Snapshot
 
 A, B, C = "/memories/a", "/memories/b", "/memories/d/c"
 

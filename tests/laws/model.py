@@ -1,6 +1,6 @@
 """The whole memory tool once more, as simple as it can be said: a dict from path to text.
 
-Written from the specification, not from the code: it shares nothing with `commonplace`, is slow, and keeps nothing
+Written from the specification, not from the code: it shares nothing with `retentive`, is slow, and keeps nothing
 between commands but the dict. What the tests compare replies with.
 """
 

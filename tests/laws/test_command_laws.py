@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-import commonplace
-from commonplace import MemoryStore
-from commonplace.commands import parse
-from commonplace.errors import Refused
+import retentive
+from retentive import MemoryStore
+from retentive.errors import Refused
+from retentive.values.commands import parse
 
 from .model import Model
 from .shape import ALIASES, NAMES, OPTIONAL, REQUIRED, Expected, Fields, Wrong, read_shape
@@ -23,7 +23,7 @@ FILES = {"/memories/a": "a\nb\na\n", "/memories/d/b": "b", "/memories/d/e/é": "
 @pytest.fixture(scope="module")
 def store() -> Iterator[MemoryStore]:
     """A store with a few memories; refused commands leave it as it is, so all examples can share it."""
-    with commonplace.open("sqlite://") as opened:
+    with retentive.open("sqlite://") as opened:
         store = opened.store()
         for path, text in FILES.items():
             store.execute({"command": "create", "path": path, "file_text": text})
@@ -118,7 +118,7 @@ def test_the_proper_name_wins_over_its_alias(alias_of: tuple[str, str], data: st
 @given(commands(list(FILES)))
 def test_a_parsed_command_answers_as_its_raw_form(command: Fields) -> None:
     """`execute` takes both."""
-    with commonplace.open("sqlite://") as one, commonplace.open("sqlite://") as two:
+    with retentive.open("sqlite://") as one, retentive.open("sqlite://") as two:
         for path, text in FILES.items():
             for opened in (one, two):
                 opened.store().execute({"command": "create", "path": path, "file_text": text})

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from commonplace import compare
-from commonplace.compare import DiffLine, LineChange, as_text, blame, line_changes, merge, unified
 from profiles import LONG
+from retentive.values import diff
+from retentive.values.diff import DiffLine, LineChange, as_text, blame, line_changes, merge, unified
 
 from . import model
 from .strategies import any_texts, texts
@@ -95,12 +95,12 @@ shuffled = st.permutations([f"{number}\n" for number in range(7)]).map("".join)
 @example("0\n1\n2\n3\n", "2\n0\n3\n1\n")
 def test_a_large_text_is_compared_less_exactly_but_rightly(old: str, new: str) -> None:
     """With next to nothing compared exactly, so that the lines which occur once have to do."""
-    limit = compare._MAX_CELLS
-    compare._MAX_CELLS = 4
+    limit = diff._MAX_CELLS
+    diff._MAX_CELLS = 4
     try:
         changes = line_changes(old, new)
     finally:
-        compare._MAX_CELLS = limit
+        diff._MAX_CELLS = limit
     assert applied(old, changes) == new
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from commonplace.listing import human_size, listing
+from retentive.values.listing import human_size, listing
 
 from . import model
 from .strategies import HIDDEN, NAMES_USED

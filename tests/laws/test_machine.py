@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from backends.places import EVERYWHERE, LOCAL, opened
-from commonplace import Commonplace, InvalidInput, MemoryStore, Usage
-from commonplace.backends.base import Snapshot
-from commonplace.history.plan import Mode
-from commonplace.history.transition import Outcome
 from profiles import LONG
+from retentive import InvalidInput, MemoryStore, Retentive, Usage
+from retentive.history.apply import Outcome
+from retentive.history.plan import Mode
+from retentive.storage.contract import Snapshot
 
 from .model import Model
 from .strategies import broken_commands, command_named, commands, plain_paths, texts
@@ -48,8 +48,8 @@ class LocalBackends(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.directory = tempfile.TemporaryDirectory(prefix="commonplace-")
-        self.opened: dict[str, Commonplace] = {}
+        self.directory = tempfile.TemporaryDirectory(prefix="retentive-")
+        self.opened: dict[str, Retentive] = {}
         self.stores: dict[str, MemoryStore] = {}
         self.model = Model()
         self.moments: list[Moment] = []  # after each change

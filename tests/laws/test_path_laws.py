@@ -10,9 +10,9 @@ from urllib.parse import unquote
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from commonplace.errors import Refused
-from commonplace.paths import MemoryPath
-from commonplace.replies import EN
+from retentive.errors import Refused
+from retentive.values.paths import MemoryPath
+from retentive.values.replies import EN
 
 from . import model
 from .strategies import any_paths, odd_paths

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from commonplace.search import Document, Query, fold, fold_document, matches, parse_query, search
 from profiles import LONG
+from retentive.search.query import Document, Query, fold, fold_document, matches, parse_query, search
 
 from . import model
 from .strategies import any_texts

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from commonplace.errors import Refused
-from commonplace.replies import EN
-from commonplace.text import Page, count_lines, insert, replace, snippet, view
+from retentive.errors import Refused
+from retentive.values.replies import EN
+from retentive.values.text import Page, count_lines, insert, replace, snippet, view
 
 from . import model
 from .shape import Wrong

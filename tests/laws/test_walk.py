@@ -12,8 +12,8 @@ import pytest
 
 from backends.places import EVERYWHERE, LOCAL
 from backends.places import opened as opened_at
-from commonplace import MemoryStore, Usage
 from profiles import LONG
+from retentive import MemoryStore, Usage
 
 from .model import Model
 from .walk import Walk

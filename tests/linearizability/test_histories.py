@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-import commonplace
+import retentive
 from backends.places import LASTING, SERVERS, place_of
-from commonplace import Version
-from commonplace.backends.base import EXTERNAL
 from faults.targets import Answer
 from laws.shape import Expected
 from profiles import LONG
+from retentive import Version
+from retentive.storage.contract import EXTERNAL
 
 from .checker import Command, Operation
 from .explaining import why_not
@@ -101,7 +101,7 @@ def loosely(_command: Command, expected: Expected, answer: Answer) -> bool:
 
 def by_hand(place: str) -> list[Version]:
     """The versions taken for edits of a person, of whom there is none here."""
-    with commonplace.open(place) as opened:
+    with retentive.open(place) as opened:
         return [version for version in opened.store().versions() if version.actor == EXTERNAL]
 
 

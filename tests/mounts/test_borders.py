@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-import commonplace
-from commonplace import FR, Mounts, Usage
+import retentive
+from retentive import FR, Mounts, Usage
 
 from .trees import Tree, tree
 
@@ -191,7 +191,7 @@ def test_the_old_path_is_read_only_before_the_new_one_and_both_before_what_is_th
 
 
 def test_what_is_covered_does_not_count_for_read_only() -> None:
-    with commonplace.open("sqlite://", read_only_paths=["/memories/team/**"]) as opened:
+    with retentive.open("sqlite://", read_only_paths=["/memories/team/**"]) as opened:
         store, mounted = opened.store("a"), opened.store("b")
         at = Tree(Mounts({"/memories": store, TEAM: mounted}), {})
         assert at.run("create", "/memories/team/f", "x") == "File created successfully at: /memories/team/f"
@@ -199,7 +199,7 @@ def test_what_is_covered_does_not_count_for_read_only() -> None:
 
 
 def test_read_only_is_pinned_for_what_was_given_out_alone() -> None:
-    with commonplace.open("sqlite://", view_chars=3, replies="fr", actor="user:ann") as opened:
+    with retentive.open("sqlite://", view_chars=3, replies="fr", actor="user:ann") as opened:
         store = opened.store()
         given = store.read_only()
         assert (store.settings().read_only, given.settings().read_only) == (False, True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from anthropic.lib.tools import ToolError
 
-from commonplace import AsyncMemoryTool, InvalidInput, MemoryTool, aio, tool_result
-from commonplace.doors.langchain import memory_tool
-from commonplace.mounts import MemoryTree
+from retentive import AsyncMemoryTool, InvalidInput, MemoryTool, aio, tool_result
+from retentive.integrations.langchain import memory_tool
+from retentive.mounts import MemoryTree
 
 from .trees import HEADER, tree
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-import commonplace
-from commonplace import InvalidInput, Mounts, NotFound
+import retentive
+from retentive import InvalidInput, Mounts, NotFound
 
 from .trees import Tree, tree
 
@@ -31,20 +31,20 @@ TEAM, DEEP, SHARED = "/memories/team", "/memories/team/deep", "/memories/shared/
     ],
 )
 def test_what_cannot_be_mounted_is_refused(points: tuple[str, ...], said: str) -> None:
-    with commonplace.open("sqlite://") as opened, pytest.raises(InvalidInput) as caught:
+    with retentive.open("sqlite://") as opened, pytest.raises(InvalidInput) as caught:
         Mounts({point: opened.store() for point in points})
     assert said in str(caught.value)
 
 
 def test_only_memory_stores_can_be_mounted() -> None:
-    with commonplace.open("sqlite://") as opened:
+    with retentive.open("sqlite://") as opened:
         wrong: Mapping[str, Any] = {"/memories": opened.store(), "/memories/a": opened}
         with pytest.raises(InvalidInput, match="must be a MemoryStore"):
             Mounts(wrong)
 
 
 def test_a_store_alone_answers_as_it_does_without() -> None:
-    with commonplace.open("sqlite://") as opened:
+    with retentive.open("sqlite://") as opened:
         alone, plain = Mounts({"/memories/": opened.store("a")}), opened.store("b")
         for command in (
             {"command": "view", "path": "/memories"},
@@ -184,7 +184,7 @@ def test_hidden_mounts_are_left_out_and_counted() -> None:
 
 
 def test_rows_are_cut_by_the_settings_of_the_store_that_is_viewed() -> None:
-    with commonplace.open("sqlite://") as opened, commonplace.open("sqlite://", list_rows=2) as short:
+    with retentive.open("sqlite://") as opened, retentive.open("sqlite://", list_rows=2) as short:
         mine, team = opened.store(), short.store()
         for mounts, cut in ((Mounts({"/memories": mine, TEAM: team}), 5), (Mounts({"/memories": team, TEAM: mine}), 2)):
             at = Tree(mounts, {})
@@ -247,7 +247,7 @@ def test_a_memory_where_a_directory_above_a_mount_stands_is_covered_and_in_the_w
 
 def test_who_awaits_review_sees_its_own_changes_in_the_whole_tree() -> None:
     """In a listing over several stores, and where it may put something; others see the present."""
-    with commonplace.open("sqlite://") as place:
+    with retentive.open("sqlite://") as place:
         mine, team = place.store("mine"), place.store("team")
         team.change_settings({"review": ["session:*"]})
         tree = Mounts({"/memories": mine, "/memories/team": team})

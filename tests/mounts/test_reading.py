@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-import commonplace
+import retentive
 from backends.places import KEYS
-from commonplace import FR, Mounts, NotFound, Replies, Usage
-from commonplace.errors import InvalidPath
+from retentive import FR, Mounts, NotFound, Replies, Usage
+from retentive.errors import InvalidPath
 
 from .trees import HEADER, Tree, tree, tree_in
 
@@ -21,7 +21,7 @@ TEAM, DEEP, SHARED = "/memories/team", "/memories/team/deep", "/memories/shared/
 
 
 def test_the_same_store_can_be_mounted_twice() -> None:
-    with commonplace.open("sqlite://") as opened:
+    with retentive.open("sqlite://") as opened:
         store = opened.store()
         at = Tree(Mounts({"/memories": store, "/memories/a": store, "/memories/b": store.read_only()}), {})
         at.run("create", "/memories/a/f", "x")
@@ -49,7 +49,7 @@ def test_the_same_store_can_be_mounted_twice() -> None:
 
 def test_replies_are_those_of_the_store_and_of_the_tree_those_of_the_root() -> None:
     own = Replies(missing="Error: nothing at {path}", file_header="Text of {path}:")
-    with commonplace.open("sqlite://", replies="fr") as french, commonplace.open("sqlite://", replies=own) as owned:
+    with retentive.open("sqlite://", replies="fr") as french, retentive.open("sqlite://", replies=own) as owned:
         at = Tree(Mounts({"/memories": french.store(), TEAM: owned.store()}), {})
         at.run("create", "/memories/team/f", "x")
         assert at.run("view", "/memories/team/f") == "Text of /memories/team/f:\n     1\tx"
@@ -61,7 +61,7 @@ def test_replies_are_those_of_the_store_and_of_the_tree_those_of_the_root() -> N
 
 
 def test_storage_that_fails_is_said_with_the_path_of_the_tree() -> None:
-    with tree() as alone, commonplace.open("sqlite://") as closing:
+    with tree() as alone, retentive.open("sqlite://") as closing:
         mounts = Mounts({"/memories": alone.stores["/memories"], TEAM: closing.store()})
         at = Tree(mounts, {})
         closing.close()
@@ -79,9 +79,9 @@ def test_storage_that_fails_is_said_with_the_path_of_the_tree() -> None:
 def test_a_directory_and_sqlite_sealed_and_bare_make_one_tree(tmp_path: Path) -> None:
     """A reply of the directory backend, which knows its own paths only, names that of the tree."""
     with (
-        commonplace.open(tmp_path / "plain") as plain,
-        commonplace.open(f"sqlite:///{tmp_path}/sealed.db", keys=KEYS, seal_paths=True) as sealed,
-        commonplace.open(tmp_path / "locked", keys=KEYS) as locked,
+        retentive.open(tmp_path / "plain") as plain,
+        retentive.open(f"sqlite:///{tmp_path}/sealed.db", keys=KEYS, seal_paths=True) as sealed,
+        retentive.open(tmp_path / "locked", keys=KEYS) as locked,
     ):
         mounts = Mounts({"/memories": sealed.store(), "/memories/files": plain.store(), "/memories/l": locked.store()})
         at = Tree(mounts, {})
@@ -148,7 +148,7 @@ def test_history_is_reached_through_the_store_of_a_path() -> None:
 
 
 def test_actors_are_recorded_and_stores_keep_their_own() -> None:
-    with commonplace.open("sqlite://", actor="user:ann") as ann, commonplace.open("sqlite://", actor="user:bob") as bob:
+    with retentive.open("sqlite://", actor="user:ann") as ann, retentive.open("sqlite://", actor="user:bob") as bob:
         mine, team = ann.store(), bob.store()
         mounts = Mounts({"/memories": mine, TEAM: team})
         for number, actor in itertools.product((0, 1), (None, "session:s")):
@@ -161,7 +161,7 @@ def test_actors_are_recorded_and_stores_keep_their_own() -> None:
 
 
 def test_rules_by_actor_are_those_of_the_store() -> None:
-    with commonplace.open("sqlite://") as opened:
+    with retentive.open("sqlite://") as opened:
         at = tree_in(opened, TEAM)
         at.stores[TEAM].change_settings({"allow_write": {"session:*": ["/memories/notes/**"]}})
         for path, allowed in (("/memories/team/notes/a", True), ("/memories/team/a", False), ("/memories/a", True)):

@@ -9,10 +9,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-import commonplace
-from commonplace import MemoryStore, Mounts, Reply
+import retentive
 from laws.strategies import command_named, commands, plain_paths, texts, weighted
 from profiles import LONG
+from retentive import MemoryStore, Mounts, Reply
 
 POINTS = ("/memories/a", "/memories/b/a", "/memories/a/b", "/memories/é/b/a b", "/memories/.git", "/memories/a b")
 KEPT = ".keep"
@@ -40,7 +40,7 @@ class OneTree(RuleBasedStateMachine):
         files=st.dictionaries(plain_paths, texts, max_size=6),
     )
     def open(self, points: set[str], limits: dict[str, Any], files: dict[str, str]) -> None:
-        self.opened = commonplace.open("sqlite://", **limits)
+        self.opened = retentive.open("sqlite://", **limits)
         self.one: MemoryStore = self.opened.store("one")
         self.points = {"/memories", *points}
         self.mounts = Mounts({point: self.opened.store(point) for point in self.points})

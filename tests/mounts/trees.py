@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-import commonplace
-from commonplace import Commonplace, MemoryStore, Mounts, Reply
+import retentive
+from retentive import MemoryStore, Mounts, Reply, Retentive
 
 HEADER = "Here're the files and directories up to 2 levels deep in {}, excluding hidden items and node_modules:"
 
@@ -58,11 +58,11 @@ _FIELDS = {
 @contextmanager
 def tree(*points: str, read_only: tuple[str, ...] = (), **options: object) -> Iterator[Tree]:
     """A tree with a store at `/memories` and at each of the points, all in one memory."""
-    with commonplace.open("sqlite://", **options) as opened:  # type: ignore[arg-type]
+    with retentive.open("sqlite://", **options) as opened:  # type: ignore[arg-type]
         yield tree_in(opened, *points, read_only=read_only)
 
 
-def tree_in(opened: Commonplace, *points: str, read_only: tuple[str, ...] = ()) -> Tree:
+def tree_in(opened: Retentive, *points: str, read_only: tuple[str, ...] = ()) -> Tree:
     stores = {point: opened.store(point) for point in ("/memories", *points)}
     given = {point: store.read_only() if point in read_only else store for point, store in stores.items()}
     return Tree(Mounts(given), stores)

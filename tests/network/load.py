@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-import commonplace
-from commonplace import Commonplace, MemoryStore
+import retentive
+from retentive import MemoryStore, Retentive
 
 EDITS_OF_A_MEMORY = 20  # of each worker; then the next memory, so that texts stay small
 CLEAR = {None, "unavailable", "outcome_unknown"}
@@ -38,7 +38,7 @@ class Told:
 class Load:
     """`workers` threads, `count` edits each. They share `opened`, worker n using the n-th in turn."""
 
-    opened: Sequence[Commonplace]
+    opened: Sequence[Retentive]
     workers: int
     count: int
     name: str = "t"
@@ -87,7 +87,7 @@ class Load:
 
 def prepare(place: str, load: Load) -> None:
     """Make the memories that the workers share, straight at the server."""
-    with commonplace.open(place) as opened:
+    with retentive.open(place) as opened:
         make_memories(opened.store(), load)
 
 
@@ -124,7 +124,7 @@ def edit(store: MemoryStore, name: str, worker: int, number: int) -> Told:
 
 def judge(place: str, load: Load) -> list[str]:
     """What is wrong, looking straight at the server."""
-    with commonplace.open(place) as opened:
+    with retentive.open(place) as opened:
         return faults(opened.store(), load)
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-import commonplace
-from commonplace.backends.server import ServerBackend
+import retentive
 from profiles import LONG
+from retentive.storage.server.backend import ServerBackend
 
 from .load import Load, judge, prepare
 from .networks import HANGS_S, TIMEOUT_S, Network, postgresql
@@ -24,7 +24,7 @@ DEADLINE_S = 600.0
 def test_edits_through_a_bad_network_are_made_once_or_not_at_all(net: Network, seed: int) -> None:
     """What was acknowledged is there, what was refused is not, and nothing is there twice."""
     prepare(net.direct, load := Load([], WORKERS, EDITS // WORKERS, name=f"seed{seed}"))
-    with commonplace.open(net.place) as one, commonplace.open(net.place) as other:
+    with retentive.open(net.place) as one, retentive.open(net.place) as other:
         load.opened = [one, other]
         net.proxy.plan = random_faults(seed, messages=net.messages, commits=10, late_s=TIMEOUT_S)
         net.proxy.cut_all()
@@ -60,7 +60,7 @@ class Believes(ServerBackend):
 def test_a_wrong_client_is_found_out(wrong: type[ServerBackend], moment: Moment, said: str, tmp_path: Path) -> None:
     with postgresql(tmp_path) as net:
         prepare(net.direct, load := Load([], 2, 20))
-        with commonplace.open(net.place) as opened:
+        with retentive.open(net.place) as opened:
             opened.backend.__class__ = wrong
             load.opened = [opened]
             net.proxy.plan = every(Fault("commit", 3, moment, "reset"))

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-import commonplace
+import retentive
 import servers
-from commonplace import CommonplaceError
+from retentive import RetentiveError
 
 from .load import Load, edit, judge, prepare
 from .networks import HANGS_S, TIMEOUT_S, Network, mariadb, pgbouncer, postgresql
@@ -27,7 +27,7 @@ def test_after_idle_connections_were_lost_the_next_command_just_works(
     net: Network, lose: Callable[[Proxy], None]
 ) -> None:
     prepare(net.direct, load := Load([], 1, 6))
-    with commonplace.open(net.place) as opened:
+    with retentive.open(net.place) as opened:
         store = opened.store()
         for number in range(0, 6, 2):
             load.told.append(edit(store, load.name, 0, number))
@@ -41,7 +41,7 @@ def test_after_idle_connections_were_lost_the_next_command_just_works(
 def test_a_commit_that_was_lost_is_settled(net: Network, moment: Moment) -> None:
     """The client hears nothing of its commit, looks, and says what is so: done, and done once."""
     prepare(net.direct, load := Load([], 1, len(ACTIONS)))
-    with commonplace.open(net.place) as opened:
+    with retentive.open(net.place) as opened:
         store = opened.store()
         for number, action in enumerate(ACTIONS):
             net.proxy.plan = every(Fault("commit", 1, moment, action, TIMEOUT_S / 2))
@@ -58,7 +58,7 @@ def test_a_commit_that_was_lost_is_settled(net: Network, moment: Moment) -> None
 def test_while_the_server_is_away_commands_are_told_so_in_time_and_leave_nothing(net: Network) -> None:
     """What they are told names neither host nor password."""
     prepare(net.direct, load := Load([], 1, 2))
-    with commonplace.open(net.place.replace("postgres@", f"postgres:{SECRET}@")) as opened:
+    with retentive.open(net.place.replace("postgres@", f"postgres:{SECRET}@")) as opened:
         store = opened.store()
         net.proxy.down = True
         net.proxy.cut_all()
@@ -78,7 +78,7 @@ def test_while_the_server_is_away_commands_are_told_so_in_time_and_leave_nothing
 @pytest.mark.long
 def test_a_server_that_takes_connections_and_never_answers_is_left_in_time(net: Network) -> None:
     prepare(net.direct, load := Load([], 1, 2))
-    with commonplace.open(net.place) as opened:
+    with retentive.open(net.place) as opened:
         store = opened.store()
         net.proxy.plan = every(Fault("message", 1, "before", "silent"))
         net.proxy.cut_all()
@@ -97,7 +97,7 @@ def test_a_server_takes_the_locks_from_a_client_that_went_silent(
     """Its transaction holds the row of the store, and no FIN ever comes; the others get their turn all the same."""
     with network(tmp_path) as net:  # type: ignore[attr-defined]
         prepare(net.direct, load := Load([], 2, 3))
-        with commonplace.open(net.place) as opened, commonplace.open(net.direct) as others:
+        with retentive.open(net.place) as opened, retentive.open(net.direct) as others:
             store, other = opened.store(), others.store()
             net.proxy.plan = every(Fault("commit", 1, "before", "silent"))
             net.proxy.cut_all()
@@ -139,15 +139,15 @@ def test_errors_say_neither_password_nor_host() -> None:
 def test_a_refused_login_says_neither_password_nor_host() -> None:
     server = servers.mariadb()
     place = server.url("mysql").replace("root@", f"root:{SECRET}@")
-    with pytest.raises(CommonplaceError) as caught:
-        commonplace.open(place)
+    with pytest.raises(RetentiveError) as caught:
+        retentive.open(place)
     assert caught.value.code == "permission_denied"
     assert shown(caught.value, [SECRET, f":{server.port}", "127.0.0.1"]) == []
 
 
 def said_by_failure(place: str, hidden: list[str]) -> list[str]:
     """Which of the hidden words stand in what opening or using a place raises."""
-    with pytest.raises(CommonplaceError) as caught, commonplace.open(place) as opened:
+    with pytest.raises(RetentiveError) as caught, retentive.open(place) as opened:
         opened.store()
     assert caught.value.code == "unavailable"
     return shown(caught.value, hidden)

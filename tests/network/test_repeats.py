@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-import commonplace
+import retentive
 from profiles import LONG
 
 from .networks import TIMEOUT_S, Network
@@ -24,7 +24,7 @@ COMMANDS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_command_whose_commit_was_lost_is_done_once(net: Network, moment: Moment) -> None:
     """Also one that leaves nothing but what is remembered of it: a refusal, a change that changed nothing."""
-    with commonplace.open(net.place, audit=True) as opened:
+    with retentive.open(net.place, audit=True) as opened:
         store = opened.store()
         done = 0
         for action in ACTIONS if LONG else ACTIONS[:1]:

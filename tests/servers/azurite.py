@@ -14,8 +14,8 @@ _PROGRAM = Path("node_modules", "azurite", "dist", "src", "blob", "main.js")
 
 
 def azurite_directory() -> Path:
-    """Where `npm install --prefix` put it: `$COMMONPLACE_AZURITE`, or `.cache/azurite` of the repository."""
-    given = os.environ.get("COMMONPLACE_AZURITE")
+    """Where `npm install --prefix` put it: `$RETENTIVE_AZURITE`, or `.cache/azurite` of the repository."""
+    given = os.environ.get("RETENTIVE_AZURITE")
     return Path(given) if given else Path(__file__).parents[2] / ".cache" / "azurite"
 
 

@@ -168,7 +168,7 @@ class PatroniCluster(Server):
         rest, port = f"{HOST}:{self._rest_ports[node]}", f"{HOST}:{self.ports[node]}"
         timing = {"ttl": 20, "loop_wait": 2, "retry_timeout": 5, "synchronous_mode": True}
         return {
-            "scope": "commonplace",
+            "scope": "retentive",
             "name": f"node{node}",
             "restapi": {"listen": rest, "connect_address": rest},
             "etcd3": {"host": self._etcd},

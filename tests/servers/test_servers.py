@@ -157,7 +157,7 @@ def test_a_server_that_fails_says_why() -> None:
 
 
 def test_a_missing_server_is_a_skip_and_in_ci_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COMMONPLACE_AZURITE", os.devnull)
+    monkeypatch.setenv("RETENTIVE_AZURITE", os.devnull)
     monkeypatch.setenv("CI", "false")
     with pytest.raises(pytest.skip.Exception, match="is not installed"):
         servers.required(AzuriteServer)

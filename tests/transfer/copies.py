@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import commonplace
+import retentive
 from backends.places import KEYS, SEALED, opened
-from commonplace import Commonplace, MemoryStore
-from commonplace.backends.base import Actor, Backend, Snapshot, Transaction, Version
-from commonplace.paths import ROOT
-from commonplace.transfer.kinds import JOTTING_KINDS, NOTE_KINDS
 from laws.model import Model
 from laws.walk import Walk
+from retentive import MemoryStore, Retentive
+from retentive.storage.contract import Actor, Backend, Snapshot, Transaction, Version
+from retentive.transfer.kinds import JOTTING_KINDS, NOTE_KINDS
+from retentive.values.paths import ROOT
 
 PERSON = Actor("user", "ann")
 BARE = ["memory", "sqlite", "directory"]
@@ -23,11 +23,11 @@ OPEN = {"keys": None, "sealed": {"keys": KEYS}, "hidden": {"keys": KEYS, "seal_p
 
 
 @contextmanager
-def place(name: str, directory: Path) -> Iterator[Commonplace]:
+def place(name: str, directory: Path) -> Iterator[Retentive]:
     """A place of a kind inside a directory; `sealed memory` and `hidden memory` too."""
     directory.mkdir(exist_ok=True)
     if name in {"sealed memory", "hidden memory"}:
-        found = commonplace.open("sqlite://", keys=KEYS, seal_paths=name.startswith("hidden"))
+        found = retentive.open("sqlite://", keys=KEYS, seal_paths=name.startswith("hidden"))
     else:
         found = opened(name, directory)
     with found:
@@ -114,5 +114,5 @@ def goes_on(store: MemoryStore) -> None:
     assert newest.id > before.id or newest == before
 
 
-def keys_of(found: Sequence[commonplace.StoreInfo]) -> list[str | None]:
+def keys_of(found: Sequence[retentive.StoreInfo]) -> list[str | None]:
     return [info.key for info in found]

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-import commonplace
-from commonplace import MemoryStore
-from commonplace.errors import Damaged
-from commonplace.transfer.archive_reading import open_archive
-from commonplace.transfer.backing_up import back_up
-from commonplace.transfer.exporting import export_whole
-from commonplace.transfer.restoring import import_whole
+import retentive
+from retentive import MemoryStore
+from retentive.errors import Damaged
+from retentive.transfer.archive_reader import open_archive
+from retentive.transfer.backup import back_up
+from retentive.transfer.export import export_whole
+from retentive.transfer.restore import import_whole
 
 from .test_damage import Entries, listed, read, refusal, write
 from .test_gaps import Steps, steps
@@ -27,7 +27,7 @@ KINDS = ["export", "backup"]
 def entries(kind: str, given: Steps, directory: Path, *, prune: int | None = None) -> Entries:
     """The entries of an export or a backup of a store with this history; of its versions one may be missing."""
     path = directory / "whole.tar"
-    with commonplace.open("sqlite://") as place:
+    with retentive.open("sqlite://") as place:
         store = place.store()
         steps(store, given)
         if prune is not None:
@@ -82,7 +82,7 @@ def test_a_memory_unlike_its_newest_version_is_refused(field: str, tmp_path: Pat
 def test_what_was_refused_does_not_stand_in_the_way_of_what_is_right(tmp_path: Path) -> None:
     """Nothing of the forged file is at the place, so the true one goes in."""
     found = entries("export", BOTH, tmp_path)
-    with commonplace.open(f"sqlite:///{tmp_path}/m.db") as place:
+    with retentive.open(f"sqlite:///{tmp_path}/m.db") as place:
         with pytest.raises(Damaged), open_archive(str(write(tmp_path / "f.tar", moved(found, BX, A + "/x")))) as forged:
             import_whole(forged, place.backend)
         assert place.stores() == []

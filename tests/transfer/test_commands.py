@@ -1,4 +1,4 @@
-"""`commonplace export`, `import`, `backup`, `restore-backup` and `migrate`: what they say, and how they end."""
+"""`retentive export`, `import`, `backup`, `restore-backup` and `migrate`: what they say, and how they end."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-import commonplace
-from cli.running import COMMONPLACE, environment, here, process, terminal
-from commonplace import MemoryStore
-from commonplace.backends.keys import KeyRing, add_key
-from commonplace.errors import StoreFull
+import retentive
+from cli.running import RETENTIVE, environment, here, process, terminal
 from doctor.breaking import sql
+from retentive import MemoryStore
+from retentive.errors import StoreFull
+from retentive.storage.sealed.keys import KeyRing, add_key
 
 from .copies import facts, fill
 
@@ -26,7 +26,7 @@ MARKER = "quetzal-7731"
 
 @pytest.fixture(autouse=True)
 def _no_keys_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("COMMONPLACE_KEYS", "COMMONPLACE_KEYS_FILE", "COMMONPLACE_AT", "COMMONPLACE_STORE"):
+    for name in ("RETENTIVE_KEYS", "RETENTIVE_KEYS_FILE", "RETENTIVE_AT", "RETENTIVE_STORE"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -34,7 +34,7 @@ def _no_keys_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 def at(tmp_path: Path) -> str:
     """A place with two memory stores."""
     at = f"sqlite:///{tmp_path}/memory.db"
-    with commonplace.open(at) as opened:
+    with retentive.open(at) as opened:
         fill(opened.store(), 1, steps=20)
         fill(opened.store("second"), 2, steps=20)
     return at
@@ -47,7 +47,7 @@ def done(at: str | Path, *arguments: str) -> str:
 
 
 def everything(at: str) -> list[dict[str, object]]:
-    with commonplace.open(at) as opened:
+    with retentive.open(at) as opened:
         return [facts(opened.backend, info.id) for info in opened.stores()]
 
 
@@ -68,7 +68,7 @@ def test_a_store_goes_out_and_comes_in_whole(at: str, name: str, tmp_path: Path)
     renamed = f"sqlite:///{tmp_path}/renamed.db"
     assert "as another" in done(renamed, "import", "--whole", "--as", "another", file)
     assert done(renamed, "stores").split("\t")[1] == "another"
-    with commonplace.open(renamed) as opened:
+    with retentive.open(renamed) as opened:
         opened.store("another").execute({"command": "create", "path": "/memories/new", "file_text": ""})
     refused = here(renamed, "import", "--whole", "--as", "another", file)
     assert (refused.exit_code, "has other versions" in refused.stderr) == (2, True)
@@ -114,7 +114,7 @@ def test_what_never_holds_memories_is_left_and_no_failure(tmp_path: Path) -> Non
 def test_a_damaged_text_is_named_and_the_others_are_saved(data: bytes, tmp_path: Path) -> None:
     """In a directory; a file is not made, as its import would refuse it. Status 13 says so in any case."""
     at = f"sqlite:///{tmp_path}/m.db"
-    with commonplace.open(at) as opened:
+    with retentive.open(at) as opened:
         for name in ("a", "b"):
             opened.store().execute({"command": "create", "path": f"/memories/{name}", "file_text": name})
         wrong = opened.store().load("/memories/a")[0].version_id
@@ -136,7 +136,7 @@ NO_TEXT = "no text (UTF-8 without NUL)"
 
 def test_plain_files_go_to_a_new_directory(at: str, tmp_path: Path) -> None:
     """What cannot be a file there is told, and ends with a status of its own."""
-    with commonplace.open(at) as opened:
+    with retentive.open(at) as opened:
         expected = {memory.path: opened.store().text(memory.path) for memory in opened.store().memories()}
     done(at, "export", str(tmp_path / "out"))
     found = {
@@ -230,7 +230,7 @@ def test_a_migration_seals_opens_or_leaves_sealed(keys: str, tmp_path: Path) -> 
 
 def test_a_full_disk_leaves_no_half_file(at: str, tmp_path: Path) -> None:
     """A clear error, and nothing under the name or beside it."""
-    with commonplace.open(at, max_store_bytes=0, max_memory_bytes=0) as opened:
+    with retentive.open(at, max_store_bytes=0, max_memory_bytes=0) as opened:
         for number in range(10):
             text = os.urandom(100_000).hex()
             opened.store().execute({"command": "create", "path": f"/memories/big/{number}", "file_text": text})
@@ -248,7 +248,7 @@ def test_a_full_disk_leaves_no_half_file(at: str, tmp_path: Path) -> None:
             "-c",
             f'trap "" XFSZ; ulimit -f {limit}; exec "$@"',
             "-",
-            COMMONPLACE,
+            RETENTIVE,
             "--at",
             at,
             *arguments,
@@ -265,9 +265,9 @@ def test_a_target_that_fails_midway_can_be_gone_on_with(
     at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was copied before stays; running it again finishes it."""
-    from commonplace.backends.sqlite import SqliteBackend
+    from retentive.storage.sqlite.backend import SqliteBackend
 
-    with commonplace.open(at) as opened:
+    with retentive.open(at) as opened:
         for number in range(700):
             opened.store().execute({"command": "create", "path": f"/memories/n/{number}", "file_text": "x"})
     other, calls, real = f"sqlite:///{tmp_path}/other.db", 0, SqliteBackend.write
@@ -282,7 +282,7 @@ def test_a_target_that_fails_midway_can_be_gone_on_with(
     monkeypatch.setattr(SqliteBackend, "write", failing)
     assert here(at, "migrate", at, other).exit_code == 10
     monkeypatch.setattr(SqliteBackend, "write", real)
-    with commonplace.open(other) as opened:
+    with retentive.open(other) as opened:
         assert 0 < len(list(MemoryStore(opened.backend, opened.stores()[0]).versions())) < 700
     done(at, "migrate", at, other)
     assert everything(other) == everything(at)

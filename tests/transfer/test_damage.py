@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-import commonplace
-from commonplace.errors import CommonplaceError, Damaged, UnknownSchema
-from commonplace.transfer.archive_reading import open_archive
-from commonplace.transfer.archive_writing import MANIFEST
-from commonplace.transfer.backing_up import back_up
-from commonplace.transfer.exporting import export_whole
-from commonplace.transfer.restoring import import_whole, restore
-from commonplace.transfer.tar import TarReader, TarWriter
+import retentive
+from retentive.errors import Damaged, RetentiveError, UnknownSchema
+from retentive.transfer.archive_reader import open_archive
+from retentive.transfer.archive_writer import MANIFEST
+from retentive.transfer.backup import back_up
+from retentive.transfer.export import export_whole
+from retentive.transfer.restore import import_whole, restore
+from retentive.transfer.tar import TarReader, TarWriter
 
 from .copies import fill
 
@@ -29,7 +29,7 @@ SEED = 3
 def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An export or a backup that is as it should be."""
     path = tmp_path_factory.mktemp("whole") / str(request.param)
-    with commonplace.open("sqlite://") as opened:
+    with retentive.open("sqlite://") as opened:
         store = opened.store()
         fill(store, SEED, steps=12)
         if request.param.startswith("b"):
@@ -42,7 +42,7 @@ def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 def contents(path: Path) -> list[object]:
     """All there is in a file, by way of a place it was taken into."""
-    with commonplace.open("sqlite://") as target, open_archive(str(path)) as archive:
+    with retentive.open("sqlite://") as target, open_archive(str(path)) as archive:
         if archive.is_backup:
             restore(archive, target.backend)
         else:
@@ -57,13 +57,13 @@ def contents(path: Path) -> list[object]:
         ]
 
 
-def refusal(path: Path) -> CommonplaceError | None:
+def refusal(path: Path) -> RetentiveError | None:
     """Why a file is refused; whatever is wrong with it, nothing of it is taken."""
-    with commonplace.open("sqlite://") as target:
+    with retentive.open("sqlite://") as target:
         try:
             with open_archive(str(path)) as archive:
                 (restore if archive.is_backup else import_whole)(archive, target.backend)
-        except CommonplaceError as error:
+        except RetentiveError as error:
             assert target.stores() == []
             return error
     return None
@@ -269,7 +269,7 @@ def write(path: Path, entries: Entries) -> Path:
 def listed(entries: Entries) -> Entries:
     """The entries with a manifest that lists them as they are."""
     plain = {name: data for name, data in entries.items() if name != MANIFEST}
-    head = f"# commonplace 1: {len(plain)} entries\n"
+    head = f"# retentive 1: {len(plain)} entries\n"
     rows = [f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in plain.items()]
     return plain | {MANIFEST: "".join([head, *rows]).encode()}
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from commonplace import Commonplace, MemoryStore, Version
-from commonplace.transfer.archive_reading import open_archive
-from commonplace.transfer.archive_writing import bare
-from commonplace.transfer.backing_up import back_up
-from commonplace.transfer.exporting import export_whole
-from commonplace.transfer.migrating import migrate
-from commonplace.transfer.restoring import import_whole, restore
+from retentive import MemoryStore, Retentive, Version
+from retentive.transfer.archive_reader import open_archive
+from retentive.transfer.archive_writer import bare
+from retentive.transfer.backup import back_up
+from retentive.transfer.export import export_whole
+from retentive.transfer.migrate import migrate
+from retentive.transfer.restore import import_whole, restore
 
 from .copies import PERSON, facts, goes_on, place
 
@@ -70,18 +70,18 @@ SLOWER = [pytest.param(name, marks=pytest.mark.long) for name in ("directory", "
 
 
 @pytest.fixture(params=["memory", *SLOWER])
-def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Commonplace]:
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Retentive]:
     with place(str(request.param), tmp_path / "target") as opened:
         yield opened
 
 
-def ways(directory: Path) -> dict[str, Callable[[Commonplace, Commonplace], object]]:
-    def whole(source: Commonplace, target: Commonplace) -> None:
+def ways(directory: Path) -> dict[str, Callable[[Retentive, Retentive], object]]:
+    def whole(source: Retentive, target: Retentive) -> None:
         export_whole(source.store(), str(directory / "e.tar"), notes=True)
         with open_archive(str(directory / "e.tar")) as archive:
             import_whole(archive, target.backend)
 
-    def backup(source: Commonplace, target: Commonplace) -> None:
+    def backup(source: Retentive, target: Retentive) -> None:
         back_up(source.backend, str(directory / "b.tar"))
         with open_archive(str(directory / "b.tar")) as archive:
             restore(archive, target.backend)
@@ -95,7 +95,7 @@ def ways(directory: Path) -> dict[str, Callable[[Commonplace, Commonplace], obje
 
 @pytest.mark.parametrize("way", ["migrate", "export", "backup"])
 def test_a_gap_leaves_nothing_wrong(
-    way: str, scenario: tuple[Steps, list[int], str], target: Commonplace, tmp_path: Path
+    way: str, scenario: tuple[Steps, list[int], str], target: Retentive, tmp_path: Path
 ) -> None:
     """Tree, usage, ages and all versions that are left."""
     given, numbers, how = scenario
@@ -110,7 +110,7 @@ def test_a_gap_leaves_nothing_wrong(
 
 
 def test_what_goes_after_it_was_copied_goes_in_the_copy(
-    scenario: tuple[Steps, list[int], str], target: Commonplace, tmp_path: Path
+    scenario: tuple[Steps, list[int], str], target: Retentive, tmp_path: Path
 ) -> None:
     """By the next migration: redacted by the same person, and removed."""
     given, numbers, how = scenario
@@ -129,7 +129,7 @@ def test_what_goes_after_it_was_copied_goes_in_the_copy(
 
 @pytest.mark.parametrize("cut", [1, 2, 3])
 def test_a_migration_between_two_steps_notices_gaps(
-    cut: int, scenario: tuple[Steps, list[int], str], target: Commonplace, tmp_path: Path
+    cut: int, scenario: tuple[Steps, list[int], str], target: Retentive, tmp_path: Path
 ) -> None:
     """The copy is in the middle of the history when what came before and after is removed."""
     given, numbers, how = scenario

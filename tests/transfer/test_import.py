@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-import commonplace
-from commonplace import MemoryStore
-from commonplace.errors import InvalidInput, NotFound
-from commonplace.transfer.archive_reading import open_archive
-from commonplace.transfer.exporting import export_files, export_whole
-from commonplace.transfer.git_source import GitSource
-from commonplace.transfer.importing import IMPORT, Import, Outcome
-from commonplace.transfer.sources import ArchiveSource, DirectorySource, Source
+import retentive
+from retentive import MemoryStore
+from retentive.errors import InvalidInput, NotFound
+from retentive.transfer.archive_reader import open_archive
+from retentive.transfer.export import export_files, export_whole
+from retentive.transfer.git_source import GitSource
+from retentive.transfer.import_files import IMPORT, Import, Outcome
+from retentive.transfer.sources import ArchiveSource, DirectorySource, Source
 
 from .copies import place
 
@@ -177,7 +177,7 @@ def test_many_files_come_in_batches(tmp_path: Path) -> None:
     root.mkdir()
     for number in range(450):
         (root / f"{number:03}").write_text(str(number))
-    with commonplace.open("sqlite://") as opened:
+    with retentive.open("sqlite://") as opened:
         store = opened.store()
         assert len(run(store, DirectorySource(str(root)))) == 450
         assert len({version.revision for version in store.versions()}) == 3
@@ -195,7 +195,7 @@ def test_a_socket_and_a_file_nobody_may_read_are_told(tmp_path: Path, store: Mem
 def test_the_present_of_an_export_can_be_imported(store: MemoryStore, tmp_path: Path) -> None:
     """As new memories: other ids, no history."""
     path = str(tmp_path / "e.tar.gz")
-    with commonplace.open("sqlite://") as opened:
+    with retentive.open("sqlite://") as opened:
         other = opened.store()
         for command in (
             {"command": "create", "path": "/memories/a", "file_text": "one"},
@@ -221,7 +221,7 @@ def test_plain_files_come_back_as_they_were(store: MemoryStore, files: Path, tmp
     assert (tmp_path / "out" / "d" / "b.md").read_bytes() == "zwei é\r\n".encode()
     assert (tmp_path / "out").stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "out" / "a.md").stat().st_mode & 0o777 == 0o600
-    with commonplace.open("sqlite://") as other:
+    with retentive.open("sqlite://") as other:
         run(other.store(), DirectorySource(str(tmp_path / "out")))
         assert tree(other.store()) == TREE
     with pytest.raises(InvalidInput, match="already"):

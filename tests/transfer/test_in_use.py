@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-import commonplace
+import retentive
 from backends.places import place_of
-from commonplace.errors import Damaged
-from commonplace.transfer.archive_reading import open_archive
-from commonplace.transfer.backing_up import back_up
-from commonplace.transfer.exporting import export_files, export_whole
-from commonplace.transfer.restoring import import_whole, restore
+from retentive.errors import Damaged
+from retentive.transfer.archive_reader import open_archive
+from retentive.transfer.backup import back_up
+from retentive.transfer.export import export_files, export_whole
+from retentive.transfer.restore import import_whole, restore
 
 from .copies import fill
 from .writers import QUICK, WRITERS, Writers
@@ -21,7 +21,7 @@ from .writers import QUICK, WRITERS, Writers
 @pytest.mark.parametrize("kind", QUICK)
 def test_what_is_written_out_under_writers_is_one_revision(kind: str, tmp_path: Path) -> None:
     """Versions, texts and tree of a backup, an export and plain files fit together, and are no older than begun."""
-    with commonplace.open(place_of(kind, tmp_path)) as opened:
+    with retentive.open(place_of(kind, tmp_path)) as opened:
         store = opened.store()
         with Writers(store) as writers:
             seen = list(writers.done)
@@ -33,7 +33,7 @@ def test_what_is_written_out_under_writers_is_one_revision(kind: str, tmp_path: 
         assert 0 < backup.revision <= export.revision <= files.revision <= now
         expected = {version.id: version for version in store.versions()}
     for name, made in (("b.tar", backup), ("e.tar.gz", export)):
-        with commonplace.open("sqlite://") as target, open_archive(str(tmp_path / name)) as archive:
+        with retentive.open("sqlite://") as target, open_archive(str(tmp_path / name)) as archive:
             restore(archive, target.backend) if archive.is_backup else import_whole(archive, target.backend)
             copy = target.store()
             versions = list(copy.versions())
@@ -56,14 +56,14 @@ def check(seen: list[int], texts: dict[str, str]) -> None:
 def test_a_damaged_backup_is_found_out_before_anything_is_restored(name: str, tmp_path: Path) -> None:
     """Cut, or with a byte altered in the middle; more of it in `test_damage.py`."""
     path = tmp_path / name
-    with commonplace.open("sqlite://") as opened:
+    with retentive.open("sqlite://") as opened:
         fill(opened.store(), 4, steps=30)
         back_up(opened.backend, str(path))
     data = path.read_bytes()
     middle = len(data) // 2
     for damaged in (data[:middle], data[:-1], data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]):
         path.write_bytes(damaged)
-        with commonplace.open("sqlite://") as target:
+        with retentive.open("sqlite://") as target:
             with pytest.raises(Damaged), open_archive(str(path)) as archive:
                 restore(archive, target.backend)
             assert target.stores() == []

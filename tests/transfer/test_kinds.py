@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
-import commonplace
-from commonplace.transfer.kinds import JOTTING_KINDS, NOTE_KINDS
+import retentive
+from retentive.transfer.kinds import JOTTING_KINDS, NOTE_KINDS
 
-ROOT = Path(commonplace.__file__).parent
+ROOT = Path(retentive.__file__).parent
 ARGUMENT = {"put_note": 0, "jot": 1}  # where the kind stands
 
 
 def test_every_kind_that_is_written_is_known() -> None:
-    """A new one belongs into `commonplace/transfer/kinds.py`, or backups are without it."""
+    """A new one belongs into `retentive/transfer/kinds.py`, or backups are without it."""
     found = set(written())
     assert {kind for method, kind in found if method == "put_note"} - set(NOTE_KINDS) == set()
     assert {kind for method, kind in found if method == "jot"} - set(JOTTING_KINDS) == set()
@@ -26,7 +26,7 @@ def written() -> Iterator[tuple[str, str]]:
     """Methods and kinds of all calls with a kind that is a constant."""
     for path in sorted(ROOT.rglob("*.py")):
         where = path.relative_to(ROOT)
-        if where.parts[0] in {"backends", "testing", "transfer"}:
+        if where.parts[0] in {"storage", "testing", "transfer"}:
             continue
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ARGUMENT:
@@ -34,5 +34,5 @@ def written() -> Iterator[tuple[str, str]]:
                 if isinstance(kind, ast.Constant):
                     yield node.func.attr, str(kind.value)
                 elif isinstance(kind, ast.Name) and kind.id.isupper():
-                    module = import_module(".".join(["commonplace", *where.with_suffix("").parts]))
+                    module = import_module(".".join(["retentive", *where.with_suffix("").parts]))
                     yield node.func.attr, str(getattr(module, kind.id))

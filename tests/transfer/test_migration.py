@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-import commonplace
+import retentive
 from backends.places import place_of
-from commonplace import MemoryStore
-from commonplace.transfer.migrating import migrate
+from retentive import MemoryStore
+from retentive.transfer.migrate import migrate
 
 from .copies import facts, fill
 from .writers import PATIENCE_S, QUICK, WRITERS, Writers
@@ -24,7 +24,7 @@ from .writers import PATIENCE_S, QUICK, WRITERS, Writers
 @pytest.mark.parametrize("kind", QUICK)
 def test_a_migration_under_writers_copies_all_in_the_end(kind: str, tmp_path: Path) -> None:
     """While they write it says how far it came; once they are done, running it again brings the rest."""
-    with commonplace.open(place_of(kind, tmp_path)) as source, commonplace.open("sqlite://") as target:
+    with retentive.open(place_of(kind, tmp_path)) as source, retentive.open("sqlite://") as target:
         store = source.store()
         with Writers(store):
             (first,) = migrate(source.backend, target.backend)
@@ -35,7 +35,7 @@ def test_a_migration_under_writers_copies_all_in_the_end(kind: str, tmp_path: Pa
         assert facts(target.backend, store.id) == facts(source.backend, store.id)
 
 
-COMMAND = [str(Path(sys.executable).with_name("commonplace"))]
+COMMAND = [str(Path(sys.executable).with_name("retentive"))]
 
 
 @pytest.mark.long
@@ -46,7 +46,7 @@ COMMAND = [str(Path(sys.executable).with_name("commonplace"))]
 def test_a_killed_migration_goes_on(source_kind: str, target_kind: str, tmp_path: Path) -> None:
     """Killed again and again, whatever it was doing; in the end both are the same, and no version was copied twice."""
     source_at, target_at = place_of(source_kind, tmp_path), target_place(target_kind, tmp_path)
-    with commonplace.open(source_at, max_memories=0) as source:
+    with retentive.open(source_at, max_memories=0) as source:
         store = source.store()
         fill(store, 5, steps=150)
         for number in range(600):
@@ -59,7 +59,7 @@ def test_a_killed_migration_goes_on(source_kind: str, target_kind: str, tmp_path
         assert kills > 0
         done = run("migrate", source_at, target_at, "--json")
         assert json.loads(done.stdout)["stores"][0]["versions"] == total
-        with commonplace.open(target_at) as target:
+        with retentive.open(target_at) as target:
             assert facts(target.backend, store.id) == facts(source.backend, store.id)
 
 
@@ -85,9 +85,9 @@ def killed(source_at: str, target_at: str, there: int, total: int) -> int:
 
 def copied(at: str) -> int:
     """How many versions are at the target."""
-    if "://" not in at and not os.path.exists(os.path.join(at, ".commonplace", "memory.db")):
+    if "://" not in at and not os.path.exists(os.path.join(at, ".retentive", "memory.db")):
         return 0
-    with commonplace.open(at) as target:
+    with retentive.open(at) as target:
         return sum(len(list(MemoryStore(target.backend, info).versions())) for info in target.stores())
 
 

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.places import LASTING
-from commonplace import Commonplace
-from commonplace.transfer.archive_reading import open_archive
-from commonplace.transfer.backing_up import back_up
-from commonplace.transfer.exporting import export_whole
-from commonplace.transfer.migrating import migrate
-from commonplace.transfer.restoring import import_whole, restore
 from laws.strategies import commands
+from retentive import Retentive
+from retentive.transfer.archive_reader import open_archive
+from retentive.transfer.backup import back_up
+from retentive.transfer.export import export_whole
+from retentive.transfer.migrate import migrate
+from retentive.transfer.restore import import_whole, restore
 
 from .copies import adorn, facts, fill, goes_on, lose, place
 
@@ -43,7 +43,7 @@ def test_any_history_survives_any_way(data: st.DataObject) -> None:
             every_way(source, target_kind, directory, suffix, expected)
 
 
-def every_way(source: Commonplace, kind: str, directory: Path, suffix: str, expected: dict[str, object]) -> None:
+def every_way(source: Retentive, kind: str, directory: Path, suffix: str, expected: dict[str, object]) -> None:
     store = source.store()
     export, backup = str(directory / f"e{suffix}"), str(directory / f"b{suffix}")
     export_whole(store, export, notes=True)

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from commonplace import MemoryStore
+from retentive import MemoryStore
 
 WRITERS = 8
 PATIENCE_S = 120.0

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from commonplace.commands import Command, Create, Delete, Insert, Rename, StrReplace, View, parse
-from commonplace.errors import Refused
-from commonplace.paths import MemoryPath
-from commonplace.replies import EN
+from retentive.errors import Refused
+from retentive.values.commands import Command, Create, Delete, Insert, Rename, StrReplace, View, parse
+from retentive.values.paths import MemoryPath
+from retentive.values.replies import EN
 
 A, B = MemoryPath.parse("/memories/a"), MemoryPath.parse("/memories/b")
 SIX = ("view", "create", "str_replace", "insert", "delete", "rename")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from commonplace.compare import Conflict, DiffLine, LineChange, Merged, as_text, blame, line_changes, merge, unified
-from commonplace.errors import InvalidInput
+from retentive.errors import InvalidInput
+from retentive.values.diff import Conflict, DiffLine, LineChange, Merged, as_text, blame, line_changes, merge, unified
 
 
 def diff(old: str, new: str, *, context: int = 3) -> str:

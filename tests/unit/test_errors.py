@@ -6,14 +6,14 @@ import pickle
 
 import pytest
 
-from commonplace import CommonplaceError, errors
-from commonplace.replies import ERROR_CODES, Replies
-from commonplace.store import STORAGE_REPLIES
+from retentive import RetentiveError, errors
+from retentive.store import STORAGE_REPLIES
+from retentive.values.replies import ERROR_CODES, Replies
 
 CLASSES = [
     found
     for found in vars(errors).values()
-    if isinstance(found, type) and issubclass(found, CommonplaceError) and found is not CommonplaceError
+    if isinstance(found, type) and issubclass(found, RetentiveError) and found is not RetentiveError
 ]
 
 
@@ -40,7 +40,7 @@ def test_every_error_has_a_code_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("kind", [found for found in CLASSES if found is not errors.Refused])
-def test_errors_survive_pickling(kind: type[CommonplaceError]) -> None:
+def test_errors_survive_pickling(kind: type[RetentiveError]) -> None:
     again = pickle.loads(pickle.dumps(kind("what is wrong")))
     assert (type(again), str(again)) == (kind, "what is wrong")
 

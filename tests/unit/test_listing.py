@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from commonplace.listing import human_size, listing
+from retentive.values.listing import human_size, listing
 
 
 @pytest.mark.parametrize(

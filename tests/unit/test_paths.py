@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from commonplace.errors import Refused
-from commonplace.paths import MemoryPath, visible
-from commonplace.replies import EN
+from retentive.errors import Refused
+from retentive.values.paths import MemoryPath, visible
+from retentive.values.replies import EN
 
 ACCEPTED = {
     "/memories": "/memories",

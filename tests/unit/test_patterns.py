@@ -11,8 +11,8 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from commonplace.errors import InvalidInput
-from commonplace.patterns import (
+from retentive.errors import InvalidInput
+from retentive.values.patterns import (
     _PARTS,
     _SPLIT,
     _by_names,

@@ -17,14 +17,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import commonplace
+import retentive
 from backends.places import EVERYWHERE, LOCAL, SERVERS, opened, place_of
-from commonplace import InvalidInput, MemoryStore, Mounts, tool_result
-from commonplace.backends.base import Transaction
-from commonplace.backends.sqlite import SqliteBackend
-from commonplace.errors import OutcomeUnknown
-from commonplace.repeats import CLEAN_AFTER, KEPT_S, KIND, forget_old
 from laws import strategies
+from retentive import InvalidInput, MemoryStore, Mounts, tool_result
+from retentive.engine.idempotency import CLEAN_AFTER, KEPT_S, KIND, forget_old
+from retentive.errors import OutcomeUnknown
+from retentive.storage.contract import Transaction
+from retentive.storage.sqlite.backend import SqliteBackend
 
 T = TypeVar("T")
 A, B = "/memories/a.md", "/memories/b.md"
@@ -171,7 +171,7 @@ def test_the_same_input_written_otherwise_is_the_same(store: MemoryStore) -> Non
 
 def test_a_success_that_changed_nothing_is_remembered_too(place: str) -> None:
     """What others wrote meanwhile stays."""
-    with commonplace.open(place, create_overwrites=True) as memory:
+    with retentive.open(place, create_overwrites=True) as memory:
         store = memory.store()
         store.execute(create("same"))
         first = store.execute(create("same"), tool_use_id="t")
@@ -209,7 +209,7 @@ def test_clearing_is_not_done_again(store: MemoryStore) -> None:
 def test_after_24_hours_it_is_a_new_command(place: str) -> None:
     """By the clock of the store; what is older goes when the store is swept."""
     clock = Clock()
-    with commonplace.open(place, clock=clock) as memory:
+    with retentive.open(place, clock=clock) as memory:
         store = memory.store()
         store.execute(create(""))
         store.execute(insert(0, "x"), tool_use_id="t")
@@ -230,7 +230,7 @@ def test_after_24_hours_it_is_a_new_command(place: str) -> None:
 
 def test_old_ones_are_removed_now_and_then() -> None:
     clock = Clock()
-    with commonplace.open("sqlite://", clock=clock) as memory:
+    with retentive.open("sqlite://", clock=clock) as memory:
         store = memory.store()
         for number in range(CLEAN_AFTER - 1):
             store.execute(delete(), tool_use_id=f"t{number}")
@@ -243,7 +243,7 @@ def test_old_ones_are_removed_now_and_then() -> None:
 @given(st.data())
 def test_whatever_was_sent_comes_again_at_any_moment(data: st.DataObject) -> None:
     """A command of any kind, with any state between its two times."""
-    with commonplace.open("sqlite://", clock=Clock(), max_memories=4, max_store_bytes=60, view_chars=40) as memory:
+    with retentive.open("sqlite://", clock=Clock(), max_memories=4, max_store_bytes=60, view_chars=40) as memory:
         store = memory.store()
         sent: list[tuple[dict[str, object], str, object]] = []
         for number in range(data.draw(st.integers(2, 12))):
@@ -280,9 +280,9 @@ def test_what_is_sent_twice_at_the_same_time_is_done_once(backend: str, tmp_path
 
 PROGRAM = """
 import os, signal, sys, json
-import commonplace
+import retentive
 at, command, name, dies = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3], sys.argv[4] == "dies"
-store = commonplace.open(at).store()
+store = retentive.open(at).store()
 reply = store.execute(command, tool_use_id=name)
 if dies:
     os.kill(os.getpid(), signal.SIGKILL)  # the change is durable, and nobody has the reply
@@ -301,20 +301,20 @@ def process(at: str, command: dict[str, Any], name: str, *, dies: bool) -> Any:
 def test_a_loop_that_died_before_it_had_the_reply_gets_it(tmp_path: Path) -> None:
     """From another process, killed with kill -9 between the commit and the reply."""
     at = place_of("sqlite", tmp_path)
-    with commonplace.open(at) as memory:
+    with retentive.open(at) as memory:
         memory.store().execute(create("one\n"))
     process(at, edit("one", "two"), "t", dies=True)
     expected = (
         "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n     1\ttwo"
     )
     assert process(at, edit("one", "two"), "t", dies=False) == [expected, False]
-    with commonplace.open(at) as memory:
+    with retentive.open(at) as memory:
         assert len(list(memory.store().versions())) == 2
 
 
 def test_processes_that_send_the_same_at_once_do_it_once(tmp_path: Path) -> None:
     at = place_of("directory", tmp_path)
-    with commonplace.open(at) as memory:
+    with retentive.open(at) as memory:
         memory.store().execute(create(""))
         with ThreadPoolExecutor(4) as threads:
             told = list(threads.map(lambda _: process(at, insert(0, "x"), "t", dies=False), range(4)))
@@ -469,7 +469,7 @@ def test_after_an_unknown_outcome_the_command_can_be_sent_again(tmp_path: Path) 
 def test_failures_of_storage_are_not_remembered(tmp_path: Path) -> None:
     """Sent again, the command runs."""
     os.makedirs(tmp_path / "moved")
-    with commonplace.open(f"sqlite:///{tmp_path}/memory.db") as memory:
+    with retentive.open(f"sqlite:///{tmp_path}/memory.db") as memory:
         store = memory.store()
         store.execute(create(""))
         os.rename(tmp_path / "memory.db", tmp_path / "moved" / "memory.db")

@@ -6,9 +6,9 @@ from dataclasses import fields, replace
 
 import pytest
 
-import commonplace
-from commonplace import EN, FR, InvalidInput, MemoryStore, Replies, Reply
-from commonplace.replies import echo
+import retentive
+from retentive import EN, FR, InvalidInput, MemoryStore, Replies, Reply
+from retentive.values.replies import echo
 
 
 def test_only_the_two_headers_differ_in_french() -> None:
@@ -24,7 +24,7 @@ def test_only_the_two_headers_differ_in_french() -> None:
 def test_an_application_passes_its_own() -> None:
     """Every sentence can be another; the rest stays."""
     own = replace(EN, file_header="Contents of {path}:", missing="Error: nothing at {path}", edited="Done.")
-    with commonplace.open("sqlite://", replies=own) as opened:
+    with retentive.open("sqlite://", replies=own) as opened:
         store = opened.store()
         store.execute({"command": "create", "path": "/memories/a", "file_text": "x"})
         view = store.execute({"command": "view", "path": "/memories/a"})
@@ -56,7 +56,7 @@ def test_a_template_asking_for_what_it_will_not_get_is_refused_at_once(template:
 
 def test_braces_doubled_in_a_template_and_braces_in_values_are_ordinary() -> None:
     own = replace(EN, created="{{}} {path}")
-    with commonplace.open("sqlite://", replies=own) as opened:
+    with retentive.open("sqlite://", replies=own) as opened:
         reply = opened.store().execute({"command": "create", "path": "/memories/{path}{0}{{", "file_text": ""})
         assert reply.text == "{} /memories/{path}{0}{{"
 
@@ -64,7 +64,7 @@ def test_braces_doubled_in_a_template_and_braces_in_values_are_ordinary() -> Non
 def test_an_unknown_language_is_refused() -> None:
     for wrong in ("de", "", "EN"):
         with pytest.raises(InvalidInput):
-            commonplace.open("sqlite://", replies=wrong)
+            retentive.open("sqlite://", replies=wrong)
 
 
 @pytest.mark.parametrize("length", [0, 1_999, 2_000, 2_001, 90_000])
@@ -76,7 +76,7 @@ def test_echoes_are_cut_after_2000_characters(length: int) -> None:
 @pytest.mark.parametrize("length", [2_000, 2_001])
 def test_old_str_and_accepted_paths_are_cut_in_replies(length: int) -> None:
     """Paths of any length are accepted if what they mean is short: doubled slashes."""
-    with commonplace.open("sqlite://") as opened:
+    with retentive.open("sqlite://") as opened:
         store = opened.store()
         store.execute({"command": "create", "path": "/memories/a", "file_text": "x" * 3_000})
         old = "y" * length

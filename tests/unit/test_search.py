@@ -9,10 +9,10 @@ from itertools import count
 
 import pytest
 
-from commonplace import search as search_module
-from commonplace.errors import InvalidInput
-from commonplace.search import Document, Found, Query, Snippet, fold_document, matches, parse_query, search
 from profiles import LONG
+from retentive.errors import InvalidInput
+from retentive.search import query as search_module
+from retentive.search.query import Document, Found, Query, Snippet, fold_document, matches, parse_query, search
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 PATH = "/memories/notes/plan.md"
@@ -264,7 +264,7 @@ def test_without_its_library_a_pattern_is_refused_naming_the_extra(monkeypatch: 
     """`re` is no stand-in: a pattern such as `(a+)+$` would never end."""
     monkeypatch.setitem(sys.modules, "re2", None)
     search_module._compiled.cache_clear()
-    with pytest.raises(InvalidInput, match=r"pip install 'commonplace\[guards\]'"):
+    with pytest.raises(InvalidInput, match=r"pip install 'retentive\[guards\]'"):
         parse_query("not seen before", regex=True)
     assert parse_query("words need nothing").words
 

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from backends.places import EVERYWHERE, LASTING, opened, place_of
-from commonplace import InvalidInput, MemoryStore
-from commonplace.errors import Damaged
-from commonplace.search import Results, parse_query
-from commonplace.searching import Corpus
 from doctor.breaking import sql
 from laws.model import Model
 from laws.walk import Walk
 from profiles import LONG
+from retentive import InvalidInput, MemoryStore
+from retentive.errors import Damaged
+from retentive.search.index import Corpus
+from retentive.search.query import Results, parse_query
 
 
 @pytest.fixture(params=EVERYWHERE)

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-import commonplace
-from commonplace import InvalidInput
-from commonplace.errors import UnknownSchema
-from commonplace.patterns import covers, matches_actor
-from commonplace.settings import DEFAULTS, NAMES, Pins, Settings, describe, from_text
+import retentive
+from retentive import InvalidInput
+from retentive.errors import UnknownSchema
+from retentive.values.patterns import covers, matches_actor
+from retentive.values.settings import DEFAULTS, NAMES, Pins, Settings, describe, from_text
 
 NUMBERS = ["view_chars", "list_rows", "max_memory_bytes", "max_memories", "max_store_bytes"]
 OTHERS: dict[str, Any] = {
@@ -49,7 +49,7 @@ def test_the_defaults_are_those_of_the_documentation() -> None:
 @pytest.mark.parametrize("value", [-1, 1.5, "5", None, True, float("nan"), 2**60])
 def test_a_wrong_number_is_refused_before_anything_is_made(name: str, value: Any, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=name):
-        commonplace.open(tmp_path / "memory", **{name: value})
+        retentive.open(tmp_path / "memory", **{name: value})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -96,7 +96,7 @@ def test_settings_survive_being_written_and_read() -> None:
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "7", '{"guard_of_tomorrow": true}', '{"view_chars": "many"}'])
-def test_settings_of_a_newer_commonplace_are_not_ignored(text: str) -> None:
+def test_settings_of_a_newer_retentive_are_not_ignored(text: str) -> None:
     """One of them may be a guard."""
     with pytest.raises(UnknownSchema):
         from_text(text)

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import commonplace
-from commonplace import MemoryStore
-from commonplace.drawing import picture
-from commonplace.measuring import Stats, stats
+import retentive
 from laws.model import Model
 from laws.walk import Walk
+from retentive import MemoryStore
+from retentive.drawing import picture
+from retentive.stats import Stats, stats
 
 DAY_S = 86_400.0
 START_S = datetime(2026, 1, 1, 12, tzinfo=UTC).timestamp()
@@ -48,7 +48,7 @@ def walked(store: MemoryStore, clock: Clock, seed: int, steps: int) -> None:
 def test_the_figures_are_those_that_counting_gives(seed: int, days: int) -> None:
     """On a random walk; each day, each list, each sum."""
     clock = Clock()
-    with commonplace.open("sqlite://", clock=clock) as place:
+    with retentive.open("sqlite://", clock=clock) as place:
         store = place.store()
         walked(store, clock, seed, 60)
         found = stats(store, days=days, history_days=400, top=3)
@@ -93,7 +93,7 @@ def test_the_figures_are_those_that_counting_gives(seed: int, days: int) -> None
 def test_views_count_as_use() -> None:
     """What was viewed later than another was changed is used later."""
     clock = Clock()
-    with commonplace.open("sqlite://", clock=clock) as place:
+    with retentive.open("sqlite://", clock=clock) as place:
         store = place.store()
         for name in "abc":
             store.execute({"command": "create", "path": f"/memories/{name}", "file_text": name})
@@ -107,7 +107,7 @@ def test_views_count_as_use() -> None:
 def test_what_is_near_a_limit_and_what_will_expire_is_told() -> None:
     clock = Clock()
     limits = {"max_memories": 4, "max_memory_bytes": 100, "max_store_bytes": 250}
-    with commonplace.open("sqlite://", clock=clock) as place:
+    with retentive.open("sqlite://", clock=clock) as place:
         store = place.store()
         store.change_settings({**limits, "expire_paths": {"/memories/old/**": 10}})
         for path, size in {"a": 100, "b": 79, "c": 20, "old/d": 0}.items():
@@ -127,7 +127,7 @@ def test_what_is_near_a_limit_and_what_will_expire_is_told() -> None:
 def test_what_is_no_longer_known_does_not_bend_the_curve() -> None:
     """Of pruned and redacted versions: what is known stays right, and no size is below 0."""
     clock = Clock()
-    with commonplace.open("sqlite://", clock=clock, keep_versions_days=5, keep_versions=1) as place:
+    with retentive.open("sqlite://", clock=clock, keep_versions_days=5, keep_versions=1) as place:
         store = place.store()
         store.execute({"command": "create", "path": "/memories/a", "file_text": "x" * 10})
         for size in (20, 30, 40):
@@ -150,7 +150,7 @@ def test_what_is_no_longer_known_does_not_bend_the_curve() -> None:
 @pytest.fixture
 def drawn() -> tuple[Stats, ElementTree.Element]:
     clock = Clock()
-    with commonplace.open("sqlite://", clock=clock) as place:
+    with retentive.open("sqlite://", clock=clock) as place:
         store = place.store()
         walked(store, clock, 4, 200)
         for name in ('<script>alert("1")</script>', "a&b'c", "\uffff\ufffe", "x" * 200):
@@ -205,7 +205,7 @@ def test_the_picture_is_harmless_and_says_what_it_is(drawn: tuple[Stats, Element
 
 
 def test_an_empty_store_has_a_picture_too() -> None:
-    with commonplace.open("sqlite://") as place:
+    with retentive.open("sqlite://") as place:
         found = stats(place.store(), days=1, history_days=1)
     ElementTree.fromstring(picture(found))
     assert found.days[0].changes == 0

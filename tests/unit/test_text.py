@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from commonplace.errors import Refused
-from commonplace.replies import EN
-from commonplace.text import count_lines, insert, replace, snippet, view
+from retentive.errors import Refused
+from retentive.values.replies import EN
+from retentive.values.text import count_lines, insert, replace, snippet, view
 
 
 def shown(text: str, view_range: tuple[int, int] | None = None, *, max_chars: int = 16_000) -> str:

@@ -1,5 +1,0 @@
-"""The history of a memory store: what was, who did it, and how to have it back."""
-
-from commonplace.history.history import History
-
-__all__ = ["History"]

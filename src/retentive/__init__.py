@@ -1,0 +1,57 @@
+"""retentive: durable, versioned, shared memory for Claude's memory tool (`memory_20250818`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from retentive.errors import InvalidInput, NotFound, RetentiveError
+from retentive.integrations.messages import TOOL, tool_result
+from retentive.mounts import Mounts
+from retentive.opening import Retentive, open  # noqa: A004 - `retentive.open` is the name a reader expects
+from retentive.storage.contract import Actor, Memory, StoreInfo, Usage, Version
+from retentive.store import MemoryStore
+from retentive.values.replies import EN, FR, Replies, Reply
+
+if TYPE_CHECKING:
+    from retentive.integrations.anthropic import AsyncMemoryTool, MemoryTool
+    from retentive.integrations.anthropic_search import AsyncMemorySearchTool, MemorySearchTool
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "EN",
+    "FR",
+    "TOOL",
+    "Actor",
+    "AsyncMemorySearchTool",
+    "AsyncMemoryTool",
+    "InvalidInput",
+    "Memory",
+    "MemorySearchTool",
+    "MemoryStore",
+    "MemoryTool",
+    "Mounts",
+    "NotFound",
+    "Replies",
+    "Reply",
+    "Retentive",
+    "RetentiveError",
+    "StoreInfo",
+    "Usage",
+    "Version",
+    "open",
+    "tool_result",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """The classes over the official SDK, imported when they are asked for: the SDK alone takes a second."""
+    if name in {"AsyncMemoryTool", "MemoryTool"}:
+        from retentive.integrations import anthropic  # noqa: PLC0415 - see above
+
+        return getattr(anthropic, name)
+    if name in {"AsyncMemorySearchTool", "MemorySearchTool"}:
+        from retentive.integrations import anthropic_search  # noqa: PLC0415 - see above
+
+        return getattr(anthropic_search, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

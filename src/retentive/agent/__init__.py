@@ -1,0 +1,113 @@
+"""Claude with a memory: agents, context management, prompts, a function tool for other models, long projects.
+
+Only `Agent` and `AsyncAgent` need the SDK; they are imported when they are asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from retentive.agent.applied import (
+    AppliedEdit,
+    ClearedThinking,
+    ClearedToolUses,
+    OtherEdit,
+    TokenCount,
+    Usage,
+    applied_edits,
+    billed_tokens,
+    compactions,
+    iterations,
+    token_count,
+    usage,
+)
+from retentive.agent.context import (
+    ClearThinking,
+    ClearToolUses,
+    Compact,
+    ContextManagement,
+    InputTokens,
+    ToolUses,
+    memory_context,
+)
+from retentive.agent.errors import (
+    AgentError,
+    ApiFailed,
+    ConnectionLost,
+    NotAuthorized,
+    NotSaved,
+    Overloaded,
+    RateLimited,
+    RequestRefused,
+    Stopped,
+)
+from retentive.agent.events import Compaction, EditsApplied, Event, Finished, Text, ToolCall, ToolReply, UsageReport
+from retentive.agent.function_tool import FunctionTool, function_tool
+from retentive.agent.projects import Feature, close_session, open_session, start_project
+from retentive.agent.prompts import LANGUAGES, memory_protocol, system_prompt, tidy_note, topic_guidance
+from retentive.agent.turns import Budget
+
+if TYPE_CHECKING:
+    from retentive.agent.loop import Agent, AsyncAgent
+
+__all__ = [
+    "LANGUAGES",
+    "Agent",
+    "AgentError",
+    "ApiFailed",
+    "AppliedEdit",
+    "AsyncAgent",
+    "Budget",
+    "ClearThinking",
+    "ClearToolUses",
+    "ClearedThinking",
+    "ClearedToolUses",
+    "Compact",
+    "Compaction",
+    "ConnectionLost",
+    "ContextManagement",
+    "EditsApplied",
+    "Event",
+    "Feature",
+    "Finished",
+    "FunctionTool",
+    "InputTokens",
+    "NotAuthorized",
+    "NotSaved",
+    "OtherEdit",
+    "Overloaded",
+    "RateLimited",
+    "RequestRefused",
+    "Stopped",
+    "Text",
+    "TokenCount",
+    "ToolCall",
+    "ToolReply",
+    "ToolUses",
+    "Usage",
+    "UsageReport",
+    "applied_edits",
+    "billed_tokens",
+    "close_session",
+    "compactions",
+    "function_tool",
+    "iterations",
+    "memory_context",
+    "memory_protocol",
+    "open_session",
+    "start_project",
+    "system_prompt",
+    "tidy_note",
+    "token_count",
+    "topic_guidance",
+    "usage",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """The two agents, imported when they are asked for: the SDK alone takes a second."""
+    if name in {"Agent", "AsyncAgent"}:
+        from retentive.agent import loop  # noqa: PLC0415 - see above
+
+        return getattr(loop, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

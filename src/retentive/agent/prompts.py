@@ -1,0 +1,97 @@
+"""What an agent is told about its memory, in the languages of the documentation, word for word."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from retentive.agent.characters import check_text
+from retentive.errors import InvalidInput
+
+_PROTOCOL: Final = """\
+IMPORTANT: ALWAYS VIEW YOUR MEMORY DIRECTORY BEFORE DOING ANYTHING ELSE.
+MEMORY PROTOCOL:
+1. Use the `view` command of your `memory` tool to check for earlier progress.
+2. ... (work on the task) ...
+     - As you make progress, record status / progress / thoughts etc in your memory.
+ASSUME INTERRUPTION: Your context window might be reset at any moment, so you risk losing any progress that is not \
+recorded in your memory directory."""
+
+_TIDY_EN = (
+    "Note: when editing your memory folder, always try to keep its content up-to-date, coherent and organized. "
+    "You can rename or delete files that are no longer relevant. Do not create new files unless necessary."
+)
+_TOPIC_EN = "Only write down information relevant to {topic} in your memory system."
+_TIDY: Final[Mapping[str, str]] = {
+    "en": _TIDY_EN,
+    "de": (
+        "Hinweis: Versuchen Sie beim Bearbeiten Ihres Memory-Ordners, seinen Inhalt immer aktuell, kohärent und "
+        "organisiert zu halten. Sie können Dateien umbenennen oder löschen, die nicht mehr relevant sind. "
+        "Erstellen Sie keine neuen Dateien, wenn nicht nötig."
+    ),
+    "fr": (
+        "Remarque : lors de la modification de votre dossier de mémoire, essayez toujours de maintenir son contenu "
+        "à jour, cohérent et organisé. Vous pouvez renommer ou supprimer les fichiers qui ne sont plus pertinents. "
+        "Ne créez pas de nouveaux fichiers à moins que cela ne soit nécessaire."
+    ),
+    "ja": _TIDY_EN,
+    "zh-TW": (
+        "注意:編輯記憶資料夾時,請始終保持其內容最新、連貫且有組織。您可以重新命名或刪除不再相關的檔案。"
+        "除非必要,否則不要建立新檔案。"
+    ),
+}
+_TOPIC: Final[Mapping[str, str]] = {
+    "en": _TOPIC_EN,
+    "de": "Schreiben Sie nur Informationen relevant zu {topic} in Ihr Memory-System.",
+    "fr": "Écrivez uniquement les informations pertinentes pour {topic} dans votre système de mémoire.",
+    "ja": _TOPIC_EN,
+    "zh-TW": "只在您的記憶系統中記錄與 {topic} 相關的資訊。",
+}
+LANGUAGES: Final = tuple(_TIDY)
+
+
+def memory_protocol() -> str:
+    """What the API itself adds to the system prompt when the memory tool is there. In English in every language."""
+    return _PROTOCOL
+
+
+def tidy_note(*, language: str = "en") -> str:
+    """Keep the memory in order. Raises `InvalidInput` for a language there is not."""
+    return _TIDY[_known(language)]
+
+
+def topic_guidance(topic: str, *, language: str = "en") -> str:
+    """Write down only what is about `topic`, a few words of the application. Raises `InvalidInput`."""
+    check_text("topic", topic)
+    if not topic.strip():
+        raise InvalidInput("topic must be a few words; leave it out for no guidance")
+    return _TOPIC[_known(language)].replace("{topic}", topic)
+
+
+def system_prompt(
+    base: str = "", *, language: str = "en", tidy: bool = True, topic: str | None = None, protocol: bool = False
+) -> str:
+    """`base` and what an agent is told about its memory, with a blank line between the parts.
+
+    `protocol` is for models other than Claude, and for Claude with the memory as a function tool; with the memory
+    tool the API adds it. Raises `InvalidInput`.
+    """
+    _known(language)
+    check_text("the system prompt", base)
+    for name, value in {"tidy": tidy, "protocol": protocol}.items():
+        if not isinstance(value, bool):
+            raise InvalidInput(f"{name} must be True or False")
+    parts = [base.rstrip()]
+    if protocol:
+        parts.append(memory_protocol())
+    if tidy:
+        parts.append(tidy_note(language=language))
+    if topic is not None:
+        parts.append(topic_guidance(topic, language=language))
+    return "\n\n".join(text for text in parts if text)
+
+
+def _known(language: str) -> str:
+    if language not in LANGUAGES:
+        raise InvalidInput(f"no prompts in {language!r}; there are {', '.join(LANGUAGES)}")
+    return language

@@ -1,0 +1,15 @@
+"""The command line. `docs/cli.md` is its reference."""
+
+from __future__ import annotations
+
+from retentive.cli.exits import INTERRUPTED
+
+
+def main() -> int:
+    """Run `retentive` with the arguments of this process; its exit status."""
+    try:
+        from retentive.cli.app import run  # noqa: PLC0415 - an interrupt while click is imported counts as one too
+
+        return run()
+    except KeyboardInterrupt:
+        return INTERRUPTED

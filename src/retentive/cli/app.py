@@ -1,0 +1,135 @@
+"""The `retentive` command: its options, its subcommands (imported when they are asked for), and how errors end it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+
+import click
+
+from retentive import __version__
+from retentive.cli.exits import INTERRUPTED
+from retentive.cli.location import Place
+from retentive.opening import DEFAULT_KEY, DEFAULT_PLACE
+from retentive.values.replies import LANGUAGES
+
+COMMANDS: Mapping[str, str] = {
+    "ls": "retentive.cli.read:ls",
+    "view": "retentive.cli.read:view",
+    "cat": "retentive.cli.read:cat",
+    "create": "retentive.cli.write:create",
+    "edit": "retentive.cli.edit:edit",
+    "replace": "retentive.cli.write:replace",
+    "insert": "retentive.cli.write:insert",
+    "rm": "retentive.cli.write:rm",
+    "mv": "retentive.cli.write:mv",
+    "stores": "retentive.cli.read:stores",
+    "search": "retentive.cli.search:search",
+    "log": "retentive.cli.history:log",
+    "show": "retentive.cli.history:show",
+    "diff": "retentive.cli.history:diff",
+    "blame": "retentive.cli.history:blame",
+    "restore": "retentive.cli.undo:restore",
+    "undo": "retentive.cli.undo:undo",
+    "redact": "retentive.cli.removal:redact",
+    "erase": "retentive.cli.removal:erase",
+    "settings": "retentive.cli.settings:settings",
+    "review": "retentive.cli.review:review",
+    "scan": "retentive.cli.maintenance:scan",
+    "sweep": "retentive.cli.sweep:sweep",
+    "export": "retentive.cli.transfer:export",
+    "import": "retentive.cli.transfer:import_",
+    "backup": "retentive.cli.transfer:backup",
+    "restore-backup": "retentive.cli.transfer:restore_backup",
+    "migrate": "retentive.cli.transfer:migrate",
+    "audit": "retentive.cli.audit:audit",
+    "stats": "retentive.cli.stats:stats",
+    "doctor": "retentive.cli.doctor:doctor",
+    "keys": "retentive.cli.keys:keys",
+    "migrate-schema": "retentive.cli.maintenance:migrate",
+    "collect": "retentive.cli.maintenance:collect",
+    "exec": "retentive.cli.exec:execute",
+    "init": "retentive.cli.projects:init",
+    "chat": "retentive.cli.chat.command:chat",
+    "demo": "retentive.cli.demo.command:demo",
+}
+"""Where each subcommand stands, in the order of the help."""
+
+
+class LateGroup(click.Group):
+    """A group that imports a subcommand when it is needed: one `retentive view` pays for `view` alone."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names, in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The subcommand of this name, if there is one."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name].partition(":")
+        command = getattr(import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.group(cls=LateGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--at",
+    metavar="URL",
+    default=DEFAULT_PLACE,
+    envvar="RETENTIVE_AT",
+    show_default=True,
+    show_envvar=True,
+    help="Where the memory rests: a directory, sqlite:///FILE (four slashes before an absolute path), postgresql://,"
+    " mariadb://, s3://, gs:// or az://.",
+)
+@click.option(
+    "--store",
+    metavar="KEY",
+    default=DEFAULT_KEY,
+    envvar="RETENTIVE_STORE",
+    show_default=True,
+    show_envvar=True,
+    help="The memory store, by key or id.",
+)
+@click.option(
+    "--actor",
+    metavar="ACTOR",
+    help="Who is recorded with a change, as in session:s1.  [default: user:LOGIN, the login name]",
+)
+@click.option(
+    "--keys",
+    metavar="FILE",
+    help="The key file: memory stores are sealed.  [env var: RETENTIVE_KEYS_FILE, or RETENTIVE_KEYS, its contents]",
+)
+@click.option("--seal-paths", is_flag=True, help="Memory stores that are made hide their paths too. Needs keys.")
+@click.option(
+    "--lang",
+    type=click.Choice(list(LANGUAGES)),
+    default="en",
+    show_default=True,
+    help="The language of the replies.",
+)
+@click.version_option(__version__, prog_name="retentive", message="%(prog)s %(version)s")
+@click.pass_context
+def app(
+    ctx: click.Context, *, at: str, store: str, actor: str | None, keys: str | None, seal_paths: bool, lang: str
+) -> None:
+    """Durable, versioned, shared memory for Claude's memory tool.
+
+    Reads and changes memories as the tool does: same paths (/memories/...), same commands, same replies.
+    """
+    ctx.obj = Place(at=at, key=store, actor=actor, language=lang, keys=keys, seal_paths=seal_paths)
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line on `arguments` (default: those of this process); its exit status. Bugs rise."""
+    try:
+        status = app.main(arguments, prog_name="retentive", standalone_mode=False)
+    except click.exceptions.Abort:
+        return INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    return status if isinstance(status, int) else 0

@@ -1,0 +1,1 @@
+"""The interactive chat of the command line."""

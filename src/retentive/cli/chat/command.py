@@ -1,0 +1,174 @@
+"""`retentive chat`: a conversation with Claude over a memory, on a terminal or through pipes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from retentive.agent.context import Compact, ContextManagement, memory_context
+from retentive.agent.errors import AgentError
+from retentive.agent.prompts import LANGUAGES, system_prompt
+from retentive.agent.turns import Budget
+from retentive.cli import output
+from retentive.cli.chat.commands import Commands, is_command
+from retentive.cli.chat.counts import Counting
+from retentive.cli.chat.input import Lines, NotText, keyboard, piped
+from retentive.cli.chat.screen import JsonLines, Screen
+from retentive.cli.chat.session import Session
+from retentive.cli.exits import FAILED
+from retentive.cli.location import Place, pass_place
+from retentive.errors import InvalidInput
+from retentive.store import MemoryStore
+
+if TYPE_CHECKING:
+    from anthropic import Anthropic
+
+MODEL = "claude-sonnet-5-5"  # as in agent/chat.py, whose import takes a second; a test compares them
+_NO_KEY = (
+    "there is no key for the API: set ANTHROPIC_API_KEY, or name another endpoint with --base-url.\n"
+    "Without either, `retentive demo` shows an agent with a memory; its Claude is scripted."
+)
+
+
+@click.command(cls=output.Command)
+@click.option("--model", metavar="NAME", default=MODEL, show_default=True, help="The model: any that has the tool.")
+@click.option("--system", metavar="TEXT", default="", help="What Claude is told before the conversation.")
+@click.option(
+    "--max-tokens",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=Budget().max_tokens,
+    show_default=True,
+    help="The most tokens of one reply.",
+)
+@click.option("--no-context-editing", is_flag=True, help="Send the whole conversation, whatever its length.")
+@click.option(
+    "--compact", is_flag=True, help="Also let the API put a summary in the place of a conversation of 150,000 tokens."
+)
+@click.option("--base-url", metavar="URL", envvar="ANTHROPIC_BASE_URL", show_envvar=True, help="Where the API is.")
+@click.option(
+    "--language",
+    type=click.Choice(list(LANGUAGES)),
+    default="en",
+    show_default=True,
+    help="In which Claude is told to keep its memory tidy.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print each event as one JSON object on a line of its own.")
+@pass_place
+def chat(
+    place: Place,
+    *,
+    model: str,
+    system: str,
+    max_tokens: int,
+    no_context_editing: bool,
+    compact: bool,
+    base_url: str | None,
+    language: str,
+    as_json: bool,
+) -> None:
+    """Talk to Claude, with the memory store as its memory.
+
+    Shows each memory call as it happens. /diff shows what the conversation changed, /undo takes it back, /help tells
+    the rest. Ctrl-C interrupts an answer, Ctrl-D ends. Changes are recorded as a new session's, or as those of --actor.
+
+    In a pipe each line of standard input is a message, and the status is 1 if one of them was not answered. Needs
+    ANTHROPIC_API_KEY or --base-url. The place and the memory store are made if they are not there.
+    """
+    if no_context_editing and compact:
+        raise click.UsageError("--compact or --no-context-editing, not both.")
+    context = None if no_context_editing else _context(compact=compact)
+    screen = JsonLines() if as_json else Screen()
+    with _client(base_url) as client, place.made(sweep=True) as store:
+        counting = Counting(client, model, system_prompt(system, language=language), context)
+        options = {"model": model, "system": system, "language": language, "context": context}
+        session = _session(client, store, place.actor, Budget(max_tokens=max_tokens), options)
+        screen.started(model, store.key or store.id, str(session.actor))
+        on_keyboard = not as_json and output.on_terminal() and sys.stdin is not None and sys.stdin.isatty()
+        talk = _Talk(session, Commands(session, counting), screen, on_keyboard=on_keyboard)
+        talk.follow(keyboard() if on_keyboard else piped())
+        screen.ended(session)
+    if talk.unanswered and not on_keyboard:
+        raise click.exceptions.Exit(FAILED)
+
+
+class _Talk:
+    """The conversation line by line, and how many messages were not answered."""
+
+    def __init__(self, session: Session, commands: Commands, screen: Screen | JsonLines, *, on_keyboard: bool) -> None:
+        self._session = session
+        self._commands = commands
+        self._screen = screen
+        self._on_keyboard = on_keyboard
+        self.unanswered = 0
+
+    def follow(self, lines: Lines) -> None:
+        """Answer until there are no more. Raises `KeyboardInterrupt` where nobody is at a keyboard to go on."""
+        for line in lines:
+            try:
+                if not self._goes_on(line):
+                    return
+            except KeyboardInterrupt:
+                self._screen.interrupted()
+                if not self._on_keyboard:
+                    raise
+
+    def _goes_on(self, line: str | NotText) -> bool:
+        if isinstance(line, NotText):
+            self._screen.failed("invalid_input", line.reason, retryable=False)
+            self.unanswered += 1
+        elif not is_command(line):
+            self._say(line)
+        elif (answer := self._commands.answer(line)) is None:
+            return False
+        elif answer.retries:
+            self._say(None)
+        else:
+            self._screen.answered(line, answer)
+        return True
+
+    def _say(self, said: str | None) -> None:
+        """Let Claude answer, and show it."""
+        try:
+            answered = self._session.run(said, self._screen.event)
+        except AgentError as error:
+            self._screen.error(error)
+            answered = False
+        self.unanswered += not answered
+
+
+def _session(
+    client: Anthropic, store: MemoryStore, actor: str | None, budget: Budget, options: dict[str, Any]
+) -> Session:
+    from retentive.agent.loop import Agent  # noqa: PLC0415 - imports the SDK
+
+    return Session(Agent(client, memory=store, actor=actor, budget=budget, stream=True, **options), store)
+
+
+def _context(*, compact: bool) -> ContextManagement:
+    # The memory is the only tool here: were it left out, as an agent does, nothing would ever be cleared.
+    edits = memory_context(exclude_memory=False).edits
+    return ContextManagement(*edits, Compact()) if compact else ContextManagement(*edits)
+
+
+@contextmanager
+def _client(base_url: str | None) -> Iterator[Anthropic]:
+    """A client of the SDK. Raises `InvalidInput` where there is nothing it could show who it is."""
+    try:
+        from retentive.agent import sdk  # noqa: PLC0415 - a second to import
+    except ImportError as error:
+        raise click.ClickException(str(error).replace("Agent", "the conversation")) from None
+    from anthropic import Anthropic  # noqa: PLC0415 - as above
+
+    with sdk.api_errors():
+        client = Anthropic(base_url=base_url)
+    with client:
+        if client.api_key is None and client.auth_token is None and client.credentials is None:
+            if base_url is None:
+                raise InvalidInput(_NO_KEY)
+            client.api_key = "none"  # the SDK sends no request without one
+        yield client

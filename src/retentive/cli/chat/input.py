@@ -1,0 +1,61 @@
+"""Where the messages of a conversation come from: a keyboard, or a pipe."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from retentive.cli import output
+from retentive.cli.input import decoded
+from retentive.errors import InvalidInput
+
+PROMPT = "> "
+
+
+@dataclass(frozen=True, slots=True)
+class NotText:
+    """A line that cannot be a message, and why."""
+
+    reason: str
+
+
+Lines: TypeAlias = Iterator[str | NotText]
+"""Messages, none of them blank."""
+
+
+def keyboard() -> Lines:
+    """What a person types, until Ctrl-D. Ctrl-C drops the line."""
+    with suppress(ImportError):  # Python may be built without it; lines can then only be typed
+        import readline  # noqa: F401, PLC0415 - input() uses it once it is imported
+    while True:
+        try:
+            line = input(PROMPT)
+        except EOFError:
+            output.write_line("")
+            return
+        except KeyboardInterrupt:
+            output.write_line("\n(Ctrl-D or /quit ends)")
+            continue
+        except UnicodeDecodeError as error:
+            yield NotText(f"the message is not UTF-8 (byte {error.start + 1})")
+            continue
+        yield from _message(line.encode("utf-8", "surrogateescape"))
+
+
+def piped() -> Lines:
+    """The lines of standard input."""
+    for line in sys.stdin.buffer if sys.stdin is not None else ():
+        yield from _message(line)
+
+
+def _message(line: bytes) -> Lines:
+    try:
+        text = decoded(line).strip()
+    except InvalidInput as error:
+        yield NotText(str(error))
+        return
+    if text:
+        yield text

@@ -1,0 +1,75 @@
+"""`exec`: commands by the line, for programs in any language."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import NoReturn
+
+import click
+
+from retentive.cli import output
+from retentive.cli.location import Place, pass_place
+from retentive.errors import RetentiveError
+from retentive.integrations.messages import tool_result
+from retentive.store import MemoryStore
+from retentive.values.replies import Reply
+
+
+@click.command("exec", cls=output.Command)
+@pass_place
+def execute(place: Place) -> None:
+    """Answer JSON commands, one per line.
+
+    For every line of standard input, one line is written before the next is read. A line is the input of a tool call,
+    {"command": "view", "path": "/memories"}, answered by {"text", "is_error", "code"}, or a whole tool_use block,
+    answered by its tool_result block. A line that is neither gets an error reply, and it goes on; the status at the end
+    is 0.
+
+    The place and the memory store are made if they are not there.
+    """
+    with place.made(sweep=True) as store:
+        for line in sys.stdin.buffer if sys.stdin is not None else ():
+            output.write_line(output.to_json(answer(store, line)))
+
+
+def answer(store: MemoryStore, line: bytes) -> dict[str, object]:
+    """What is answered to one line."""
+    try:
+        given = parsed(line)
+        if _is_tool_use(given):
+            return tool_result(store, given)
+        return output.as_object(store.execute(given))
+    except BadLine as error:
+        return output.as_object(Reply(f"Error: {error}", is_error=True, code="invalid_input"))
+    except RetentiveError as error:
+        return output.as_object(output.failure(error))
+
+
+class BadLine(Exception):
+    """A line that is not JSON."""
+
+
+def parsed(line: bytes) -> object:
+    """The JSON value in a line. Raises `BadLine`, which says what is wrong."""
+    if not line.strip():
+        raise BadLine("the line is empty")
+    try:
+        value: object = json.loads(line.removesuffix(b"\n").decode(), parse_constant=_no_constant)
+    except UnicodeDecodeError as error:
+        raise BadLine(f"the line is not UTF-8 (byte {error.start + 1})") from None
+    except json.JSONDecodeError as error:
+        raise BadLine(f"the line is not JSON: {error.msg} (character {error.pos + 1})") from None
+    except RecursionError:
+        raise BadLine("the line is nested too deep") from None
+    except ValueError:  # Python converts no number of more than 4,300 digits
+        raise BadLine("a number in the line is too long") from None
+    return value
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise BadLine(f"the line is not JSON: {name} is no number there")
+
+
+def _is_tool_use(given: object) -> bool:
+    return isinstance(given, dict) and (given.get("type") == "tool_use" or {"id", "input"} <= given.keys())

@@ -1,0 +1,240 @@
+"""`log`, `show`, `diff`, `blame`: looking at what was, and who did it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import click
+
+from retentive.cli import output
+from retentive.cli.location import Place, pass_place
+from retentive.cli.times import FORMS, VERSION, Moment, moment_option, then, time_option
+from retentive.errors import InvalidInput, NotFound
+from retentive.storage.contract import Operation, Version
+from retentive.store import MemoryStore
+from retentive.values.diff import DiffLine, as_text, unified
+
+_NOWHERE = "/dev/null"  # as in every diff
+_GONE = "(redacted)"
+
+
+@click.command(cls=output.Command)
+@click.argument("path", required=False)
+@click.option("--actor", "whose", metavar="PATTERN", help="Only what these actors did: session:*, user:ann.")
+@time_option("--since", f"Only from then on: {FORMS}.")
+@time_option("--until", "Only up to then.")
+@click.option("--operation", type=click.Choice(["created", "modified", "deleted"]), help="Only these changes.")
+@click.option("-n", "limit", metavar="N", type=click.IntRange(min=0), help="Only the newest N.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@pass_place
+def log(
+    place: Place,
+    path: str | None,
+    *,
+    whose: str | None,
+    since: datetime | None,
+    until: datetime | None,
+    operation: Operation | None,
+    limit: int | None,
+    as_json: bool,
+) -> None:
+    """List the versions of the store, a directory or a memory, newest first.
+
+    A memory's are told across renames; where none lies at PATH now, the one that lay there last is meant. In a pipe one
+    line for each, with tabs between: version, time, actor, operation, path. The path of a redacted version is empty.
+    """
+    with place.existing() as store:
+        found = store.history.log(path, actor=whose, since=since, until=until, operation=operation, limit=limit)
+    if as_json:
+        output.write_line(output.to_json([_object(version) for version in found]))
+    elif not output.on_terminal():
+        output.write("".join("\t".join(_row(version)) + "\n" for version in found).encode())
+    elif found:
+        from retentive.cli import colours  # noqa: PLC0415 - imports rich
+
+        rows = [(each.id, _local(each), _actor(each), each.operation, each.path or _GONE) for each in found]
+        output.write_line(colours.aligned(rows, ("yellow", "blue", "green", None, "cyan")))
+    else:
+        output.write_line("No versions.")
+
+
+@click.command(cls=output.Command)
+@click.argument("version_id", metavar="VERSION")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object, with the text.")
+@pass_place
+def show(place: Place, version_id: str, *, as_json: bool) -> None:
+    """Show a version: what is known of it, an empty line, and the text it left behind."""
+    with place.existing() as store:
+        version, text = store.history.show(version_id)
+    if as_json:
+        output.write_line(output.to_json(_object(version) | {"text": text}))
+        return
+    facts = {
+        "version": version.id,
+        "memory": version.memory_id,
+        "path": version.path,
+        "change": version.operation,
+        "actor": _actor(version),
+        "time": output.timestamp(version.created_at),
+        "size": "" if version.size_bytes is None else f"{version.size_bytes} bytes",
+        "redacted": _redacted(version),
+    }
+    head = "".join(f"{name:<8}  {value}\n" for name, value in facts.items() if value)
+    shown = head if text is None else f"{head}\n{text}"
+    if output.on_terminal():
+        shown = output.harmless(shown).removesuffix("\n") + "\n"
+    output.write(shown.encode())
+
+
+@click.command(cls=output.Command)
+@click.argument("first", metavar="VERSION|PATH")
+@click.argument("second", metavar="[VERSION]", required=False)
+@moment_option("--since", text=f"With a PATH: from what it was then. A time such as {FORMS}, or a version.")
+@click.option("--json", "as_json", is_flag=True, help='Print a JSON object: {"old", "new", "diff"}.')
+@pass_place
+def diff(place: Place, first: str, second: str | None, *, since: Moment | None, as_json: bool) -> None:
+    """Show what changed, as a unified diff.
+
+    Between two versions; by one version, against the one it replaced; or in the memory at PATH, since its version
+    before or since a moment. Nothing is printed if nothing changed. In a pipe it is a patch, for `git apply` in the
+    directory that holds `memories`.
+    """
+    by_path = not first.startswith(VERSION)
+    if by_path and second is not None:
+        raise click.UsageError("Two versions, or a path and --since.")
+    if not by_path and since is not None:
+        raise click.UsageError("--since goes with a path.")
+    with place.existing() as store:
+        if by_path:
+            old_id, new_id = _of_memory(store, first, since)
+        else:
+            old_id, new_id = (_before(store, first), first) if second is None else (first, second)
+        old, old_text = _shown(store, old_id)
+        new, new_text = _shown(store, new_id)
+    rows = unified(old_text, new_text, old_name=_name("a", old), new_name=_name("b", new))
+    if as_json:
+        sides = {"old": old and _object(old), "new": new and _object(new)}
+        output.write_line(output.to_json(sides | {"diff": as_text(rows)}))
+        return
+    rows = [*_header(old, new), *rows]
+    if rows and output.on_terminal():
+        from retentive.cli import colours  # noqa: PLC0415 - imports rich
+
+        output.write_line(colours.diff(rows))
+    else:
+        output.write(as_text(rows).encode())
+
+
+@click.command(cls=output.Command)
+@click.argument("path")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@pass_place
+def blame(place: Place, path: str, *, as_json: bool) -> None:
+    """Show for each line of a memory which version brought it in, when and by whom.
+
+    In a pipe one line for each, with tabs between: version, time, actor, number of the line, its text.
+    """
+    with place.existing() as store:
+        found = store.history.blame(path)
+    if as_json:
+        rows = [{"line": line.number, "text": line.text, "version": _object(line.version)} for line in found]
+        output.write_line(output.to_json(rows))
+    elif not output.on_terminal():
+        lines = ("\t".join((*_row(line.version)[:3], str(line.number), line.text.removesuffix("\n"))) for line in found)
+        output.write("".join(line + "\n" for line in lines).encode())
+    elif found:
+        from retentive.cli import colours  # noqa: PLC0415 - imports rich
+
+        shown = [
+            (line.version.id, _local(line.version), _actor(line.version), str(line.number), line.text.rstrip("\n"))
+            for line in found
+        ]
+        output.write_line(colours.aligned(shown, ("yellow", "blue", "green", "bright_black", None), right={3}))
+
+
+def _of_memory(store: MemoryStore, path: str, since: Moment | None) -> tuple[str | None, str | None]:
+    """The versions of the memory at a path: the one it had at a moment, or else before the newest, and the newest."""
+    try:
+        memory = store.load(path)[0]
+    except NotFound:
+        if since is None:
+            raise
+        return store.history.text_at(path, since)[0].id, None
+    if since is None:
+        return _before(store, memory.version_id), memory.version_id
+    return then(store, memory.id, since), memory.version_id
+
+
+def _before(store: MemoryStore, version_id: str) -> str | None:
+    version, _ = store.history.show(version_id)
+    before = store.history.before(version_id)
+    if before is None and version.operation != "created":
+        raise InvalidInput(f"the version that {version_id} replaced is kept no longer")
+    return None if before is None else before.id
+
+
+def _shown(store: MemoryStore, version_id: str | None) -> tuple[Version | None, str]:
+    """A version and its text; a memory that was not there is no version and the empty text."""
+    if version_id is None:
+        return None, ""
+    version, text = store.history.show(version_id)
+    if version.operation == "deleted":
+        return None, ""
+    if text is None:
+        raise InvalidInput(f"{version_id} was redacted: what it held is gone")
+    return version, text
+
+
+def _header(old: Version | None, new: Version | None) -> list[DiffLine]:
+    """The versions, which a patch ignores, and what happened to the file; nothing if nothing changed."""
+    sides = [(each.path, each.sha256) if each else None for each in (old, new)]
+    if sides[0] == sides[1]:
+        return []
+    lines = [" to ".join(each.id if each else "nothing" for each in (old, new))]
+    before, after = (each.path if each else other.path if other else "" for each, other in ((old, new), (new, old)))
+    lines.append(f"diff --git a{before} b{after}")
+    if old is None:
+        lines.append("new file mode 100644")
+    elif new is None:
+        lines.append("deleted file mode 100644")
+    elif before != after:
+        lines += [f"rename from {before[1:]}", f"rename to {after[1:]}"]
+    return [DiffLine("header", line) for line in lines]
+
+
+def _name(side: str, version: Version | None) -> str:
+    return _NOWHERE if version is None else side + version.path
+
+
+def _row(version: Version) -> tuple[str, str, str, str, str]:
+    return version.id, output.timestamp(version.created_at), _actor(version), version.operation, version.path
+
+
+def _local(version: Version) -> str:
+    return f"{version.created_at.astimezone():%Y-%m-%d %H:%M}"
+
+
+def _actor(version: Version) -> str:
+    return "" if version.actor is None else str(version.actor)
+
+
+def _redacted(version: Version) -> str:
+    if version.redacted_at is None:
+        return ""
+    by = f" by {version.redacted_by}" if version.redacted_by else ""
+    return output.timestamp(version.redacted_at) + by
+
+
+def _object(version: Version) -> dict[str, object]:
+    return {
+        "id": version.id,
+        "memory_id": version.memory_id,
+        "operation": version.operation,
+        "path": version.path or None,
+        "size_bytes": version.size_bytes,
+        "sha256": version.sha256,
+        "actor": _actor(version) or None,
+        "created_at": output.timestamp(version.created_at),
+        "redacted_at": None if version.redacted_at is None else output.timestamp(version.redacted_at),
+        "redacted_by": None if version.redacted_by is None else str(version.redacted_by),
+    }

@@ -1,0 +1,187 @@
+"""`review`: looking at the changes that wait, and accepting or refusing them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import click
+
+from retentive.cli import output
+from retentive.cli.exits import status_of
+from retentive.cli.location import Place, pass_place
+from retentive.review.session import Outcome, Proposal, ProposedChange
+from retentive.store import MemoryStore
+
+F = TypeVar("F", bound=Callable[..., object])
+_NONE = "No changes await review."
+_NOWHERE = "/dev/null"  # as in every diff
+
+
+@click.group("review")
+def review() -> None:
+    """Look at the changes of actors under review, and accept or refuse them.
+
+    `retentive settings set 'review=["session:*"]'` puts actors under review: what they change waits, and only they
+    see it, until it is accepted.
+    """
+
+
+def _chosen(command: F) -> F:
+    """Adds what says which proposals are meant."""
+    command = click.option("--json", "as_json", is_flag=True, help="Print a JSON object of what was done.")(command)
+    command = click.option("--actor", "whose", metavar="ACTOR", help="With --all: only those of this actor.")(command)
+    command = click.option("--all", "everything", is_flag=True, help="All that wait.")(command)
+    return click.argument("ids", nargs=-1, metavar="[ID]...")(command)
+
+
+@review.command("list", cls=output.Command)
+@click.option("--actor", "whose", metavar="ACTOR", help="Only those of this actor.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@pass_place
+def show_list(place: Place, *, whose: str | None, as_json: bool) -> None:
+    """List the changes that wait, oldest first.
+
+    On a terminal a table; in a pipe one line for each, with tabs between: id, time, actor, what it would change.
+    """
+    with place.existing() as store:
+        found = store.review.pending(actor=whose)
+    if as_json:
+        output.write_line(output.to_json([_object(proposal) for proposal in found]))
+        return
+    rows = [(each.id, output.timestamp(each.at), str(each.actor or ""), each.summary) for each in found]
+    if not output.on_terminal():
+        output.write("".join("\t".join(row) + "\n" for row in rows).encode())
+    elif rows:
+        from retentive.cli import tables  # noqa: PLC0415 - imports rich
+
+        shown = [
+            (row[0], f"{each.at.astimezone():%Y-%m-%d %H:%M}", *row[2:]) for row, each in zip(rows, found, strict=True)
+        ]
+        output.write_line(tables.plain(("id", "changed", "actor", "what"), shown))
+    else:
+        output.write_line(_NONE)
+
+
+@review.command("show", cls=output.Command)
+@click.argument("proposal_id", metavar="ID")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object with the texts before and after.")
+@pass_place
+def show(place: Place, *, proposal_id: str, as_json: bool) -> None:
+    """Show what a change that waits would do, as a unified diff."""
+    with place.existing() as store:
+        found = store.review.get(proposal_id)
+        texts = store.review.texts(found)
+    if as_json:
+        changes = [
+            _change_object(change) | {"text_before": before, "text_after": after} for change, before, after in texts
+        ]
+        output.write_line(output.to_json(_object(found) | {"changes": changes}))
+        return
+    head = f"{found.id}, by {found.actor or 'an actor without a name'} at {output.timestamp(found.at)}\n"
+    text = head + "".join(_diff(change, before or "", after or "") for change, before, after in texts)
+    output.write((output.harmless(text) if output.on_terminal() else text).encode())
+
+
+@review.command("accept", cls=output.Command)
+@_chosen
+@click.option("--merge", is_flag=True, help="Merge a text with what others made of it meanwhile, line by line.")
+@click.option("--force", is_flag=True, help="Take the text that was proposed, whatever others made of it meanwhile.")
+@pass_place
+def accept(
+    place: Place,
+    *,
+    ids: tuple[str, ...],
+    everything: bool,
+    whose: str | None,
+    merge: bool,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Make changes that wait, all that are named or none.
+
+    If others changed the same memories meanwhile, nothing is done, what stands in the way is told, and the status
+    is 6. In the history the changes are those of the actor who proposed them.
+    """
+    _check(ids, everything=everything, whose=whose)
+    with place.existing() as store:
+        waiting, wanted = _wanted(store, ids, whose)
+        outcome = store.review.accept(wanted, actor=store.actor, merge=merge, force=force)
+    _say("accepted", outcome, waiting, as_json=as_json)
+
+
+@review.command("refuse", cls=output.Command)
+@_chosen
+@pass_place
+def refuse(place: Place, *, ids: tuple[str, ...], everything: bool, whose: str | None, as_json: bool) -> None:
+    """Remove changes that wait, and those that build on them, for good."""
+    _check(ids, everything=everything, whose=whose)
+    with place.existing() as store:
+        waiting, wanted = _wanted(store, ids, whose)
+        outcome = store.review.refuse(wanted, actor=store.actor)
+    _say("refused", outcome, waiting, as_json=as_json)
+
+
+def _check(ids: Sequence[str], *, everything: bool, whose: str | None) -> None:
+    if bool(ids) == everything:
+        raise click.UsageError("Name the changes by their IDs, or take --all.")
+    if whose is not None and not everything:
+        raise click.UsageError("--actor goes with --all.")
+
+
+def _wanted(store: MemoryStore, ids: Sequence[str], whose: str | None) -> tuple[dict[str, str], list[str]]:
+    """What the changes that wait would do, by id, and the ids that are meant."""
+    found = store.review.pending(actor=whose)
+    return {each.id: each.summary for each in found}, list(ids) or [each.id for each in found]
+
+
+def _say(done: str, outcome: Outcome, waiting: dict[str, str], *, as_json: bool) -> None:
+    """Tell what was done, or what stood in the way and end with its status."""
+    if as_json:
+        output.write_line(output.to_json(_outcome_object(done, outcome)))
+    elif outcome.obstacles:
+        lines = [f"Error: nothing was {done}.", *(f"{each.proposal_id}: {each.text}" for each in outcome.obstacles)]
+        click.echo(output.harmless("\n".join(lines)), err=True)
+    else:
+        lines = [f"{each} was {done}: {waiting.get(each, '')}".rstrip(": ") for each in outcome.done]
+        lines += [f"{each} was {done} too, since it builds on another of these" for each in outcome.with_them]
+        lines += [f"{each} was {done} before" for each in outcome.already]
+        output.write_line("\n".join(f"{line}." for line in lines) or _NONE)
+    if outcome.obstacles:
+        raise click.exceptions.Exit(status_of("conflict"))
+
+
+def _diff(change: ProposedChange, before: str, after: str) -> str:
+    if change.operation == "renamed":
+        return f"{change}\n"
+    from retentive.values.diff import as_text, unified  # noqa: PLC0415 - only here
+
+    old = _NOWHERE if change.operation == "created" else change.before or ""
+    new = _NOWHERE if change.operation == "deleted" else change.path or ""
+    return f"{change}\n" + as_text(unified(before, after, old_name=old, new_name=new))
+
+
+def _object(proposal: Proposal) -> dict[str, object]:
+    return {
+        "id": proposal.id,
+        "actor": None if proposal.actor is None else str(proposal.actor),
+        "at": output.timestamp(proposal.at),
+        "changes": [_change_object(change) for change in proposal.changes],
+    }
+
+
+def _change_object(change: ProposedChange) -> dict[str, object]:
+    return {
+        "operation": change.operation,
+        "path_before": change.before,
+        "path": change.path,
+        "size_bytes": change.size_bytes,
+    }
+
+
+def _outcome_object(done: str, outcome: Outcome) -> dict[str, object]:
+    obstacles = [
+        {"id": each.proposal_id, "what": each.what, "path": each.path, "text": each.text} for each in outcome.obstacles
+    ]
+    with_them = {"with_them": list(outcome.with_them)} if done == "refused" else {}
+    return {done: list(outcome.done), "already": list(outcome.already), **with_them, "obstacles": obstacles}

@@ -1,0 +1,126 @@
+"""`stats`: what a memory store holds, and how it came to be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import IO, TYPE_CHECKING, TypeAlias
+
+import click
+
+from retentive.cli import output
+from retentive.cli.location import Place, pass_place
+from retentive.values.listing import human_size
+
+if TYPE_CHECKING:
+    from retentive.stats import Stats
+
+Row: TypeAlias = tuple[str, ...]
+Section: TypeAlias = tuple[str, Row, list[Row]]
+"""A name, the heads of its columns, and its rows."""
+
+
+@click.command(cls=output.Command)
+@click.option(
+    "--days",
+    metavar="N",
+    type=click.IntRange(1, 36_600),
+    default=30,
+    show_default=True,
+    help="Days of activity to count, the last one is today (UTC).",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@click.option(
+    "--svg",
+    metavar="FILE",
+    type=click.File("w", encoding="utf-8", lazy=True, atomic=True),
+    help="Also draw a picture of the last twelve months: activity, size, the biggest memories.",
+)
+@pass_place
+def stats(place: Place, *, days: int, as_json: bool, svg: IO[str] | None) -> None:
+    """Show what a memory store holds and how it changes.
+
+    Sizes, activity by day, the biggest, least used and most changed memories, who changed them, what is near a limit or
+    about to expire, and how many changes await review. On a terminal tables; in a pipe one line for each row, with tabs
+    between: the section, then the row.
+    """
+    from retentive import stats  # noqa: PLC0415 - the start of every command waits for imports
+
+    with place.existing() as store:
+        history_days = stats.HISTORY_DAYS if svg is not None else days
+        found = stats.stats(store, days=days, history_days=history_days)
+    if svg is not None:
+        from retentive.drawing import picture  # noqa: PLC0415 - only here
+
+        svg.write(picture(found))
+    if as_json:
+        output.write_line(output.to_json(_object(found)))
+    elif output.on_terminal():
+        _show(_sections(found, plain=False))
+    else:
+        lines = ["\t".join((name, *row)) for name, _, rows in _sections(found, plain=True) for row in rows]
+        output.write("".join(line + "\n" for line in lines).encode())
+
+
+def _object(found: Stats) -> dict[str, object]:
+    """All of it, with times and days as text; of the days those of the window."""
+    days = [{**day._asdict(), "day": day.day.isoformat()} for day in found.window]
+    used = [{"path": one.path, "at": output.timestamp(one.at)} for one in found.least_used]
+    named = {
+        name: [one._asdict() for one in getattr(found, name)]
+        for name in ("biggest", "most_changed", "near", "expiring")
+    }
+    actors = [{"actor": actor, "changes": count} for actor, count in found.actors]
+    whole = asdict(found) | named
+    return whole | {"at": output.timestamp(found.at), "days": days, "least_used": used, "actors": actors}
+
+
+def _sections(found: Stats, *, plain: bool) -> list[Section]:
+    """The tables; `plain` shows bytes and times for programs, and the days on which nothing happened."""
+
+    def size(size_bytes: int) -> str:
+        return str(size_bytes) if plain else human_size(size_bytes)
+
+    days = [day for day in found.window if plain or day.changes]
+    return [
+        ("store", ("what", "size"), _totals(found, plain=plain)),
+        (
+            "activity",
+            ("day", "created", "modified", "deleted", "size"),
+            [(str(d.day), str(d.created), str(d.modified), str(d.deleted), size(d.size_bytes)) for d in days],
+        ),
+        ("biggest", ("size", "path"), [(size(one.size_bytes), one.path) for one in found.biggest]),
+        (
+            "least used",
+            ("used", "path"),
+            [(output.timestamp(one.at) if plain else f"{one.at:%Y-%m-%d}", one.path) for one in found.least_used],
+        ),
+        ("most changed", ("changes", "path"), [(str(one.changes), one.path) for one in found.most_changed]),
+        ("who", ("changes", "actor"), [(str(count), actor) for actor, count in found.actors]),
+        (
+            "near a limit",
+            ("present", "limit", "setting", "path"),
+            [(str(one.present), str(one.limit), one.limit_name, one.path or "") for one in found.near],
+        ),
+        ("expiring", ("in days", "path"), [(f"{one.in_days:.1f}", one.path) for one in found.expiring]),
+    ]
+
+
+def _totals(found: Stats, *, plain: bool) -> list[Row]:
+    def size(size_bytes: int) -> str:
+        return str(size_bytes) if plain else human_size(size_bytes)
+
+    return [
+        ("memories", str(found.memories)),
+        ("bytes", size(found.size_bytes)),
+        ("versions", str(found.versions)),
+        ("bytes of versions", size(found.versions_bytes)),
+        ("changes awaiting review", str(found.proposals)),
+    ]
+
+
+def _show(sections: Sequence[Section]) -> None:
+    from retentive.cli import tables  # noqa: PLC0415 - imports rich
+
+    shown = [f"{name.upper()}\n{tables.plain(columns, rows)}" for name, columns, rows in sections if rows]
+    output.write_line("\n\n".join(shown))

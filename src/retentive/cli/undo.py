@@ -1,0 +1,138 @@
+"""`restore` and `undo`: having back what was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from retentive.cli import output
+from retentive.cli.exits import status_of
+from retentive.cli.location import Place, pass_place
+from retentive.cli.times import FORMS, Moment, moment_option, time_option
+
+if TYPE_CHECKING:
+    from retentive.history.apply import Outcome, Step
+    from retentive.history.plan import Mode
+    from retentive.values.replies import Replies
+
+_JSON = 'Print a JSON object: {"done", "dry_run", "proposed", "steps", "conflicts", "left"}.'
+_DRY_RUN = "Only tell what would be done."
+
+
+@click.command(cls=output.Command)
+@click.argument("path")
+@moment_option("--to", text=f"The moment: a time such as {FORMS}, or right after a version.", required=True)
+@click.option("--dry-run", is_flag=True, help=_DRY_RUN)
+@click.option("--force", is_flag=True, help="What stands in the way goes.")
+@click.option("--json", "as_json", is_flag=True, help=_JSON)
+@pass_place
+def restore(place: Place, path: str, *, to: Moment, dry_run: bool, force: bool, as_json: bool) -> None:
+    """Make a memory, a directory or, with /memories, the whole store what it was at a moment.
+
+    The memory that lies at PATH now gets the text it had then; if none does, the one that lay there then is made again.
+    In a directory all is as it was: what has come since goes, what was moved away comes back. It is one change, which
+    `undo` takes back. If something stands in the way nothing is done, and the status is 6.
+    """
+    with place.existing() as store:
+        outcome = store.history.restore(path, to, mode="force" if force else "refuse", dry_run=dry_run)
+    _say(outcome, store.replies, as_json=as_json)
+
+
+@click.command(cls=output.Command)
+@click.argument("version_id", metavar="[VERSION]", required=False)
+@click.option("--actor", "whose", metavar="PATTERN", help="All changes of these actors: session:*, user:ann.")
+@click.option("--session", metavar="ID", help="All changes of a session.")
+@time_option("--since", f"With --actor or --session: only from then on. {FORMS}.")
+@click.option("--merge", is_flag=True, help="Keep later changes of the same texts, if they are in other lines.")
+@click.option("--force", is_flag=True, help="What was built on it goes too.")
+@click.option("--dry-run", is_flag=True, help=_DRY_RUN)
+@click.option("--json", "as_json", is_flag=True, help=_JSON)
+@pass_place
+def undo(
+    place: Place,
+    version_id: str | None,
+    *,
+    whose: str | None,
+    session: str | None,
+    since: datetime | None,
+    merge: bool,
+    force: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Take back one change, with all it did, or all changes of an actor.
+
+    In reverse order, in one change that can itself be undone. Where a later change stands on one of them nothing is
+    done, the conflicts are told, and the status is 6.
+    """
+    if sum(given is not None for given in (version_id, whose, session)) != 1:
+        raise click.UsageError("Name one: a version, --actor or --session.")
+    if since is not None and version_id is not None:
+        raise click.UsageError("--since goes with --actor and --session.")
+    if merge and force:
+        raise click.UsageError("--merge or --force, not both.")
+    mode: Mode = "merge" if merge else "force" if force else "refuse"
+    by = whose if session is None else _pattern(session)
+    with place.existing() as store:
+        outcome = store.history.undo(change=version_id, by=by, since=since, mode=mode, dry_run=dry_run)
+    _say(outcome, store.replies, as_json=as_json)
+
+
+def _pattern(session: str) -> str:
+    if {"*", "?"} & set(session):
+        raise click.UsageError("The id of a session has no * or ? here: a pattern goes with --actor.")
+    return f"session:{session}"
+
+
+def _say(outcome: Outcome, replies: Replies, *, as_json: bool) -> None:
+    """Tell what was or would be done, or what stood in the way and end with its status."""
+    if as_json:
+        output.write_line(output.to_json(_object(outcome)))
+    elif outcome.conflicts:
+        would = "nothing would be done" if outcome.dry_run else "nothing was done"
+        lines = [f"Error: {would}.", *(f"{each.path}: {each.reason}." for each in outcome.conflicts)]
+        click.echo(output.harmless("\n".join(lines)), err=True)
+    else:
+        lines = [_line(step, is_done=outcome.done) for step in outcome.steps]
+        for each in outcome.left:
+            click.echo(output.harmless(f"{each.path} is not what it was: {each.reason}."), err=True)
+        lines += [replies.awaits_review] if outcome.proposed else []
+        output.write_line("\n".join(lines) or "Nothing is to be done: all is as it was.")
+    if outcome.conflicts:
+        raise click.exceptions.Exit(status_of("conflict"))
+
+
+_DONE = {"deleted": "deleted", "moved": "moved", "made": "made again", "changed": "set back"}
+
+
+def _line(step: Step, *, is_done: bool) -> str:
+    what = _DONE[step.what] if is_done else f"would be {_DONE[step.what]}"
+    came = f"{step.before.path} -> " if step.what == "moved" and step.before is not None else ""
+    return f"{what}\t{came}{step.path}"
+
+
+def _object(outcome: Outcome) -> dict[str, object]:
+    return {
+        "done": outcome.done,
+        "dry_run": outcome.dry_run,
+        "proposed": outcome.proposed,
+        "steps": _steps(outcome.steps),
+        "conflicts": [asdict(each) for each in outcome.conflicts],
+        "left": [asdict(each) for each in outcome.left],
+    }
+
+
+def _steps(steps: Sequence[Step]) -> list[dict[str, object]]:
+    return [
+        {
+            "what": step.what,
+            "memory_id": step.memory_id,
+            "path_before": None if step.before is None else step.before.path,
+            "path": step.path,
+        }
+        for step in steps
+    ]

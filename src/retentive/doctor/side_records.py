@@ -1,0 +1,114 @@
+"""The small records of a memory store: whether each can be read as what it is, and belongs to something."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, cast
+
+from retentive.engine.idempotency import KIND as REPEAT
+from retentive.history.removal import ERASING, PENDING, TOMBSTONE
+from retentive.history.sweep import HISTORY, SWEPT
+from retentive.review.proposals import AFTER, BEFORE, PROPOSAL, REVIEWED, text_key
+from retentive.storage.contract import Actor, Snapshot, to_datetime
+
+Texts = Mapping[tuple[str, str], object]
+
+
+def _object(value: str) -> dict[str, Any]:
+    found = json.loads(value)
+    if not isinstance(found, dict):
+        raise TypeError("no object")
+    return cast("dict[str, Any]", found)
+
+
+def _actor(name: object) -> None:
+    if name is not None:
+        Actor.parse(cast("str", name))
+
+
+def _tombstone(value: str) -> None:
+    found = _object(value)
+    float(found["at"])
+    _actor(found["by"])
+
+
+def _erasing(value: str) -> None:
+    _actor(_object(value)["by"])
+
+
+def _repeat(value: str) -> None:
+    float(_object(value)["time"])
+
+
+def _reviewed(value: str) -> None:
+    found = _object(value)
+    to_datetime(found["at"])
+    _actor(found["actor"])
+    _actor(found["by"])
+
+
+def _proposal(value: str) -> list[dict[str, Any]]:
+    """Its changes."""
+    found = _object(value)
+    to_datetime(found["at"])
+    int(found["number"])
+    _actor(found["actor"])
+    for change in found["changes"]:
+        to_datetime(change["born"])
+        if not {"operation", "memory", "before", "path", "size", "sha256", "base_sha256"} <= change.keys():
+            raise KeyError("a change without some of its fields")
+    return cast("list[dict[str, Any]]", found["changes"])
+
+
+READERS: Mapping[str, Callable[[str], object]] = {
+    ERASING: _erasing,
+    HISTORY: int,
+    PENDING: float,
+    PROPOSAL: _proposal,
+    AFTER: str,
+    BEFORE: str,
+    REPEAT: _repeat,
+    REVIEWED: _reviewed,
+    SWEPT: float,
+    TOMBSTONE: _tombstone,
+}
+"""How a record of each kind is read; raises what JSON and numbers raise."""
+_ERRORS = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
+_TEXTS = (AFTER, BEFORE)
+
+
+def check_notes(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
+    """Code and subject of what is wrong with the records of a store."""
+    texts: dict[tuple[str, str], None] = {}
+    for kind, read in READERS.items():
+        for key, value in snapshot.notes(kind):
+            try:
+                made = read(value)
+            except _ERRORS:
+                yield "note_wrong", f"{kind} {key}"
+                continue
+            if kind == PROPOSAL:
+                texts |= _texts_of(key, cast("list[dict[str, Any]]", made))
+    there = {(kind, key): None for kind in _TEXTS for key, _ in snapshot.notes(kind)}
+    yield from (("proposal_text_missing", f"{kind} {key}") for kind, key in texts.keys() - there.keys())
+    yield from (("proposal_text_left", f"{kind} {key}") for kind, key in left_texts(snapshot))
+
+
+def left_texts(snapshot: Snapshot) -> list[tuple[str, str]]:
+    """Kinds and keys of the texts whose proposal is no more."""
+    proposals = {key for key, _ in snapshot.notes(PROPOSAL)}
+    return [
+        (kind, key) for kind in _TEXTS for key, _ in snapshot.notes(kind) if key.rpartition(".")[0] not in proposals
+    ]
+
+
+def _texts_of(proposal_id: str, changes: list[dict[str, Any]]) -> dict[tuple[str, str], None]:
+    """The texts that belong to a proposal."""
+    found: dict[tuple[str, str], None] = {}
+    for number, change in enumerate(changes):
+        if change["operation"] in {"created", "modified"}:
+            found[AFTER, text_key(proposal_id, number)] = None
+        if change["operation"] == "modified":
+            found[BEFORE, text_key(proposal_id, number)] = None
+    return found

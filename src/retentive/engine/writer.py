@@ -1,0 +1,168 @@
+"""The one way to change a memory store: every rule about writing, then the record. Whoever asks goes through here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from retentive.errors import Phrase, Refused
+from retentive.storage.contract import Actor, Change, Look, Memory, Recorded, Transaction
+from retentive.values.paths import MemoryPath
+from retentive.values.patterns import covers, matches_actor
+from retentive.values.records import Again
+from retentive.values.settings import Settings
+
+Examiner: TypeAlias = Callable[[Settings, str], tuple[str, Sequence[str]]]
+"""Gives a text without its sensitive values, and the kinds of those it had, in order."""
+NEAR = 0.8  # of a limit; from here on a reply says how much is left, so that a model can tidy before it is refused
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What came to rest, whether a guard made it another text than was given, and what the reply is to add."""
+
+    text: str
+    altered: bool = False
+    notes: tuple[Phrase, ...] = ()
+
+
+class WritePath:
+    """Changes to one store by one actor, in one transaction. Refusals are raised before anything is recorded.
+
+    `recorded` is what was; `tried` says whether a backend was asked to record something, which it may have refused.
+    """
+
+    def __init__(self, tx: Transaction, settings: Settings, who: Actor | None, examine: Examiner) -> None:
+        self._examine = examine
+        self._tx = tx
+        self._settings = settings
+        self._who = who
+        self._allowed = _allowed(settings, who)
+        self.recorded: list[Recorded] = []
+        self.tried = False
+
+    @property
+    def settings(self) -> Settings:
+        """The settings that hold in this transaction."""
+        return self._settings
+
+    def shown(self, text: str) -> str:
+        """A text of the input as a reply may echo it: without its sensitive values."""
+        return self._examine(self._settings, text)[0]
+
+    def check(self, path: MemoryPath) -> None:
+        """Raise `Refused` if the memory at the path may not be changed, whether it is there or not."""
+        if not self.may_change(path.text):
+            raise Refused("read_only", path=path.written)
+
+    def check_all(self, path: MemoryPath, look: Look) -> list[Memory]:
+        """The memories at a path or below it. Raises `Refused` if one of them may not be changed."""
+        if not look.below or self._settings.read_only:
+            self.check(path)
+            return [look.memory] if look.memory is not None else []
+        found = list(self._tx.walk(path.text))
+        if not all(self.may_change(memory.path) for memory in found):
+            raise Refused("read_only", path=path.written)
+        return found
+
+    def may_change(self, path: str) -> bool:
+        """Whether this actor may change the memory at a canonical path."""
+        if self.is_read_only(self._settings, path):
+            return False
+        return self._allowed is None or covers(self._allowed, path)
+
+    @staticmethod
+    def is_read_only(settings: Settings, path: str) -> bool:
+        """Whether nobody may change the memory at a canonical path."""
+        return settings.read_only or bool(settings.read_only_paths and covers(settings.read_only_paths, path))
+
+    def check_name(self, path: MemoryPath) -> None:
+        """Raise `Refused` for a path to be made that holds a sensitive value."""
+        whole = path.outward(path.text)
+        shown, kinds = self._examine(self._settings, path.written)
+        if not kinds and whole != path.written:  # a value may come together as the path is made canonical
+            shown, kinds = self._examine(self._settings, whole)
+        if kinds:
+            reason = Phrase("reason_sensitive", {"kinds": _listed(kinds)})
+            raise Refused("invalid_path", path=shown, reason=reason)
+
+    def put(
+        self, look: Look, path: MemoryPath, text: str, *, again: Again | None = None, is_removal: bool = False
+    ) -> Written:
+        """Make `text` the memory at a path, if it passes the guards; what changes nothing is no version.
+
+        `is_removal`: the text is the present one without its sensitive values. It is never too large, though what
+        stands in their place may be longer.
+        """
+        if text.encode() == look.data:
+            return Written(text)
+        clean, kinds = self._examine(self._settings, text)
+        if kinds and self._settings.sensitive == "reject":
+            raise Refused("sensitive", kinds=_listed(kinds))
+        notes = [Phrase("redacted", {"count": len(kinds), "kinds": _listed(kinds)})] if kinds else []
+        data = clean.encode()
+        if data != look.data:
+            if not is_removal:
+                self._check_size(look, len(data))
+            self._record([Change(look.memory, path.text, data, again=again)])
+            notes += self._near(look, path, len(data))
+        return Written(clean, altered=bool(kinds), notes=tuple(notes))
+
+    def delete(self, memories: Sequence[Memory]) -> None:
+        """Delete memories."""
+        self._record([Change(memory, None) for memory in memories])
+
+    def move(self, changes: Sequence[Change]) -> None:
+        """Rename memories."""
+        self._record(changes)
+
+    def _record(self, changes: Sequence[Change]) -> None:
+        self.tried = True
+        self.recorded += self._tx.record(changes, self._who)
+
+    def _check_size(self, look: Look, size: int) -> None:
+        """Raise `Refused` for a text over a limit. Shrinking what is over one is always allowed."""
+        settings, usage, held = self._settings, self._tx.usage(), len(look.data or b"")
+        if look.memory is not None and size < held:
+            return
+        limit = settings.max_memory_bytes
+        if limit and size > limit:
+            raise Refused("too_large", size=size, limit=limit, present=held)
+        if look.memory is None and settings.max_memories and usage.memories >= settings.max_memories:
+            raise Refused("too_many", present=usage.memories, limit=settings.max_memories)
+        limit, after = settings.max_store_bytes, usage.size_bytes - held + size
+        if limit and after > limit:
+            raise Refused("store_too_large", size=after, limit=limit, present=usage.size_bytes)
+
+    def _near(self, look: Look, path: MemoryPath, size: int) -> Iterator[Phrase]:
+        """What to say of limits that are near. The usage is that after the change."""
+        settings, usage, held = self._settings, self._tx.usage(), len(look.data or b"")
+        if size <= held and look.memory is not None:
+            return
+        if _is_near(size, settings.max_memory_bytes):
+            yield Phrase("near_memory", {"path": path.written, "size": size, "limit": settings.max_memory_bytes})
+        if look.memory is None and _is_near(usage.memories, settings.max_memories):
+            yield Phrase("near_count", {"count": usage.memories, "limit": settings.max_memories})
+        if _is_near(usage.size_bytes, settings.max_store_bytes):
+            yield Phrase("near_store", {"size": usage.size_bytes, "limit": settings.max_store_bytes})
+
+
+def _listed(kinds: Iterable[str]) -> str:
+    return ", ".join(dict.fromkeys(kinds))
+
+
+def _is_near(present: int, limit: int) -> bool:
+    return bool(limit) and present >= limit * NEAR
+
+
+def _allowed(settings: Settings, who: Actor | None) -> tuple[str, ...] | None:
+    """The patterns of the only paths an actor may change; None where no rule names it, and for our own jobs."""
+    if who is not None and who.kind == "job":
+        return None
+    name = "" if who is None else str(who)
+    named: Iterable[tuple[str, ...]] = [
+        patterns for actor, patterns in settings.allow_write.items() if matches_actor(actor, name)
+    ]
+    found = list(named)
+    return tuple(pattern for patterns in found for pattern in patterns) if found else None

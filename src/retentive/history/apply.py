@@ -1,0 +1,192 @@
+"""From a plan to writes: memories are deleted, moved, made again and given their texts, all in one transaction."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from retentive.engine.writer import WritePath, Written
+from retentive.errors import InvalidInput, Refused
+from retentive.history.plan import Conflict, State, Targets
+from retentive.history.removal import ERASING
+from retentive.storage.contract import Change, Look, Memory, Snapshot, Transaction
+from retentive.values.paths import ROOT, MemoryPath, ancestors
+from retentive.values.records import Again
+
+What: TypeAlias = Literal["deleted", "moved", "made", "changed"]
+_ALTERED = "sensitive values were taken out of its text"
+_FEW = 50  # memories; more are looked up by reading all that there are
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What becomes of one memory: `path` is where it is then (where it was, if it goes)."""
+
+    what: What
+    memory_id: str
+    path: str
+    before: Memory | None
+    state: State | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What restoring or undoing did, or would do. With conflicts nothing was done.
+
+    `left` are the memories that are not what was asked: what was redacted cannot be had back even by force, and a guard
+    may have taken sensitive values out of a text.
+    """
+
+    steps: tuple[Step, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
+    left: tuple[Conflict, ...] = ()
+    dry_run: bool = False
+    proposed: bool = False
+    """Whether it awaits review, as the changes of this actor do."""
+
+    @property
+    def done(self) -> bool:
+        """Whether the store is now as was asked."""
+        return not (self.conflicts or self.left or self.dry_run or self.proposed)
+
+
+def steps(found: Snapshot, targets: Targets) -> list[Step]:
+    """What has to be done so that all memories are as the targets say; what is so already needs nothing."""
+    present = _present(found, targets)
+    made: list[Step] = []
+    for memory_id, state in targets.items():
+        memory = present.get(memory_id)
+        if memory is None and state is not None:
+            made.append(Step("made", memory_id, state.path, None, state))
+        elif memory is not None and state is None:
+            made.append(Step("deleted", memory_id, memory.path, memory, None))
+        elif memory is not None and state is not None:
+            if memory.path != state.path:
+                made.append(Step("moved", memory_id, state.path, memory, state))
+            if memory.sha256 != state.sha256:
+                made.append(Step("changed", memory_id, state.path, memory, state))
+    return sorted(made, key=lambda step: (step.path, step.what))
+
+
+def _present(found: Snapshot, targets: Targets) -> dict[str, Memory]:
+    if len(targets) > _FEW:
+        return {memory.id: memory for memory in found.walk(ROOT)}
+    looked_up = ((memory_id, found.find(memory_id)) for memory_id in targets)
+    return {memory_id: memory for memory_id, memory in looked_up if memory is not None}
+
+
+def in_the_way(found: Snapshot, todo: Sequence[Step]) -> dict[str, tuple[Memory, Conflict]]:
+    """The memories that stand where others are to be, by their ids."""
+    leaving = {step.before.path for step in todo if step.before is not None and step.what in {"deleted", "moved"}}
+    blocking: dict[str, tuple[Memory, Conflict]] = {}
+    for step in todo:
+        if step.what not in {"made", "moved"}:
+            continue
+        for memory in _standing(found, step.path):
+            if memory.path not in leaving:
+                reason = f"{memory.path} stands where it was"
+                blocking[memory.id] = memory, Conflict(step.path, step.memory_id, reason)
+    return blocking
+
+
+def clashing(todo: Sequence[Step]) -> dict[str, Conflict]:
+    """Of memories that would come to lie at one path, or one below the other, all but the oldest, by their ids."""
+    taken: set[str] = set()
+    above: set[str] = set()
+    clashes: dict[str, Conflict] = {}
+    coming = (step for step in todo if step.what in {"made", "moved"})
+    for step in sorted(coming, key=lambda step: step.memory_id):
+        places = ancestors(step.path)
+        if step.path in taken or step.path in above or any(one in taken for one in places):
+            clashes[step.memory_id] = Conflict(step.path, step.memory_id, "another memory comes back there too")
+        else:
+            taken.add(step.path)
+            above.update(places)
+    return clashes
+
+
+def _standing(found: Snapshot, path: str) -> Iterable[Memory]:
+    look = found.look(path)
+    if look.memory is not None:
+        yield look.memory
+    if look.above is not None:
+        above = found.look(look.above).memory
+        if above is not None:
+            yield above
+    if look.below:
+        yield from found.walk(path)
+
+
+def carry_out(
+    tx: Transaction, write: WritePath, todo: Sequence[Step], text: Callable[[State], str]
+) -> Iterable[Conflict]:
+    """Write the steps, through the guards; which texts those made other ones.
+
+    Raises `Refused`, and `InvalidInput` for what is being erased.
+    """
+    erasing = {memory_id for memory_id, _ in tx.notes(ERASING)}
+    if any(step.what == "made" and step.memory_id in erasing for step in todo):
+        raise InvalidInput("a memory that is being erased cannot be had back")
+    for step in todo:
+        for path in {step.path, step.path if step.before is None else step.before.path}:
+            write.check(MemoryPath.known(path))
+    write.delete([step.before for step in todo if step.what == "deleted" and step.before is not None])
+    moves, circling = _ordered([step for step in todo if step.what == "moved"])
+    write.delete([step.before for step in circling if step.before is not None])
+    write.move([Change(step.before, step.path) for step in moves])
+    made_again = {step.memory_id for step in circling}
+    changed = [step for step in todo if step.what == "changed" and step.memory_id not in made_again]
+    made = [*circling, *(step for step in todo if step.what == "made")]
+    # What shrinks comes first, so that no limit is met on the way.
+    written = [(step, _put(write, tx.look(step.path), step, text)) for step in sorted(changed, key=_growth)]
+    written += [(step, _put(write, Look(), step, text, again=Again(step.memory_id, _born(tx, step)))) for step in made]
+    return [Conflict(step.path, step.memory_id, _ALTERED) for step, became in written if became.altered]
+
+
+def _growth(step: Step) -> int:
+    assert step.state is not None
+    assert step.before is not None
+    return step.state.size_bytes - step.before.size_bytes
+
+
+def _put(
+    write: WritePath, look: Look, step: Step, text: Callable[[State], str], *, again: Again | None = None
+) -> Written:
+    assert step.state is not None
+    try:
+        return write.put(look, MemoryPath.known(step.path), text(step.state), again=again)
+    except Refused as refusal:
+        raise Refused(refusal.key, **({"path": step.path} | refusal.values)) from None
+
+
+def _born(found: Snapshot, step: Step) -> datetime:
+    if step.before is not None:
+        return step.before.created_at
+    *_, oldest = found.versions(memory_id=step.memory_id)
+    return oldest.created_at
+
+
+def _ordered(moves: Sequence[Step]) -> tuple[list[Step], list[Step]]:
+    """The moves so that each goes where nothing stands any more, and those that go in a circle."""
+    pending = {step.before.path for step in moves if step.before is not None}
+    above = Counter(one for path in pending for one in ancestors(path))
+    free: list[Step] = []
+    circling: list[Step] = []
+    left = list(moves)
+    while left:
+        going = [step for step in left if not _blocked(step.path, pending, above)] or left[:1]
+        (free if not _blocked(going[0].path, pending, above) else circling).extend(going)
+        for step in going:
+            assert step.before is not None
+            pending.discard(step.before.path)
+            above.subtract(ancestors(step.before.path))
+        gone = {step.memory_id for step in going}
+        left = [step for step in left if step.memory_id not in gone]
+    return free, circling
+
+
+def _blocked(path: str, pending: set[str], above: Counter[str]) -> bool:
+    return path in pending or above[path] > 0 or any(one in pending for one in ancestors(path))

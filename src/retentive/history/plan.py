@@ -1,0 +1,199 @@
+"""What memories are to become when something is restored or undone: decided here, on versions alone; written elsewhere.
+
+A target says for a memory, by its id, the state it is to have, or None for none. A conflict says why it cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from retentive.storage.contract import Memory, Version
+from retentive.values import diff
+from retentive.values.paths import ROOT
+
+Mode: TypeAlias = Literal["refuse", "merge", "force"]
+_REDACTED = "what it was then was redacted"
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a memory is to be: where, and with which text. `text` None: that of the version."""
+
+    path: str
+    version_id: str
+    sha256: str
+    size_bytes: int
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Why a memory is left as it is: what stands on what was to be undone."""
+
+    path: str
+    memory_id: str
+    reason: str
+
+
+Targets: TypeAlias = Mapping[str, State | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Targets by the id of the memory, and what could not be decided."""
+
+    targets: Targets
+    conflicts: tuple[Conflict, ...] = ()
+
+
+def restored(
+    heads: Iterable[Version], present: Iterable[Memory], path: str, known_paths: Callable[[str], Sequence[str]]
+) -> Plan:
+    """The directory at `path` (or the whole store) as it was: `heads` are all memories then, `present` those there now.
+
+    What has come since goes, and what was moved in from elsewhere goes back there. What was redacted since cannot come
+    back; of what is gone by now `known_paths` tells where it ever lay.
+    """
+    then = {version.memory_id: version for version in heads}
+    targets: dict[str, State | None] = {}
+    conflicts: list[Conflict] = []
+    for version in then.values():
+        if version.path.startswith(path + "/"):
+            targets[version.memory_id] = _state(version)
+    here = {memory.id: memory for memory in present}
+    for version in then.values():
+        if not version.path and version.memory_id not in here:
+            lay = [each for each in known_paths(version.memory_id) if path == ROOT or each.startswith(path + "/")]
+            if lay or path == ROOT:
+                conflicts.append(Conflict(lay[0] if lay else ROOT, version.memory_id, _REDACTED))
+    for memory in here.values():
+        if memory.id in targets:
+            continue
+        was = then.get(memory.id)
+        if was is None:
+            targets[memory.id] = None
+        elif not was.path:
+            conflicts.append(Conflict(memory.path, memory.id, _REDACTED))
+        else:
+            targets[memory.id] = State(was.path, memory.version_id, memory.sha256, memory.size_bytes)
+    return Plan(targets, tuple(conflicts))
+
+
+def undone(
+    history: Mapping[str, Sequence[Version]],
+    chosen: frozenset[str],
+    mode: Mode,
+    text: Callable[[str], str],
+) -> Plan:
+    """The memories without the chosen versions. `history` has all versions of each memory, newest first.
+
+    Changes are taken back in reverse order. Where a later change stands on one of them, it is a conflict, unless
+    `mode` says to merge the texts by line, or to take back what was built on it too.
+    """
+    targets: dict[str, State | None] = {}
+    conflicts: list[Conflict] = []
+    for memory_id, versions in history.items():
+        outcome = _Undoing(memory_id, versions, mode, text).run(chosen)
+        if isinstance(outcome, Conflict):
+            conflicts.append(outcome)
+        else:
+            targets[memory_id] = outcome
+    return Plan(targets, tuple(conflicts))
+
+
+class _Stop(Exception):
+    """A conflict was met."""
+
+
+class _Undoing:
+    """The undoing of versions of one memory."""
+
+    def __init__(self, memory_id: str, versions: Sequence[Version], mode: Mode, text: Callable[[str], str]) -> None:
+        self._memory_id = memory_id
+        self._versions = versions
+        self._mode = mode
+        self._text = text
+        self._state = _state_after(versions[0])
+
+    def run(self, chosen: frozenset[str]) -> State | Conflict | None:
+        try:
+            for number, version in enumerate(self._versions):
+                if version.id in chosen:
+                    self._undo(version, self._before(number))
+        except _Stop as stop:
+            path = next((version.path for version in self._versions if version.path), "")
+            return Conflict(path, self._memory_id, str(stop))
+        return self._state
+
+    def _before(self, number: int) -> State | None:
+        """The state before the version with this number."""
+        version = self._versions[number]
+        if number + 1 == len(self._versions):
+            if version.operation != "created":
+                raise _Stop("the version before is kept no longer")
+            return None
+        older = self._versions[number + 1]
+        if older.redacted_at is not None and older.operation != "deleted":
+            raise _Stop("the version before was redacted")
+        return _state_after(older)
+
+    def _undo(self, version: Version, before: State | None) -> None:
+        if version.redacted_at is not None:
+            raise _Stop("the change itself was redacted")
+        after, now = _state_after(version), self._state
+        if _same(now, after) or _same(now, before):
+            self._state = before if _same(now, after) else now
+        elif now is None:
+            self._forced("it was deleted later", before)
+        elif before is None:
+            self._forced("it was changed later", None)
+        elif after is None:
+            self._forced("it was made again later", now)
+        else:
+            self._state = replace(self._with_text(now, before, after), path=self._path(now, before, after))
+
+    def _forced(self, reason: str, state: State | None) -> None:
+        if self._mode != "force":
+            raise _Stop(reason)
+        self._state = state
+
+    def _path(self, now: State, before: State, after: State) -> str:
+        if before.path in {after.path, now.path}:
+            return now.path
+        if now.path == after.path:
+            return before.path
+        if self._mode == "force":
+            return now.path
+        raise _Stop("it was renamed later")
+
+    def _with_text(self, now: State, before: State, after: State) -> State:
+        if before.sha256 in {after.sha256, now.sha256}:
+            return now
+        if now.sha256 == after.sha256 or self._mode == "force":
+            return replace(before, path=now.path)
+        if self._mode == "refuse":
+            raise _Stop("its text was changed later")
+        merged = diff.merge(self._text_of(after), self._text_of(now), self._text_of(before))
+        if merged.text is None:
+            first = merged.conflicts[0]
+            raise _Stop(f"its text was changed later in the same lines (from line {first.ours[0] + 1})")
+        return replace(now, text=merged.text, sha256="", size_bytes=len(merged.text.encode()))
+
+    def _text_of(self, state: State) -> str:
+        return self._text(state.version_id) if state.text is None else state.text
+
+
+def _state_after(version: Version) -> State | None:
+    return None if version.operation == "deleted" else _state(version)
+
+
+def _state(version: Version) -> State:
+    return State(version.path, version.id, version.sha256 or "", version.size_bytes or 0)
+
+
+def _same(one: State | None, other: State | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return (one.path, one.sha256, one.text) == (other.path, other.sha256, other.text)

@@ -1,0 +1,80 @@
+"""Which memories have not been used for too long, and which versions nobody needs any more: decided, not done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+
+from retentive.storage.contract import Actor, Memory, Version
+from retentive.values.patterns import covers
+from retentive.values.records import to_us
+from retentive.values.settings import Settings
+
+EXPIRY = Actor("job", "expiry")
+"""Who deletes what was idle for too long."""
+_DAY_S = 86_400.0
+
+
+def is_on(settings: Settings) -> bool:
+    """Whether anything may expire."""
+    return bool(settings.expire_after_days or any(settings.expire_paths.values()))
+
+
+def days_allowed(path: str, settings: Settings) -> int:
+    """How many days a memory may be idle; 0 = for ever.
+
+    A pattern that covers the path goes over the rule for the store; of several the longest counts.
+    """
+    named = [days for pattern, days in settings.expire_paths.items() if covers((pattern,), path)]
+    if not named:
+        return settings.expire_after_days
+    return 0 if 0 in named else max(named)
+
+
+def idle_days(memory: Memory, accessed: Mapping[str, float], now: float) -> float:
+    """For how many days a memory was neither viewed nor changed."""
+    return (now - max(to_us(memory.updated_at) / 1e6, accessed.get(memory.id, 0.0))) / _DAY_S
+
+
+def expired(
+    memories: Iterable[Memory], accessed: Mapping[str, float], settings: Settings, now: float
+) -> Iterator[tuple[Memory, float]]:
+    """The memories whose time is over for certain, and for how many days each was idle."""
+    for memory in memories:
+        left = days_left(memory, accessed, settings, now)
+        if left is not None and left < 0:
+            yield memory, idle_days(memory, accessed, now)
+
+
+def days_left(memory: Memory, accessed: Mapping[str, float], settings: Settings, now: float) -> float | None:
+    """In how many days a memory expires if nobody uses it; below 0 with the next sweep, None = never."""
+    days = days_allowed(memory.path, settings)
+    return days - idle_days(memory, accessed, now) if days else None
+
+
+def prunable(
+    versions: Iterable[Version], living: Mapping[str, object], settings: Settings, now: float
+) -> list[tuple[str, int]]:
+    """The versions that may go, of all that there are, newest first: id, and microseconds until when it was the newest.
+
+    A version is kept while it was what the memory was at some moment of the last `keep_versions_days`, and as long as
+    it is one of the newest `keep_versions` of a memory that is there. So what the store was on any day of that time can
+    be seen as a whole.
+    """
+    if not settings.keep_versions_days:
+        return []
+    horizon = (now - settings.keep_versions_days * _DAY_S) * 1e6
+    by_memory: dict[str, list[Version]] = {}
+    for version in versions:
+        by_memory.setdefault(version.memory_id, []).append(version)
+    gone: list[tuple[str, int]] = []
+    for memory_id, own in by_memory.items():
+        keep = settings.keep_versions if memory_id in living else 0
+        gone += [
+            (older.id, to_us(newer.created_at))
+            for number, (newer, older) in enumerate(pairwise(own), start=1)
+            if number >= keep and to_us(newer.created_at) < horizon
+        ]
+        if memory_id not in living and to_us(own[0].created_at) < horizon:
+            gone.append((own[0].id, 0))  # last: without it, an older version would seem to be what is there now
+    return gone

@@ -1,0 +1,151 @@
+"""The kinds of sensitive values, which users pick by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from retentive.redaction.rules import Kind
+
+_ON = """
+aws_access_key_id: AWS access key id (AKIA..., ASIA...)
+aws_secret_key: AWS secret access key
+aws_session_token: AWS session token
+aws_bedrock_key: Amazon Bedrock API key
+google_api_key: Google Cloud, Maps, Firebase or Gemini API key
+google_oauth: Google OAuth client secret, access or refresh token
+gcp_service_account_key: private key of a Google Cloud service account
+azure_storage_key: Azure Storage, Cosmos DB or Cognitive Services account key
+azure_connection_key: shared access key of an Azure Service Bus, Event Hubs or IoT Hub connection string
+azure_sas: signature of an Azure shared access signature
+azure_client_secret: Microsoft Entra ID (Azure AD) client secret
+azure_devops_token: Azure DevOps personal access token
+alibaba_access_key: Alibaba Cloud access key id or secret
+tencent_key: Tencent Cloud secret id
+digitalocean_token: DigitalOcean token
+cloudflare_token: Cloudflare API token, global key or origin CA key
+heroku_key: Heroku API key
+vercel_token: Vercel token
+netlify_token: Netlify token
+fly_token: Fly.io token
+terraform_token: HCP Terraform (Terraform Cloud) token
+vault_token: HashiCorp Vault token
+pulumi_token: Pulumi access token
+doppler_token: Doppler token
+onepassword_token: 1Password service account token or secret key
+github_token: GitHub token, classic, fine-grained, OAuth or app
+gitlab_token: GitLab token
+atlassian_token: Atlassian API token
+bitbucket_token: Bitbucket app password or access token
+npm_token: npm access token
+pypi_token: PyPI API token
+rubygems_key: RubyGems API key
+crates_token: crates.io API token
+clojars_token: Clojars deploy token
+dockerhub_token: Docker Hub access token
+nuget_key: NuGet API key
+artifactory_token: JFrog Artifactory API key
+circleci_token: CircleCI token
+buildkite_token: Buildkite token
+sonarqube_token: SonarQube token
+sourcegraph_token: Sourcegraph access token
+postman_key: Postman API key
+prefect_key: Prefect API key
+readme_key: ReadMe API key
+slack_token: Slack token
+slack_webhook: Slack webhook URL
+discord_token: Discord bot token
+discord_webhook: Discord webhook URL
+telegram_token: Telegram bot token
+teams_webhook: Microsoft Teams or Power Automate webhook URL
+twilio_key: Twilio API key or auth token
+sendgrid_key: SendGrid API key
+mailgun_key: Mailgun API key
+mailchimp_key: Mailchimp or Mandrill API key
+postmark_token: Postmark server token
+brevo_key: Brevo API key
+resend_key: Resend API key
+hubspot_token: HubSpot private app token
+typeform_token: Typeform token
+stripe_key: Stripe secret or restricted key, webhook secret
+paypal_secret: PayPal client secret
+braintree_token: Braintree access token
+square_token: Square access token or secret
+shopify_token: Shopify access token or shared secret
+adyen_key: Adyen API key
+duffel_token: Duffel token
+openai_key: OpenAI API key, and others of its form
+anthropic_key: Anthropic API key or token
+huggingface_token: Hugging Face token
+replicate_token: Replicate API token
+cohere_key: Cohere API key
+groq_key: Groq API key
+perplexity_key: Perplexity API key
+xai_key: xAI API key
+mistral_key: Mistral API key
+deepseek_key: DeepSeek API key
+openrouter_key: OpenRouter API key
+nvidia_key: NVIDIA API key
+tavily_key: Tavily API key
+langsmith_key: LangSmith API key
+pinecone_key: Pinecone API key
+elevenlabs_key: ElevenLabs API key
+sentry_token: Sentry auth token (a DSN is public)
+new_relic_key: New Relic key
+datadog_key: Datadog API or application key
+dynatrace_token: Dynatrace token
+grafana_token: Grafana token
+posthog_key: PostHog personal API key
+linear_key: Linear API key
+notion_token: Notion integration token
+airtable_token: Airtable token or API key
+figma_token: Figma token
+asana_token: Asana personal access token
+contentful_token: Contentful token
+dropbox_token: Dropbox access token
+mapbox_token: Mapbox secret token
+databricks_token: Databricks token
+snowflake_token: Snowflake programmatic access token
+supabase_key: Supabase token or secret key
+planetscale_token: PlanetScale token or password
+okta_token: Okta API token
+auth0_secret: Auth0 client secret
+tailscale_key: Tailscale key
+private_key: private key (PEM, OpenSSH, PGP, PuTTY)
+age_secret_key: age secret key
+jwt: JSON Web Token
+url_password: password in a URL
+connection_string: password in a connection string (ADO, ODBC, JDBC)
+authorization_header: credentials of an HTTP Authorization header
+seed_phrase: recovery phrase of a wallet
+payment_card: number of a payment card
+iban: international bank account number
+us_ssn: US social security number
+password: password announced as one, in configuration or prose
+secret: key, token or secret announced as one, with a random value
+"""
+_OFF = """
+email: e-mail address
+phone: phone number
+"""
+
+
+def _kinds(lines: str, *, on: bool) -> dict[str, Kind]:
+    rows = (line.partition(": ") for line in lines.strip().splitlines())
+    return {name: Kind(name, description, on) for name, _, description in rows}
+
+
+KINDS: Mapping[str, Kind] = MappingProxyType(_kinds(_ON, on=True) | _kinds(_OFF, on=False))
+
+# When finds overlap, any other kind tells more than these; of these, the first.
+SPECIFIC_LAST = (
+    "us_ssn",
+    "payment_card",
+    "url_password",
+    "connection_string",
+    "authorization_header",
+    "password",
+    "secret",
+    "phone",
+    "email",
+)

@@ -1,0 +1,286 @@
+"""What becomes of proposals: made through the one write path, or removed. In one transaction, all or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from retentive.engine.writer import Examiner, WritePath
+from retentive.errors import NotFound, Refused
+from retentive.review.proposals import (
+    AFTER,
+    BEFORE,
+    Decision,
+    Obstacle,
+    Outcome,
+    Proposal,
+    ProposedChange,
+    What,
+    decision_on,
+    forget_decisions,
+    foundations,
+    pending,
+    put_decision,
+    put_proposal,
+    remove_proposal,
+    text_key,
+    text_of,
+    with_ids,
+)
+from retentive.storage.contract import Actor, Change, Look, Memory, Transaction
+from retentive.values.diff import merge as merged
+from retentive.values.paths import MemoryPath
+from retentive.values.records import Again
+from retentive.values.replies import Replies
+from retentive.values.settings import Settings
+from retentive.values.text import decoded
+
+
+class Stopped(Exception):
+    """Undoes the transaction: the proposals cannot be decided on."""
+
+    def __init__(self, obstacles: Sequence[Obstacle]) -> None:
+        super().__init__("the proposals cannot be decided on")
+        self.obstacles = tuple(obstacles)
+
+
+class Deciding:
+    """A decision on proposals, in one transaction: of `wanted`, those that wait are `chosen`."""
+
+    def __init__(
+        self,
+        tx: Transaction,
+        wanted: Sequence[str],
+        *,
+        settings: Settings,
+        examine: Examiner,
+        by: Actor | None,
+        at: datetime,
+        said: Replies,
+    ) -> None:
+        self._tx, self._settings, self._examine, self._said = tx, settings, examine, said
+        self._by, self._at = by, at
+        self._pending = pending(tx)
+        self._foundations = foundations(self._pending)
+        self._chosen = [proposal for proposal in self._pending if proposal.id in set(wanted)]
+        self._decided = [self._decision(each) for each in wanted if each not in self._foundations]
+
+    def accept(self, *, merge: bool, force: bool) -> Outcome:
+        """Make the changes. Raises `Stopped`."""
+        obstacles = [*self._against(accepted=True), *self._without_foundation()]
+        stuck = {obstacle.proposal_id for obstacle in obstacles}
+        ids: dict[str, str] = {}
+        for proposal in self._chosen:
+            if proposal.id in stuck or self._foundations[proposal.id] & stuck:
+                stuck.add(proposal.id)
+                continue
+            write = WritePath(self._tx, self._settings, proposal.actor, self._examine)
+            making = _Making(self._tx, write, proposal, ids, self._said, merge=merge, force=force)
+            obstacles += making.run()
+            stuck |= {obstacle.proposal_id for obstacle in obstacles}
+        if obstacles:
+            raise Stopped(obstacles)
+        return self._close(self._chosen, ids=ids, accepted=True)
+
+    def refuse(self) -> Outcome:
+        """Remove the proposals, and those that build on them. Raises `Stopped`."""
+        obstacles = self._against(accepted=False)
+        if obstacles:
+            raise Stopped(obstacles)
+        chosen = {proposal.id for proposal in self._chosen}
+        gone = [each for each in self._pending if each.id in chosen or self._foundations[each.id] & chosen]
+        return self._close(gone, ids={}, accepted=False)
+
+    def _decision(self, proposal_id: str) -> Decision:
+        found = decision_on(self._tx, proposal_id)
+        if found is None:
+            raise NotFound(f"no proposal {proposal_id} awaits review")
+        return found
+
+    def _against(self, *, accepted: bool) -> list[Obstacle]:
+        """Those that were decided the other way before."""
+        against = [each for each in self._decided if each.accepted != accepted]
+        what: What = "refused" if accepted else "accepted"
+        return [
+            Obstacle(each.proposal_id, what, None, f"it was {what} by {each.by or 'somebody'} before")
+            for each in against
+        ]
+
+    def _without_foundation(self) -> list[Obstacle]:
+        chosen = {proposal.id for proposal in self._chosen}
+        missing = [
+            (proposal.id, [each.id for each in self._pending if each.id in self._foundations[proposal.id] - chosen])
+            for proposal in self._chosen
+        ]
+        return [
+            Obstacle(each, "builds_on", None, f"it builds on {', '.join(below)}, to be accepted before or with it")
+            for each, below in missing
+            if below
+        ]
+
+    def _close(self, closed: Sequence[Proposal], *, ids: dict[str, str], accepted: bool) -> Outcome:
+        """Remove proposals, say who decided, and give those that build on them the ids that memories have now."""
+        chosen, gone = {proposal.id for proposal in self._chosen}, {proposal.id for proposal in closed}
+        for proposal in closed:
+            remove_proposal(self._tx, proposal)
+            put_decision(self._tx, Decision(proposal.id, accepted, proposal.actor, self._by, self._at))
+        for proposal in self._pending:
+            if proposal.id not in gone and with_ids(proposal, ids) != proposal:
+                put_proposal(self._tx, with_ids(proposal, ids))
+        if closed:
+            forget_decisions(self._tx)
+        return Outcome(
+            done=tuple(proposal.id for proposal in closed if proposal.id in chosen),
+            already=tuple(decision.proposal_id for decision in self._decided),
+            with_them=tuple(proposal.id for proposal in closed if proposal.id not in chosen),
+        )
+
+
+class _Making:
+    """The making of one proposal. What stands in its way is collected; the caller then undoes all."""
+
+    def __init__(
+        self,
+        tx: Transaction,
+        write: WritePath,
+        proposal: Proposal,
+        ids: dict[str, str],
+        said: Replies,
+        *,
+        merge: bool,
+        force: bool,
+    ) -> None:
+        self._tx, self._write, self._said, self._ids = tx, write, said, ids
+        self._proposal = proposal
+        self._merge, self._force = merge, force
+        self._obstacles: list[Obstacle] = []
+
+    def run(self) -> list[Obstacle]:
+        """What stands in the way; nothing if it was made."""
+        for number, proposed in enumerate(self._proposal.changes):
+            change = replace(proposed, memory_id=self._ids.get(proposed.memory_id, proposed.memory_id))
+            try:
+                self._make(change, text_key(self._proposal.id, number))
+            except Refused as refusal:
+                path = change.path or change.before
+                values = {"path": path, "old_path": change.before, "new_path": change.path} | refusal.values
+                self._hinder("guard", path, self._said.error(refusal.key, values).text)
+        return self._obstacles
+
+    def _make(self, change: ProposedChange, key: str) -> None:
+        look = self._present(change.memory_id)
+        if change.has_text:
+            text = text_of(self._tx, AFTER, key)
+            if look.memory is None:
+                again = None if change.memory_id == key else Again(change.memory_id, change.created_at)
+                self._create(change, text, again)
+            else:
+                base = text_of(self._tx, BEFORE, key) if change.operation == "modified" else ""
+                self._modify(change, look, look.memory, base=base, text=text)
+        elif change.operation == "deleted":
+            self._delete(change, look.memory)
+        else:
+            self._rename(change, look.memory)
+
+    def _present(self, memory_id: str) -> Look:
+        """The memory as it is now, wherever it lies; nothing if it is gone."""
+        memory = self._tx.find(memory_id)
+        look = Look() if memory is None else self._tx.look(memory.path)  # a look sees what was edited by hand
+        return look if look.memory is not None and look.memory.id == memory_id else Look()
+
+    def _create(self, change: ProposedChange, text: str, again: Again | None) -> None:
+        path = change.path or ""
+        if change.operation == "modified" and not self._force:
+            self._hinder("deleted", path, f"{path} was deleted meanwhile")
+            return
+        look = self._free(path)
+        if look is None:
+            return
+        taken = look.memory is not None
+        chosen = self._chosen_text("", decoded(look.data), text) if taken else text
+        if chosen is None:
+            self._hinder("created", path, f"{path} was created meanwhile by somebody else")
+            return
+        self._put(look, path, chosen, again=None if taken else again)
+        made = self._tx.look(path).memory
+        if made is not None:
+            self._ids[change.memory_id] = made.id
+
+    def _modify(self, change: ProposedChange, look: Look, memory: Memory, *, base: str, text: str) -> None:
+        path = memory.path
+        if change.operation == "created" and not self._force:  # it is one that was deleted
+            self._hinder("created", path, f"{path} was restored meanwhile by somebody else")
+            return
+        if path != change.before and not (self._merge or self._force):
+            self._hinder("renamed", change.before, f"{change.before} was renamed to {path} meanwhile")
+            return
+        present = decoded(look.data)
+        chosen = text if present == base else self._chosen_text(base, present, text)
+        if chosen is None:
+            where = " in the same lines" if self._merge else ""
+            self._hinder("edited", path, f"{path} was edited meanwhile{where}")
+            return
+        self._put(look, path, chosen)
+
+    def _delete(self, change: ProposedChange, memory: Memory | None) -> None:
+        before = change.before or ""
+        if memory is None:
+            return  # it is as was proposed
+        if not self._force and memory.path != before:
+            self._hinder("renamed", before, f"{before} was renamed to {memory.path} meanwhile")
+        elif not self._force and memory.sha256 != change.base_sha256:
+            self._hinder("edited", before, f"{before} was edited meanwhile")
+        else:
+            self._write.check(MemoryPath.known(memory.path))
+            self._write.delete([memory])
+
+    def _rename(self, change: ProposedChange, memory: Memory | None) -> None:
+        before, path = change.before or "", change.path or ""
+        if memory is None:
+            if not self._force:
+                self._hinder("deleted", before, f"{before} was deleted meanwhile")
+            return
+        if memory.path == path:
+            return
+        if memory.path != before and not self._force:
+            self._hinder("renamed", before, f"{before} was renamed to {memory.path} meanwhile")
+            return
+        target = self._free(path)
+        if target is None:
+            return
+        if target.memory is not None:
+            self._hinder("created", path, f"{path} was created meanwhile by somebody else")
+            return
+        self._write.check_name(MemoryPath.known(path))
+        self._write.check(MemoryPath.known(memory.path))
+        self._write.check(MemoryPath.known(path))
+        self._write.move([Change(memory, path)])
+
+    def _chosen_text(self, base: str, present: str, text: str) -> str | None:
+        """The text to write where others wrote another one meanwhile; None if that is not decided."""
+        if present == text:
+            return text
+        found = merged(base, present, text).text if self._merge else None
+        return text if found is None and self._force else found
+
+    def _free(self, path: str) -> Look | None:
+        """What stands at a path where a memory may lie; None, and an obstacle, where none can."""
+        look = self._tx.look(path)
+        if look.below:
+            self._hinder("created", path, f"{path} is a directory now")
+            return None
+        if look.above is not None:
+            self._hinder("created", path, f"{look.above} is a file now, and no directory")
+            return None
+        return look
+
+    def _put(self, look: Look, path: str, text: str, *, again: Again | None = None) -> None:
+        target = MemoryPath.known(path)
+        if look.memory is None:
+            self._write.check_name(target)
+        self._write.check(target)
+        self._write.put(look, target, text, again=again)
+
+    def _hinder(self, what: What, path: str | None, text: str) -> None:
+        self._obstacles.append(Obstacle(self._proposal.id, what, path, text))

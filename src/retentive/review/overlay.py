@@ -1,0 +1,271 @@
+"""A memory store as an actor under review sees it: the present, with its own proposals done.
+
+What it proposed comes first: it hides what others put meanwhile at, above or below its paths, and what they made of
+the same memories. Of a memory that was only renamed the text is the present one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from typing import NoReturn
+
+from retentive.errors import PermissionDenied, Refused
+from retentive.review.proposals import (
+    AFTER,
+    BEFORE,
+    Proposal,
+    ProposedChange,
+    ProposedOperation,
+    pending,
+    put_proposal,
+    text_key,
+    text_of,
+)
+from retentive.storage.contract import Actor, Change, Look, Memory, Snapshot, Transaction, Usage, Version
+from retentive.values.paths import ROOT, ancestors
+from retentive.values.records import Recorded
+from retentive.values.text import decoded
+
+_FEW = 8  # memories that are looked for one by one; more are found in one walk
+
+
+@dataclass(frozen=True, slots=True)
+class _Proposed:
+    """What the proposals make of a memory. `text` is the key of its text, None if that stays; `path` None: deleted."""
+
+    change: ProposedChange
+    path: str | None
+    version_id: str
+    at: datetime
+    text: str | None = None
+    size_bytes: int = 0
+    sha256: str = ""
+
+
+class ProposedSnapshot(Snapshot):
+    """A snapshot with proposals done on it. History, notes and settings are those of the present."""
+
+    def __init__(self, inner: Snapshot, proposals: Iterable[Proposal]) -> None:
+        self._inner = inner
+        self._own: dict[str, _Proposed] = {}
+        self._presents: dict[str, Memory | None] = {}
+        for proposal in proposals:
+            self._apply(proposal, 0)
+        self._place()
+
+    @property
+    def revision(self) -> int:
+        return self._inner.revision
+
+    @property
+    def seal(self) -> str | None:
+        return self._inner.seal
+
+    @property
+    def settings(self) -> str | None:
+        return self._inner.settings
+
+    def look(self, path: str) -> Look:
+        if path in self._placed:
+            memory, own = self._placed[path]
+            return Look(memory, self._data(memory, own))
+        above = next((place for place in ancestors(path) if place in self._placed), None)
+        if above is not None or path in self._above:
+            return Look(above=above, below=above is None)
+        look = self._inner.look(path)
+        if look.memory is not None:
+            return Look() if look.memory.id in self._own else look
+        if look.above is not None:
+            return Look() if self.look(look.above).memory is None else look
+        return Look(below=look.below and any(True for _ in self.walk(path)))
+
+    def walk(self, under: str) -> Iterator[Memory]:
+        present = (memory for memory in self._inner.walk(under) if self._shows(memory))
+        return iter(sorted([*present, *self._placed_below(under)], key=lambda memory: memory.path))
+
+    def sizes(self, under: str) -> Iterator[tuple[str, int]]:
+        return ((memory.path, memory.size_bytes) for memory in self.walk(under))
+
+    def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
+        present = [(memory, data) for memory, data in self._inner.texts(under) if self._shows(memory)]
+        own = [(memory, self._data(*self._placed[memory.path])) for memory in self._placed_below(under)]
+        return iter(sorted([*present, *own], key=lambda found: found[0].path))
+
+    def find(self, memory_id: str) -> Memory | None:
+        if memory_id in self._own:
+            own = self._own[memory_id]
+            return None if own.path is None else self._memory(own)
+        memory = self._inner.find(memory_id)
+        return memory if memory is not None and self._shows(memory) else None
+
+    def versions(
+        self,
+        *,
+        memory_id: str | None = None,
+        path: str | None = None,
+        after: str | None = None,
+        before: str | None = None,
+        limit: int | None = None,
+    ) -> Iterator[Version]:
+        return self._inner.versions(memory_id=memory_id, path=path, after=after, before=before, limit=limit)
+
+    def heads(self, before: str) -> Iterator[Version]:
+        return self._inner.heads(before)
+
+    def version(self, version_id: str) -> tuple[Version, bytes | None]:
+        return self._inner.version(version_id)
+
+    def usage(self) -> Usage:
+        """The present use and what the proposals make of it. What they hide is counted."""
+        present, own = self._inner.usage(), [memory for memory, _ in self._placed.values()]
+        replaced = [memory for memory in self._present(self._own) if memory is not None]
+        return Usage(
+            present.memories + len(own) - len(replaced),
+            present.size_bytes + sum(each.size_bytes for each in own) - sum(each.size_bytes for each in replaced),
+        )
+
+    def note(self, kind: str, key: str) -> str | None:
+        return self._inner.note(kind, key)
+
+    def notes(self, kind: str) -> Iterator[tuple[str, str]]:
+        return self._inner.notes(kind)
+
+    # -- what the proposals make -----------------------------------------------------------------------------
+
+    def _apply(self, proposal: Proposal, start: int) -> None:
+        """Take in the changes of a proposal from the one with the number `start` on."""
+        for number, change in enumerate(proposal.changes[start:], start):
+            key, known = text_key(proposal.id, number), self._own.get(change.memory_id)
+            if change.has_text:
+                size, digest = change.size_bytes or 0, change.sha256 or ""
+                own = _Proposed(change, change.path, key, proposal.at, key, size, digest)
+            elif known is not None:
+                own = replace(known, path=change.path, version_id=key, at=proposal.at)
+            else:
+                own = _Proposed(change, change.path, key, proposal.at)
+            self._own[change.memory_id] = own
+            if change.memory_id == key:  # nobody has it but here
+                self._presents[key] = None
+
+    def _place(self) -> None:
+        """Find out what lies where."""
+        moved = [own.change.memory_id for own in self._own.values() if own.path is not None and own.text is None]
+        list(self._present(moved))
+        placed = [(self._memory(own), own) for own in self._own.values() if own.path is not None]
+        self._placed = {memory.path: (memory, own) for memory, own in placed if memory is not None}
+        self._above = {place for path in self._placed for place in ancestors(path)}
+
+    def _memory(self, own: _Proposed) -> Memory | None:
+        """The memory it becomes; None for one that was to be renamed, and is gone."""
+        change, path = own.change, own.path or ""
+        if own.text is not None:
+            version = own.version_id
+            return Memory(change.memory_id, path, own.size_bytes, own.sha256, version, change.created_at, own.at, None)
+        present = next(iter(self._present([change.memory_id])))
+        if present is None:
+            return None
+        # A text has one version id, for those who keep what they saw.
+        version = f"{own.version_id}.{present.version_id}"
+        return replace(present, path=path, version_id=version, updated_at=own.at, seal=None)
+
+    def _data(self, memory: Memory, own: _Proposed) -> bytes:
+        if own.text is not None:
+            return text_of(self._inner, AFTER, own.text).encode()
+        present = next(iter(self._present([memory.id])))
+        look = Look() if present is None else self._inner.look(present.path)
+        return look.data or b""
+
+    def _present(self, memory_ids: Iterable[str]) -> Iterator[Memory | None]:
+        """What these memories are at present."""
+        wanted = list(memory_ids)
+        unknown = [each for each in wanted if each not in self._presents]
+        if len(unknown) <= _FEW:
+            self._presents |= {each: self._inner.find(each) for each in unknown}
+        else:
+            everything = {memory.id: memory for memory in self._inner.walk(ROOT)}
+            self._presents |= {each: everything.get(each) for each in unknown}
+        return (self._presents[each] for each in wanted)
+
+    def _shows(self, memory: Memory) -> bool:
+        """Whether a memory of the present is seen beside the proposals."""
+        if memory.id in self._own or memory.path in self._placed or memory.path in self._above:
+            return False
+        return not any(place in self._placed for place in ancestors(memory.path))
+
+    def _placed_below(self, under: str) -> list[Memory]:
+        start = under + "/"
+        return [memory for path, (memory, _) in self._placed.items() if path.startswith(start)]
+
+
+class ProposedTransaction(ProposedSnapshot, Transaction):
+    """A transaction whose changes become one proposal. `recorded` says whether there is one now."""
+
+    def __init__(
+        self, tx: Transaction, who: Actor | None, *, proposal_id: str, at: datetime, max_proposals: int
+    ) -> None:
+        self._tx = tx
+        self._all = pending(tx)
+        super().__init__(tx, (each for each in self._all if each.actor == who))
+        number = self._all[-1].number + 1 if self._all else 1
+        self._proposal = Proposal(proposal_id, who, at, (), number)
+        self._max_proposals = max_proposals
+
+    @property
+    def recorded(self) -> bool:
+        """Whether something was proposed."""
+        return bool(self._proposal.changes)
+
+    def record(self, changes: Sequence[Change], actor: Actor | None) -> list[Recorded]:
+        if not changes:
+            return []
+        if self._max_proposals and not self.recorded and len(self._all) >= self._max_proposals:
+            raise Refused("too_many_proposals", present=len(self._all), limit=self._max_proposals)
+        start = len(self._proposal.changes)
+        proposed = [self._change(change, number) for number, change in enumerate(changes, start)]
+        self._proposal = replace(self._proposal, changes=(*self._proposal.changes, *proposed))
+        put_proposal(self._tx, self._proposal)
+        self._apply(self._proposal, start)
+        self._place()
+        key = partial(text_key, self._proposal.id)
+        return [Recorded(change.memory_id, key(number)) for number, change in enumerate(proposed, start)]
+
+    def _change(self, change: Change, number: int) -> ProposedChange:
+        """The change as it is proposed; its texts are kept."""
+        if change.origin is not None:
+            raise PermissionDenied("an actor under review cannot take versions over")
+        key, before = text_key(self._proposal.id, number), change.before
+        if change.data is not None:
+            self._tx.put_note(AFTER, key, change.data.decode())
+        digest = None if change.data is None else hashlib.sha256(change.data).hexdigest()
+        if before is None:
+            memory_id = key if change.again is None else change.again.id
+            born = self._proposal.at if change.again is None else change.again.created_at
+            return ProposedChange("created", memory_id, None, change.path, change.size_bytes, digest, None, born)
+        if digest is not None:
+            self._tx.put_note(BEFORE, key, decoded(self.look(before.path).data))
+        operation: ProposedOperation = "deleted" if change.path is None else "renamed" if digest is None else "modified"
+        return ProposedChange(
+            operation, before.id, before.path, change.path, change.size_bytes, digest, before.sha256, before.created_at
+        )
+
+    def put_note(self, kind: str, key: str, value: str | None) -> None:
+        self._tx.put_note(kind, key, value)
+
+    def reseal(self, seal: str | None) -> None:
+        self._deny()
+
+    def set_settings(self, settings: str | None) -> None:
+        self._deny()
+
+    def blank(self, version_ids: Sequence[str], actor: Actor | None) -> None:
+        self._deny()
+
+    def prune(self, version_ids: Sequence[str]) -> None:
+        self._deny()
+
+    def _deny(self) -> NoReturn:
+        raise PermissionDenied("an actor under review can neither change settings nor history")

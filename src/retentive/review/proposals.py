@@ -1,0 +1,282 @@
+"""Proposals as they rest in a memory store: notes, one that tells the changes, and others with the texts.
+
+Texts rest apart, so that a command of an actor under review reads only those it needs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Literal, TypeAlias, cast
+
+from retentive.errors import Damaged
+from retentive.storage.contract import Actor, Snapshot, Transaction, to_datetime
+from retentive.values.paths import ancestors
+from retentive.values.records import to_us
+
+PROPOSAL, AFTER, BEFORE, REVIEWED = "proposal", "proposal.after", "proposal.before", "reviewed"
+"""Kinds of notes. The texts have the key of their proposal, a dot, and the number of the change in it."""
+MAX_DECISIONS = 1_000
+
+ProposedOperation: TypeAlias = Literal["created", "modified", "deleted", "renamed"]
+What: TypeAlias = Literal["created", "edited", "deleted", "renamed", "builds_on", "accepted", "refused", "guard"]
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedChange:
+    """One change to one memory, not yet made: the path before it and after it.
+
+    `memory_id` of a memory that is itself only proposed is a name of its own, which no memory ever has. `sha256` and
+    `size_bytes` are those of the text after, `base_sha256` that of the text before; None where there is none or it
+    stays. `created_at` is that of the memory.
+    """
+
+    operation: ProposedOperation
+    memory_id: str
+    before: str | None
+    path: str | None
+    size_bytes: int | None
+    sha256: str | None
+    base_sha256: str | None
+    created_at: datetime
+
+    @property
+    def has_text(self) -> bool:
+        """Whether it brings a text."""
+        return self.operation in {"created", "modified"}
+
+    def __str__(self) -> str:
+        if self.operation == "renamed":
+            return f"renamed {self.before} to {self.path}"
+        return f"{self.operation} {self.path or self.before}"
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What one command of an actor under review would change. `number` says in which order they came."""
+
+    id: str
+    actor: Actor | None
+    at: datetime
+    changes: tuple[ProposedChange, ...]
+    number: int
+
+    @property
+    def summary(self) -> str:
+        """The changes in a few words."""
+        if len(self.changes) == 1:
+            return str(self.changes[0])
+        kinds = dict.fromkeys(change.operation for change in self.changes)
+        first = self.changes[0].before or self.changes[0].path
+        return f"{' and '.join(kinds)} {len(self.changes)} memories, the first {first}"
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Why a proposal cannot be accepted or refused: what happened, where, and that as a sentence."""
+
+    proposal_id: str
+    what: What
+    path: str | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of accepting or refusing. With `obstacles`, nothing at all was changed.
+
+    `done` are the ids now accepted or refused, `already` those that were before, `with_them` those that were refused
+    since they build on one of them.
+    """
+
+    done: tuple[str, ...] = ()
+    already: tuple[str, ...] = ()
+    with_them: tuple[str, ...] = ()
+    obstacles: tuple[Obstacle, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """That a proposal was accepted or refused: whose it was, who decided, and when."""
+
+    proposal_id: str
+    accepted: bool
+    actor: Actor | None
+    by: Actor | None
+    at: datetime
+
+
+def text_key(proposal_id: str, number: int) -> str:
+    """The key of the notes with the texts of a change."""
+    return f"{proposal_id}.{number}"
+
+
+def pending(snapshot: Snapshot) -> list[Proposal]:
+    """All proposals of a store, in the order in which they came."""
+    return sorted((_proposal(key, value) for key, value in snapshot.notes(PROPOSAL)), key=lambda each: each.number)
+
+
+def put_proposal(tx: Transaction, proposal: Proposal) -> None:
+    """Keep a proposal, without its texts."""
+    value = {
+        "actor": None if proposal.actor is None else str(proposal.actor),
+        "at": to_us(proposal.at),
+        "number": proposal.number,
+        "changes": [_change_object(change) for change in proposal.changes],
+    }
+    tx.put_note(PROPOSAL, proposal.id, json.dumps(value))
+
+
+def remove_proposal(tx: Transaction, proposal: Proposal) -> None:
+    """Remove a proposal and its texts."""
+    tx.put_note(PROPOSAL, proposal.id, None)
+    for number, change in enumerate(proposal.changes):
+        key = text_key(proposal.id, number)
+        if change.has_text:
+            tx.put_note(AFTER, key, None)
+        if change.operation == "modified":
+            tx.put_note(BEFORE, key, None)
+
+
+def forget_proposals(tx: Transaction, memory_id: str, *, base_sha256: str | None = None) -> list[str]:
+    """Remove the proposals that changed a memory, and what builds on them; their ids. For who erases or redacts it.
+
+    With `base_sha256`, only those made of this text of it.
+    """
+    found = pending(tx)
+    below, gone = foundations(found), set[str]()
+    for proposal in found:
+        own = [change for change in proposal.changes if change.memory_id == memory_id]
+        if gone & below[proposal.id] or any(base_sha256 in {None, change.base_sha256} for change in own):
+            gone.add(proposal.id)
+            remove_proposal(tx, proposal)
+    return [proposal.id for proposal in found if proposal.id in gone]
+
+
+def text_of(snapshot: Snapshot, kind: str, key: str) -> str:
+    """A text of a proposal. Raises `Damaged`."""
+    text = snapshot.note(kind, key)
+    if text is None:
+        raise Damaged("a proposal is without its text")
+    return text
+
+
+def with_ids(proposal: Proposal, ids: Mapping[str, str]) -> Proposal:
+    """The proposal with other ids in place of those that its memories had while they were only proposed."""
+    changes = (replace(change, memory_id=ids.get(change.memory_id, change.memory_id)) for change in proposal.changes)
+    return replace(proposal, changes=tuple(changes))
+
+
+def put_decision(tx: Transaction, decision: Decision) -> None:
+    """Keep who decided; of all decisions the newest 1,000."""
+    value = {
+        "accepted": decision.accepted,
+        "actor": None if decision.actor is None else str(decision.actor),
+        "by": None if decision.by is None else str(decision.by),
+        "at": to_us(decision.at),
+    }
+    tx.put_note(REVIEWED, decision.proposal_id, json.dumps(value))
+
+
+def forget_decisions(tx: Transaction) -> None:
+    """Remove decisions beyond the newest 1,000."""
+    for decision in decisions(tx)[MAX_DECISIONS:]:
+        tx.put_note(REVIEWED, decision.proposal_id, None)
+
+
+def decisions(snapshot: Snapshot) -> list[Decision]:
+    """The decisions that are known, newest first."""
+    found = (_decision(key, value) for key, value in snapshot.notes(REVIEWED))
+    return sorted(found, key=lambda each: (each.at, each.proposal_id), reverse=True)
+
+
+def decision_on(snapshot: Snapshot, proposal_id: str) -> Decision | None:
+    """What was decided on a proposal, if it is known."""
+    value = snapshot.note(REVIEWED, proposal_id)
+    return None if value is None else _decision(proposal_id, value)
+
+
+def foundations(proposals: Sequence[Proposal]) -> dict[str, set[str]]:
+    """For each pending proposal, in their order, those of the same actor that it builds on, at any remove.
+
+    It builds on one that changed the same memory before, or made room for a path that it takes.
+    """
+    found: dict[str, set[str]] = {}
+    known: dict[tuple[Actor | None, str, str], str] = {}
+    for proposal in proposals:
+        who = proposal.actor
+        needed = {(who, *each) for change in proposal.changes for each in _needed(change)}
+        below = {known[each] for each in needed if each in known}
+        for change in proposal.changes:
+            known |= {(who, *each): proposal.id for each in _given(change)}
+        found[proposal.id] = below.union(*(found[each] for each in below))
+    return found
+
+
+def _needed(change: ProposedChange) -> Iterator[tuple[str, str]]:
+    """What an earlier change may have given that this one needs."""
+    yield "memory", change.memory_id
+    if change.operation in {"created", "renamed"} and change.path is not None:
+        yield from (("no memory", place) for place in (change.path, *ancestors(change.path)))
+        yield "no directory", change.path
+
+
+def _given(change: ProposedChange) -> Iterator[tuple[str, str]]:
+    """What the change gives to later ones: the memory as it is now, and room where it was."""
+    yield "memory", change.memory_id
+    if change.operation in {"deleted", "renamed"} and change.before is not None:
+        yield "no memory", change.before
+        yield from (("no directory", place) for place in ancestors(change.before))
+
+
+def _change_object(change: ProposedChange) -> dict[str, object]:
+    return {
+        "operation": change.operation,
+        "memory": change.memory_id,
+        "before": change.before,
+        "path": change.path,
+        "size": change.size_bytes,
+        "sha256": change.sha256,
+        "base_sha256": change.base_sha256,
+        "born": to_us(change.created_at),
+    }
+
+
+@lru_cache(maxsize=4_096)  # every command of an actor under review reads all that wait
+def _proposal(key: str, value: str) -> Proposal:
+    try:
+        found = cast("dict[str, Any]", json.loads(value))
+        changes = tuple(_change(each) for each in found["changes"])
+        return Proposal(key, _actor(found["actor"]), to_datetime(found["at"]), changes, int(found["number"]))
+    except (ValueError, KeyError, TypeError):
+        raise Damaged("a proposal cannot be read") from None
+
+
+def _change(found: Mapping[str, Any]) -> ProposedChange:
+    return ProposedChange(
+        found["operation"],
+        found["memory"],
+        found["before"],
+        found["path"],
+        found["size"],
+        found["sha256"],
+        found["base_sha256"],
+        to_datetime(found["born"]),
+    )
+
+
+def _decision(key: str, value: str) -> Decision:
+    try:
+        found = cast("dict[str, Any]", json.loads(value))
+        return Decision(
+            key, bool(found["accepted"]), _actor(found["actor"]), _actor(found["by"]), to_datetime(found["at"])
+        )
+    except (ValueError, KeyError, TypeError):
+        raise Damaged("what was decided on a proposal cannot be read") from None
+
+
+def _actor(name: str | None) -> Actor | None:
+    return None if name is None else Actor.parse(name)

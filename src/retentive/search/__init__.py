@@ -1,0 +1,1 @@
+"""Full-text search over the memories of a store."""

@@ -1,0 +1,264 @@
+"""What a memory store holds and how it came to be: sizes, activity day by day, what is used and by whom."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from heapq import nlargest, nsmallest
+from typing import NamedTuple
+
+from retentive.engine.writer import NEAR
+from retentive.history import retention
+from retentive.review.proposals import PROPOSAL
+from retentive.storage.contract import Memory, Snapshot, Version
+from retentive.store import MemoryStore
+from retentive.values.paths import ROOT
+from retentive.values.settings import Settings
+
+DAYS = 30
+HISTORY_DAYS = 371  # 53 weeks, the calendar of a year
+SOON_DAYS = 7.0
+TOP = 10
+_MAX_DAYS = 36_600
+_PAGE = 1_000
+_OPERATIONS = ("created", "modified", "deleted")
+
+
+class Day(NamedTuple):
+    """One day in UTC: how many changes, and the bytes of all memories when it was over."""
+
+    day: date
+    created: int
+    modified: int
+    deleted: int
+    size_bytes: int
+
+    @property
+    def changes(self) -> int:
+        """All of them."""
+        return self.created + self.modified + self.deleted
+
+
+class Sized(NamedTuple):
+    """A memory by its path, and its size."""
+
+    path: str
+    size_bytes: int
+
+
+class Changed(NamedTuple):
+    """A memory by its path (the last it had, if it is gone), and how many versions of it were made."""
+
+    path: str
+    changes: int
+
+
+class Used(NamedTuple):
+    """A memory by its path, and when it was last viewed (known to the hour) or changed."""
+
+    path: str
+    at: datetime
+
+
+class Near(NamedTuple):
+    """What is at 80 % of a limit or beyond: the setting, the path of the one memory that is meant, use and limit."""
+
+    limit_name: str
+    path: str | None
+    present: int
+    limit: int
+
+
+class Expiring(NamedTuple):
+    """A memory that expires if nobody uses it: in how many days, below 0 with the next sweep."""
+
+    path: str
+    in_days: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """The figures of one memory store, in one state of it.
+
+    `versions_bytes` are those of all texts that are kept; a version that only moved a memory has none. `days` has every
+    day of the history that was asked for, the last is today; `actors` and `most_changed` count the changes of the last
+    `window_days`. Of pruned and redacted versions nothing is known, so `days` tells less the older they are.
+    """
+
+    store_id: str
+    key: str | None
+    at: datetime
+    window_days: int
+    memories: int
+    size_bytes: int
+    versions: int
+    versions_bytes: int
+    days: tuple[Day, ...]
+    biggest: tuple[Sized, ...]
+    least_used: tuple[Used, ...]
+    most_changed: tuple[Changed, ...]
+    actors: tuple[tuple[str, int], ...]
+    near: tuple[Near, ...]
+    expiring: tuple[Expiring, ...]
+    proposals: int
+
+    @property
+    def window(self) -> tuple[Day, ...]:
+        """The last `window_days` days."""
+        return self.days[-self.window_days :]
+
+
+def stats(store: MemoryStore, *, days: int = DAYS, history_days: int = HISTORY_DAYS, top: int = TOP) -> Stats:
+    """The figures of a memory store: one pass over its memories, and one over its versions.
+
+    `top` bounds the lists. Raises the errors of storage.
+    """
+    window = min(max(days, 1), _MAX_DAYS)
+    accessed = store.accesses.of(store.id)
+    settings, now = store.settings(), store.clock()
+
+    def work(found: Snapshot) -> Stats:
+        memories = list(found.walk(ROOT))
+        past = _Past(datetime.fromtimestamp(now, UTC).date(), window, max(history_days, window))
+        for version in _newest_first(found):
+            past.add(version)
+        size_bytes = sum(memory.size_bytes for memory in memories)
+        paths = {memory.id: memory.path for memory in memories}
+        return Stats(
+            store_id=store.id,
+            key=store.key,
+            at=datetime.fromtimestamp(now, UTC),
+            window_days=window,
+            memories=len(memories),
+            size_bytes=size_bytes,
+            versions=past.versions,
+            versions_bytes=past.size_bytes,
+            days=past.days(size_bytes),
+            biggest=tuple(Sized(one.path, one.size_bytes) for one in nlargest(top, memories, key=_size)),
+            least_used=tuple(nsmallest(top, _used(memories, accessed), key=lambda one: (one.at, one.path))),
+            most_changed=past.most_changed(paths, top),
+            actors=tuple(past.actors.most_common(top)),
+            near=tuple(_near(memories, size_bytes, settings, top)),
+            expiring=tuple(_expiring(memories, accessed, settings, now)[:top]),
+            proposals=sum(1 for _ in found.notes(PROPOSAL)),
+        )
+
+    return store.read(work)
+
+
+class _Oldest(NamedTuple):
+    """Of one memory, the oldest version so far."""
+
+    day: date
+    size_bytes: int
+    path: str
+    sha256: str | None
+    created: bool
+
+
+class _Past:
+    """Takes the versions of a store, newest first, and counts."""
+
+    def __init__(self, today: date, window_days: int, history_days: int) -> None:
+        self.versions = self.size_bytes = 0
+        self.actors: Counter[str] = Counter()
+        self._today = today
+        self._window_from = today - timedelta(days=window_days - 1)
+        self._first = today - timedelta(days=history_days - 1)
+        self._counts: Counter[tuple[date, str]] = Counter()
+        self._growth: Counter[date] = Counter()
+        self._changed: Counter[str] = Counter()
+        self._oldest: dict[str, _Oldest] = {}
+
+    def add(self, version: Version) -> None:
+        """The next older version."""
+        self.versions += 1
+        self.size_bytes += version.size_bytes or 0
+        day = min(version.created_at.date(), self._today)  # a clock may be ahead
+        self._counts[day, version.operation] += 1
+        if day >= self._window_from:
+            self._changed[version.memory_id] += 1
+            if version.actor is not None:
+                self.actors[str(version.actor)] += 1
+        self._grow(version, day)
+
+    def _grow(self, version: Version, day: date) -> None:
+        """What the next newer version of the same memory changed, now that the one before it is known."""
+        later = self._oldest.get(version.memory_id)
+        size = version.size_bytes or 0
+        if version.redacted_at is not None:  # nobody knows; then as after the next change
+            size = later.size_bytes if later is not None else 0
+        if later is not None:
+            self._growth[later.day] += later.size_bytes - size
+            if later.sha256 is not None and later.sha256 == version.sha256 and later.path != version.path:
+                self.size_bytes -= later.size_bytes  # it was only moved, and has no text of its own
+        made = version.operation == "created"
+        self._oldest[version.memory_id] = _Oldest(day, size, version.path, version.sha256, made)
+
+    def days(self, size_bytes: int) -> tuple[Day, ...]:
+        """Every day of the history, oldest first; `size_bytes` is what there is now."""
+        growth = Counter(self._growth)
+        for first in self._oldest.values():
+            if first.created:  # else it was there before what is known began
+                growth[first.day] += first.size_bytes
+        days: list[Day] = []
+        day = self._today
+        while day >= self._first:
+            created, modified, deleted = (self._counts[day, operation] for operation in _OPERATIONS)
+            days.append(Day(day, created, modified, deleted, size_bytes))
+            size_bytes -= growth[day]
+            day -= timedelta(days=1)
+        return tuple(reversed(days))
+
+    def most_changed(self, paths: Mapping[str, str], top: int) -> tuple[Changed, ...]:
+        """The memories with the most versions in the window, those that are gone by the path they had."""
+        return tuple(
+            Changed(paths.get(memory_id) or self._oldest[memory_id].path, count)
+            for memory_id, count in self._changed.most_common(top)
+        )
+
+
+def _newest_first(found: Snapshot) -> Iterator[Version]:
+    before: str | None = None
+    while page := list(found.versions(before=before, limit=_PAGE)):
+        yield from page
+        before = page[-1].id
+
+
+def _size(memory: Memory) -> int:
+    return memory.size_bytes
+
+
+def _used(memories: Iterable[Memory], accessed: Mapping[str, float]) -> Iterator[Used]:
+    for memory in memories:
+        viewed = datetime.fromtimestamp(accessed.get(memory.id, 0.0), UTC)
+        yield Used(memory.path, max(memory.updated_at, viewed))
+
+
+def _near(memories: Iterable[Memory], size_bytes: int, settings: Settings, top: int) -> Iterator[Near]:
+    found = list(memories)
+    whole = [
+        Near("max_memories", None, len(found), settings.max_memories),
+        Near("max_store_bytes", None, size_bytes, settings.max_store_bytes),
+    ]
+    yield from (one for one in whole if one.limit and one.present >= one.limit * NEAR)
+    limit = settings.max_memory_bytes
+    if limit:
+        large = (memory for memory in found if memory.size_bytes >= limit * NEAR)
+        yield from (
+            Near("max_memory_bytes", one.path, one.size_bytes, limit) for one in nlargest(top, large, key=_size)
+        )
+
+
+def _expiring(
+    memories: Iterable[Memory], accessed: Mapping[str, float], settings: Settings, now: float
+) -> list[Expiring]:
+    """Those that have at most `SOON_DAYS` left, the next first."""
+    found: list[Expiring] = []
+    for memory in memories:
+        left = retention.days_left(memory, accessed, settings, now)
+        if left is not None and left <= SOON_DAYS:
+            found.append(Expiring(memory.path, left))
+    return sorted(found, key=lambda one: (one.in_days, one.path))

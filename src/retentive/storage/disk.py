@@ -1,0 +1,146 @@
+"""What a file system must be asked about before a database rests on it, and space kept for when it is full."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from contextlib import suppress
+
+from retentive.errors import InvalidInput, PermissionDenied, RetentiveError, StoreFull, Unavailable
+
+RESERVE_BYTES = 64 * 1024  # enough for the log of one deletion: some 8 pages of 4 KB
+FILE_MODE = 0o600  # owner only: a permissive umask (as in containers) must not open memories to others
+DIRECTORY_MODE = 0o700
+_CLOSE_ON_EXEC = getattr(os, "O_CLOEXEC", 0)  # Windows has none, and needs none
+_NETWORK = frozenset(
+    [
+        "afs",
+        "beegfs",
+        "ceph",
+        "cifs",
+        "fuse.glusterfs",
+        "fuse.sshfs",
+        "glusterfs",
+        "lustre",
+        "ncpfs",
+        "nfs",
+        "nfs4",
+        "ocfs2",
+        "smb3",
+        "smbfs",
+    ]
+)
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+
+
+def os_error(error: OSError) -> RetentiveError:
+    """What an error of the operating system means here; its text, which names a file, is left behind."""
+    if error.errno in _FULL:
+        return StoreFull("no space is left where the memory store rests")
+    if error.errno in _DENIED:
+        return PermissionDenied("the files of the memory store may not be read or written by this process")
+    return Unavailable(f"the storage failed ({errno.errorcode.get(error.errno or 0, 'unknown error')})")
+
+
+def make_directory(path: str) -> None:
+    """Make `path` and what is missing above it, for the owner only, and make their names durable."""
+    missing: list[str] = []
+    while not os.path.isdir(path):
+        missing.append(path)
+        path = os.path.dirname(path) or "."
+    for directory in reversed(missing):
+        with suppress(FileExistsError):
+            os.mkdir(directory, DIRECTORY_MODE)
+        sync_directory(os.path.dirname(directory) or ".")
+
+
+def make_file(path: str) -> None:
+    """Make an empty file for the owner only, its name durable, unless there is one."""
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | _CLOSE_ON_EXEC, FILE_MODE))
+        sync_directory(os.path.dirname(path) or ".")
+
+
+def sync_directory(path: str) -> None:
+    """Make the names in a directory durable. Windows cannot be asked to."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | _CLOSE_ON_EXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def local_file_system(path: str) -> str:
+    """The kind of file system, "" if unknown. Raises `InvalidInput` for one that is shared over a network."""
+    found = _file_system(path) if sys.platform.startswith("linux") else ""
+    if found in _NETWORK:
+        raise InvalidInput(
+            "the place lies on a network file system, where SQLite cannot keep its promises;"
+            " use a local disk, or a database server"
+        )
+    return found
+
+
+def _file_system(path: str) -> str:
+    device = os.stat(path).st_dev
+    wanted = f"{os.major(device)}:{os.minor(device)}"
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as mounts:
+        for line in mounts:
+            fields, _, tail = line.partition(" - ")
+            if fields.split(" ", 3)[2] == wanted:
+                return tail.split(" ", 1)[0]
+    return ""
+
+
+def free_bytes(path: str, file_system: str) -> int:
+    """How much this process could still write next to `path`; much, where nobody can tell."""
+    if not hasattr(os, "statvfs"):
+        return sys.maxsize
+    try:
+        found = os.statvfs(path)
+    except OSError:
+        return sys.maxsize
+    if os.geteuid() != 0:
+        return found.f_bavail * found.f_frsize
+    kept = min(found.f_blocks // 50, 4_096) if file_system == "ext4" else 0  # kept even from root, and not told of
+    return max(found.f_bfree - kept, 0) * found.f_frsize
+
+
+class Reserve:
+    """64 KB of a disk, held in a file and given up when a deletion finds the disk full."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self.whole = False
+
+    def keep(self) -> bool:
+        """Hold the space, if there is any; whether all of it is held."""
+        if not self.whole:
+            with suppress(OSError):
+                self.whole = os.path.getsize(self._path) >= RESERVE_BYTES
+        if not self.whole:
+            with suppress(OSError):
+                descriptor = os.open(self._path, os.O_CREAT | os.O_WRONLY | _CLOSE_ON_EXEC, FILE_MODE)
+                try:  # written, not only sized: a hole holds no space
+                    self.whole = os.write(descriptor, bytes(RESERVE_BYTES)) == RESERVE_BYTES
+                    os.fsync(descriptor)
+                except OSError:
+                    self.whole = False
+                    os.ftruncate(descriptor, 0)
+                finally:
+                    os.close(descriptor)
+        return self.whole
+
+    def give_up(self) -> bool:
+        """Free the space; whether there was any."""
+        self.whole = False
+        try:
+            size = os.path.getsize(self._path)
+            os.truncate(self._path, 0)
+        except OSError:
+            return False
+        return size > 0

@@ -1,0 +1,1 @@
+"""Memory stores as plain files that a person can open and edit."""

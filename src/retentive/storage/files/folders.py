@@ -1,0 +1,18 @@
+"""Where a memory store lies below the root of a directory."""
+
+from __future__ import annotations
+
+import re
+
+from retentive.storage.contract import StoreInfo
+
+DEFAULT_KEY = "default"
+_FOLDER = re.compile(r"(?!memstore_)[a-z0-9][a-z0-9_-]{0,63}")  # the same on file systems that fold case
+
+
+def parts_of(store: StoreInfo) -> tuple[str, ...]:
+    """The names below the root: its key if that is a plain name anywhere, else its id."""
+    if store.key == DEFAULT_KEY:
+        return ("memories",)
+    key = store.key or ""
+    return ("stores", key if _FOLDER.fullmatch(key) else store.id, "memories")

@@ -1,0 +1,120 @@
+"""Memory stores in a SQLite file or a directory, opened only to be looked at: nothing is written, made or recovered.
+
+For examining a place that may be damaged, and for telling what was edited by hand without recording it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from typing import NoReturn, TypeVar
+
+from retentive.errors import NotFound, PermissionDenied, Unavailable
+from retentive.storage.contract import Actor, Backend, Snapshot, StoreInfo, Transaction
+from retentive.storage.files.quarantine import count_damaged
+from retentive.storage.findings import Finding
+from retentive.storage.sql import check as sql_check
+from retentive.storage.sql import side_records as sql_side_records
+from retentive.storage.sql import stores as sql_stores
+from retentive.storage.sql.snapshot import SqlSnapshot
+from retentive.storage.sqlite.check import integrity
+from retentive.storage.sqlite.connection import connect_to_look
+
+T = TypeVar("T")
+
+
+class LookingBackend(Backend):
+    """The memory stores in the SQLite file at `path`. Whoever writes raises `PermissionDenied`."""
+
+    def __init__(self, path: str) -> None:
+        self._lock = threading.RLock()
+        if not os.path.exists(path):
+            raise NotFound("there is no database at the place")
+        self._connection = connect_to_look(path)
+
+    def get_store(self, id_or_key: str) -> StoreInfo | None:
+        with self._lock:
+            return sql_stores.select_store(self._connection, id_or_key)
+
+    def list_stores(self, *, after: str | None = None, limit: int | None = None) -> list[StoreInfo]:
+        with self._lock:
+            return sql_stores.select_stores(self._connection, after, limit)
+
+    def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
+        with self._lock:
+            self._connection.run("BEGIN")
+            try:
+                return work(SqlSnapshot(self._connection, store_id))
+            finally:
+                self._connection.roll_back()
+
+    def jottings(self, store_id: str, kind: str, *, after: str = "") -> Iterator[tuple[str, str]]:
+        with self._lock:
+            number = sql_side_records.store_number(self._connection, store_id)
+            return iter(sql_side_records.select_notes(self._connection, number, kind, after=after))
+
+    def examine(self) -> Iterator[Finding]:
+        with self._lock:
+            yield from integrity(self._connection)
+            yield from sql_check.examine(self._connection, "sqlite")
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
+
+    # -- what writes -----------------------------------------------------------------------------------------
+
+    def create_store(
+        self,
+        *,
+        key: str | None,
+        name: str,
+        seal: str | None = None,
+        store_id: str | None = None,
+        created_at: datetime | None = None,
+    ) -> StoreInfo:
+        _refuse()
+
+    def write(self, store_id: str, work: Callable[[Transaction], T], *, frees: bool = False) -> T:
+        _refuse()
+
+    def jot(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
+        _refuse()
+
+    def erase_store(self, store_id: str, actor: Actor | None) -> None:
+        _refuse()
+
+
+class LookingDirectory(LookingBackend):
+    """The memory stores below the directory `root`, where some of them lie as plain files."""
+
+    def __init__(self, root: str) -> None:
+        self.root = os.path.abspath(root)
+        super().__init__(os.path.join(self.root, ".retentive", "memory.db"))
+        try:
+            self._base = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            self._connection.close()
+            raise Unavailable("the directory of the memories cannot be opened") from None
+
+    def damaged(self) -> int:
+        return count_damaged(self._base)
+
+    def examine(self) -> Iterator[Finding]:
+        from retentive.storage.files.check import examine_files  # noqa: PLC0415 - POSIX only
+
+        yield from super().examine()
+        with self._lock:
+            yield from examine_files(self._connection, self._base)
+
+    def close(self) -> None:
+        super().close()
+        if self._base >= 0:
+            os.close(self._base)
+            self._base = -1
+
+
+def _refuse() -> NoReturn:
+    raise PermissionDenied("the place was opened to be looked at only")

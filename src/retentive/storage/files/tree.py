@@ -1,0 +1,350 @@
+"""A memory store as plain files: looking, reading and writing without ever leaving its directory.
+
+Every file is reached by descriptors, one name at a time and never through a link, so a component swapped for a link
+while a command runs leads nowhere. What is no regular file is `OTHER`: not followed, read, listed or removed.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+import time
+from collections.abc import Container, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from enum import Enum
+from typing import NamedTuple, TypeAlias
+
+from retentive.errors import Refused, Unavailable
+from retentive.storage.disk import DIRECTORY_MODE, os_error
+from retentive.storage.files.exchange import exchange, rename_if_free
+from retentive.storage.files.temporary import Scratch
+from retentive.values.paths import MAX_PATH_BYTES, MAX_SEGMENTS, MemoryPath, visible
+
+RACY_NS = (
+    20_000_000  # a file changed within the clock tick of our stat may look unchanged (10 ms at 100 Hz); Git's rule
+)
+MAX_FILE_BYTES = 256 * 1024 * 1024  # a larger file was not meant as a memory, and is not read into one
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}")
+_ROOMY_BYTES = MAX_PATH_BYTES - 100  # below a directory up to here, a plain name is within every limit
+_IN_USE = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY, errno.ENOTDIR, errno.EACCES, errno.EPERM})
+_MAX_REPORTS = 1_000
+_READ_BYTES = 1 << 20
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # not blocking: it may be a pipe by now
+
+
+class Kind(Enum):
+    """What stands at a path on disk."""
+
+    MISSING = "missing"
+    FILE = "file"
+    DIRECTORY = "directory"
+    BELOW_FILE = "below a file"
+    OTHER = "other"
+
+
+Mark: TypeAlias = tuple[int, ...]
+"""Inode, size, time of modification and of change: differs whenever the file does. Empty where there is no file."""
+
+
+class Found(NamedTuple):
+    """What a stat saw. The mark can be trusted once `settled`: the file was not changed just now."""
+
+    kind: Kind
+    mark: Mark = ()
+    settled: bool = False
+    size_bytes: int = 0
+    links: int = 1
+
+
+MISSING = Found(Kind.MISSING)
+OTHER = Found(Kind.OTHER)
+
+
+class FileTree:
+    """The files of one memory store, below the directory `parts` of the directory open as `base`."""
+
+    def __init__(self, base: int, parts: Sequence[str], scratch: Scratch) -> None:
+        self._base = base
+        self._parts = tuple(parts)
+        self._scratch = scratch
+
+    def make(self) -> None:
+        """Make the directory itself. Raises OSError."""
+        with self._opened(self._parts, make=True):
+            pass
+
+    def state(self, path: str) -> Found:
+        """What stands at a memory path."""
+        *above, name = self._names(path)
+        try:
+            with self._opened(above) as directory:
+                return found_of(os.stat(name, dir_fd=directory, follow_symlinks=False))
+        except FileNotFoundError:
+            return MISSING
+        except NotADirectoryError:
+            return self._obstacle(above)
+        except OSError as error:
+            raise os_error(error) from None
+
+    def _obstacle(self, names: Sequence[str]) -> Found:
+        """What stands where a directory should be: a file, which may be a memory, or anything else."""
+        for end in range(1, len(names) + 1):
+            *above, name = names[:end]
+            try:
+                with self._opened(above) as directory:
+                    kind = found_of(os.stat(name, dir_fd=directory, follow_symlinks=False)).kind
+            except (FileNotFoundError, NotADirectoryError):
+                return MISSING  # it is going away while we look; the next look is made under the lock
+            if kind is not Kind.DIRECTORY and end <= len(self._parts):
+                raise Unavailable("the directory of the memories was replaced by something else")
+            if kind is not Kind.DIRECTORY:
+                return Found(Kind.BELOW_FILE) if kind is Kind.FILE else OTHER
+        return MISSING
+
+    def read(self, path: str) -> bytes | None:
+        """The bytes of a regular file, None for anything else."""
+        *above, name = self._names(path)
+        try:
+            with self._opened(above) as directory:
+                return _read(name, directory)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            if error.errno == errno.ELOOP:  # a link since we looked
+                return None
+            raise os_error(error) from None
+
+    def scan(self, under: str, known: Container[str] = ()) -> dict[str, os.stat_result]:
+        """The status of all files below a path whose name a memory could have. For `found_of` and `mark_of`.
+
+        Paths in `known` are not examined again.
+        """
+        files: dict[str, os.stat_result] = {}
+        names = self._names(under)
+        try:
+            with self._opened(names) as directory:
+                _scan(directory, under, files, known)
+        except FileNotFoundError:
+            pass
+        except NotADirectoryError:
+            self._obstacle(names)
+        except OSError as error:
+            raise os_error(error) from None
+        return files
+
+    def put(self, path: str, data: bytes, expected: Mark) -> None:
+        """Write a file, whole or not at all, for the owner only; not synced. Raises OSError.
+
+        `expected` is the mark of the file it replaces, () for none. What a person put there meanwhile stays.
+        """
+        *above, name = self._names(path)
+        scratch = self._scratch.write(data)
+        used = False
+        try:
+            with self._opened(above, make=True) as directory:
+                used = self._swap(scratch, name, directory, expected)
+        finally:
+            if not used:
+                self._scratch.discard(scratch)
+
+    def _swap(self, scratch: str, name: str, directory: int, expected: Mark) -> bool:
+        """Give a scratch file its name; whether nothing has its old name now."""
+        private = self._scratch.directory
+        if not expected:
+            with suppress(FileExistsError):
+                rename_if_free(scratch, private, name, directory)
+                return True
+        elif exchange(scratch, private, name, directory):
+            if not _same(os.stat(scratch, dir_fd=private, follow_symlinks=False), expected):
+                exchange(scratch, private, name, directory)
+        elif _same(os.stat(name, dir_fd=directory, follow_symlinks=False), expected):
+            os.rename(scratch, name, src_dir_fd=private, dst_dir_fd=directory)
+            return True
+        return False
+
+    def move(self, old: str, new: str) -> None:
+        """Rename a file, unless something has the new name by now. Raises OSError."""
+        *above, name = self._names(old)
+        *new_above, new_name = self._names(new)
+        with suppress(FileNotFoundError, FileExistsError):
+            with self._opened(above) as source, self._opened(new_above, make=True) as target:
+                rename_if_free(name, source, new_name, target)
+            self._remove_empty(above)
+
+    def drop(self, path: str, expected: Mark) -> None:
+        """Remove the file with the mark `expected`, and the directories it leaves empty. Raises OSError."""
+        *above, name = self._names(path)
+        private, scratch = self._scratch.directory, self._scratch.new_name()
+        with suppress(FileNotFoundError, NotADirectoryError):
+            with self._opened(above) as directory:
+                os.rename(name, scratch, src_dir_fd=directory, dst_dir_fd=private)
+                if _same(os.stat(scratch, dir_fd=private, follow_symlinks=False), expected):
+                    self._scratch.discard(scratch)
+                else:
+                    rename_if_free(scratch, private, name, directory)
+            self._remove_empty(above)
+
+    def prune(self, path: str) -> None:
+        """Remove directories at, below and above a path as far as nothing lies in them."""
+        names = self._names(path)
+        try:
+            with suppress(FileNotFoundError, NotADirectoryError), self._opened(names) as directory:
+                _prune(directory)
+            self._remove_empty(names)
+        except OSError as error:
+            raise os_error(error) from None
+
+    def exact(self, path: str) -> bool:
+        """Whether every name of the path that is on disk is there in just this form: not folded, not normalised."""
+        names = self._names(path)
+        for end in range(len(self._parts) + 1, len(names) + 1):
+            *above, name = names[:end]
+            try:
+                with self._opened(above) as directory:
+                    os.stat(name, dir_fd=directory, follow_symlinks=False)
+                    if name not in os.listdir(directory):
+                        return False
+            except OSError:
+                return True
+        return True
+
+    def _remove_empty(self, names: Sequence[str]) -> None:
+        for end in range(len(names), len(self._parts), -1):
+            *above, name = names[:end]
+            try:
+                with self._opened(above) as directory:
+                    os.rmdir(name, dir_fd=directory)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                if error.errno not in _IN_USE:
+                    raise
+                return
+
+    def _names(self, path: str) -> list[str]:
+        return [*self._parts, *path.split("/")[2:]]
+
+    @contextmanager
+    def _opened(self, names: Sequence[str], *, make: bool = False) -> Iterator[int]:
+        """A descriptor of the directory `names` below the base."""
+        descriptor = self._base
+        try:
+            for name in names:
+                above, descriptor = descriptor, _open_directory(name, descriptor, make=make)
+                if above != self._base:
+                    os.close(above)
+            yield descriptor
+        finally:
+            if descriptor != self._base:
+                os.close(descriptor)
+
+
+def _open_directory(name: str, above: int, *, make: bool) -> int:
+    try:
+        return os.open(name, _DIRECTORY, dir_fd=above)
+    except FileNotFoundError:
+        if not make:
+            raise
+    except OSError as error:
+        if error.errno == errno.ELOOP:  # what macOS says of a link, Linux says ENOTDIR
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from None
+        raise
+    with suppress(FileExistsError):
+        os.mkdir(name, DIRECTORY_MODE, dir_fd=above)
+    return os.open(name, _DIRECTORY, dir_fd=above)
+
+
+def mark_of(status: os.stat_result) -> Mark:
+    """The mark of a regular file."""
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def found_of(status: os.stat_result) -> Found:
+    """What a stat saw, in our words."""
+    if stat.S_ISREG(status.st_mode):
+        settled = status.st_ctime_ns + RACY_NS < time.time_ns()
+        return Found(Kind.FILE, mark_of(status), settled, status.st_size, status.st_nlink)
+    return Found(Kind.DIRECTORY) if stat.S_ISDIR(status.st_mode) else OTHER
+
+
+def _same(status: os.stat_result, mark: Mark) -> bool:
+    """Whether this is the file with that mark. A rename changes the last time in it, so that one does not count."""
+    return found_of(status).mark[:-1] == mark[:-1]
+
+
+def _read(name: str, directory: int) -> bytes | None:
+    descriptor = os.open(name, _READ, dir_fd=directory)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE_BYTES:
+            return None
+        parts = [os.read(descriptor, status.st_size + 1)]
+        while parts[-1]:
+            parts.append(os.read(descriptor, _READ_BYTES))
+        return b"".join(parts)
+    finally:
+        os.close(descriptor)
+
+
+def _scan(directory: int, under: str, files: dict[str, os.stat_result], known: Container[str]) -> None:
+    roomy = under.count("/") <= MAX_SEGMENTS and len(under.encode("utf-8", "surrogatepass")) < _ROOMY_BYTES
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            name = entry.name
+            path = f"{under}/{name}"
+            if not (path in known or (roomy and _PLAIN_NAME.fullmatch(name)) or _nameable(path)):
+                _report(path)
+                continue
+            try:
+                if entry.is_file(follow_symlinks=False):
+                    files[path] = entry.stat(follow_symlinks=False)
+                elif entry.is_dir(follow_symlinks=False):
+                    _scan_inner(name, directory, path, files, known)
+            except (FileNotFoundError, NotADirectoryError):
+                continue  # went away, or became a link, while we looked
+
+
+def _scan_inner(name: str, directory: int, path: str, files: dict[str, os.stat_result], known: Container[str]) -> None:
+    inner = os.open(name, _DIRECTORY, dir_fd=directory)
+    try:
+        _scan(inner, path, files, known)
+    finally:
+        os.close(inner)
+
+
+def _nameable(path: str) -> bool:
+    try:
+        return MemoryPath.parse(path).text == path
+    except Refused:
+        return False
+
+
+_reported: set[str] = set()
+
+
+def _report(path: str) -> None:
+    """Say once that something on disk cannot be a memory by its name. It is left alone."""
+    if path in _reported or len(_reported) >= _MAX_REPORTS:
+        return
+    _reported.add(path)
+    import logging  # noqa: PLC0415 - rarely needed, and not free to import
+
+    logging.getLogger("retentive").warning("left alone, as no memory can have this name: %s", visible(path))
+
+
+def _prune(directory: int, depth: int = 0) -> None:
+    if depth > MAX_SEGMENTS:
+        return
+    with os.scandir(directory) as entries:
+        names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    for name in names:
+        with suppress(OSError):
+            inner = os.open(name, _DIRECTORY, dir_fd=directory)
+            try:
+                _prune(inner, depth + 1)
+            finally:
+                os.close(inner)
+            os.rmdir(name, dir_fd=directory)

@@ -1,0 +1,183 @@
+"""Small records beside the memory stores: each write is an object of its own, and needs no turn.
+
+Its name sorts by time. When there are many of about the same size, whoever comes by merges them into one: what is
+merged is written before it is deleted, and each value keeps the time it was written at. So two who merge at once, or
+one that crashes, lose nothing, and of two values of a key the later wins wherever it stands by now.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import NamedTuple, cast
+
+from retentive.errors import Damaged, NotFound, RetentiveError, Unavailable
+from retentive.storage.objects.cache import Cache
+from retentive.storage.objects.records import check_name, name_for, pack, unpack
+from retentive.storage.objects.requests import Missing, Requests, together, within
+
+MOST = 32  # objects of about the same size
+_KEPT_S = 86_400.0  # how long it is remembered that a key was removed: an older write may still come late
+_TIME_DIGITS, _STAMP_CHARS = 14, 22
+_NAME = re.compile(r"[0-9a-f]{39}")
+_SIZE_OF_PARSED = 10
+
+
+class Jotting(NamedTuple):
+    """A value, None if it was removed, and a text that sorts by when that was."""
+
+    value: str | None
+    stamp: str
+
+
+Part = Mapping[str, Jotting]
+
+
+class Jottings:
+    """The records beside the stores of one place. Threads may share it.
+
+    `check` is given the id of a store and raises `NotFound` if it is gone: asked after each write, so that nothing is
+    left in a store that was erased meanwhile.
+    """
+
+    def __init__(self, requests: Requests, cache: Cache, check: Callable[[str], object]) -> None:
+        self._requests = requests
+        self._cache = cache
+        self._check = check
+        self._lock = threading.Lock()
+        self._last_us = 0
+        self._written: Counter[str] = Counter()
+
+    def write(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
+        """Write some: two requests, and now and then those of merging."""
+        stamp, under = self._new_stamp(), _under(store_id, kind)
+        self._put(store_id, under, stamp, {key: Jotting(value, stamp) for key, value in values.items()})
+        if self._is_due(under):
+            with suppress(RetentiveError):  # what was to be written is
+                self._tidy(store_id, under)
+
+    def all(self, store_id: str, kind: str) -> dict[str, str]:
+        """Keys and values of a kind, in the order of the keys."""
+        self._check(store_id)
+        under = _under(store_id, kind)
+        deadline = time.monotonic() + self._requests.timeout_s
+        while within(deadline):
+            names = self._names(under)
+            parts = self._read(under, names)
+            if parts is None:
+                continue
+            if _mergeable(names):
+                with suppress(RetentiveError):  # what was to be read is
+                    self._tidy(store_id, under)
+            found = _newest(parts)
+            return {key: found[key].value or "" for key in sorted(found) if found[key].value is not None}
+        raise Unavailable("too many others write to the memory store")
+
+    def _is_due(self, under: str) -> bool:
+        """Whether this process has written so many that it should see to them."""
+        with self._lock:
+            self._written[under] += 1
+            if self._written[under] < MOST:
+                return False
+            del self._written[under]
+            return True
+
+    def _tidy(self, store_id: str, under: str) -> None:
+        """Merge some, if they are many."""
+        names = self._names(under)
+        chosen = _mergeable(names)
+        parts = self._read(under, chosen)
+        if parts:  # else there is nothing to do, or another does it
+            merged = _without_old_removals(parts) if len(chosen) == len(names) else _newest(parts)
+            if merged:
+                self._put(store_id, under, self._new_stamp(), merged)
+            self._requests.delete([f"{under}/{name}" for name in chosen])
+            for name in chosen:
+                self._cache.drop((under, name))
+
+    def _names(self, under: str) -> list[str]:
+        found = (listed.key.rpartition("/")[2] for listed in self._requests.names(under))
+        return [name for name in found if _NAME.fullmatch(name)]
+
+    def _read(self, under: str, names: Sequence[str]) -> list[Part] | None:
+        """The parts with these names; None if one is gone, since it was merged."""
+        parts = together([partial(self._part, under, name) for name in names])
+        return None if None in parts else cast("list[Part]", parts)
+
+    def _part(self, under: str, name: str) -> Part | None:
+        found = self._cache.get((under, name))
+        if found is not None:
+            return cast("Part", found)
+        try:
+            data, _ = self._requests.get(f"{under}/{name}")
+        except Missing:
+            return None
+        try:
+            values = {key: Jotting(*value) for key, value in unpack("jottings", check_name(name, data)).items()}
+        except (AttributeError, TypeError):
+            raise Damaged("records beside a memory store cannot be read") from None
+        self._cache.put((under, name), values, len(data) * _SIZE_OF_PARSED)
+        return values
+
+    def _put(self, store_id: str, under: str, stamp: str, part: Part) -> None:
+        data = pack("jottings", part)
+        key = f"{under}/{stamp}{_level(len(part)):x}{name_for(data)[16:]}"
+        self._requests.put(key, data)
+        try:
+            self._check(store_id)
+        except NotFound:
+            self._requests.delete([key])
+            raise
+
+    def _new_stamp(self) -> str:
+        """Sorts after all of this process, and by the clock among those of others."""
+        with self._lock:
+            self._last_us = max(int(time.time() * 1_000_000), self._last_us + 1)
+            return f"{self._last_us:0{_TIME_DIGITS}x}{os.urandom(4).hex()}"
+
+
+def _under(store_id: str, kind: str) -> str:
+    """Where the records of a kind lie; a kind may hold what names of objects may not."""
+    return (
+        f"stores/{store_id}/jottings/{hashlib.blake2b(kind.encode(errors='surrogatepass'), digest_size=16).hexdigest()}"
+    )
+
+
+def _level(count: int) -> int:
+    """How large a part is: 0 below 32 records, 1 below 1,024, ..."""
+    return min(max(count.bit_length() - 1, 0) // 5, 15)
+
+
+def _mergeable(names: Sequence[str]) -> list[str]:
+    """The parts to merge: if there are many of one size, all of that size and smaller ones."""
+    levels = [int(name[_STAMP_CHARS : _STAMP_CHARS + 1], 16) for name in names]
+    many = [level for level, count in Counter(levels).items() if count > MOST]
+    return [name for name, level in zip(names, levels, strict=True) if level <= max(many, default=-1)]
+
+
+def _newest(parts: Sequence[Part]) -> dict[str, Jotting]:
+    found: dict[str, Jotting] = {}
+    for part in parts:
+        for key, one in part.items():
+            there = found.get(key)
+            if there is None or there.stamp < one.stamp:
+                found[key] = one
+    return found
+
+
+def _without_old_removals(parts: Sequence[Part]) -> dict[str, Jotting]:
+    """The newest of parts that are all there are: who was removed long ago, and is not named any more, is forgotten.
+
+    One that is still named stays removed, since the part that names it may outlast a crash.
+    """
+    long_ago = f"{int((time.time() - _KEPT_S) * 1_000_000):0{_TIME_DIGITS}x}"
+    named = {key for part in parts for key, one in part.items() if one.value is not None}
+    found = _newest(parts)
+    return {key: one for key, one in found.items() if one.value is not None or key in named or one.stamp > long_ago}

@@ -1,0 +1,101 @@
+"""Connections shared by the threads of one process, one per thread at a time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Generic, Protocol, TypeVar
+
+from retentive.errors import Damaged, Unavailable
+
+MAX_IDLE = 8
+
+
+class Closable(Protocol):
+    """What can be pooled."""
+
+    @property
+    def usable(self) -> bool:
+        """Whether it can be used again."""
+
+    def close(self) -> None:
+        """Give it back to the system."""
+
+
+C = TypeVar("C", bound=Closable)
+
+
+class Pool(Generic[C]):
+    """Opens connections as they are needed, and keeps some idle ones.
+
+    `limit` is how many may be open at once, and then all of them are kept; who has to wait longer than `timeout_s` is
+    told so by `Unavailable`.
+    """
+
+    def __init__(self, open_one: Callable[[], C], *, limit: int | None = None, timeout_s: float = 30.0) -> None:
+        self._open_one = open_one
+        self._limit = limit
+        self._timeout_s = timeout_s
+        self._idle: list[C] = []
+        self._busy = 0
+        self._held = False
+        self._change = threading.Condition(threading.Lock())
+
+    @contextmanager
+    def connection(self) -> Iterator[C]:
+        """A connection. One that failed is not used again."""
+        connection = self._take()
+        try:
+            connection = connection or self._open_one()
+            yield connection
+        except (Unavailable, Damaged):
+            if connection is not None:
+                connection.close()
+                connection = None
+            raise
+        finally:
+            self._give_back(connection)
+
+    def _take(self) -> C | None:
+        with self._change:
+            deadline = time.monotonic() + self._timeout_s
+            while self._held or (self._limit is not None and self._busy >= self._limit):
+                left_s = None if self._held else deadline - time.monotonic()
+                if left_s is not None and left_s <= 0:
+                    raise Unavailable("all connections of this process are busy")
+                self._change.wait(left_s)
+            self._busy += 1
+            return self._idle.pop() if self._idle else None
+
+    def _give_back(self, connection: C | None) -> None:
+        with self._change:
+            self._busy -= 1
+            if connection is not None and connection.usable and len(self._idle) < (self._limit or MAX_IDLE):
+                self._idle.append(connection)
+                connection = None
+            if self._held or self._limit is not None:
+                self._change.notify_all()
+        if connection is not None:
+            connection.close()
+
+    def drop(self) -> None:
+        """Close what is idle."""
+        while self._idle:
+            self._idle.pop().close()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """While inside nobody has a connection, and none is open."""
+        with self._change:
+            self._held = True
+            while self._busy:
+                self._change.wait()
+            self.drop()
+        try:
+            yield
+        finally:
+            with self._change:
+                self._held = False
+                self._change.notify_all()

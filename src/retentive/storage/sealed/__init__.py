@@ -1,0 +1,1 @@
+"""Encryption at rest over any backend."""

@@ -1,0 +1,341 @@
+"""Encryption at rest over any backend: what the inner backend keeps is sealed, what callers see is plain.
+
+Every memory store has a random data key, kept with it wrapped by a key-encryption key from `keys.py`. Texts, hashes and
+(with `seal_paths`) names rest encrypted; whatever is read is verified first, and what was altered, moved or planted in
+the storage is `Damaged`. What it does not protect from stands in docs/encryption.md.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from typing import TypeVar
+
+from retentive.errors import Damaged, InvalidInput, Locked, NotFound, RetentiveError, Unavailable
+from retentive.storage.contract import Actor, Backend, Clock, Snapshot, StoreInfo, Transaction
+from retentive.storage.findings import Finding, found
+from retentive.storage.sealed.codec import StoreKeys
+from retentive.storage.sealed.keys import KEY_BYTES, KeyWrapper
+from retentive.storage.sealed.snapshot import SealedSnapshot, SealedTransaction
+from retentive.storage.sealed.store_seal import StoreSeal, timestamp
+
+T = TypeVar("T")
+_MAX_STORES = 1_000  # whose keys are held ready
+_PAGE = 200
+
+
+class _Pending(Exception):
+    """The store was made by a process that did not come to give it a key."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+
+
+class SealedBackend(Backend):
+    """The memory stores of `inner`, sealed. With `seal_paths` those it makes hide their paths too."""
+
+    def __init__(self, inner: Backend, keys: KeyWrapper, *, seal_paths: bool = False, clock: Clock = time.time) -> None:
+        self.inner = inner
+        self.keys = keys
+        self.clock = clock
+        self._seal_paths = seal_paths
+        self._opened: dict[str, tuple[str, StoreKeys]] = {}  # store -> its seal, and the keys in it
+
+    # -- memory stores ---------------------------------------------------------------------------------------
+
+    def create_store(
+        self,
+        *,
+        key: str | None,
+        name: str,
+        seal: str | None = None,
+        store_id: str | None = None,
+        created_at: datetime | None = None,
+    ) -> StoreInfo:
+        if seal is not None:
+            raise InvalidInput("a memory store is sealed once")
+        pending = StoreSeal(self._seal_paths, timestamp(self.clock)).to_text()
+        made = self.inner.create_store(key=key, name=name, seal=pending, store_id=store_id, created_at=created_at)
+        if made.seal is None or not StoreSeal.parse(made.seal).pending:
+            return made
+        return replace(made, seal=self._give_key(made.id, made.seal))
+
+    def get_store(self, id_or_key: str) -> StoreInfo | None:
+        return self.inner.get_store(id_or_key)
+
+    def list_stores(self, *, after: str | None = None, limit: int | None = None) -> list[StoreInfo]:
+        return self.inner.list_stores(after=after, limit=limit)
+
+    def unlock(self, store: StoreInfo) -> None:
+        try:
+            self._keys_of(store.id, store.seal)
+        except _Pending as pending:
+            self._give_key(store.id, pending.text)
+
+    # -- reading and writing ---------------------------------------------------------------------------------
+
+    def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
+        def unsealed(snapshot: Snapshot) -> T:
+            return work(SealedSnapshot(snapshot, self._keys_of(store_id, snapshot.seal)))
+
+        try:
+            return self.inner.read(store_id, unsealed)
+        except _Pending as pending:
+            self._give_key(store_id, pending.text)
+        return self.inner.read(store_id, unsealed)
+
+    def write(self, store_id: str, work: Callable[[Transaction], T], *, frees: bool = False) -> T:
+        def sealing(tx: Transaction) -> T:
+            return work(SealedTransaction(tx, self._keys_of(store_id, tx.seal)))
+
+        try:
+            return self.inner.write(store_id, sealing, frees=frees)
+        except _Pending as pending:
+            self._give_key(store_id, pending.text)
+        return self.inner.write(store_id, sealing, frees=frees)
+
+    def directory_of(self, store: StoreInfo) -> str | None:
+        return self.inner.directory_of(store)
+
+    def collect(self, store_id: str, *, older_than_s: float) -> int:
+        return self.inner.collect(store_id, older_than_s=older_than_s)
+
+    def erase_store(self, store_id: str, actor: Actor | None) -> None:
+        self._opened.pop(store_id, None)
+        self.inner.erase_store(store_id, actor)
+
+    def jot(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
+        keys = self._keys_at_hand(store_id)
+        sealed = {key: None if value is None else keys.seal_note(kind, key, value) for key, value in values.items()}
+        self.inner.jot(store_id, kind, sealed)
+
+    def jottings(self, store_id: str, kind: str, *, after: str = "") -> Iterator[tuple[str, str]]:
+        keys, found = self._keys_at_hand(store_id), self.inner.jottings(store_id, kind, after=after)
+        return ((key, keys.open_note(kind, key, value)) for key, value in found)
+
+    def _keys_at_hand(self, store_id: str) -> StoreKeys:
+        """The keys of a store: as they are held, else as they are now."""
+        held = self._opened.get(store_id)
+        return held[1] if held is not None else self.read(store_id, lambda _: self._opened[store_id][1])
+
+    def examine(self) -> Iterator[Finding]:
+        yield from self.inner.examine()
+        for store in all_stores(self.inner):
+            if store.seal is not None:
+                yield from self._examine_seals(store)
+
+    def _examine_seals(self, store: StoreInfo) -> Iterator[Finding]:
+        """Records whose seal does not open, each by its id; a store whose key is not here is passed over."""
+
+        def work(inner: Snapshot) -> list[Finding]:
+            sealed = SealedSnapshot(inner, self._keys_of(store.id, inner.seal))
+            return [found("seal_wrong", store.id, subject) for subject in sealed.altered()]
+
+        try:
+            yield from self.inner.read(store.id, work)
+        except (RetentiveError, _Pending):
+            return  # the store is reported as what it is by who reads it
+
+    def mend(self) -> None:
+        self.inner.mend()
+
+    def purge(self) -> bool:
+        return self.inner.purge()
+
+    def damaged(self) -> int:
+        return self.inner.damaged()
+
+    def close(self) -> None:
+        self._opened.clear()
+        self.inner.close()
+
+    # -- keys ------------------------------------------------------------------------------------------------
+
+    def _keys_of(self, store_id: str, seal: str | None) -> StoreKeys:
+        """The keys of a store whose seal is this now, so that what other processes did to it counts at once."""
+        held = self._opened.get(store_id)
+        if held is not None and held[0] == seal:
+            return held[1]
+        self._opened.pop(store_id, None)
+        if seal is None:
+            raise InvalidInput("the memory store is not sealed: open it without keys, or copy it into a sealed one")
+        parsed = StoreSeal.parse(seal)
+        if parsed.pending:
+            raise _Pending(seal)
+        keys = parsed.opened(store_id, self.keys)
+        if len(self._opened) >= _MAX_STORES:
+            self._opened.clear()
+        self._opened[store_id] = seal, keys
+        return keys
+
+    def _give_key(self, store_id: str, pending: str) -> str:
+        """Give a new store its data key, unless another process was faster; the seal it has then."""
+        given = StoreSeal.parse(pending).holding(os.urandom(KEY_BYTES), store_id, self.keys).to_text()
+
+        def work(tx: Transaction) -> str | None:
+            if tx.seal == pending:
+                if tx.revision:
+                    raise Damaged("the key of the memory store is gone")
+                tx.reseal(given)
+            return tx.seal
+
+        return self.inner.write(store_id, work) or ""
+
+
+# -- for those who keep the keys -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreStatus:
+    """How one memory store is sealed. `readable` = with the keys at hand; `current` = wrapped by the current key."""
+
+    id: str
+    key: str | None
+    name: str
+    sealed: bool
+    readable: bool
+    kek_id: str | None = None
+    current: bool = False
+    paths: bool = False
+    created_at: str | None = None
+    rotated_at: str | None = None
+    destroyed_at: str | None = None
+    problem: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Rotated:
+    """How many memory stores a rotation wrapped anew, found done already, or left: locked, destroyed, not sealed."""
+
+    rewrapped: int = 0
+    current: int = 0
+    locked: int = 0
+    destroyed: int = 0
+    unsealed: int = 0
+
+    @property
+    def total(self) -> int:
+        """All that were looked at."""
+        return self.rewrapped + self.current + self.locked + self.destroyed + self.unsealed
+
+
+def rotate(backend: SealedBackend, *, progress: Callable[[int], None] | None = None) -> Rotated:
+    """Wrap the data keys of all memory stores by the current key. Texts stay as they are; others may read and write.
+
+    Can be broken off and run again. `progress` hears how many stores were looked at. When it returns, the keys wrapped
+    before are in no file of the backend.
+    """
+    done = Rotated()
+    for store in all_stores(backend):
+        outcome = _rewrap(backend, store)
+        setattr(done, outcome, getattr(done, outcome) + 1)
+        if progress is not None:
+            progress(done.total)
+    if done.rewrapped:
+        _purge(backend)
+    return done
+
+
+def status(backend: Backend) -> list[StoreStatus]:
+    """How each memory store is sealed, oldest first. A backend opened without keys reads none that is."""
+    return [_status(backend, store) for store in all_stores(backend)]
+
+
+def destroy(backend: Backend, store_id: str) -> str:
+    """Destroy the data key of a memory store; since when it is. Nothing in it can be read again, by anybody.
+
+    Needs no keys. Copies made before (backups) still have the wrapped key: they end with the key-encryption key.
+    """
+    inner = backend.inner if isinstance(backend, SealedBackend) else backend
+    clock = backend.clock if isinstance(backend, SealedBackend) else time.time
+
+    def work(tx: Transaction) -> str:
+        if tx.seal is None:
+            raise InvalidInput("the memory store is not sealed: there is no key to destroy")
+        seal = StoreSeal.parse(tx.seal)
+        if seal.destroyed_at is None:
+            seal = seal.destroyed(clock)
+            tx.reseal(seal.to_text())
+        return str(seal.destroyed_at)
+
+    since = inner.write(store_id, work, frees=True)
+    _purge(inner)
+    return since
+
+
+def _purge(backend: Backend) -> None:
+    if not backend.purge():
+        raise Unavailable("another process reads the database all the time: old keys still rest in its log")
+
+
+def _rewrap(backend: SealedBackend, store: StoreInfo) -> str:
+    """Wrap one data key anew; what came of it, as `Rotated` calls it."""
+    while store.seal is not None:
+        old = store.seal
+        seal = StoreSeal.parse(old)
+        if seal.destroyed_at is not None:
+            return "destroyed"
+        if seal.kek_id == backend.keys.current_id or seal.pending:
+            return "current"
+        try:
+            key = seal.data_key(store.id, backend.keys)
+        except Locked:
+            return "locked"
+        now = timestamp(backend.clock)
+        new = replace(seal, rotated_at=now).holding(key, store.id, backend.keys).to_text()
+        found = backend.inner.write(store.id, partial(_exchange, old=old, new=new))
+        if found == old:
+            return "rewrapped"
+        store = replace(store, seal=found)  # somebody else was faster: look again
+    return "unsealed"
+
+
+def _exchange(tx: Transaction, *, old: str, new: str) -> str | None:
+    """Replace the seal if it is the old one; what it was."""
+    found = tx.seal
+    if found == old:
+        tx.reseal(new)
+    return found
+
+
+def _status(backend: Backend, store: StoreInfo) -> StoreStatus:
+    plain = StoreStatus(id=store.id, key=store.key, name=store.name, sealed=store.seal is not None, readable=False)
+    seal = None
+    try:
+        seal = StoreSeal.parse(store.seal) if store.seal is not None else None
+        backend.unlock(store)
+        found = replace(plain, readable=True)
+    except RetentiveError as error:
+        found = replace(plain, problem=str(error))
+    if seal is None:
+        return found
+    return replace(
+        found,
+        kek_id=seal.kek_id,
+        current=isinstance(backend, SealedBackend) and seal.kek_id == backend.keys.current_id,
+        paths=seal.paths,
+        created_at=seal.created_at,
+        rotated_at=seal.rotated_at,
+        destroyed_at=seal.destroyed_at,
+    )
+
+
+def all_stores(backend: Backend) -> Iterator[StoreInfo]:
+    """Every memory store, oldest first."""
+    after: str | None = None
+    while page := backend.list_stores(after=after, limit=_PAGE):
+        yield from page
+        after = page[-1].id
+
+
+def find_store(backend: Backend, id_or_key: str) -> StoreInfo:
+    """The memory store with this id or key. Raises `NotFound`."""
+    found = backend.get_store(id_or_key)
+    if found is None:
+        raise NotFound(f"there is no memory store {id_or_key!r}")
+    return found

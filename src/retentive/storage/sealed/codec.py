@@ -1,0 +1,220 @@
+"""What rests of a sealed memory store, byte for byte: texts, seals and names under the keys of one store.
+
+AES-256-GCM with random 96-bit nonces. Whatever a row says of itself in clear (store, memory, version, path) is bound
+to its seal as associated data, and the seal names the text: rows that were moved, swapped, renamed or cut do not open.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import os
+import struct
+from typing import NamedTuple
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from retentive.errors import Damaged
+from retentive.storage.contract import Kept
+from retentive.storage.sealed.keys import KEY_BYTES, NONCE_BYTES
+from retentive.values.paths import ROOT
+
+TEXT_HEADER = b"\xffCPT\x01"  # never UTF-8, so that no reader takes it for a text; the last byte is the format
+SEAL_HEADER = b"\xffCPS\x01"
+_TEXT_START = len(TEXT_HEADER) + NONCE_BYTES
+_SEAL_START = len(SEAL_HEADER) + NONCE_BYTES
+_RECORD = struct.Struct(">B32sQH")  # whether there is a text, its sha256, its size, length of the version's id
+_NO_TEXT = _RECORD.pack(False, b"", 0, 0)
+_NAME_BYTES = 16
+_MAX_KNOWN = 20_000  # seals that need not be opened again: some 600 bytes each
+
+
+class Unsealed(NamedTuple):
+    """What a seal says: of the text (None for a deletion), and the real path if paths are sealed.
+
+    `text_of` is the version whose row holds the text: a rename writes none.
+    """
+
+    sha256: str | None = None
+    size_bytes: int | None = None
+    text_of: str | None = None
+    path: str | None = None
+
+
+class StoreKeys:
+    """The keys of one memory store. Threads may share them."""
+
+    def __init__(self, data_key: bytes, store_id: str, *, seal_paths: bool) -> None:
+        self.seal_paths = seal_paths
+        self._store_id = store_id
+        self._text = AESGCM(_derived(data_key, b"text"))
+        self._seal = AESGCM(_derived(data_key, b"seal"))
+        self._naming = _derived(data_key, b"names")
+        self._known: dict[bytes, tuple[bytes, Unsealed]] = {}
+        self._paths: dict[str, str] = {}
+        self._settings: tuple[str | None, str | None] = (None, None)  # as they rest, and opened
+
+    # -- settings --------------------------------------------------------------------------------------------
+
+    def seal_settings(self, settings: str | None) -> str | None:
+        """What rests of the settings of the store: text, too."""
+        if settings is None:
+            return None
+        nonce = os.urandom(NONCE_BYTES)
+        sealed = self._seal.encrypt(nonce, settings.encode(), self._bound_settings())
+        return base64.b64encode(nonce + sealed).decode()
+
+    def open_settings(self, sealed: str | None) -> str | None:
+        """The settings. Raises `Damaged`."""
+        known, opened = self._settings
+        if sealed is None or sealed == known:
+            return None if sealed is None else opened
+        try:
+            data = base64.b64decode(sealed, validate=True)
+            opened = self._seal.decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], self._bound_settings()).decode()
+        except (InvalidTag, ValueError):
+            raise Damaged("the settings of the sealed memory store are not what was written") from None
+        self._settings = (sealed, opened)
+        return opened
+
+    # -- notes -----------------------------------------------------------------------------------------------
+
+    def seal_note(self, kind: str, key: str, value: str) -> str:
+        """What rests of a note."""
+        nonce = os.urandom(NONCE_BYTES)
+        return base64.b64encode(nonce + self._seal.encrypt(nonce, value.encode(), self._bound_note(kind, key))).decode()
+
+    def open_note(self, kind: str, key: str, sealed: str) -> str:
+        """The value of a note. Raises `Damaged`."""
+        try:
+            data = base64.b64decode(sealed, validate=True)
+            return self._seal.decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], self._bound_note(kind, key)).decode()
+        except (InvalidTag, ValueError):
+            raise Damaged("a note of the sealed memory store is not what was written") from None
+
+    def _bound_note(self, kind: str, key: str) -> bytes:
+        return f"note 1\0{self._store_id}\0{kind}\0{key}".encode()
+
+    def _bound_settings(self) -> bytes:
+        return f"settings|{self._store_id}".encode()
+
+    # -- texts -----------------------------------------------------------------------------------------------
+
+    def seal_text(self, data: bytes, version_id: str) -> bytes:
+        """The text as it rests with the version that wrote it."""
+        nonce = os.urandom(NONCE_BYTES)
+        return TEXT_HEADER + nonce + self._text.encrypt(nonce, data, self._bound_text(version_id))
+
+    def open_text(self, sealed: bytes | None, said: Unsealed) -> bytes | None:
+        """The text a seal speaks of, None for a deletion. Raises `Damaged` for any other."""
+        if said.text_of is None:
+            if sealed is not None:
+                raise Damaged("a deletion in a sealed memory store has a text")
+            return None
+        if not isinstance(sealed, bytes) or not sealed.startswith(TEXT_HEADER):
+            raise Damaged("a text in a sealed memory store is missing or not sealed")
+        view = memoryview(sealed)
+        nonce, rest = view[len(TEXT_HEADER) : _TEXT_START], view[_TEXT_START:]
+        try:
+            data = self._text.decrypt(nonce, rest, self._bound_text(said.text_of))
+        except (InvalidTag, ValueError):
+            raise Damaged("a sealed text was altered, or is another's") from None
+        if len(data) != said.size_bytes:
+            raise Damaged("a sealed text is not the one its seal speaks of")
+        return data
+
+    def _bound_text(self, version_id: str) -> bytes:
+        return f"text 1\0{self._store_id}\0{version_id}".encode("utf-8", "surrogatepass")
+
+    # -- seals -----------------------------------------------------------------------------------------------
+
+    def keep_text(self, data: bytes, memory_id: str, version_id: str, path: str, hidden_path: str) -> Kept:
+        """What rests of a new text at a real path, which the inner backend knows as `hidden_path`."""
+        digest = hashlib.sha256(data).hexdigest()
+        said = Unsealed(digest, len(data), version_id, path if self.seal_paths else None)
+        return Kept(self.seal_text(data, version_id), "", self.seal(said, memory_id, version_id, hidden_path))
+
+    def seal(self, said: Unsealed, memory_id: str, version_id: str, hidden_path: str) -> bytes:
+        """The seal of a version at a path as the inner backend knows it."""
+        digest, size, text_of, path = said
+        if text_of is None:
+            record = _NO_TEXT
+        else:
+            text_id = text_of.encode()
+            record = _RECORD.pack(True, bytes.fromhex(digest or ""), size or 0, len(text_id)) + text_id
+        if path is not None:
+            record += path.encode("utf-8", "surrogatepass")
+        nonce = os.urandom(NONCE_BYTES)
+        bound = self._bound(memory_id, version_id, hidden_path)
+        seal = SEAL_HEADER + nonce + self._seal.encrypt(nonce, record, bound)
+        self._remember(seal, bound, said)  # the next command most likely looks at what this one wrote
+        return seal
+
+    def open_seal(self, seal: bytes | None, memory_id: str, version_id: str, hidden_path: str) -> Unsealed:
+        """What the seal of this version says. Raises `Damaged` if it is missing, altered or another's."""
+        if not isinstance(seal, bytes) or not seal.startswith(SEAL_HEADER):
+            raise Damaged("a record in a sealed memory store has no seal")
+        bound = self._bound(memory_id, version_id, hidden_path)
+        known = self._known.get(seal)
+        if known is not None and known[0] == bound:
+            return known[1]
+        try:
+            record = self._seal.decrypt(seal[len(SEAL_HEADER) : _SEAL_START], seal[_SEAL_START:], bound)
+        except (InvalidTag, ValueError):
+            raise Damaged("a sealed record was altered, or is another's") from None
+        said = self._unpacked(record)
+        self._remember(seal, bound, said)
+        return said
+
+    def _remember(self, seal: bytes, bound: bytes, said: Unsealed) -> None:
+        if len(self._known) >= _MAX_KNOWN:
+            self._known.clear()
+        self._known[seal] = bound, said
+
+    def _unpacked(self, record: bytes) -> Unsealed:
+        has_text, digest, size, length = _RECORD.unpack_from(record)
+        end = _RECORD.size + length
+        path = record[end:].decode("utf-8", "surrogatepass") if self.seal_paths else None
+        if not has_text:
+            return Unsealed(path=path)
+        return Unsealed(digest.hex(), size, record[_RECORD.size : end].decode(), path)
+
+    def _bound(self, memory_id: str, version_id: str, hidden_path: str) -> bytes:
+        # No part of ours holds NUL, so no two different rows come to the same bytes.
+        text = f"seal 1\0{self._store_id}\0{memory_id}\0{version_id}\0{hidden_path}"
+        return text.encode("utf-8", "surrogatepass")
+
+    # -- names -----------------------------------------------------------------------------------------------
+
+    def hidden(self, path: str) -> str:
+        """The path under which the inner backend keeps what lies at a real path."""
+        if not self.seal_paths:
+            return path
+        hidden = self._paths.get(path)
+        if hidden is None:
+            if len(self._paths) >= _MAX_KNOWN:
+                self._paths.clear()
+            hidden = self._paths[path] = self._hidden(path)
+        return hidden
+
+    def _hidden(self, path: str) -> str:
+        parts = [ROOT]
+        end = len(ROOT)
+        while end < len(path):
+            end = path.find("/", end + 1)
+            end = len(path) if end < 0 else end
+            parts.append(self._name(path[:end]))
+        return "/".join(parts)
+
+    def _name(self, path: str) -> str:
+        """The name of the last segment of a real path: the same only for the same whole path in this store."""
+        digest = hmac.digest(self._naming, path.encode("utf-8", "surrogatepass"), "sha256")[:_NAME_BYTES]
+        return base64.b32encode(digest).decode().rstrip("=").lower()
+
+
+def _derived(data_key: bytes, use: bytes) -> bytes:
+    return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=b"retentive 1 " + use).derive(data_key)

@@ -1,0 +1,301 @@
+"""Key-encryption keys: what wraps the data keys of sealed memory stores, and where it comes from.
+
+A `KeyRing` holds them itself, from a file or the environment; `CallableKeys` asks a key service. Losing them is losing
+the memories.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import os
+import stat
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from retentive.errors import InvalidInput, Locked, NotFound, RetentiveError, Unavailable
+from retentive.storage.contract import Clock, plain_name
+from retentive.storage.disk import FILE_MODE, os_error, sync_directory
+
+KEY_BYTES = 32
+NONCE_BYTES = 12  # 96 bits, what AES-GCM is made for (NIST SP 800-38D, 5.2.1.1)
+KEYS_VARIABLE, FILE_VARIABLE = "RETENTIVE_KEYS", "RETENTIVE_KEYS_FILE"
+_READING = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)  # Windows has neither; a pipe must not hang us
+NOT_HERE = "the memory store is sealed with a key that is not here"
+
+
+@runtime_checkable
+class KeyWrapper(Protocol):
+    """Wraps and unwraps data keys of 32 bytes. `context` is bound to what is wrapped: another one must not unwrap it.
+
+    Threads may share it. Raises `Locked` for what it cannot unwrap, `Unavailable` if it cannot be asked at present.
+    """
+
+    @property
+    def current_id(self) -> str:
+        """The id of the key that wraps now."""
+
+    def wrap(self, data_key: bytes, context: bytes) -> tuple[str, bytes]:
+        """The id of the key that wrapped, and the wrapped data key."""
+
+    def unwrap(self, kek_id: str, wrapped: bytes, context: bytes) -> bytes:
+        """The data key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kek:
+    """A key-encryption key."""
+
+    key: bytes
+    created_at: str
+
+    def __repr__(self) -> str:
+        return f"Kek(created_at={self.created_at!r})"  # a key has no place in a log
+
+
+@dataclass(frozen=True, slots=True)
+class _Ring:
+    current: str
+    keys: Mapping[str, Kek]
+
+
+class KeyRing:
+    """Key-encryption keys by id, one of them current. One from a file follows changes of the file."""
+
+    def __init__(
+        self, current: str, keys: Mapping[str, Kek], *, path: str | None = None, mark: tuple[int, ...] = ()
+    ) -> None:
+        if current not in keys:
+            raise InvalidInput("the current key is not among the keys")
+        self._ring = _Ring(current, dict(keys))
+        self._path = path
+        self._mark = mark
+
+    @classmethod
+    def new(cls, *, clock: Clock = time.time) -> KeyRing:
+        """A ring of one new random key."""
+        key_id, key = _new_key(clock)
+        return cls(key_id, {key_id: key})
+
+    @classmethod
+    def from_text(cls, text: str) -> KeyRing:
+        """From JSON: {"current": id, "keys": {id: {"key": base64 of 32 bytes, "created_at": time}}}."""
+        ring = _parsed(text)
+        return cls(ring.current, ring.keys)
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> KeyRing:
+        """From a file only its owner may read. Raises `NotFound` if there is none."""
+        place = os.path.abspath(os.fspath(path))
+        text, mark = _read(place)
+        ring = _parsed(text)
+        return cls(ring.current, ring.keys, path=place, mark=mark)
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str]) -> KeyRing | None:
+        """From RETENTIVE_KEYS (the JSON) or RETENTIVE_KEYS_FILE (a path); None if neither is there."""
+        text, path = environ.get(KEYS_VARIABLE), environ.get(FILE_VARIABLE)
+        if text and path:
+            raise InvalidInput(f"give {KEYS_VARIABLE} or {FILE_VARIABLE}, not both")
+        if text:
+            return cls.from_text(text)
+        return cls.from_file(path) if path else None
+
+    @property
+    def current_id(self) -> str:
+        """The id of the key that wraps now."""
+        return self._newest().current
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of all keys."""
+        return list(self._newest().keys)
+
+    def to_text(self) -> str:
+        """The JSON, keys included."""
+        return _written(self._ring)
+
+    def wrap(self, data_key: bytes, context: bytes) -> tuple[str, bytes]:
+        """The id of the current key, and the data key wrapped by it."""
+        ring = self._newest()
+        nonce = os.urandom(NONCE_BYTES)
+        return ring.current, nonce + AESGCM(ring.keys[ring.current].key).encrypt(nonce, data_key, context)
+
+    def unwrap(self, kek_id: str, wrapped: bytes, context: bytes) -> bytes:
+        """The data key. Raises `Locked` if the key is not here, or is another."""
+        key = self._ring.keys.get(kek_id)
+        if key is None:
+            with suppress(NotFound, InvalidInput):  # a key file that went or was spoiled has no more keys
+                key = self._newest().keys.get(kek_id)
+        if key is None:
+            raise Locked(NOT_HERE)
+        try:
+            return AESGCM(key.key).decrypt(wrapped[:NONCE_BYTES], wrapped[NONCE_BYTES:], context)
+        except (InvalidTag, ValueError):
+            raise Locked(
+                "the key of the memory store does not open it: it was sealed with another, or altered"
+            ) from None
+
+    def _newest(self) -> _Ring:
+        """The keys as they are in the file now: another process may have added one."""
+        if self._path is not None:
+            with suppress(OSError):
+                if _mark(os.stat(self._path)) == self._mark:
+                    return self._ring
+            text, mark = _read(self._path)
+            self._ring, self._mark = _parsed(text), mark
+        return self._ring
+
+
+class CallableKeys:
+    """A key service: `wrap(data_key, context)` gives bytes, `unwrap(wrapped, context)` the data key.
+
+    `key_id` names the key of the service; `unwrap` is also asked for what an earlier id wrapped if `old_ids` has it.
+    """
+
+    def __init__(
+        self,
+        *,
+        key_id: str,
+        wrap: Callable[[bytes, bytes], bytes],
+        unwrap: Callable[[bytes, bytes], bytes],
+        old_ids: Collection[str] = (),
+    ) -> None:
+        self.current_id = plain_name("a key id", key_id)
+        self._known = {key_id, *old_ids}
+        self._wrap = wrap
+        self._unwrap = unwrap
+
+    def wrap(self, data_key: bytes, context: bytes) -> tuple[str, bytes]:
+        """The id, and the data key wrapped by the service."""
+        return self.current_id, self._wrap(data_key, context)
+
+    def unwrap(self, kek_id: str, wrapped: bytes, context: bytes) -> bytes:
+        """The data key. Raises `Locked` for an id that is not the service's."""
+        if kek_id not in self._known:
+            raise Locked(NOT_HERE)
+        return self._unwrap(wrapped, context)
+
+
+def add_key(path: str | os.PathLike[str], *, clock: Clock = time.time) -> str:
+    """Add a new key to the key file and make it current; its id. The file is made if there is none.
+
+    The old keys stay. When this returns, the file is durable; two processes that add keys at once both succeed.
+    """
+    place = os.path.abspath(os.fspath(path))
+    key_id, key = _new_key(clock)
+    try:
+        with _directory_held(os.path.dirname(place)):
+            keys = dict(_parsed(_read(place)[0]).keys) if os.path.lexists(place) else {}
+            _replace(place, _written(_Ring(key_id, keys | {key_id: key})))
+    except OSError as error:
+        raise os_error(error) from None
+    return key_id
+
+
+def asked(call: Callable[[], bytes | tuple[str, bytes]]) -> bytes | tuple[str, bytes]:
+    """What the wrapper of an application answers; its own errors become `Unavailable`."""
+    try:
+        return call()
+    except RetentiveError:
+        raise
+    except Exception as error:
+        raise Unavailable("the service that keeps the keys failed") from error
+
+
+def as_wrapper(keys: str | os.PathLike[str] | KeyWrapper) -> KeyWrapper:
+    """The keys meant by a path of a key file, or by what already wraps keys."""
+    if isinstance(keys, str | os.PathLike):
+        return KeyRing.from_file(keys)
+    if not isinstance(keys, KeyWrapper):
+        raise InvalidInput("keys must be the path of a key file, a KeyRing, or an object with wrap and unwrap")
+    return keys
+
+
+def _new_key(clock: Clock) -> tuple[str, Kek]:
+    now = time.gmtime(clock())
+    key_id = f"key_{time.strftime('%Y%m%d', now)}_{os.urandom(4).hex()}"
+    return key_id, Kek(os.urandom(KEY_BYTES), time.strftime("%Y-%m-%dT%H:%M:%SZ", now))
+
+
+def _parsed(text: str) -> _Ring:
+    try:
+        given = json.loads(text)
+        keys = {
+            plain_name("a key id", key_id): Kek(base64.b64decode(one["key"], validate=True), str(one["created_at"]))
+            for key_id, one in given["keys"].items()
+        }
+        current = given["current"]
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, binascii.Error):
+        raise InvalidInput("the keys are not what `retentive keys new` writes") from None
+    if current not in keys or any(len(one.key) != KEY_BYTES for one in keys.values()):
+        raise InvalidInput(f"the keys must be of {KEY_BYTES} bytes each, and the current one among them")
+    return _Ring(current, keys)
+
+
+def _written(ring: _Ring) -> str:
+    keys = {
+        key_id: {"key": base64.b64encode(one.key).decode(), "created_at": one.created_at}
+        for key_id, one in ring.keys.items()
+    }
+    return json.dumps({"current": ring.current, "keys": keys}, indent=2) + "\n"
+
+
+def _read(path: str) -> tuple[str, tuple[int, ...]]:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | _READING)
+    except FileNotFoundError:
+        raise NotFound("there is no key file at the place given; `retentive keys new` makes one") from None
+    except OSError as error:
+        raise os_error(error) from None
+    with os.fdopen(descriptor, encoding="utf-8", errors="surrogateescape") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise InvalidInput("the key file must be a regular file")
+        if os.name == "posix" and status.st_mode & 0o077:
+            raise InvalidInput("the key file may be read or written by others than its owner; chmod 600 it")
+        return file.read(), _mark(status)
+
+
+def _mark(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+@contextmanager
+def _directory_held(path: str) -> Iterator[None]:
+    """Alone among those who change a file in this directory by way of here. Raises OSError."""
+    if os.name != "posix":  # Windows cannot lock a directory
+        yield
+        return
+    import fcntl  # noqa: PLC0415 - see above
+
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _replace(path: str, text: str) -> None:
+    """Put a file in place of another, whole or not at all, durable. Raises OSError."""
+    scratch = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
+    descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), FILE_MODE)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(descriptor)
+        os.replace(scratch, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(scratch)
+        raise
+    sync_directory(os.path.dirname(path))

@@ -1,0 +1,108 @@
+"""`StoreInfo.seal` of a sealed memory store: its wrapped data key, and what may be known without it."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import cast
+
+from retentive.errors import Damaged, InvalidInput, Locked, UnknownSchema
+from retentive.storage.contract import Clock, now_us, plain_name, to_datetime
+from retentive.storage.sealed.codec import StoreKeys
+from retentive.storage.sealed.keys import KEY_BYTES, NOT_HERE, KeyWrapper, asked
+
+FORMAT = 1
+_TIMES = ("created_at", "rotated_at", "destroyed_at")
+_UNREADABLE = "the seal of the memory store cannot be read"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSeal:
+    """What is known of a store's key. Without a wrapped key it is `pending` (just made) or destroyed."""
+
+    paths: bool
+    created_at: str
+    kek_id: str | None = None
+    wrapped: bytes | None = None
+    rotated_at: str | None = None
+    destroyed_at: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> StoreSeal:
+        """From the JSON that rests with the store. Raises `Damaged`, or `UnknownSchema` for a later format."""
+        try:
+            given = json.loads(text)
+            version = given["format"]
+            if isinstance(version, int) and version > FORMAT:
+                raise UnknownSchema("the memory store was sealed by a newer retentive")
+            key = given.get("key")
+            kek_id = None if given.get("kek") is None else plain_name("a key id", given["kek"])
+            wrapped = None if key is None else base64.b64decode(key, validate=True)
+            created, rotated, destroyed = (_time(given.get(name)) for name in _TIMES)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, InvalidInput):
+            raise Damaged(_UNREADABLE) from None
+        if version != FORMAT or (kek_id is None) != (key is None) or created is None or (key and destroyed):
+            raise Damaged(_UNREADABLE)
+        return cls(bool(given.get("paths")), created, kek_id, wrapped, rotated, destroyed)
+
+    def to_text(self) -> str:
+        """The JSON."""
+        given = {
+            "format": FORMAT,
+            "kek": self.kek_id,
+            "key": None if self.wrapped is None else base64.b64encode(self.wrapped).decode(),
+            "paths": self.paths,
+            "created_at": self.created_at,
+            "rotated_at": self.rotated_at,
+            "destroyed_at": self.destroyed_at,
+        }
+        return json.dumps({name: value for name, value in given.items() if value is not None})
+
+    @property
+    def pending(self) -> bool:
+        """Whether the store was made, and its key not yet: it is bound to the store's id, which had to be known."""
+        return self.wrapped is None and self.destroyed_at is None
+
+    def data_key(self, store_id: str, keys: KeyWrapper) -> bytes:
+        """The data key. Raises `Locked`."""
+        kek_id, wrapped = self.kek_id, self.wrapped
+        if self.destroyed_at is not None:
+            raise Locked(f"the key of the memory store was destroyed at {self.destroyed_at}")
+        if kek_id is None or wrapped is None:
+            raise Locked(NOT_HERE)
+        found = cast("bytes", asked(lambda: keys.unwrap(kek_id, wrapped, self._context(store_id))))
+        if len(found) != KEY_BYTES:
+            raise Locked(NOT_HERE)
+        return found
+
+    def opened(self, store_id: str, keys: KeyWrapper) -> StoreKeys:
+        """The keys of the store. Raises `Locked`."""
+        return StoreKeys(self.data_key(store_id, keys), store_id, seal_paths=self.paths)
+
+    def holding(self, data_key: bytes, store_id: str, keys: KeyWrapper) -> StoreSeal:
+        """The same with this data key, wrapped by the current key."""
+        found = asked(lambda: keys.wrap(data_key, self._context(store_id)))
+        kek_id, wrapped = cast("tuple[str, bytes]", found)
+        return replace(self, kek_id=kek_id, wrapped=wrapped)
+
+    def destroyed(self, clock: Clock) -> StoreSeal:
+        """The same without the key."""
+        return replace(self, kek_id=None, wrapped=None, destroyed_at=timestamp(clock))
+
+    def _context(self, store_id: str) -> bytes:
+        """What the wrapped key is bound to: another store cannot have it, nor can sealed paths be called open."""
+        return f"retentive {FORMAT}\0{store_id}\0{'paths' if self.paths else 'texts'}".encode()
+
+
+def timestamp(clock: Clock) -> str:
+    """Now, as it stands in a seal."""
+    return to_datetime(now_us(clock)).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _time(text: str | None) -> str | None:
+    """A time as it stands in a seal: shown to people, so that it must be one."""
+    if text is None:
+        return None
+    return datetime.fromisoformat(text).astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

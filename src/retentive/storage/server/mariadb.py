@@ -1,0 +1,287 @@
+"""MariaDB and Galera, by PyMySQL: how they are connected to, and what their errors mean here.
+
+On a Galera cluster rows are not locked across nodes: of two transactions that changed one row on two nodes, the second
+fails at its commit, and is run again. `wsrep_sync_wait` makes every look wait for what was committed through any node.
+"""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from typing import Any, TypeVar, cast
+
+import pymysql
+from pymysql.constants import CLIENT, CR, ER, FIELD_TYPE
+from pymysql.converters import conversions
+
+from retentive.errors import Damaged, InvalidInput, PermissionDenied, Refused, StoreFull
+from retentive.storage.contract import Clock, NewId
+from retentive.storage.server.backend import ServerBackend
+from retentive.storage.server.dialect import Clash, Engine, Lost, ServerConnection
+from retentive.storage.server.urls import ServerOptions, refuse_unknown, split_options
+from retentive.storage.sql.connection import Row, Value
+
+T = TypeVar("T")
+DEFAULT_PORT = 3306
+_SCHEMA_LOCK = "retentive-schema"
+_TLS_OPTIONS = ("ssl_ca", "ssl_cert", "ssl_key")
+# InnoDB takes the state a transaction sees at its first plain read, which comes after the lock on the store's row.
+_SETTINGS = (
+    "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+    "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
+    "SET SESSION wsrep_sync_wait = 1",
+)
+
+
+def _text(data: object) -> object:
+    return data.decode() if isinstance(data, bytes) else data
+
+
+_CONVERSIONS = conversions | {FIELD_TYPE.VAR_STRING: _text, FIELD_TYPE.STRING: _text}  # all text is VARBINARY
+
+
+class MariadbConnection:
+    """Runs statements; its errors are those of `retentive.errors`, and `Lost` and `Clash`.
+
+    What needs no answer waits for the next question or the commit, and goes to the server with it; but not on a node of
+    a cluster. There a transaction can be taken back between two statements of one packet, the server then runs the rest
+    of them outside of it, and half a change is committed (seen on Galera 4 with MariaDB 10.11).
+    """
+
+    def __init__(self, raw: Any, wait_s: float) -> None:
+        self._raw = raw
+        self._failed = False
+        self._begun = False
+        self._batch: list[str] = []
+        self._batch_bytes = 0
+        self._max_bytes = 1 << 20
+        self._one_by_one = False
+        limits = {
+            "innodb_lock_wait_timeout": wait_s,
+            "idle_transaction_timeout": 2 * wait_s,
+        }  # then it gives up its locks
+        for statement in (*_SETTINGS, *(f"SET SESSION {name} = {max(int(s), 1)}" for name, s in limits.items())):
+            self.run(statement)
+        max_bytes, in_cluster = cast("tuple[int, int]", self.rows("SELECT @@max_allowed_packet, @@wsrep_on")[0])
+        self._max_bytes, self._one_by_one = max_bytes, bool(in_cluster)
+
+    @property
+    def usable(self) -> bool:
+        return not self._failed and bool(self._raw.open)
+
+    def begin_write(self) -> None:
+        self._begun = True
+        self.run("BEGIN")
+
+    def begin_read(self) -> None:
+        self._begun = True
+        self.run("START TRANSACTION READ ONLY")
+
+    def rows(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
+        self.run(sql, values)
+        return self._send()
+
+    def run(self, sql: str, values: Sequence[Value] = ()) -> None:
+        size = sum(2 * len(value) if isinstance(value, bytes) else 4_096 for value in values) + len(sql)
+        if size > self._max_bytes:
+            raise Refused("too_large_to_keep")  # sent escaped, which may double it; larger ones end the connection
+        if self._batch and (self._one_by_one or self._batch_bytes + size > self._max_bytes):
+            self._send()
+        with self._guarded(), self._raw.cursor() as cursor:
+            self._batch.append(cursor.mogrify(_translated(sql), values or None))
+        self._batch_bytes += size
+
+    def run_many(self, sql: str, values: Sequence[Sequence[Value]]) -> None:
+        for each in values:
+            self.run(sql, each)
+
+    def commit(self) -> None:
+        self.run("COMMIT")
+        self._send()
+        self._begun = False
+
+    def roll_back(self) -> None:
+        self._batch, self._batch_bytes = [], 0
+        if not self._begun or self._failed:
+            return
+        self._begun = False
+        with suppress(Lost, Clash):
+            self.rows("ROLLBACK")
+
+    def close(self) -> None:
+        self._failed = True
+        _cut(self._raw)
+
+    def _send(self) -> list[Row]:
+        """Send what waits; the rows of the last statement."""
+        statements, self._batch, self._batch_bytes = "; ".join(self._batch), [], 0
+        with self._guarded(), self._raw.cursor() as cursor:
+            cursor.execute(statements)
+            while cursor.nextset():
+                pass
+            return list(cursor.fetchall())
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        try:
+            yield
+        except (pymysql.Error, OSError) as error:
+            meant = meaning(error)
+            self._failed = self._failed or isinstance(meant, Lost)
+            raise meant from None
+        except BaseException:  # an interrupt in the middle of an answer
+            self._failed = True
+            raise
+
+
+class MariadbEngine(Engine):
+    """Connects to one of some hosts, the one that answered last before the others."""
+
+    name = "mariadb"
+
+    def __init__(self, hosts: Sequence[tuple[str, int]], login: dict[str, Any], options: ServerOptions) -> None:
+        super().__init__(options)
+        self._hosts = list(hosts)
+        self._login = login
+
+    def connect(self) -> MariadbConnection:
+        refusal: Exception = Lost("the database server cannot be reached")
+        for host, port in list(self._hosts):
+            try:
+                return self._connect_to(host, port)
+            except Lost as error:
+                refusal = error
+                if len(self._hosts) > 1:
+                    self._hosts = [*(one for one in self._hosts if one != (host, port)), (host, port)]
+        raise refusal
+
+    def _connect_to(self, host: str, port: int) -> MariadbConnection:
+        answer_s = max(self.timeout_s / 3, 1.0)  # leaves time for another try
+        try:
+            raw = pymysql.connect(
+                host=host,
+                port=port,
+                charset="utf8mb4",
+                conv=_CONVERSIONS,
+                autocommit=True,
+                client_flag=CLIENT.MULTI_STATEMENTS,
+                connect_timeout=max(int(answer_s / 2), 1),
+                read_timeout=answer_s,
+                write_timeout=answer_s,
+                max_allowed_packet=1 << 30,
+                **self._login,
+            )
+        except (pymysql.Error, OSError) as error:
+            raise _unreachable(error) from None
+        try:
+            return MariadbConnection(raw, answer_s * 0.8)
+        except BaseException:
+            _cut(raw)
+            raise
+
+    @contextmanager
+    def schema_locked(self, connection: ServerConnection) -> Iterator[None]:
+        if connection.rows("SELECT GET_LOCK(?, ?)", (_SCHEMA_LOCK, int(self.timeout_s / 4)))[0][0] != 1:
+            raise Clash("another process changes the schema")
+        try:
+            yield
+        finally:  # it belongs to the connection, not to the transaction
+            with suppress(Lost):
+                connection.rows("SELECT RELEASE_LOCK(?)", (_SCHEMA_LOCK,))
+
+
+def _cut(raw: Any) -> None:
+    """End a connection. `close()` would say goodbye to a server that may not listen."""
+    with suppress(pymysql.Error, OSError):
+        raw._force_close()  # noqa: SLF001 - there is no public name for it
+
+
+def open_mariadb(rest: str, *, clock: Clock, new_id: NewId, check: bool = True) -> ServerBackend:
+    """The backend for `mariadb://` and `rest`: `user:password@host:port,host:port/database`.
+
+    Without `check`, no schema is looked for or made.
+    """
+    address, options, given = split_options(rest)
+    refuse_unknown(given, _TLS_OPTIONS)
+    login, separator, place = address.rpartition("@")
+    hosts, slash, database = place.partition("/")
+    if not separator or not slash or not database:
+        raise InvalidInput("the place of a MariaDB database is mariadb://user:password@host:port/database")
+    user, _, password = login.partition(":")
+    named = {"user": user, "password": password, "database": database}
+    access = {name: urllib.parse.unquote(value) for name, value in named.items()} | given
+    engine = MariadbEngine([_host(one) for one in hosts.split(",")], access, options)
+    backend = ServerBackend(engine, clock=clock, new_id=new_id)
+    if check:
+        backend.check_schema()
+    return backend
+
+
+def _host(text: str) -> tuple[str, int]:
+    name, colon, port = text.rpartition(":")
+    if not colon:
+        return text, DEFAULT_PORT
+    if not port.isdecimal() or not name:
+        raise InvalidInput("a host is written name:port")
+    return name.strip("[]"), int(port)
+
+
+@cache
+def _translated(sql: str) -> str:
+    """A statement of `sql.py` as PyMySQL wants it."""
+    return sql.replace("?", "%s")
+
+
+def _code(error: BaseException) -> int:
+    first = error.args[0] if error.args else 0
+    return first if isinstance(first, int) else 0
+
+
+def _unreachable(error: BaseException) -> Exception:
+    """What a failed connection means. The driver's own text names hosts and users."""
+    code = _code(error)
+    if code in {ER.ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR, 1698}:
+        return PermissionDenied("the database server refuses this user")
+    if code == ER.BAD_DB_ERROR:
+        return InvalidInput("there is no such database on the server; create it first")
+    return Lost("the database server cannot be reached")
+
+
+_CHECKREAD, _DISK_FULL, _KILLED, _WSREP_UNREADY = 1020, 1021, 1927, 1047
+_CLASHES = {ER.LOCK_DEADLOCK, ER.LOCK_WAIT_TIMEOUT, ER.DUP_ENTRY, _CHECKREAD}
+_FULL = {_DISK_FULL, ER.RECORD_FILE_FULL, 1041}
+_TOO_LARGE = {ER.NET_PACKET_TOO_LARGE, ER.TOO_BIG_ROWSIZE, ER.DATA_TOO_LONG}
+_DENIED = {ER.TABLEACCESS_DENIED_ERROR, ER.COLUMNACCESS_DENIED_ERROR, ER.SPECIFIC_ACCESS_DENIED_ERROR}
+_NOT_THERE = {ER.NO_SUCH_TABLE, ER.BAD_FIELD_ERROR}
+_LOST = {
+    0,  # what PyMySQL says of a connection closed under it
+    CR.CR_SERVER_GONE_ERROR,
+    CR.CR_SERVER_LOST,
+    CR.CR_COMMANDS_OUT_OF_SYNC,
+    ER.SERVER_SHUTDOWN,
+    ER.QUERY_INTERRUPTED,
+    ER.OPTION_PREVENTS_STATEMENT,  # --read-only: a replica
+    _KILLED,
+    _WSREP_UNREADY,
+    1158, 1159, 1160, 1161,  # the network failed in the midst of a packet
+}  # fmt: skip
+
+
+def meaning(error: BaseException) -> Exception:
+    """What an error of MariaDB means here. One that only a bug can cause stays what it is."""
+    code = _code(error)
+    kinds: tuple[tuple[set[int], Callable[[], Exception]], ...] = (
+        (_CLASHES, lambda: Clash("another transaction was in the way")),
+        (_FULL, lambda: StoreFull("no space is left on the database server")),
+        (_TOO_LARGE, lambda: Refused("too_large_to_keep")),
+        (_DENIED, lambda: PermissionDenied("the database user may not do this")),
+        (_NOT_THERE, lambda: Damaged("a table of the database is missing or damaged")),
+    )
+    for codes, meant in kinds:
+        if code in codes:
+            return meant()
+    if code in _LOST or isinstance(error, (OSError, pymysql.InterfaceError)):
+        return Lost("the connection to the database server was lost")
+    return cast("Exception", error)

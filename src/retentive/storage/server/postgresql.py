@@ -1,0 +1,215 @@
+"""PostgreSQL, by psycopg 3: how it is connected to, and what its errors mean here.
+
+Behind a pooler that hands out connections by transaction (pgbouncer), nothing is kept with the
+session: settings go with each transaction and no statement is prepared. A pooler is known by the process id of its
+greeting, which is not that of the server's process.
+"""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, cast
+
+import psycopg
+from psycopg import errors as pg
+
+from retentive.errors import Damaged, InvalidInput, PermissionDenied, Refused, StoreFull, Unavailable
+from retentive.storage.contract import Clock, NewId
+from retentive.storage.server.backend import ServerBackend
+from retentive.storage.server.dialect import Clash, Engine, Lost, ServerConnection
+from retentive.storage.server.postgresql_wire import NoAnswer, Wire
+from retentive.storage.server.urls import ServerOptions, split_options
+from retentive.storage.sql.connection import Row, Value
+
+_SCHEMA_LOCK = 0x636F6D6D6F6E  # any number, the same in every process: "common"
+_BEGIN_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+_BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_COMMIT = "current_setting('synchronous_commit')"
+_DURABLE = f"CASE {_COMMIT} WHEN 'off' THEN 'on' ELSE {_COMMIT} END"
+_SETTINGS = (
+    "SELECT set_config('lock_timeout', '{wait_ms}', LOCAL),"
+    " set_config('idle_in_transaction_session_timeout', '{idle_ms}', LOCAL),"
+    " set_config('tcp_keepalives_idle', '{alive_s}', LOCAL), set_config('tcp_keepalives_interval', '{alive_s}', LOCAL),"
+    " set_config('tcp_keepalives_count', '3', LOCAL),"
+    f" set_config('synchronous_commit', {_DURABLE}, LOCAL)"
+)
+_MAX_BYTES = 512 * 1024 * 1024  # a value may have 1 GB, and is sent as text twice as long in the worst case
+
+
+class PostgresqlConnection:
+    """Runs statements; its errors are those of `retentive.errors`, and `Lost` and `Clash`."""
+
+    def __init__(self, raw: psycopg.Connection[Any], *, answer_s: float) -> None:
+        self._raw = raw
+        self._wire = Wire(raw.pgconn, answer_s=answer_s)
+        self._begun = False
+        self._failed = False
+        self._settings = _SETTINGS.format(
+            wait_ms=int(answer_s * 800), idle_ms=int(answer_s * 2_000), alive_s=max(int(answer_s), 1)
+        )
+        try:
+            pooled = self.rows("SELECT pg_backend_pid()")[0][0] != raw.pgconn.backend_pid
+            self._wire.prepares = not pooled
+            self._begin_with = [self._settings.replace("LOCAL", "true")] if pooled else []
+            if not pooled:
+                self.rows(self._settings.replace("LOCAL", "false"))
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def usable(self) -> bool:
+        return not self._failed
+
+    def begin_write(self) -> None:
+        self._begin(_BEGIN_WRITE)
+
+    def begin_read(self) -> None:
+        self._begin(_BEGIN_READ)
+
+    def _begin(self, statement: str) -> None:
+        self._begun = True
+        for each in (statement, *self._begin_with):
+            self.run(each)
+
+    def rows(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
+        with self._guarded():
+            return self._wire.ask(sql, values)
+
+    def run(self, sql: str, values: Sequence[Value] = ()) -> None:
+        if any(isinstance(value, bytes) and len(value) > _MAX_BYTES for value in values):
+            raise Refused("too_large_to_keep")
+        with self._guarded():
+            self._wire.send(sql, values)
+
+    def run_many(self, sql: str, values: Sequence[Sequence[Value]]) -> None:
+        for each in values:
+            self.run(sql, each)
+
+    def commit(self) -> None:
+        with self._guarded():
+            self._wire.send("COMMIT")
+            self._wire.sync()
+        self._begun = False
+        if self._wire.done != b"COMMIT":  # the server answers ROLLBACK, and no error, if the transaction had failed
+            raise Clash("the server took the transaction back")
+
+    def roll_back(self) -> None:
+        if not self._begun or self._failed:
+            return
+        self._begun = False
+        try:
+            with suppress(psycopg.Error):  # what was sent before, and failed
+                self._wire.send("ROLLBACK")
+                self._wire.sync()
+            if not self._wire.idle:  # the ROLLBACK was skipped with the rest
+                self._wire.send("ROLLBACK")
+                self._wire.sync()
+        except (psycopg.Error, NoAnswer):
+            self._failed = True
+
+    def close(self) -> None:
+        self._failed = True
+        self._raw.close()
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        try:
+            yield
+        except NoAnswer:
+            self._failed = True
+            raise Lost("the connection to the database server was lost") from None
+        except psycopg.Error as error:
+            meant = meaning(error)
+            self._failed = self._failed or isinstance(meant, Lost)
+            raise meant from None
+        except Refused:
+            raise
+        except BaseException:  # an interrupt in the middle of an answer
+            self._failed = True
+            raise
+
+
+class PostgresqlEngine(Engine):
+    """Connects to `conninfo`, a connection string of libpq."""
+
+    name = "postgresql"
+
+    def __init__(self, conninfo: str, options: ServerOptions) -> None:
+        super().__init__(options)
+        self._conninfo = conninfo
+
+    def connect(self) -> PostgresqlConnection:
+        answer_s = max(self.timeout_s / 3, 1.0)  # leaves time for another try
+        try:
+            raw: psycopg.Connection[Any] = psycopg.Connection.connect(
+                self._conninfo,
+                autocommit=True,
+                connect_timeout=max(int(answer_s), 2),
+                client_encoding="utf8",
+            )
+        except psycopg.Error as error:
+            raise _unreachable(error) from None
+        return PostgresqlConnection(raw, answer_s=answer_s)
+
+    @contextmanager
+    def schema_locked(self, connection: ServerConnection) -> Iterator[None]:
+        connection.rows("SELECT pg_advisory_xact_lock(?)", (_SCHEMA_LOCK,))
+        if connection.rows("SHOW server_encoding")[0][0] != "UTF8":
+            raise InvalidInput("the database must have the encoding UTF8, to keep every text")
+        yield
+
+
+def open_postgresql(rest: str, *, clock: Clock, new_id: NewId, check: bool = True) -> ServerBackend:
+    """The backend for `postgresql://` and `rest`. Without `check`, no schema is looked for or made."""
+    address, options, given = split_options(rest)
+    query = urllib.parse.urlencode(given)
+    conninfo = f"postgresql://{address}" + (f"?{query}" if query else "")
+    try:
+        psycopg.conninfo.conninfo_to_dict(conninfo)
+    except psycopg.Error:
+        raise InvalidInput("the place is not a valid URL of a PostgreSQL database") from None
+    backend = ServerBackend(PostgresqlEngine(conninfo, options), clock=clock, new_id=new_id)
+    if check:
+        backend.check_schema()
+    return backend
+
+
+def _unreachable(error: psycopg.Error) -> Exception:
+    """What a failed connection means. The driver's own text names hosts and users."""
+    if isinstance(error, (pg.InvalidPassword, pg.InvalidAuthorizationSpecification)) or "authentication" in str(error):
+        return PermissionDenied("the database server refuses this user")
+    if isinstance(error, pg.InvalidCatalogName) or ('database "' in str(error) and "does not exist" in str(error)):
+        return InvalidInput("there is no such database on the server; create it first")
+    return Lost("the database server cannot be reached")
+
+
+_CLASHES = (pg.SerializationFailure, pg.DeadlockDetected, pg.UniqueViolation, pg.LockNotAvailable, pg.QueryCanceled)
+_MEANINGS: tuple[tuple[tuple[type[psycopg.Error], ...], Callable[[], Exception]], ...] = (
+    (_CLASHES, lambda: Clash("another transaction was in the way")),
+    (
+        (pg.DiskFull, pg.InsufficientResources),
+        lambda: StoreFull("no space is left on the database server"),
+    ),
+    ((pg.ProgramLimitExceeded,), lambda: Refused("too_large_to_keep")),
+    ((pg.IdleInTransactionSessionTimeout,), lambda: Lost("the database server ended an idle transaction")),
+    ((pg.ReadOnlySqlTransaction,), lambda: Lost("the database server takes no writes")),
+    ((pg.InsufficientPrivilege,), lambda: PermissionDenied("the database user may not do this")),
+    ((pg.UndefinedTable, pg.UndefinedColumn), lambda: Damaged("a table of the database is missing or damaged")),
+    (
+        (pg.DataCorrupted, pg.IndexCorrupted),
+        lambda: Unavailable("the database server reports damaged data"),
+    ),
+)
+
+
+def meaning(error: psycopg.Error) -> Exception:
+    """What an error of PostgreSQL means here. One that only a bug can cause stays what it is."""
+    for kinds, meant in _MEANINGS:
+        if isinstance(error, kinds) and not isinstance(error, pg.TooManyConnections):
+            return meant()
+    if isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)) or error.sqlstate is None:
+        return Lost("the connection to the database server was lost")
+    return cast("Exception", error)

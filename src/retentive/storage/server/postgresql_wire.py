@@ -1,0 +1,194 @@
+"""Statements to PostgreSQL in batches, over libpq's pipeline mode as psycopg wraps it.
+
+What needs no answer is only put into libpq's buffer and goes out with the next question: an edit takes three round
+trips. psycopg's own cursors send each statement by itself, which took twice the time.
+"""
+
+from __future__ import annotations
+
+import select
+import time
+from collections import deque
+from collections.abc import Sequence
+from functools import cache
+from typing import NoReturn, TypeAlias
+
+from psycopg import errors
+from psycopg.pq import ConnStatus, ExecStatus, Format, TransactionStatus
+from psycopg.pq.abc import PGconn, PGresult
+
+from retentive.storage.sql.connection import Row, Value
+
+_INT8, _BYTEA, _INFERRED = 20, 17, 0
+_INTEGERS = {20, 21, 23, 26}  # int8, int2, int4, oid
+_MAX_PREPARED = 200
+_Statement: TypeAlias = tuple[bytes, tuple[int, ...]]  # with the types of its values
+
+
+class NoAnswer(Exception):
+    """The server did not answer in time, or closed the connection."""
+
+
+class Wire:
+    """A connection in pipeline mode. One thread at a time; after `NoAnswer` it is of no use."""
+
+    def __init__(self, pgconn: PGconn, *, answer_s: float) -> None:
+        self._pgconn = pgconn
+        self._answer_s = answer_s
+        self._poll = select.poll()
+        self._pending: deque[bool] = deque()  # what was sent and not yet answered; True for a sync
+        self._prepared: dict[_Statement, bytes] = {}
+        self._doubtful: list[_Statement] = []  # prepared in the batch under way: skipped, if it fails
+        self._names = 0
+        self._last: list[Row] = []
+        self.done = b""  # what the server says it did last
+        self.prepares = False  # the session may be shared, where names would clash
+        pgconn.enter_pipeline_mode()
+
+    @property
+    def idle(self) -> bool:
+        """Whether no transaction is open."""
+        return self._pgconn.transaction_status == TransactionStatus.IDLE
+
+    def send(self, sql: str, values: Sequence[Value] = ()) -> None:
+        """Put a statement into the batch."""
+        text, types = _numbered(sql), tuple(map(_type_of, values))
+        given = [_encoded(value) for value in values]
+        formats = [Format.BINARY if isinstance(value, bytes) else Format.TEXT for value in values]
+        try:
+            if not self.prepares:
+                self._pgconn.send_query_params(text, given, types, formats, Format.BINARY)
+            else:
+                name = self._prepared.get((text, types)) or self._prepare(text, types)
+                self._pgconn.send_query_prepared(name, given, formats, Format.BINARY)
+        except errors.Error:
+            self._broken()
+        self._pending.append(False)
+
+    def _prepare(self, text: bytes, types: tuple[int, ...]) -> bytes:
+        if self._names >= _MAX_PREPARED:
+            self._pgconn.send_prepare(b"", text, types)
+            self._pending.append(False)
+            return b""
+        self._names += 1
+        name = b"c%d" % self._names
+        self._pgconn.send_prepare(name, text, types)
+        self._pending.append(False)
+        self._prepared[text, types] = name
+        self._doubtful.append((text, types))
+        return name
+
+    def ask(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
+        """Send the batch and a statement; its rows. Raises `psycopg.Error` for the first that failed.
+
+        With a sync and not only a flush: only from a sync on the server counts the time in which a transaction is idle,
+        and takes its locks from a client that is gone and could not say so.
+        """
+        self.send(sql, values)
+        return self.sync()
+
+    def sync(self) -> list[Row]:
+        """Send the batch and end it; the rows of its last statement. Raises `psycopg.Error` for the first that failed.
+
+        After an error, what was sent up to here has been skipped, and what comes next is run.
+        """
+        try:
+            self._pgconn.pipeline_sync()
+        except errors.Error:
+            self._broken()
+        self._pending.append(True)
+        self._collect()
+        return self._last
+
+    def _collect(self) -> None:
+        """Take in the answers to all that was sent."""
+        deadline = time.monotonic() + self._answer_s
+        failure: errors.Error | None = None
+        self._flush(deadline)
+        while self._pending:
+            result = self._result(deadline)
+            if result is None:
+                if not self._pending[0]:
+                    self._pending.popleft()
+            elif result.status == ExecStatus.PIPELINE_SYNC:
+                self._pending.popleft()
+            elif result.status == ExecStatus.FATAL_ERROR:
+                failure = failure or errors.error_from_result(result)
+            else:
+                self._take(result)
+        doubtful, self._doubtful = self._doubtful, []
+        if failure is not None:
+            for statement in doubtful:
+                del self._prepared[statement]
+            raise failure
+
+    def _take(self, result: PGresult) -> None:
+        if result.status == ExecStatus.TUPLES_OK:
+            self._last = _rows(result)
+        elif result.status == ExecStatus.COMMAND_OK:
+            self.done = result.command_status or self.done
+
+    def _flush(self, deadline: float) -> None:
+        try:
+            while self._pgconn.flush():
+                self._wait(select.POLLIN | select.POLLOUT, deadline)
+                self._pgconn.consume_input()  # the server may have to be heard before it listens
+        except errors.Error:
+            self._broken()
+
+    def _result(self, deadline: float) -> PGresult | None:
+        try:
+            while self._pgconn.is_busy():
+                self._wait(select.POLLIN, deadline)
+                self._pgconn.consume_input()
+            result = self._pgconn.get_result()
+        except errors.Error:
+            self._broken()
+        if result is None and self._pgconn.status == ConnStatus.BAD:  # nor will it ever be more
+            self._broken()
+        return result
+
+    def _wait(self, events: int, deadline: float) -> None:
+        socket = self._pgconn.socket
+        self._poll.register(socket, events)
+        left_s = deadline - time.monotonic()
+        if left_s <= 0 or not self._poll.poll(left_s * 1_000):
+            raise NoAnswer
+
+    def _broken(self) -> NoReturn:
+        raise NoAnswer from None
+
+
+@cache
+def _numbered(sql: str) -> bytes:
+    """A statement of `sql.py` with the placeholders of PostgreSQL: `$1` for the first `?`."""
+    first, *rest = sql.split("?")
+    return "".join([first, *(f"${number}{part}" for number, part in enumerate(rest, start=1))]).encode()
+
+
+def _type_of(value: Value) -> int:
+    if isinstance(value, int):
+        return _INT8
+    return _BYTEA if isinstance(value, bytes) else _INFERRED
+
+
+def _encoded(value: Value) -> bytes | None:
+    if value is None or isinstance(value, bytes):
+        return value
+    return str(value).encode()
+
+
+def _rows(result: PGresult) -> list[Row]:
+    kinds = [result.ftype(column) for column in range(result.nfields)]
+    return [
+        tuple(_decoded(result.get_value(row, column), kind) for column, kind in enumerate(kinds))
+        for row in range(result.ntuples)
+    ]
+
+
+def _decoded(data: bytes | None, kind: int) -> Value:
+    if data is None:
+        return None
+    if kind in _INTEGERS:
+        return int.from_bytes(data, signed=True)
+    return data if kind == _BYTEA else data.decode()

@@ -1,0 +1,56 @@
+"""A memory store in a database server, looked at and changed with few round trips."""
+
+from __future__ import annotations
+
+from retentive.storage.contract import Look
+from retentive.storage.server.dialect import Clash, ServerConnection
+from retentive.storage.sql import snapshot as sql_snapshot
+from retentive.storage.sql.transaction import SqlTransaction
+
+
+class FirstLook(sql_snapshot.SqlSnapshot):
+    """A store for reading, without a transaction as long as single statements do: most views are one round trip.
+
+    Each of them tells the revision it saw. One that saw another than the first undoes the read (`Clash`).
+    """
+
+    def __init__(self, connection: ServerConnection, store_id: str) -> None:
+        self._server = connection
+        self._first: sql_snapshot.Head | None = None
+        self._begun = False
+        self.connection = connection
+        self.store_id = store_id
+
+    @property
+    def head(self) -> sql_snapshot.Head:  # type: ignore[override]
+        """The head as the first statement saw it, read when it is wanted."""
+        return self._first or self._saw(sql_snapshot.select_head(self._server, self.store_id))
+
+    @property
+    def store(self) -> int:
+        """The number of the store; who asks for it has more to ask, and so gets one state for all of it."""
+        if not self._begun:
+            self._begun = True
+            self._server.begin_read()
+            self._saw(sql_snapshot.select_head(self._server, self.store_id))
+        return self.head.no
+
+    def look(self, path: str) -> Look:
+        if self._begun:
+            return super().look(path)
+        head, look = sql_snapshot.look_with_head(self._server, self.store_id, path)
+        self._saw(head)
+        return look
+
+    def _saw(self, head: sql_snapshot.Head) -> sql_snapshot.Head:
+        if self._first is not None and head.revision != self._first.revision:
+            raise Clash("the store was changed during a read")
+        self._first = head
+        return head
+
+
+class ServerTransaction(SqlTransaction):
+    """A store while it is being changed, with the lock on its row."""
+
+    def look(self, path: str) -> Look:
+        return sql_snapshot.look_with_head(self.connection, self.store_id, path)[1]

@@ -1,0 +1,189 @@
+"""What statements alone can tell of memory stores in SQL: rows that belong to nothing, sums that are wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+from retentive.errors import Damaged, InvalidInput, NotFound, UnknownSchema
+from retentive.storage.findings import Finding, found
+from retentive.storage.sql import migrations
+from retentive.storage.sql.connection import Connection
+from retentive.storage.sql.snapshot import Head, select_head
+
+TABLES = ("memories", "versions", "notes")
+_MOST = 1_000  # findings of one kind
+_LIVING = "SELECT no FROM stores WHERE erased_at IS NULL"
+_LEFT_TEXTS = (
+    "FROM versions v WHERE v.text IS NOT NULL AND (v.text_of IS NULL OR v.text_of <> v.id) AND NOT EXISTS"
+    " (SELECT 1 FROM versions r WHERE r.store = v.store AND r.memory = v.memory AND r.text_of = v.id)"
+)
+
+
+_HALF_REDACTED = (
+    "redacted_at IS NOT NULL AND (path <> '' OR size_bytes IS NOT NULL OR sha256 IS NOT NULL OR seal IS NOT NULL OR"
+    " text_of IS NOT NULL) AND NOT EXISTS"
+    " (SELECT 1 FROM memories m WHERE m.store = versions.store AND m.id = versions.memory AND m.version = versions.id)"
+)
+_OF_ANOTHER_AGE = (  # where its newest version is right and none was pruned; sweeping.py notes that some were
+    "SELECT m.path, v.id, v.created_at, v.revision FROM memories m JOIN versions v ON v.store = m.store AND v.id ="
+    " (SELECT min(o.id) FROM versions o WHERE o.store = m.store AND o.memory = m.id)"
+    " WHERE m.store = ? AND m.created_at <> v.created_at AND v.operation = 'created' AND EXISTS"
+    " (SELECT 1 FROM versions w WHERE w.store = m.store AND w.id = m.version AND w.memory = m.id AND w.path = m.path)"
+    " AND NOT EXISTS"
+    " (SELECT 1 FROM notes n WHERE n.store = m.store AND n.kind = 'history' AND n.name = 'pruned_until')"
+)
+_BEHIND = (
+    "SELECT s.id FROM stores s WHERE s.erased_at IS NULL AND s.last_at <"
+    " (SELECT v.created_at FROM versions v WHERE v.store = s.no ORDER BY v.id DESC LIMIT 1)"
+)
+_BY_MEMORY = "CREATE INDEX versions_by_memory ON versions (store, memory, id)"
+_INDEXES = {
+    "sqlite": {
+        "versions_by_id": "CREATE UNIQUE INDEX versions_by_id ON versions (store, id)",
+        "versions_by_memory": _BY_MEMORY,
+    },
+    "postgresql": {
+        "versions_pkey": "ALTER TABLE versions ADD PRIMARY KEY (store, id)",
+        "versions_by_memory": _BY_MEMORY,
+    },
+    "mariadb": {
+        "PRIMARY": "ALTER TABLE versions ADD PRIMARY KEY (store, id)",
+        "versions_by_memory": _BY_MEMORY,
+    },
+}
+_NAMES = {
+    "sqlite": "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = 'versions'",
+    "postgresql": "SELECT indexname FROM pg_catalog.pg_indexes"
+    " WHERE schemaname = current_schema() AND tablename = 'versions'",
+    "mariadb": "SELECT CAST(index_name AS BINARY) FROM information_schema.statistics"
+    " WHERE table_schema = DATABASE() AND table_name = 'versions'",
+}
+
+
+def examine(connection: Connection, engine: str) -> Iterator[Finding]:
+    """Schema, rows of no store, and texts of nobody."""
+    if (wrong := schema(connection, engine)) is not None:
+        yield wrong
+        return
+    yield from (found("index_missing", None, name) for name in _missing_indexes(connection, engine))
+    for table in TABLES:
+        count, stores = _left(connection, table)
+        if count:
+            yield found("rows_left", None, f"{count} rows of {table}, of {stores} stores that are not there")
+    rows = connection.rows(
+        f"SELECT s.id, v.id {_LEFT_TEXTS.replace('FROM versions v', 'FROM versions v JOIN stores s ON s.no = v.store')}"
+        f" LIMIT {_MOST}"
+    )
+    yield from (found("text_left", str(store), str(version)) for store, version in rows)
+    yield from (found("revision_wrong", str(row[0]), "its time") for row in connection.rows(_BEHIND))
+
+
+def schema(connection: Connection, engine: str) -> Finding | None:
+    """What is wrong with the tables as a whole."""
+    try:
+        if migrations.check(connection, engine):
+            return None
+        done = migrations.current(connection, engine)
+    except UnknownSchema:
+        return found("schema_new")
+    except (Damaged, InvalidInput) as error:
+        return found("unreadable", None, str(error))
+    if not done:
+        return found("unreadable", None, "the database is empty; nothing of what was in it is left")
+    return found("schema_old", None, f"{done} of {migrations.newest(engine)}")
+
+
+def _missing_indexes(connection: Connection, engine: str) -> list[str]:
+    there = {str(row[0]) for row in connection.rows(_NAMES[engine])}
+    return [name for name in _INDEXES[engine] if name not in there]
+
+
+def mend_indexes(connection: Connection, engine: str) -> None:
+    """Make the indexes that are missing; not while an id is there twice. The caller commits."""
+    for name in _missing_indexes(connection, engine):
+        if not connection.rows("SELECT 1 FROM versions GROUP BY store, id HAVING count(*) > 1 LIMIT 1"):
+            connection.run(_INDEXES[engine][name])
+
+
+def _left(connection: Connection, table: str) -> tuple[int, int]:
+    found = connection.rows(
+        f"SELECT count(*), count(DISTINCT store) FROM {table} WHERE store <> 0 AND store NOT IN ({_LIVING})"
+    )
+    return cast("tuple[int, int]", found[0])
+
+
+def left_stores(connection: Connection) -> list[int]:
+    """The numbers of stores of which there are rows, but not the store. To be read from one state."""
+    every = " UNION ".join(f"SELECT store FROM {table}" for table in TABLES)
+    found = connection.rows(f"SELECT store FROM ({every}) AS named WHERE store <> 0 AND store NOT IN ({_LIVING})")
+    return [cast("int", row[0]) for row in found]
+
+
+def remove_rows(connection: Connection, numbers: list[int]) -> None:
+    """Remove the rows of stores that are not there."""
+    for table in TABLES:
+        connection.run_many(f"DELETE FROM {table} WHERE store = ?", [(number,) for number in numbers])
+
+
+def mend_store(connection: Connection, store_id: str, *, lock: str = "") -> bool:
+    """Make counts, times and ages of a store those of its rows, end redactions, and remove texts of nobody.
+
+    Whether anything was to be done. The caller is in a transaction, and commits.
+    """
+    try:
+        head = select_head(connection, store_id, lock=lock)
+    except NotFound:  # erased meanwhile
+        return False
+    counted, redacted = _mend_counts(connection, head), _end_redactions(connection, head.no)
+    texts, ages = _remove_texts(connection, head.no), _mend_ages(connection, head.no)
+    return counted or redacted or texts or ages
+
+
+def _mend_counts(connection: Connection, head: Head) -> bool:
+    rows = connection.rows("SELECT size_bytes FROM memories WHERE store = ?", (head.no,))
+    memories, size_bytes = len(rows), sum(int(row[0] or 0) for row in rows)  # of a sum each server makes another type
+    newest = "SELECT coalesce(max(revision), 0), coalesce(max(created_at), 0) FROM versions WHERE store = ?"
+    revision, last_at = (int(each or 0) for each in connection.rows(newest, (head.no,))[0])
+    revision, last_at = max(revision, head.revision), max(last_at, head.last_at)
+    right = (revision, memories, size_bytes, last_at)
+    if right == (head.revision, head.memories, head.size_bytes, head.last_at):
+        return False
+    connection.run(
+        "UPDATE stores SET revision = ?, memories = ?, size_bytes = ?, last_at = ? WHERE no = ?", (*right, head.no)
+    )
+    return True
+
+
+def _end_redactions(connection: Connection, store: int) -> bool:
+    """Blank versions that say they were, but for the newest of present memories; texts go after that."""
+    half = [
+        row[0] for row in connection.rows(f"SELECT id FROM versions WHERE store = ? AND {_HALF_REDACTED}", (store,))
+    ]
+    connection.run_many(
+        "UPDATE versions SET path = '', size_bytes = NULL, sha256 = NULL, seal = NULL, text_of = NULL"
+        " WHERE store = ? AND id = ?",
+        [(store, version) for version in half],
+    )
+    return bool(half)
+
+
+def _remove_texts(connection: Connection, store: int) -> bool:
+    left = [row[0] for row in connection.rows(f"SELECT v.id {_LEFT_TEXTS} AND v.store = ?", (store,))]
+    connection.run_many(
+        "UPDATE versions SET text = NULL WHERE store = ? AND id = ?", [(store, version) for version in left]
+    )
+    return bool(left)
+
+
+def _mend_ages(connection: Connection, store: int) -> bool:
+    """Make memories as old as their first versions, where no version up to these is missing."""
+    revisions = "SELECT count(DISTINCT revision) FROM versions WHERE store = ? AND revision <= ?"
+    right = [
+        (born, store, path)
+        for path, version, born, revision in connection.rows(_OF_ANOTHER_AGE, (store,))
+        if str(version).startswith(f"memver_{int(born or 0):014x}")  # two witnesses against one
+        and connection.rows(revisions, (store, revision))[0][0] == revision
+    ]
+    connection.run_many("UPDATE memories SET created_at = ? WHERE store = ? AND path = ?", right)
+    return bool(right)

@@ -1,0 +1,269 @@
+"""Memory stores in SQL: one set of statements, run through a thin connection of our own.
+
+An object-relational mapper doubled the time of an edit (0.40-0.58 ms against 0.20) and quadrupled that of a view, so
+there is none. Rules live in the engine; here changes become rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from retentive.errors import NotFound
+from retentive.storage.contract import Actor, Look, Memory, Operation, Snapshot, Usage, Version, to_datetime
+from retentive.storage.sql import side_records
+from retentive.storage.sql.connection import Connection, Row, Value
+from retentive.values.paths import ancestors
+
+_MEMORY = "m.id, m.path, m.size_bytes, m.sha256, m.version, m.created_at, m.updated_at, m.seal"
+VERSION = "id, memory, operation, path, size_bytes, sha256, actor, created_at, revision, seal, redacted_at, redacted_by"
+_HEAD = "s.no, s.revision, s.memories, s.size_bytes, s.last_at, s.seal, s.settings"
+
+
+@dataclass(slots=True)
+class Head:
+    """The row of a memory store that every write of it changes, and locks where the database has locks of rows."""
+
+    no: int
+    revision: int
+    memories: int
+    size_bytes: int
+    last_at: int
+    seal: str | None
+    settings: str | None
+
+
+def select_head(connection: Connection, store_id: str, *, lock: str = "") -> Head:
+    """The head of a store; `lock` is what the database wants to hear for holding it. Raises `NotFound`."""
+    found = connection.rows(f"SELECT {_HEAD} FROM stores s WHERE id = ? AND erased_at IS NULL{lock}", (store_id,))
+    if not found:
+        raise NotFound(f"there is no memory store {store_id}")
+    return _head(found[0])
+
+
+def look_with_head(connection: Connection, store_id: str, path: str) -> tuple[Head, Look]:
+    """Head of a store and what stands at a path, in one statement: for servers, where each costs a round trip.
+
+    Raises `NotFound`.
+    """
+    above = ancestors(path)
+    places = ", ".join("?" * len(above))
+    found = connection.rows(
+        f"SELECT {_HEAD}, CASE WHEN m.id IS NULL THEN"
+        " (SELECT b.path FROM memories b WHERE b.store = s.no AND b.path > ? AND b.path < ? LIMIT 1) END, "
+        + (
+            f"(SELECT a.path FROM memories a WHERE a.store = s.no AND a.path IN ({places}) LIMIT 1)"
+            if above
+            else "NULL"
+        )
+        + f", v.text, {_MEMORY} FROM stores s LEFT JOIN memories m ON m.store = s.no AND m.path = ?"
+        " LEFT JOIN versions v ON v.store = m.store AND v.id = m.text_of WHERE s.id = ? AND s.erased_at IS NULL",
+        (*below(path), *above, path, store_id),
+    )
+    if not found:
+        raise NotFound(f"there is no memory store {store_id}")
+    head = _head(found[0][:7])
+    lower, upper, data, *fields = found[0][7:]
+    if fields[0] is None:
+        return head, Look(above=cast("str | None", upper), below=lower is not None)
+    return head, Look(_memory(fields), cast("bytes", data))
+
+
+class SqlSnapshot(Snapshot):
+    """A store as one transaction of the database sees it."""
+
+    def __init__(self, connection: Connection, store_id: str, head: Head | None = None) -> None:
+        self.connection = connection
+        self.store_id = store_id
+        self.head = head or select_head(connection, store_id)
+
+    @property
+    def store(self) -> int:
+        """The number of the store in the tables."""
+        return self.head.no
+
+    @property
+    def revision(self) -> int:
+        return self.head.revision
+
+    @property
+    def seal(self) -> str | None:
+        return self.head.seal
+
+    @property
+    def settings(self) -> str | None:
+        return self.head.settings
+
+    def usage(self) -> Usage:
+        return Usage(self.head.memories, self.head.size_bytes)
+
+    def look(self, path: str) -> Look:
+        return self.look_marked(path)[0]
+
+    def look_marked(self, path: str) -> tuple[Look, str | None]:
+        """The look, and the mark kept with the memory."""
+        found = self.connection.rows(
+            f"SELECT m.mark, v.text, {_MEMORY} FROM memories m"
+            " LEFT JOIN versions v ON v.store = m.store AND v.id = m.text_of"
+            " WHERE m.store = ? AND m.path = ?",
+            (self.store, path),
+        )
+        if found:
+            mark, data, *fields = found[0]
+            return Look(_memory(fields), cast("bytes", data)), cast("str | None", mark)
+        return self._look_around(path), None
+
+    def _look_around(self, path: str) -> Look:
+        above = ancestors(path)
+        places = ", ".join("?" * len(above))
+        above_values: tuple[Value, ...] = (self.store, *above) if above else ()
+        found = self.connection.rows(
+            "SELECT * FROM (SELECT path FROM memories WHERE store = ? AND path > ? AND path < ? LIMIT 1) AS lower_one"
+            + (f" UNION ALL SELECT path FROM memories WHERE store = ? AND path IN ({places})" if above else ""),
+            (self.store, *below(path), *above_values),
+        )
+        paths = [str(row[0]) for row in found]
+        return Look(
+            above=next((one for one in paths if one in above), None),
+            below=any(one not in above for one in paths),
+        )
+
+    def walk(self, under: str) -> Iterator[Memory]:
+        found = self.connection.rows(
+            f"SELECT {_MEMORY} FROM memories m WHERE store = ? AND path > ? AND path < ? ORDER BY path",
+            (self.store, *below(under)),
+        )
+        return map(_memory, found)
+
+    def sizes(self, under: str) -> Iterator[tuple[str, int]]:
+        found = self.connection.rows(
+            "SELECT path, size_bytes FROM memories WHERE store = ? AND path > ? AND path < ? ORDER BY path",
+            (self.store, *below(under)),
+        )
+        return iter(cast("list[tuple[str, int]]", found))
+
+    def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
+        found = self.connection.rows(
+            # A subquery and no join: a planner whose figures are old must not come to read all texts there ever were.
+            f"SELECT (SELECT v.text FROM versions v WHERE v.store = m.store AND v.id = m.text_of), {_MEMORY}"
+            " FROM memories m WHERE m.store = ? AND m.path > ? AND m.path < ? ORDER BY m.path",
+            (self.store, *below(under)),
+        )
+        return ((_memory(fields), cast("bytes", data)) for data, *fields in found)
+
+    def find(self, memory_id: str) -> Memory | None:
+        if not could_be_id(memory_id):
+            return None
+        found = self.connection.rows(
+            f"SELECT {_MEMORY} FROM memories m WHERE m.store = ? AND m.id = ? AND m.path ="
+            " (SELECT path FROM versions WHERE store = ? AND memory = ? ORDER BY id DESC LIMIT 1)",
+            (self.store, memory_id, self.store, memory_id),
+        )
+        return _memory(found[0]) if found else None
+
+    def versions(
+        self,
+        *,
+        memory_id: str | None = None,
+        path: str | None = None,
+        after: str | None = None,
+        before: str | None = None,
+        limit: int | None = None,
+    ) -> Iterator[Version]:
+        if not all(could_be_id(given) for given in (memory_id, after, before) if given is not None):
+            return iter(())
+        filters = [("memory = ?", memory_id), ("path = ?", path), ("id > ?", after), ("id < ?", before)]
+        chosen = [(clause, value) for clause, value in filters if value is not None]
+        where = "".join(f" AND {clause}" for clause, _ in chosen)
+        values: list[Value] = [self.store, *(value for _, value in chosen)]
+        if limit is not None:
+            values.append(limit)
+        found = self.connection.rows(
+            f"SELECT {VERSION} FROM versions WHERE store = ?{where} ORDER BY id DESC"
+            + (" LIMIT ?" if limit is not None else ""),
+            values,
+        )
+        return map(_version, found)
+
+    def heads(self, before: str) -> Iterator[Version]:
+        if not could_be_id(before):
+            return iter(())
+        found = self.connection.rows(
+            f"SELECT {VERSION} FROM versions WHERE store = ? AND operation <> 'deleted' AND id IN"
+            " (SELECT max(id) FROM versions WHERE store = ? AND id < ? GROUP BY memory)",
+            (self.store, self.store, before),
+        )
+        return map(_version, found)
+
+    def note(self, kind: str, key: str) -> str | None:
+        if not could_be_id(key):
+            return None
+        return side_records.select_note(self.connection, self.store, kind, key)
+
+    def notes(self, kind: str) -> Iterator[tuple[str, str]]:
+        return iter(side_records.select_notes(self.connection, self.store, kind))
+
+    def version(self, version_id: str) -> tuple[Version, bytes | None]:
+        columns = ", ".join(f"v.{column}" for column in VERSION.split(", "))
+        found = could_be_id(version_id) and self.connection.rows(
+            f"SELECT t.text, {columns} FROM versions v"
+            " LEFT JOIN versions t ON t.store = v.store AND t.id = v.text_of WHERE v.store = ? AND v.id = ?",
+            (self.store, version_id),
+        )
+        if not found:
+            raise NotFound(f"there is no version {version_id}")
+        data, *fields = found[0]
+        return _version(tuple(fields)), cast("bytes | None", data)
+
+
+def has_version(connection: Connection, head: Head, version_id: str) -> bool:
+    """Whether this version is there."""
+    return bool(connection.rows("SELECT 1 FROM versions WHERE store = ? AND id = ?", (head.no, version_id)))
+
+
+def could_be_id(text: str) -> bool:
+    """Whether a database can be asked for it: not all take NUL or a lone surrogate."""
+    return text.isascii() and text.isprintable()
+
+
+def below(path: str) -> tuple[str, str]:
+    """Bounds of all paths below `path`. Never LIKE: `_` and `%` are ordinary in a path. `0` follows `/`."""
+    return path + "/", path + "0"
+
+
+def _head(row: Row) -> Head:
+    return Head(*cast("tuple[int, int, int, int, int, str | None, str | None]", row))
+
+
+def _memory(row: Sequence[Value]) -> Memory:
+    id_, path, size, sha256, version, created, updated, seal = cast(
+        "tuple[str, str, int, str, str, int, int, bytes | None]", row
+    )
+    return Memory(id_, path, size, sha256, version, to_datetime(created), to_datetime(updated), seal)
+
+
+def _version(row: Row) -> Version:
+    id_, memory, operation, path, size, sha256, actor, created, revision, seal, blanked, by = cast(
+        "tuple[str, str, Operation, str, int | None, str | None, str | None, int, int, bytes | None,"
+        " int | None, str | None]",
+        row,
+    )
+    return Version(
+        id_,
+        memory,
+        operation,
+        path,
+        size,
+        sha256,
+        _actor(actor),
+        to_datetime(created),
+        revision,
+        seal,
+        None if blanked is None else to_datetime(blanked),
+        _actor(by),
+    )
+
+
+def _actor(text: str | None) -> Actor | None:
+    return None if text is None else Actor.parse(text)

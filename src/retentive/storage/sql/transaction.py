@@ -1,0 +1,269 @@
+"""A memory store in SQL while it is being changed: changes become rows, versions are blanked and removed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from retentive.errors import InvalidInput
+from retentive.storage.contract import Actor, Change, Clock, Memory, NewId, Recorded, Transaction, Version, now_us
+from retentive.storage.sql import side_records
+from retentive.storage.sql.connection import Connection, Value
+from retentive.storage.sql.snapshot import VERSION, Head, SqlSnapshot, has_version, select_head
+from retentive.values.records import to_us
+
+_AT_ONCE = 200  # ids in one statement
+
+
+class SqlTransaction(SqlSnapshot, Transaction):
+    """A store while it is being changed; the caller holds the lock, calls `finish`, and commits.
+
+    Those of one commit may share a `head`, each going on where the one before ended.
+    """
+
+    def __init__(
+        self, connection: Connection, store_id: str, head: Head | None = None, *, clock: Clock, new_id: NewId
+    ) -> None:
+        super().__init__(connection, store_id, head)
+        self._clock = clock
+        self._new_id = new_id
+        self._revision_before = self.head.revision
+        self.changed = False
+        self.noted = False  # whether it did something that a version or the head does not tell
+        self.newest: str | None = None  # id of the version recorded last
+
+    @property
+    def outlasts_refusal(self) -> bool:
+        """Whether what was recorded is to be committed although the work was refused."""
+        return False
+
+    def record(self, changes: Sequence[Change], actor: Actor | None) -> list[Recorded]:
+        if not changes:
+            return []
+        self._changes_memories()
+        moves: list[Sequence[Value]] = []
+        recorded: list[Recorded] = []
+        for change in changes:
+            before, size = change.before, change.size_bytes
+            who = _name(actor if change.origin is None else change.origin.actor)
+            if change.origin is not None and change.origin.redacted_at is not None:
+                recorded.append(self._put_blank(change.origin))
+                continue
+            self.head.memories += (before is None) - (change.path is None)
+            if change.path is None and before is not None:
+                recorded.append(self._delete(before, change, who))
+                self.head.size_bytes -= before.size_bytes
+            elif change.path is None and change.origin is not None:
+                recorded.append(self._put_end(change, change.origin, who))
+            elif size is not None and change.path is not None:
+                recorded.append(self._put(change, change.path, size, who))
+                self.head.size_bytes += size - (before.size_bytes if before is not None else 0)
+            elif before is not None and change.path is not None:
+                moves.append(self._move(before, change, change.path, who))
+                recorded.append(Recorded(before.id, str(self.newest)))
+        if moves:
+            self.connection.run_many(
+                "UPDATE memories SET path = ?, version = ?, updated_at = ?, seal = ?, mark = NULL"
+                " WHERE store = ? AND path = ?",
+                moves,
+            )
+        return recorded
+
+    def forget(self, memories: Sequence[Memory]) -> None:
+        self._changes_memories()
+        for memory in memories:
+            self.head.memories -= 1
+            self.head.size_bytes -= memory.size_bytes
+        gone = [(self.store, memory.path) for memory in memories]
+        self.connection.run_many("DELETE FROM memories WHERE store = ? AND path = ?", gone)
+
+    def reseal(self, seal: str | None) -> None:
+        self.changed = True
+        self.head.seal = seal
+
+    def set_settings(self, settings: str | None) -> None:
+        self.changed = True
+        self.head.settings = settings
+
+    def put_note(self, kind: str, key: str, value: str | None) -> None:
+        self.changed = self.noted = True
+        side_records.write_notes(self.connection, self.store, kind, {key: value})
+
+    def blank(self, version_ids: Sequence[str], actor: Actor | None) -> None:
+        self._changes_memories()
+        self.noted = True
+        who, at = _name(actor), now_us(self._clock)
+        for start in range(0, len(version_ids), _AT_ONCE):
+            chosen = version_ids[start : start + _AT_ONCE]
+            places = ", ".join("?" * len(chosen))
+            found = self.connection.rows(
+                f"SELECT DISTINCT text_of FROM versions WHERE store = ? AND id IN ({places}) AND text_of IS NOT NULL",
+                (self.store, *chosen),
+            )
+            self.connection.run(
+                "UPDATE versions SET path = '', size_bytes = NULL, sha256 = NULL, seal = NULL, text_of = NULL,"
+                f" redacted_at = ?, redacted_by = ? WHERE store = ? AND id IN ({places}) AND redacted_at IS NULL"
+                f" AND NOT EXISTS ({_IS_PRESENT})",
+                (at, who, self.store, *chosen),
+            )
+            self.connection.run_many(
+                "UPDATE versions SET text = NULL WHERE store = ? AND id = ? AND NOT EXISTS"
+                " (SELECT 1 FROM versions r WHERE r.store = versions.store AND r.memory = versions.memory"
+                " AND r.text_of = versions.id)",
+                [(self.store, holder[0]) for holder in found],
+            )
+
+    def prune(self, version_ids: Sequence[str]) -> None:
+        self._changes_memories()
+        self.noted = True
+        newest_first = sorted(version_ids, reverse=True)  # a text is older than what refers to it
+        for start in range(0, len(newest_first), _AT_ONCE):
+            chosen = self._without_present(newest_first[start : start + _AT_ONCE])
+            places = ", ".join("?" * len(chosen))
+            if chosen:
+                self.connection.run(
+                    f"DELETE FROM versions WHERE store = ? AND id IN ({places})"
+                    " AND NOT EXISTS (SELECT 1 FROM versions r WHERE r.store = versions.store"
+                    f" AND r.memory = versions.memory AND r.text_of = versions.id AND r.id NOT IN ({places}))",
+                    (self.store, *chosen, *chosen),
+                )
+
+    def _without_present(self, version_ids: Sequence[str]) -> list[str]:
+        """Those that are not the newest of a present memory."""
+        places = ", ".join("?" * len(version_ids))
+        found = self.connection.rows(
+            f"SELECT id FROM versions WHERE store = ? AND id IN ({places}) AND EXISTS ({_IS_PRESENT})",
+            (self.store, *version_ids),
+        )
+        present = {row[0] for row in found}
+        return [each for each in version_ids if each not in present]
+
+    def _changes_memories(self) -> None:
+        self.changed = True
+        self.head.revision = max(self.head.revision, self._revision_before + 1)
+
+    def finish(self) -> None:
+        """Write the head, if something changed."""
+        head = self.head
+        if self.changed:
+            self.connection.run(
+                "UPDATE stores SET revision = ?, memories = ?, size_bytes = ?, last_at = ?, seal = ?, settings = ?"
+                " WHERE no = ?",
+                (head.revision, head.memories, head.size_bytes, head.last_at, head.seal, head.settings, head.no),
+            )
+
+    def _put(self, change: Change, path: str, size: int, who: str | None) -> Recorded:
+        before = change.before
+        at, version = self._tick(change)
+        memory = self._memory_id(change, at)
+        born = at if change.again is None else to_us(change.again.created_at)
+        kept = change.kept(memory, version)
+        values = (
+            version,
+            memory,
+            change.operation,
+            path,
+            size,
+            kept.sha256,
+            who,
+            at,
+            self._revision(change),
+            kept.seal,
+        )
+        self.connection.run(_NEW_VERSION, (self.store, *values, None, None, version, kept.data))
+        if before is not None:
+            self.connection.run(
+                "UPDATE memories SET version = ?, text_of = ?, size_bytes = ?, sha256 = ?, updated_at = ?, seal = ?,"
+                " mark = NULL WHERE store = ? AND path = ?",
+                (version, version, size, kept.sha256, at, kept.seal, self.store, path),
+            )
+            return Recorded(memory, version)
+        self.connection.run(
+            "INSERT INTO memories (store, path, id, version, text_of, size_bytes, sha256, created_at, updated_at, seal)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (self.store, path, memory, version, version, size, kept.sha256, born, at, kept.seal),
+        )
+        return Recorded(memory, version)
+
+    def _move(self, before: Memory, change: Change, path: str, who: str | None) -> Sequence[Value]:
+        at, version = self._tick(change)
+        seal = change.kept(before.id, version).seal
+        self.connection.run(
+            f"INSERT INTO versions (store, {VERSION}, text_of, text)"
+            " SELECT store, ?, id, 'modified', ?, size_bytes, sha256, ?, ?, ?, ?, NULL, NULL, text_of, NULL"
+            " FROM memories WHERE store = ? AND path = ?",
+            (version, path, who, at, self._revision(change), seal, self.store, before.path),
+        )
+        return (path, version, at, seal, self.store, before.path)
+
+    def _delete(self, before: Memory, change: Change, who: str | None) -> Recorded:
+        at, version = self._tick(change)
+        seal = change.kept(before.id, version).seal
+        values = (version, before.id, "deleted", before.path, None, None, who, at, self._revision(change), seal)
+        self.connection.run(_NEW_VERSION, (self.store, *values, None, None, None, None))
+        self.connection.run("DELETE FROM memories WHERE store = ? AND path = ?", (self.store, before.path))
+        return Recorded(before.id, version)
+
+    def _put_end(self, change: Change, origin: Version, who: str | None) -> Recorded:
+        """A deletion of which nothing but itself is known."""
+        at, version = self._tick(change)
+        seal = change.kept(origin.memory_id, version).seal
+        values = (version, origin.memory_id, "deleted", origin.path, None, None, who, at, origin.revision, seal)
+        self.connection.run(_NEW_VERSION, (self.store, *values, None, None, None, None))
+        return Recorded(origin.memory_id, version)
+
+    def _put_blank(self, origin: Version) -> Recorded:
+        at, version = self._tick(Change(None, None, origin=origin))
+        who, by = _name(origin.actor), _name(origin.redacted_by)
+        blanked = None if origin.redacted_at is None else to_us(origin.redacted_at)
+        values = (version, origin.memory_id, origin.operation, "", None, None, who, at, origin.revision, None)
+        self.connection.run(_NEW_VERSION, (self.store, *values, blanked, by, None, None))
+        return Recorded(origin.memory_id, version)
+
+    def _memory_id(self, change: Change, at: int) -> str:
+        if change.before is not None:
+            return change.before.id
+        if change.again is not None:
+            return change.again.id
+        return self._new_id("mem_", at) if change.origin is None else change.origin.memory_id
+
+    def _revision(self, change: Change) -> int:
+        return self.head.revision if change.origin is None else change.origin.revision
+
+    def _tick(self, change: Change) -> tuple[int, str]:
+        """Time and id of the next version: now, but later than the one before, whatever the clock says."""
+        if change.origin is None:
+            self.head.last_at = max(now_us(self._clock), self.head.last_at + 1)
+            self.newest = self._new_id("memver_", self.head.last_at)
+            return self.head.last_at, self.newest
+        at = to_us(change.origin.created_at)
+        if at <= self.head.last_at:
+            raise InvalidInput("versions from elsewhere must be later than those that are there")
+        self.head.last_at, self.newest = at, change.origin.id
+        self.head.revision = max(self.head.revision, change.origin.revision)
+        return at, change.origin.id
+
+
+def _name(actor: Actor | None) -> str | None:
+    return None if actor is None else str(actor)
+
+
+_NEW_VERSION = (
+    f"INSERT INTO versions (store, {VERSION}, text_of, text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_IS_PRESENT = (
+    "SELECT 1 FROM memories m WHERE m.store = versions.store AND m.path = versions.path AND m.version = versions.id"
+)
+
+
+def look_for(connection: Connection, changed: SqlTransaction, *, lock: str) -> bool:
+    """Whether what a transaction changed is there, seen with the lock of its store. For the caller to commit.
+
+    A commit of notes alone counts as lost: done twice, it is the same.
+    """
+    head = select_head(connection, changed.store_id, lock=lock)
+    if changed.newest is not None:
+        landed = has_version(connection, head, changed.newest)
+    else:
+        landed = not changed.noted and (head.seal, head.settings) == (changed.head.seal, changed.head.settings)
+    connection.run("UPDATE stores SET last_at = last_at + 1 WHERE no = ?", (head.no,))
+    return landed

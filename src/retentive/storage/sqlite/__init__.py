@@ -1,0 +1,1 @@
+"""Memory stores in one SQLite file."""

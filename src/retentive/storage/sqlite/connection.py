@@ -1,0 +1,191 @@
+"""One connection to a SQLite file, and what SQLite's errors mean here."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from urllib.parse import quote
+
+from retentive.errors import Damaged, PermissionDenied, Refused, RetentiveError, StoreFull, Unavailable
+from retentive.storage.sql.connection import Row, Value
+
+LOCK_TIMEOUT_S = 30.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.0002, 0.002
+READ_TIMEOUT_S = 30.0
+_PRAGMAS = (
+    "PRAGMA synchronous = FULL",  # a reply is durable: the log is synced at every commit
+    "PRAGMA secure_delete = ON",  # what is deleted is overwritten
+    "PRAGMA temp_store = MEMORY",  # no text of anybody in a temporary file
+    "PRAGMA trusted_schema = OFF",
+)
+
+
+class SqliteConnection:
+    """Runs statements; its errors are those of `retentive.errors`."""
+
+    usable = True
+
+    def __init__(self, path: str | None, *, timeout_s: float, only_looks: bool = False) -> None:
+        name = ":memory:" if path is None else path
+        with _translated():
+            self._raw = sqlite3.connect(
+                f"file:{quote(name)}?mode=ro" if only_looks else name,
+                timeout=timeout_s,
+                isolation_level=None,
+                check_same_thread=False,
+                uri=only_looks,
+            )
+        if only_looks:
+            self._raw.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
+
+    def rows(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
+        try:
+            return self._raw.execute(sql, values).fetchall()
+        except sqlite3.Error as error:
+            raise meaning(error) from None
+
+    def run(self, sql: str, values: Sequence[Value] = ()) -> None:
+        try:
+            self._raw.execute(sql, values)
+        except sqlite3.Error as error:
+            raise meaning(error) from None
+
+    def run_many(self, sql: str, values: Sequence[Sequence[Value]]) -> None:
+        try:
+            self._raw.executemany(sql, values)
+        except sqlite3.Error as error:
+            raise meaning(error) from None
+
+    def begin(self) -> bool:
+        """Start a write; False if another process writes."""
+        try:
+            self._raw.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as error:
+            if _primary_code(error) == sqlite3.SQLITE_BUSY:
+                return False
+            raise meaning(error) from None
+        return True
+
+    def use_log(self) -> bool:
+        """Turn on the write-ahead log; False if another process is in the way."""
+        try:
+            mode = self._raw.execute("PRAGMA journal_mode = WAL").fetchall()
+        except sqlite3.Error as error:
+            if _primary_code(error) == sqlite3.SQLITE_BUSY:
+                return False
+            raise meaning(error) from None
+        if mode != [("wal",)]:
+            raise Unavailable("the database cannot keep a write-ahead log here")
+        return True
+
+    def clear_log(self, *, wait_s: float) -> bool:
+        """Move the write-ahead log into the database and empty it; False if somebody still reads from it."""
+        deadline = time.monotonic() + wait_s
+        while self.rows("PRAGMA wal_checkpoint(TRUNCATE)")[0][0]:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.005)
+        return True
+
+    def roll_back(self) -> None:
+        """End the transaction, if there is one, as if it had never been."""
+        if self._raw.in_transaction:
+            with suppress(sqlite3.Error):  # SQLite rolls back by itself what it cannot roll back when told
+                self._raw.execute("ROLLBACK")
+
+    def close(self) -> None:
+        """Close it; what was not committed is gone."""
+        with suppress(sqlite3.Error):
+            self._raw.close()
+
+
+def connect(path: str | None, *, timeout_s: float = READ_TIMEOUT_S) -> SqliteConnection:
+    """A connection to the file at `path` (None: a new database in memory), set up for durable commits."""
+    connection = SqliteConnection(path, timeout_s=timeout_s)
+    try:
+        if path is not None:
+            _use_log(connection)
+        for pragma in _PRAGMAS:
+            connection.run(pragma)
+    except RetentiveError:
+        connection.close()
+        raise
+    return connection
+
+
+def connect_to_look(path: str) -> SqliteConnection:
+    """A connection that changes no byte of the database; text that is no UTF-8 is read with lone surrogates."""
+    connection = SqliteConnection(path, timeout_s=READ_TIMEOUT_S, only_looks=True)
+    try:
+        connection.run("PRAGMA query_only = ON")
+        connection.run("PRAGMA trusted_schema = OFF")
+    except RetentiveError:
+        connection.close()
+        raise
+    return connection
+
+
+def wait_for_lock(connection: SqliteConnection) -> None:
+    """Start a write transaction. SQLite's own waiting sleeps up to 100 ms at a time, ours at most 2."""
+    deadline = time.monotonic() + LOCK_TIMEOUT_S
+    pause_s = _FIRST_PAUSE_S
+    while not connection.begin():
+        if time.monotonic() > deadline:
+            raise Unavailable("another process holds the memory store")
+        time.sleep(random.uniform(pause_s / 2, pause_s))  # noqa: S311 - spreads waiters, hides nothing
+        pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
+
+
+def _use_log(connection: SqliteConnection) -> None:
+    """Turn on the write-ahead log. SQLite does not wait here by itself when many open a new file at once."""
+    deadline = time.monotonic() + READ_TIMEOUT_S
+    while not connection.use_log():
+        if time.monotonic() > deadline:
+            raise Unavailable("another process holds the database")
+        time.sleep(0.005)
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise meaning(error) from None
+
+
+def meaning(error: sqlite3.Error) -> Exception:
+    """What an error of SQLite means here. One that only a bug can cause stays what it is."""
+    primary = _primary_code(error)
+    if primary == sqlite3.SQLITE_TOOBIG:
+        return Refused("too_large_to_keep")
+    if primary == sqlite3.SQLITE_FULL or error.sqlite_errorcode == sqlite3.SQLITE_IOERR_SHMSIZE:
+        return StoreFull("no space is left where the memory store rests")
+    if primary in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
+        return Damaged("the database file is damaged, or no database")
+    if primary in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}:
+        return PermissionDenied("the database may not be written by this process")
+    if primary in _PASSING:
+        return Unavailable(f"the database failed ({error.sqlite_errorname})")
+    if str(error).startswith(_NOT_THERE):  # a plain SQLITE_ERROR, told apart by nothing else
+        return Damaged("a table of the database is missing or damaged")
+    return error
+
+
+def _primary_code(error: sqlite3.Error) -> int:
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+
+
+_NOT_THERE = ("no such table", "no such column", "malformed database schema")
+_PASSING = {
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_PROTOCOL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_INTERRUPT,
+    sqlite3.SQLITE_SCHEMA,
+}

@@ -1,0 +1,316 @@
+"""The backend suite: looking back, taking versions over, and making them go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+
+import pytest
+
+from retentive.errors import NotFound
+from retentive.storage.contract import Actor, Backend, Change, Transaction, Usage, Version
+from retentive.testing.backend_suite.opening import A, B, C, Opened, SuiteOpening
+from retentive.values.paths import ROOT
+from retentive.values.records import Again
+
+PERSON = Actor("user", "ann")
+
+
+class HistorySuite(SuiteOpening):
+    """What was, taken over, blanked, pruned and erased."""
+
+    def test_a_change_tells_what_it_became(self, store: Opened) -> None:
+        """The memory and the version of each, in their order."""
+        store.create({A: b"a", B: b"b"})
+        a, b = store.memory(A), store.memory(B)
+        changes = [Change(None, "/memories/new", b"new"), Change(a, A, b"aa"), Change(b, C)]
+        recorded = store.backend.write(store.id, lambda tx: tx.record(changes, None))
+        gone = store.backend.write(store.id, lambda tx: tx.record([Change(tx.look(A).memory, None)], None))
+        made = [(version.memory_id, version.id) for version in reversed(store.versions()[:4])]
+        assert [*recorded, *gone] == made
+        assert store.backend.write(store.id, lambda tx: tx.record([], None)) == []
+
+    def test_versions_can_be_bounded_by_ids(self, store: Opened) -> None:
+        """Strictly between; what is compared need not be an id that is there."""
+        for number in range(7):
+            store.put(A, b"%d" % number)
+            store.put(B, b"%d" % number)
+        every = store.versions()
+        ids = [version.id for version in every]
+        assert bounded(store, after=ids[5]) == every[:5]
+        assert bounded(store, before=ids[5]) == every[6:]
+        assert bounded(store, before=ids[2], after=ids[9]) == every[3:9]
+        assert bounded(store, before=ids[5] + "!", limit=3) == every[5:8]
+        of_a = [version for version in every if version.path == A]
+        assert bounded(store, before=of_a[2].id, memory_id=of_a[0].memory_id) == of_a[3:]
+        assert bounded(store, after=ids[0]) == bounded(store, before=ids[-1]) == []
+        assert bounded(store, before="\0") == []
+
+    def test_what_the_store_was_can_be_seen(self, store: Opened) -> None:
+        """After each version: of every memory the version that was its newest then."""
+        states: list[dict[str, bytes | None]] = [{}]
+        for step in steps(store):
+            step()
+            states.append(store.tree())
+        versions = list(reversed(store.versions()))
+        assert [state_at(store, version.id + "!") for version in versions] == states[1:]
+        assert state_at(store, versions[0].id) == {}
+        assert state_at(store, versions[3].id) == states[3]
+
+    def test_all_texts_come_at_once(self, store: Opened) -> None:
+        """With their memories, in the order of their paths."""
+        files = {f"/memories/{number:03}/{number % 7}": b"%d" % number for number in range(150)}
+        store.create(files)
+        store.put(A, b"\xc3\xa9")
+        store.move(A, "/memories/zz")
+        found = store.backend.read(store.id, lambda snapshot: list(snapshot.texts(ROOT)))
+        assert {memory.path: data for memory, data in found} == {**files, "/memories/zz": b"\xc3\xa9"}
+        assert [memory for memory, _ in found] == store.walk(ROOT)
+        below = store.backend.read(store.id, lambda snapshot: list(snapshot.texts("/memories/003")))
+        assert [data for _, data in below] == [b"3"]
+
+    def test_a_deleted_memory_can_be_made_again(self, store: Opened) -> None:
+        """It has its id and its age back, and its whole history."""
+        store.create({A: b"one"})
+        before = store.memory(A)
+        store.delete(A)
+        again = Again(before.id, before.created_at)
+        store.backend.write(store.id, lambda tx: tx.record([Change(None, B, b"two", again=again)], PERSON))
+        after = store.memory(B)
+        assert (after.id, after.created_at) == (before.id, before.created_at)
+        assert after.updated_at > before.updated_at
+        assert store.found(before.id) == after
+        operations = [version.operation for version in store.chosen(memory_id=before.id)]
+        assert operations == ["created", "deleted", "created"]
+        assert store.usage() == Usage(1, 3)
+
+    def test_versions_are_taken_over_as_they_were(self, backend: Backend, store: Opened) -> None:
+        """Ids, memories, times, actors and revisions: the copy is the same, and goes on from there."""
+        for step in steps(store):
+            step()
+        other = Opened(backend, "copy")
+        take_over(store, other)
+        assert [replace(version, seal=None) for version in other.versions()] == [
+            replace(version, seal=None) for version in store.versions()
+        ]
+        assert [replace(memory, seal=None) for memory in other.walk(ROOT)] == [
+            replace(memory, seal=None) for memory in store.walk(ROOT)
+        ]
+        assert other.tree() == store.tree()
+        assert (other.usage(), other.revision()) == (store.usage(), store.revision())
+        texts = [store.version_text(version.id) for version in store.versions()]
+        assert [other.version_text(version.id) for version in other.versions()] == texts
+        other.put(A, b"later")
+        assert other.versions()[0].revision == store.revision() + 1
+        assert other.versions()[0].created_at > store.versions()[0].created_at
+
+    def test_a_history_with_gaps_is_taken_over(self, backend: Backend, store: Opened) -> None:
+        """A deletion without the rest of its memory; and one that is in the way, since its own deletion is not told."""
+        store.create({A: b"1", B: b"2"})
+        store.delete(A)
+        store.create({A: b"3"})
+        third, deleted, *first = store.versions()
+        other = Opened(backend, "copy")
+        other.backend.write(other.id, lambda tx: tx.record([Change(None, None, origin=deleted)], None))
+        assert [replace(version, seal=None) for version in other.versions()] == [replace(deleted, seal=None)]
+        assert (other.tree(), other.usage()) == ({}, Usage(0, 0))
+        another = Opened(backend, "another")
+        for version in reversed(first):
+            another.backend.write(another.id, partial(_take_one, version=version, data=store.version_text(version.id)))
+
+        def work(tx: Transaction) -> None:
+            tx.forget([memory for memory in [tx.look(A).memory] if memory is not None])
+            _take_one(tx, third, b"3")
+
+        another.backend.write(another.id, work)
+        assert another.tree() == {A: b"3", B: b"2"}
+        assert another.usage() == Usage(2, 2)
+        assert [version.id for version in another.versions()] == [third.id, *(version.id for version in first)]
+        assert another.found(deleted.memory_id) is None
+
+    def test_a_blanked_version_says_who_and_when(self, store: Opened) -> None:
+        """Its text, path, size and hash are gone, and it can be found by its path no more."""
+        store.create({A: b"secret"}, PERSON)
+        store.put(A, b"public")
+        newest, first = store.versions()
+        blank(store, [first.id])
+        blanked = store.chosen(memory_id=first.memory_id)[1]
+        assert blanked == replace(
+            first,
+            path="",
+            size_bytes=None,
+            sha256=None,
+            seal=None,
+            redacted_at=blanked.redacted_at,
+            redacted_by=Actor("user", "bob"),
+        )
+        assert blanked.redacted_at is not None
+        assert abs(blanked.redacted_at - newest.created_at) < timedelta(hours=1)
+        assert store.version_text(first.id) is None
+        assert store.chosen(path=A) == [newest]
+        assert store.tree() == {A: b"public"}
+        assert store.usage() == Usage(1, 6)
+        assert [version.path for version in heads(store, newest.id)] == [""]
+
+    def test_the_present_cannot_be_blanked(self, store: Opened) -> None:
+        """Nor what was blanked before; the bytes a rename shares stay for the other."""
+        store.create({A: b"one"})
+        store.move(A, B)
+        store.move(B, C)
+        ids = [version.id for version in store.versions()]
+        blank(store, ids)
+        present, *older = store.versions()
+        assert (present.path, store.tree()) == (C, {C: b"one"})
+        assert all(version.redacted_at for version in older)
+        blank(store, ids, Actor("user", "later"))
+        assert store.versions() == [present, *older]
+        store.put(C, b"two")
+        blank(store, ids)
+        assert [store.version_text(each) for each in ids] == [None] * 3
+        assert store.tree() == {C: b"two"}
+
+    def test_a_deletion_can_be_blanked(self, store: Opened) -> None:
+        """All versions of a memory that is gone."""
+        store.create({A: b"one"})
+        store.move(A, B)
+        store.delete(B)
+        store.create({B: b"other"})
+        gone = store.versions()[1:]
+        blank(store, [version.id for version in gone])
+        assert [version.path for version in store.versions()] == [B, "", "", ""]
+        assert [version.operation for version in store.versions()] == ["created", "deleted", "modified", "created"]
+        assert store.tree() == {B: b"other"}
+
+    def test_pruned_versions_are_gone(self, store: Opened) -> None:
+        """All others stay, and their texts."""
+        for number in range(6):
+            store.put(A, b"%d" % number)
+        store.create({B: b"b"})
+        store.delete(B)
+        versions = store.versions()
+        prune(store, [version.id for version in versions[:2]] + [versions[4].id, versions[6].id])
+        assert store.versions() == [versions[2], versions[3], versions[5], versions[7]]
+        assert [store.version_text(version.id) for version in store.versions()] == [b"5", b"4", b"2", b"0"]
+        with pytest.raises(NotFound):
+            store.version_text(versions[4].id)
+        assert store.chosen(memory_id=versions[0].memory_id) == []
+        assert store.tree() == {A: b"5"}
+
+    def test_what_is_needed_is_not_pruned(self, store: Opened) -> None:
+        """The newest version of a present memory, and the text that its rename shares; the rest may stay for it."""
+        store.create({A: b"one"})
+        store.move(A, B)
+        store.create({C: b"c"})
+        prune(store, [version.id for version in store.versions()])
+        assert store.tree() == {B: b"one", C: b"c"}
+        assert [store.version_text(version.id) for version in store.versions()][:2] == [b"c", b"one"]
+        store.put(B, b"two")
+        prune(store, [version.id for version in store.versions()])
+        assert [store.version_text(version.id) for version in store.versions()] == [b"two", b"c"]
+
+    def test_a_history_that_changed_is_a_new_revision(self, store: Opened) -> None:
+        """What is kept of an older one may no longer be true."""
+        store.create({A: b"one"})
+        store.put(A, b"two")
+        store.put(A, b"three")
+        blank(store, [store.versions()[1].id])
+        assert store.revision() == 4
+        prune(store, [store.versions()[2].id])
+        assert store.revision() == 5
+        assert len(store.versions()) == 2
+
+    def test_an_erased_store_is_gone(self, backend: Backend, store: Opened) -> None:
+        """But for its id; its key can be given again."""
+        store.create({A: b"one", C: b"two"}, PERSON)
+        backend.write(store.id, lambda tx: tx.put_note("kind", "key", "value"))
+        backend.jot(store.id, "beside", {"key": "value"})
+        other = Opened(backend, "other")
+        other.create({A: b"stays"})
+        backend.erase_store(store.id, PERSON)
+        with pytest.raises(NotFound):
+            store.tree()
+        with pytest.raises(NotFound):
+            store.create({A: b"again"})
+        with pytest.raises(NotFound):
+            backend.jot(store.id, "beside", {"key": "value"})
+        assert [info.id for info in backend.list_stores()] == [other.id]
+        assert backend.get_store("tested") is None
+        info = backend.get_store(store.id)
+        assert info is not None
+        assert info.erased_at is not None
+        assert (info.id, info.key, info.name, info.memories, info.size_bytes) == (store.id, None, "", 0, 0)
+        backend.erase_store(store.id, PERSON)
+        assert backend.get_store(store.id) == info
+        again = Opened(backend)
+        assert again.id != store.id
+        assert again.tree() == {}
+        assert again.versions() == []
+        again.create({A: b"new"})
+        assert other.tree() == {A: b"stays"}
+
+
+def steps(store: Opened) -> Sequence[Callable[[], None]]:
+    """Changes of every kind, each one version."""
+    return (
+        lambda: store.create({A: b"1"}, PERSON),
+        lambda: store.create({B: b"2"}),
+        lambda: store.put(A, b"3"),
+        lambda: store.move(A, C),
+        lambda: store.create({A: b"4"}),
+        lambda: store.delete(B),
+        lambda: store.put(C, b"5", PERSON),
+        lambda: store.move(C, B),
+        lambda: store.put(B, b"6"),
+    )
+
+
+def bounded(
+    store: Opened,
+    *,
+    memory_id: str | None = None,
+    after: str | None = None,
+    before: str | None = None,
+    limit: int | None = None,
+) -> list[Version]:
+    """Some versions."""
+    return store.backend.read(
+        store.id,
+        lambda found: list(found.versions(memory_id=memory_id, after=after, before=before, limit=limit)),
+    )
+
+
+def heads(store: Opened, before: str) -> list[Version]:
+    """What was the newest version of each memory."""
+    return store.backend.read(store.id, lambda snapshot: list(snapshot.heads(before)))
+
+
+def state_at(store: Opened, before: str) -> dict[str, bytes | None]:
+    """The tree as it was."""
+    return store.backend.read(
+        store.id, lambda found: {version.path: found.text(version.id) for version in found.heads(before)}
+    )
+
+
+def blank(store: Opened, ids: Sequence[str], actor: Actor | None = None) -> None:
+    """Redact versions."""
+    store.backend.write(store.id, lambda tx: tx.blank(ids, actor or Actor("user", "bob")))
+
+
+def prune(store: Opened, ids: Sequence[str]) -> None:
+    """Remove versions."""
+    store.backend.write(store.id, lambda tx: tx.prune(ids))
+
+
+def take_over(store: Opened, other: Opened) -> None:
+    """Copy all versions of one store into another, oldest first."""
+    for version in reversed(store.versions()):
+        other.backend.write(other.id, partial(_take_one, version=version, data=store.version_text(version.id)))
+
+
+def _take_one(tx: Transaction, version: Version, data: bytes | None) -> None:
+    before = tx.find(version.memory_id)
+    path = None if version.operation == "deleted" else version.path
+    moved = before is not None and path is not None and before.path != path
+    tx.record([Change(before, path, None if moved or path is None else data, origin=version)], None)

@@ -1,0 +1,239 @@
+"""The backend suite: what a change leaves behind."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from retentive.storage.contract import ACTOR_KINDS, Actor, Change, Transaction, Usage, sortable_id
+from retentive.testing.backend_suite.opening import A, B, C, Opened, SuiteOpening
+from retentive.values.paths import ROOT
+
+# Kept exactly: no newline is translated, nothing normalised, nothing trimmed.
+TEXTS = (
+    b"",
+    b"\n",
+    b"a\r\nb\r\n",
+    b"a\rb",
+    b" a \t \n\n\n",
+    "a\u2028b\u2029c\u0085d\x0ce\x0bf".encode(),
+    "\ufeffa".encode(),
+    "e\u0301 \u00e9".encode(),
+    "\u0001\u0007\u001b[31m\u007f".encode(),
+    "😀\U0010ffff\ufffd\ufffe".encode(),
+    b"%s %d {} \\n ' \" ; --",
+)
+ODD_PATHS = (
+    "/memories/it's; DROP TABLE memories",
+    '/memories/"quoted" <a> | b * c ?',
+    "/memories/100% _ off",
+    "/memories/ ",
+    "/memories/-rf",
+    "/memories/~",
+    "/memories/...",
+    "/memories/.retentive/x",
+    "/memories/memories/memories",
+    "/memories/\u3000wide",
+    "/memories/😀👍🏽/報告．md",
+    "/memories/CON",
+    "/memories/a:b",
+    "/memories/" + "x" * 255,
+    "/memories/" + "é" * 127,
+    "/memories/deep" + "/x" * 19,
+    "/memories/" + "/".join(["y" * 204] * 5),
+)
+WHO = Actor("user", "ann")
+
+
+class RecordsSuite(SuiteOpening):
+    """One version per change, with what, when, by whom, and the text after it."""
+
+    def test_a_creation_is_recorded(self, store: Opened) -> None:
+        """The memory and its first version agree."""
+        before = datetime.now(UTC)
+        store.create({A: "é\n".encode()}, WHO)
+        memory, (version,) = store.memory(A), store.versions()
+        sha256 = hashlib.sha256("é\n".encode()).hexdigest()
+        assert memory.id.startswith("mem_")
+        assert version.id.startswith("memver_")
+        assert (memory.path, memory.size_bytes, memory.sha256, memory.version_id) == (A, 3, sha256, version.id)
+        assert (version.memory_id, version.operation, version.path) == (memory.id, "created", A)
+        assert (version.size_bytes, version.sha256, version.actor, version.revision) == (3, sha256, WHO, 1)
+        assert memory.created_at == memory.updated_at == version.created_at
+        assert before - timedelta(seconds=1) <= memory.created_at <= datetime.now(UTC) + timedelta(seconds=1)
+
+    def test_a_change_of_text_is_recorded(self, store: Opened) -> None:
+        """The id and the time of creation stay."""
+        store.create({A: b"one"})
+        before = store.memory(A)
+        store.put(A, b"other", WHO)
+        memory, version = store.memory(A), store.versions()[0]
+        assert (memory.id, memory.created_at, memory.path) == (before.id, before.created_at, A)
+        assert memory.updated_at == version.created_at > before.updated_at
+        assert (memory.size_bytes, memory.sha256) == (5, hashlib.sha256(b"other").hexdigest())
+        assert (version.operation, version.path, version.actor, version.revision) == ("modified", A, WHO, 2)
+        assert (version.size_bytes, version.sha256, version.id) == (5, memory.sha256, memory.version_id)
+
+    def test_a_rename_is_recorded_and_keeps_the_text(self, store: Opened) -> None:
+        """As a modification, at the new path."""
+        store.create({A: b"one"})
+        before = store.memory(A)
+        store.move(A, C, WHO)
+        memory, version = store.memory(C), store.versions()[0]
+        assert (memory.id, memory.created_at, memory.sha256) == (before.id, before.created_at, before.sha256)
+        assert (version.operation, version.path, version.memory_id) == ("modified", C, before.id)
+        assert (version.size_bytes, version.sha256, version.id) == (3, before.sha256, memory.version_id)
+        assert store.tree() == {C: b"one"}
+        assert store.usage() == Usage(1, 3)
+
+    def test_a_deletion_is_recorded(self, store: Opened) -> None:
+        """Without size and hash; what was deleted stays in the history."""
+        store.create({A: b"one"})
+        before = store.memory(A)
+        store.delete(A, actor=WHO)
+        version = store.versions()[0]
+        assert (version.operation, version.path, version.memory_id) == ("deleted", A, before.id)
+        assert (version.size_bytes, version.sha256, version.actor) == (None, None, WHO)
+        assert (store.tree(), store.usage()) == ({}, Usage(0, 0))
+        assert store.version_text(before.version_id) == b"one"
+
+    def test_a_path_used_again_is_another_memory(self, store: Opened) -> None:
+        """Also within one write."""
+        store.create({A: b"one"})
+        first = store.memory(A)
+
+        def replace(tx: Transaction) -> None:
+            tx.record([Change(tx.look(A).memory, None)], None)
+            tx.record([Change(None, A, b"two")], None)
+
+        store.backend.write(store.id, replace)
+        assert store.memory(A).id != first.id
+        assert store.tree() == {A: b"two"}
+        assert [version.operation for version in store.versions()] == ["created", "deleted", "created"]
+        assert [version.revision for version in store.versions()] == [2, 2, 1]
+
+    def test_many_changes_at_once_are_one_revision(self, store: Opened) -> None:
+        """Created, changed, moved and deleted in bulk; each is one version, and their times grow."""
+        count = 300
+        files = {f"/memories/d{number % 7}/{number:03d}": str(number).encode() for number in range(count)}
+        store.create(files)
+        assert (store.tree(), store.revision(), len(store.versions())) == (files, 1, count)
+        moved = {path.replace("/memories/", "/memories/moved/"): data for path, data in files.items()}
+        store.backend.write(
+            store.id,
+            lambda tx: tx.record([Change(one, f"/memories/moved{one.path[9:]}") for one in tx.walk(ROOT)], None),
+        )
+        assert (store.tree(), store.revision(), len(store.versions())) == (moved, 2, 2 * count)
+        store.backend.write(
+            store.id, lambda tx: tx.record([Change(one, one.path, b"!" * 9) for one in tx.walk(ROOT)], None)
+        )
+        assert (set(store.tree().values()), store.usage()) == ({b"!" * 9}, Usage(count, 9 * count))
+        store.backend.write(
+            store.id, lambda tx: tx.record([Change(one, None) for one in tx.walk("/memories/moved/d3")], None)
+        )
+        assert set(store.tree()) == {path for path in moved if not path.startswith("/memories/moved/d3/")}
+        self._check_order(store)
+
+    def test_a_mixture_in_one_record(self, store: Opened) -> None:
+        """Each change of its kind, one version each."""
+        store.create({A: b"a", B: b"b", C: b"c"})
+
+        def mixed(tx: Transaction) -> None:
+            a, b, c = (tx.look(path).memory for path in (A, B, C))
+            tx.record(
+                [Change(a, None), Change(b, B, b"bb"), Change(c, "/memories/e"), Change(None, "/memories/n", b"")], WHO
+            )
+
+        store.backend.write(store.id, mixed)
+        assert store.tree() == {B: b"bb", "/memories/e": b"c", "/memories/n": b""}
+        assert store.usage() == Usage(3, 3)
+        assert sorted((one.operation, one.path) for one in store.versions()[:4]) == [
+            ("created", "/memories/n"),
+            ("deleted", A),
+            ("modified", B),
+            ("modified", "/memories/e"),
+        ]
+
+    def test_bytes_are_kept_exactly(self, store: Opened) -> None:
+        """Line ends, spaces, marks and forms, in the present and in the history."""
+        store.create({f"/memories/{number}": data for number, data in enumerate(TEXTS)})
+        assert list(store.tree().values()) == [TEXTS[int(path.rsplit("/", 1)[1])] for path in store.tree()]
+        for data in TEXTS:
+            store.put("/memories/0", data)
+            assert store.look("/memories/0").data == data
+            assert store.memory("/memories/0").sha256 == hashlib.sha256(data).hexdigest()
+            assert store.version_text(store.memory("/memories/0").version_id) == data
+
+    def test_large_texts_are_kept(self, store: Opened) -> None:
+        """Two megabytes, and the edit of them."""
+        large = ("é" * 1_023 + "\n").encode() * 1_024
+        store.create({A: large})
+        store.put(A, large + b"!")
+        assert store.look(A).data == large + b"!"
+        assert store.usage() == Usage(1, len(large) + 1)
+        assert store.version_text(store.versions()[1].id) == large
+
+    def test_odd_and_longest_paths_are_kept(self, store: Opened) -> None:
+        """Whatever a path may hold, as long as it may be."""
+        store.create({path: path.encode() for path in ODD_PATHS})
+        assert store.tree() == {path: path.encode() for path in ODD_PATHS}
+        for path in ODD_PATHS:
+            store.put(path, b"changed")
+            store.move(path, "/memories/elsewhere")
+            assert store.tree()["/memories/elsewhere"] == b"changed"
+            store.move("/memories/elsewhere", path)
+            assert [one.path for one in store.chosen(path=path)] == [path] * 3
+        store.delete(*ODD_PATHS)
+        assert store.tree() == {}
+
+    def test_actors_are_kept(self, store: Opened) -> None:
+        """Every kind, any name, and nobody."""
+        actors = [None, *(Actor(kind, "x") for kind in ACTOR_KINDS), Actor("user", "a:b é😀'"), Actor("job", "x" * 255)]
+        for number, actor in enumerate(actors):
+            store.create({f"/memories/{number}": b""}, actor)
+        assert [version.actor for version in reversed(store.versions())] == actors
+
+    def test_times_come_from_the_clock(self, tmp_path: Path) -> None:
+        """To the microsecond, in UTC."""
+        store = Opened(self.opened(tmp_path, clock=lambda: 1_800_000_000.25))
+        store.create({A: b""})
+        assert store.memory(A).created_at == datetime.fromtimestamp(1_800_000_000.25, UTC)
+
+    def test_times_and_ids_grow_whatever_the_clock_does(self, tmp_path: Path) -> None:
+        """It may stand still, or go back by an hour."""
+        now = [0.0]
+        store = Opened(self.opened(tmp_path, clock=lambda: now[0]))
+        for step, seconds in enumerate((1_800_000_000.0, 1_799_996_400.0, time.time())):
+            now[0] = seconds
+            store.create({f"/memories/{step}/{number}": b"" for number in range(20)})
+            store.put(f"/memories/{step}/0", b"changed")
+        self._check_order(store)
+
+    def test_ids_are_made_by_the_function_given(self, tmp_path: Path) -> None:
+        """It is told the prefix and a time that only grows."""
+        told: list[tuple[str, int]] = []
+
+        def new_id(prefix: str, time_us: int) -> str:
+            told.append((prefix, time_us))
+            return sortable_id(prefix, time_us)
+
+        store = Opened(self.opened(tmp_path, new_id=new_id))
+        store.create({A: b""})
+        store.put(A, b"x")
+        prefixes = [prefix for prefix, _ in told]
+        assert prefixes[0] == "memstore_"
+        assert sorted(prefixes[1:]) == ["mem_", "memver_", "memver_"]
+        times = [time_us for _, time_us in told]
+        assert times == sorted(times)
+
+    def _check_order(self, store: Opened) -> None:
+        versions = store.versions()
+        times, ids = [one.created_at for one in versions], [one.id for one in versions]
+        assert times == sorted(times, reverse=True)
+        assert len(set(times)) == len(times)
+        assert ids == sorted(ids, reverse=True)
+        assert len(set(ids)) == len(ids)
+        revisions = [one.revision for one in versions]
+        assert revisions == sorted(revisions, reverse=True)

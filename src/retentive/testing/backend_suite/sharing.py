@@ -1,0 +1,299 @@
+"""The backend suite: many threads, many openings, and forks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from retentive.errors import Unavailable
+from retentive.storage.contract import Backend, Change, Snapshot, Transaction
+from retentive.testing.backend_suite.opening import A, B, Opened, SuiteOpening
+
+PATIENCE_S = 60.0
+
+
+class Failed(Exception):
+    """A piece of work that is meant to fail."""
+
+
+class SharingSuite(SuiteOpening):
+    """What a backend promises to those who use it at once."""
+
+    def test_no_update_is_lost_between_threads(self, store: Opened) -> None:
+        """Eight threads count one memory up; every count is there."""
+        store.create({A: b"0"})
+        together([lambda: count_up(store, 25)] * 8)
+        assert store.tree() == {A: b"200"}
+        assert len(store.versions()) == store.revision() == 201
+
+    def test_no_update_is_lost_between_openings(self, tmp_path: Path) -> None:
+        """The same place opened three times."""
+        if not self.lasting:
+            pytest.skip("this backend keeps nothing once it is closed")
+        stores = [Opened(self.opened(tmp_path)) for _ in range(3)]
+        stores[0].create({A: b"0"})
+        together([partial(count_up, one, 20) for one in stores for _ in range(2)])
+        assert [one.tree() for one in stores] == [{A: b"120"}] * 3
+
+    def test_one_of_many_creations_of_a_path_wins(self, store: Opened) -> None:
+        """The others see that it is there."""
+        won: list[int] = []
+
+        def create(number: int) -> None:
+            def work(tx: Transaction) -> None:
+                if tx.look(A).exists:
+                    raise Failed
+                tx.record([Change(None, A, str(number).encode())], None)
+
+            try:
+                store.backend.write(store.id, work)
+            except Failed:
+                return
+            won.append(number)
+
+        together([partial(create, number) for number in range(16)])
+        assert store.tree() == {A: str(won[0]).encode()}
+        assert len(won) == 1
+
+    def test_a_write_that_fails_leaves_those_beside_it(self, store: Opened) -> None:
+        """Many wait while one works, so that a backend that commits them together has to take them apart."""
+        started, go = threading.Event(), threading.Event()
+
+        def first(tx: Transaction) -> None:
+            started.set()
+            assert go.wait(PATIENCE_S)
+            tx.record([Change(None, A, b"first")], None)
+
+        def write(number: int) -> None:
+            def work(tx: Transaction) -> None:
+                tx.record([Change(None, f"/memories/{number:02d}", b"x")], None)
+                if number % 3 == 0:
+                    raise Failed(str(number))
+
+            if number % 3 == 0:
+                with pytest.raises(Failed, match=f"^{number}$"):
+                    store.backend.write(store.id, work)
+            else:
+                store.backend.write(store.id, work)
+
+        leader = threading.Thread(target=lambda: store.backend.write(store.id, first))
+        leader.start()
+        assert started.wait(PATIENCE_S)
+        followers = start([partial(write, number) for number in range(30)])
+        go.set()
+        leader.join(PATIENCE_S)
+        finish(followers)
+        assert set(store.tree()) == {A, *(f"/memories/{number:02d}" for number in range(30) if number % 3)}
+        assert len(store.versions()) == store.revision() == store.usage().memories == 21
+
+    def test_a_read_sees_one_state_while_others_write(self, store: Opened) -> None:
+        """Two memories that are always written together are never seen apart."""
+        store.create({A: b"0", B: b"0"})
+        done = threading.Event()
+
+        def write() -> None:
+            for number in range(1, 60):
+                store.backend.write(store.id, partial(put_both, data=str(number).encode()))
+            done.set()
+
+        def read() -> None:
+            while not done.is_set():
+                a, b, revision, versions = store.backend.read(store.id, both)
+                assert a == b
+                assert versions == revision * 2
+                assert a == str(revision - 1).encode()
+
+        together([write, read, read])
+
+    def test_a_read_is_not_disturbed_by_a_write_in_its_midst(self, store: Opened) -> None:
+        """Whether the write waits for the read or not, and should the read have to be run again."""
+        store.create({A: b"1", B: b"1"})
+        written = threading.Event()
+
+        def write() -> None:
+            store.backend.write(store.id, partial(put_both, data=b"2"))
+            written.set()
+
+        def read(snapshot: Snapshot) -> tuple[bytes | None, ...]:
+            first = snapshot.look(A).data
+            if not writer.ident:
+                writer.start()
+            written.wait(0.2)  # a backend in which writes wait for reads is right, too
+            return first, snapshot.look(B).data, snapshot.look(A).data
+
+        writer = threading.Thread(target=write)
+        assert len(set(store.backend.read(store.id, read))) == 1
+        writer.join(PATIENCE_S)
+        assert store.tree() == {A: b"2", B: b"2"}
+
+    def test_what_was_written_is_read_by_all_others(self, store: Opened) -> None:
+        """A write that returned in one thread is seen by a read that begins in another."""
+        store.create({A: b"0"})
+        written = [0]
+
+        def write() -> None:
+            for number in range(1, 80):
+                store.put(A, str(number).encode())
+                written[0] = number
+
+        def read() -> None:
+            while written[0] < 79:
+                least = written[0]
+                assert int(store.look(A).data or b"-1") >= least
+
+        together([write, read, read])
+
+    def test_closing_while_others_work_ends_them_cleanly(self, backend: Backend, store: Opened) -> None:
+        """Each call is done, or answered by `Unavailable`; what was done is there."""
+        store.create({A: b"0"})
+        begun = threading.Barrier(5)
+
+        def work(call: Callable[[], object]) -> None:
+            begun.wait(PATIENCE_S)
+            try:
+                for _ in range(10_000):
+                    call()
+            except Unavailable:
+                return
+            raise AssertionError("a closed backend went on")
+
+        def close() -> None:
+            begun.wait(PATIENCE_S)
+            store.backend.close()
+
+        together(
+            [
+                lambda: work(lambda: count_up(store, 1)),
+                lambda: work(lambda: store.look(A)),
+                lambda: work(lambda: store.walk("/memories")),
+                lambda: work(backend.list_stores),
+                close,
+            ]
+        )
+
+    def test_a_forked_child_goes_on_for_itself(self, tmp_path: Path) -> None:
+        """Parent and child both read and write after a fork, and neither harms the other."""
+        if not self.lasting or not hasattr(os, "fork"):
+            pytest.skip("this backend keeps nothing once it is closed, or this system does not fork")
+        store = Opened(self.opened(tmp_path))
+        store.create({A: b"0"})
+        child = _forked(lambda: count_up(store, 10))
+        count_up(store, 10)
+        assert _status_of(child) == 0
+        assert store.tree() == {A: b"20"}
+        assert len(store.versions()) == 21
+
+    def test_a_fork_after_closing_leaves_the_files_of_others_open(self, tmp_path: Path) -> None:
+        """What has the numbers now that a closed backend's files had is not touched."""
+        if not hasattr(os, "fork"):
+            pytest.skip("this system does not fork")
+        backend = self.opened(tmp_path)
+        Opened(backend).create({A: b"0"})
+        backend.close()
+        files = [os.open(os.devnull, os.O_RDONLY) for _ in range(64)]
+        try:
+            child = _forked(lambda: [os.fstat(descriptor) for descriptor in files])
+            assert _status_of(child) == 0
+        finally:
+            for descriptor in files:
+                os.close(descriptor)
+
+
+def _status_of(child: int) -> int:
+    """How a child process ended; one that hangs is killed."""
+    deadline = time.monotonic() + PATIENCE_S / 3
+    while time.monotonic() < deadline:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
+            return status
+        time.sleep(0.005)
+    os.kill(child, signal.SIGKILL)
+    return os.waitpid(child, 0)[1]
+
+
+def _forked(work: Callable[[], object]) -> int:
+    """A child process that does the work, and ends with status 0 if it could."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forks with threads; that is what is tested
+        child = os.fork()
+    if child:
+        return child
+    try:
+        work()
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
+    os._exit(0)
+
+
+def count_up(store: Opened, times: int) -> None:
+    """Add one to the number in a memory, by reading and writing in one transaction."""
+
+    def work(tx: Transaction) -> None:
+        look = tx.look(A)
+        tx.record([Change(look.memory, A, str(int(look.data or b"0") + 1).encode())], None)
+
+    for _ in range(times):
+        store.backend.write(store.id, work)
+
+
+def put_both(tx: Transaction, data: bytes) -> None:
+    """Write the same into two memories."""
+    tx.record([Change(tx.look(path).memory, path, data) for path in (A, B)], None)
+
+
+def both(snapshot: Snapshot) -> tuple[bytes | None, bytes | None, int, int]:
+    """Both memories, by two ways of looking, and what must fit them."""
+    a = snapshot.look(A).data
+    (b,) = (snapshot.text(memory.version_id) for memory in snapshot.walk("/memories") if memory.path == B)
+    return a, b, snapshot.revision, len(list(snapshot.versions()))
+
+
+def together(works: Sequence[Callable[[], object]]) -> None:
+    """Run all at once, each in a thread of its own; raises the first error any of them had."""
+    finish(start(works))
+
+
+class Worker(threading.Thread):
+    """A thread that keeps its error."""
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        super().__init__(daemon=True)
+        self._work = work
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        """Do the work."""
+        try:
+            self._work()
+        except BaseException as error:
+            self.error = error
+
+
+def start(works: Sequence[Callable[[], object]]) -> list[Worker]:
+    """Start a thread for each."""
+    workers = [Worker(work) for work in works]
+    for worker in workers:
+        worker.start()
+    return workers
+
+
+def finish(workers: Sequence[Worker]) -> None:
+    """Wait for all."""
+    for worker in workers:
+        worker.join(PATIENCE_S)
+        assert not worker.is_alive(), "a thread did not come to an end"
+    for worker in workers:
+        if worker.error is not None:
+            raise worker.error

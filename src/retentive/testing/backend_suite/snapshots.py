@@ -1,0 +1,190 @@
+"""The backend suite: what a snapshot sees."""
+
+from __future__ import annotations
+
+import pytest
+
+from retentive.errors import NotFound
+from retentive.storage.contract import Actor, Backend, Change, Look, Snapshot, Transaction, Usage
+from retentive.testing.backend_suite.opening import A, B, C, Opened, SuiteOpening
+from retentive.values.paths import ROOT
+
+# In byte order. What stands around `/` must not be taken for what lies below, nor `%` and `_` for anything but letters.
+NEIGHBOURS = (
+    "/memories/.hidden",
+    "/memories/A",
+    "/memories/a b",
+    "/memories/a!",
+    "/memories/a%",
+    "/memories/a'b",
+    "/memories/a-b",
+    "/memories/a.txt",
+    "/memories/a/%",
+    "/memories/a/_",
+    "/memories/a/b/c",
+    "/memories/a0",
+    "/memories/a_",
+    "/memories/aa",
+    "/memories/a\u00e9",
+    "/memories/a\uffee",
+    "/memories/a😀",
+    "/memories/é",
+    "/memories/報告",
+    "/memories/😀/😀",
+)
+
+
+class SnapshotsSuite(SuiteOpening):
+    """Looking, walking, finding, and reading history."""
+
+    def test_a_memory_is_seen_with_its_bytes(self, store: Opened) -> None:
+        """And with all that is known of it."""
+        store.create({A: b"one\r\n"})
+        look = store.look(A)
+        assert look == Look(store.memory(A), b"one\r\n")
+        assert look.exists
+
+    def test_what_stands_above_or_below_a_path_is_seen(self, store: Opened) -> None:
+        """A directory is what has memories below it; a memory above is named."""
+        store.create({C: b"", "/memories/deep/er/file": b""})
+        looks = {
+            "/memories/d": Look(below=True),
+            "/memories/deep": Look(below=True),
+            "/memories/deep/er": Look(below=True),
+            "/memories/d/c/x": Look(above=C),
+            "/memories/d/c/x/y": Look(above=C),
+            "/memories/deep/er/file/x/y/z": Look(above="/memories/deep/er/file"),
+            "/memories/d/d": Look(),
+            "/memories/de": Look(),
+            "/memories/nothing/at/all": Look(),
+        }
+        for path, expected in looks.items():
+            assert store.look(path) == expected, path
+
+    def test_neighbours_in_the_order_of_bytes_are_not_below(self, store: Opened) -> None:
+        """Only `/` makes a directory; no character of a path is a wildcard."""
+        store.create(dict.fromkeys(NEIGHBOURS, b"x"))
+        for path in (*NEIGHBOURS, "/memories/a", "/memories/%", "/memories/_", "/memories/a/b", "/memories/😀"):
+            look = store.look(path)
+            assert (look.memory is not None) == (path in NEIGHBOURS), path
+            assert look.below == any(one.startswith(path + "/") for one in NEIGHBOURS), path
+
+    def test_walks_go_in_the_order_of_bytes(self, store: Opened) -> None:
+        """All strictly below a path; `sizes` tells the same in short."""
+        store.create({path: path.encode() for path in reversed(NEIGHBOURS)})
+        for under in (
+            ROOT,
+            "/memories/a",
+            "/memories/a/b",
+            "/memories/A",
+            "/memories/😀",
+            "/memories/%",
+            "/memories/x",
+        ):
+            expected = [path for path in NEIGHBOURS if path.startswith(under + "/")]
+            walked = store.walk(under)
+            sizes = store.sizes(under)
+            assert [memory.path for memory in walked] == expected == sorted(expected, key=str.encode)
+            assert sizes == [(path, len(path.encode())) for path in expected]
+            assert walked == [store.memory(path) for path in expected]
+
+    def test_a_memory_is_found_by_its_id_wherever_it_lies(self, store: Opened) -> None:
+        """Until it is deleted; one made at its path later is another."""
+        store.create({A: b"one"})
+        memory = store.memory(A)
+        for old, new in ((A, B), (B, C), (C, A)):
+            store.move(old, new)
+            assert store.found(memory.id) == store.memory(new)
+        store.delete(A)
+        assert store.found(memory.id) is None
+        store.create({A: b"two"})
+        assert store.found(memory.id) is None
+        assert store.found("mem_nothing") is None
+
+    def test_versions_come_newest_first_and_can_be_chosen(self, store: Opened) -> None:
+        """Of one memory across its renames, or of all that changed at one path."""
+        store.create({A: b"1", B: b"2"})
+        first = store.memory(A)
+        store.move(A, C)
+        store.put(C, b"3")
+        store.create({A: b"4"})
+        store.delete(B)
+        every = store.versions()
+        operations = ["deleted", "created", "modified", "modified", "created", "created"]
+        assert [version.operation for version in every] == operations
+        assert [version.path for version in every] == [B, A, C, C, B, A]
+        assert store.chosen(memory_id=first.id) == [version for version in every if version.memory_id == first.id]
+        assert store.chosen(path=A) == [every[1], every[5]]
+        assert store.chosen(path=C, memory_id=first.id) == [every[2], every[3]]
+        assert store.chosen(path=B, memory_id=first.id) == []
+        assert store.chosen(path="/memories") == store.chosen(memory_id="mem_nothing") == []
+        for limit in (0, 1, 4, 6, 100):
+            assert store.chosen(limit=limit) == every[:limit]
+        assert store.chosen(path=A, limit=1) == [every[1]]
+
+    def test_texts_of_all_versions_stay(self, store: Opened) -> None:
+        """None for a deletion; `NotFound` for a version that is not there."""
+        store.create({A: b"1"})
+        store.put(A, b"2")
+        store.move(A, B)
+        store.put(B, b"3")
+        store.move(B, C)
+        store.move(C, A)
+        store.delete(A)
+        texts = [store.version_text(version.id) for version in store.versions()]
+        assert texts == [None, b"3", b"3", b"3", b"2", b"2", b"1"]
+        for unknown in ("memver_nothing", "", store.versions()[0].memory_id):
+            with pytest.raises(NotFound):
+                store.version_text(unknown)
+
+    def test_usage_and_revision_follow_every_write(self, store: Opened) -> None:
+        """The revision grows by one with every write that changed something."""
+        assert (store.usage(), store.revision()) == (Usage(0, 0), 0)
+        store.create({A: b"123", B: b"", C: "é".encode()})
+        assert (store.usage(), store.revision()) == (Usage(3, 5), 1)
+        store.put(A, b"1")
+        assert (store.usage(), store.revision()) == (Usage(3, 3), 2)
+        store.move(A, "/memories/z")
+        assert (store.usage(), store.revision()) == (Usage(3, 3), 3)
+        store.delete(B, C)
+        assert (store.usage(), store.revision()) == (Usage(1, 1), 4)
+        store.backend.write(store.id, lambda tx: tx.look(A))
+        store.backend.write(store.id, lambda tx: tx.record([], Actor("job", "idle")))
+        assert store.revision() == 4
+
+    def test_a_transaction_sees_what_it_recorded(self, store: Opened) -> None:
+        """By every way of looking, before anybody else does."""
+        store.create({A: b"1", B: b"2"})
+        seen = store.backend.write(store.id, _record_and_look)
+        assert seen == _look_again(store)
+
+    def test_a_read_gives_back_what_its_work_gives(self, backend: Backend, store: Opened) -> None:
+        """So does a write."""
+        thing = object()
+        assert backend.read(store.id, lambda snapshot: thing) is thing
+        assert backend.write(store.id, lambda tx: thing) is thing
+
+
+def _look_again(store: Opened) -> tuple[object, ...]:
+    return store.backend.read(store.id, _all_ways)
+
+
+def _record_and_look(tx: Transaction) -> tuple[object, ...]:
+    a, b = tx.look(A).memory, tx.look(B).memory
+    tx.record([Change(None, "/memories/new", b"new"), Change(a, A, b"11")], None)
+    tx.record([Change(b, C), Change(tx.look(A).memory, None)], None)
+    return _all_ways(tx)
+
+
+def _all_ways(found: Snapshot) -> tuple[object, ...]:
+    walked = list(found.walk(ROOT))
+    return (
+        walked,
+        list(found.sizes(ROOT)),
+        [found.look(path) for path in (A, B, C, "/memories/d", "/memories/new", "/memories/new/x")],
+        [found.find(memory.id) for memory in walked],
+        list(found.versions()),
+        [found.text(version.id) for version in found.versions()],
+        found.usage(),
+        found.revision,
+    )

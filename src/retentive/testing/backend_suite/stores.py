@@ -1,0 +1,121 @@
+"""The backend suite: memory stores, by id and by key."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from retentive.errors import NotFound
+from retentive.storage.contract import Backend
+from retentive.testing.backend_suite.opening import A, Opened, SuiteOpening
+
+ODD_KEYS = ["a", "A", "é", "e\u0301", "a b", "a/b", "..", "%", "_", "it's", "😀", "x" * 255, "\u2028", "/etc/passwd"]
+
+
+class StoresSuite(SuiteOpening):
+    """Making and finding memory stores."""
+
+    def test_a_new_store_has_an_id_and_is_empty(self, backend: Backend) -> None:
+        """`memstore_...`, its key and name, nothing in it."""
+        made = backend.create_store(key="k", name="Name")
+        assert made.id.startswith("memstore_")
+        assert (made.key, made.name, made.memories, made.size_bytes) == ("k", "Name", 0, 0)
+        assert made.created_at.utcoffset() == timedelta(0)
+
+    def test_a_store_is_found_by_id_and_by_key(self, backend: Backend) -> None:
+        """And nothing is found by what is neither."""
+        made = backend.create_store(key="k", name="Name")
+        assert backend.get_store(made.id) == made
+        assert backend.get_store("k") == made
+        for unknown in ("K", "k ", "", "Name", "memstore_" + "0" * 32):
+            assert backend.get_store(unknown) is None
+
+    def test_a_taken_key_gives_the_store_that_has_it(self, backend: Backend) -> None:
+        """Its name stays."""
+        made = backend.create_store(key="k", name="one")
+        assert backend.create_store(key="k", name="two") == made
+        assert len(backend.list_stores()) == 1
+
+    def test_a_store_from_elsewhere_keeps_its_id_and_age(self, backend: Backend) -> None:
+        """An id or a key that is taken gives the store that has it."""
+        there = backend.create_store(key="there", name="there")
+        store_id, born = "memstore_" + "0" * 30 + "42", datetime(2020, 1, 2, 3, 4, 5, 678_901, UTC)
+        made = backend.create_store(key="moved", name="Moved", store_id=store_id, created_at=born)
+        assert (made.id, made.key, made.name, made.created_at) == (store_id, "moved", "Moved", born)
+        assert backend.get_store(store_id) == backend.get_store("moved") == made
+        assert backend.create_store(key="other", name="again", store_id=store_id) == made
+        assert backend.create_store(key="there", name="again", store_id="memstore_" + "0" * 32) == there
+        assert [info.id for info in backend.list_stores()] == [store_id, there.id]
+        backend.erase_store(store_id, None)
+        assert backend.create_store(key="moved", name="again", store_id=store_id).erased_at is not None
+
+    def test_stores_without_a_key_are_all_different(self, backend: Backend) -> None:
+        """Two with the same name are two."""
+        one, other = (backend.create_store(key=None, name="same") for _ in range(2))
+        assert one.id != other.id
+        assert one.key is None
+        assert backend.get_store(other.id) == other
+
+    def test_keys_are_taken_as_they_are(self, backend: Backend) -> None:
+        """Case, form and characters that mean something elsewhere: no two keys share a store."""
+        stores = {key: Opened(backend, key) for key in ODD_KEYS}
+        for key, store in stores.items():
+            store.create({A: key.encode()})
+        for key, store in stores.items():
+            found = backend.get_store(key)
+            assert found is not None
+            assert (found.id, found.key, store.tree()) == (store.id, key, {A: key.encode()})
+
+    def test_stores_are_listed_a_page_at_a_time(self, backend: Backend) -> None:
+        """In the order of their ids; `after` the last of the page before."""
+        ids = sorted(backend.create_store(key=None, name=str(number)).id for number in range(7))
+        assert [store.id for store in backend.list_stores(limit=3)] == ids[:3]
+        assert [store.id for store in backend.list_stores(after=ids[2], limit=3)] == ids[3:6]
+        assert [store.id for store in backend.list_stores(after=ids[4])] == ids[5:]
+        assert backend.list_stores(after=ids[6]) == backend.list_stores(limit=0) == []
+
+    def test_stores_are_listed_oldest_first_with_their_sizes(self, backend: Backend) -> None:
+        """As they are now."""
+        first, second = Opened(backend, "z"), Opened(backend, "a")
+        first.create({A: b"12345"})
+        first.create({"/memories/b": b"1"})
+        listed = backend.list_stores()
+        assert [(one.id, one.key, one.memories, one.size_bytes) for one in listed] == [
+            (first.id, "z", 2, 6),
+            (second.id, "a", 0, 0),
+        ]
+        assert backend.get_store("z") == listed[0]
+
+    def test_an_id_wins_over_a_key(self, tmp_path: Path) -> None:
+        """A key that is another store's id does not hide that store."""
+        ids = iter(["memstore_1", "memstore_2"])
+        backend = self.opened(tmp_path, new_id=lambda prefix, time_us: next(ids))
+        backend.create_store(key="memstore_2", name="one")
+        second = backend.create_store(key="other", name="two")
+        assert backend.get_store("memstore_2") == second
+
+    def test_a_store_that_is_not_there_cannot_be_read_or_written(self, backend: Backend) -> None:
+        """`NotFound`."""
+        for unknown in ("memstore_" + "0" * 32, "", "tested"):
+            with pytest.raises(NotFound):
+                backend.read(unknown, lambda snapshot: snapshot.revision)
+            with pytest.raises(NotFound):
+                backend.write(unknown, lambda tx: tx.revision)
+
+    def test_stores_know_nothing_of_each_other(self, backend: Backend) -> None:
+        """The same paths in two stores are other memories, with histories of their own."""
+        one, other = Opened(backend, "one"), Opened(backend, "other")
+        one.create({A: b"one"})
+        other.create({A: b"other"})
+        before = other.state()
+        version, memory = one.versions()[0], one.memory(A)
+        one.put(A, b"changed")
+        one.delete(A)
+        assert other.state() == before
+        assert other.tree() == {A: b"other"}
+        assert backend.read(other.id, lambda snapshot: snapshot.find(memory.id)) is None
+        assert backend.read(other.id, lambda snapshot: list(snapshot.versions(memory_id=memory.id))) == []
+        with pytest.raises(NotFound):
+            backend.read(other.id, lambda snapshot: snapshot.text(version.id))

@@ -1,0 +1,140 @@
+"""What the model sees of a conversation: all edits of a request, in the order it lists them.
+
+Nothing is remembered from request to request: each is worked out from the history it brings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from retentive.testing.scripted_claude.compaction import after_compaction, compaction_block
+from retentive.testing.scripted_claude.edits import (
+    CLEAR_THINKING,
+    CLEAR_TOOL_USES,
+    ClearThinking,
+    ClearToolUses,
+    Compact,
+    Edit,
+)
+from retentive.testing.scripted_claude.messages import Conversation, Message
+from retentive.testing.scripted_claude.observations import Seen
+from retentive.testing.scripted_claude.tokens import block_tokens, prompt_tokens
+from retentive.testing.scripted_claude.tool_clearing import Cleared, clear_thinking, clear_tool_uses, measure
+
+if TYPE_CHECKING:
+    from retentive.testing.scripted_claude.choices import Choices
+    from retentive.testing.scripted_claude.messages import Block
+
+Summarize = Callable[[Seen], str | None]
+MEMORY = "memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """A summary that was made in this request, and the tokens it took."""
+
+    block: Block
+    input_tokens: int
+    output_tokens: int
+    pauses: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A conversation as the model sees it, and what was done to it.
+
+    `applied` are the entries of `applied_edits`. `prompts` are the sizes of what a model read for this request: for a
+    summary the prompt before it, for the answer the prompt after all edits, `tokens`.
+    """
+
+    conversation: Conversation
+    tokens: int
+    original_tokens: int
+    applied: tuple[Block, ...] = ()
+    warning: str | None = None
+    compaction: Compaction | None = None
+
+    @property
+    def prompts(self) -> tuple[int, ...]:
+        """The sizes of the prompts a model read, in order."""
+        summarized = (self.compaction.input_tokens,) if self.compaction else ()
+        return summarized if self.compaction and self.compaction.pauses else (*summarized, self.tokens)
+
+    def seen(self, choices: Choices, *, instructions: str | None = None) -> Seen:
+        """What a script gets."""
+        view = self.conversation
+        return Seen(
+            view.messages, view.system, view.tools, self.tokens, self.warning, choices.placeholder, instructions
+        )
+
+
+def managed(
+    conversation: Conversation, edits: tuple[Edit, ...], choices: Choices, *, summarize: Summarize | None
+) -> Context:
+    """`conversation` after what earlier compactions left and `edits`; without `summarize` none is compacted anew."""
+    original = prompt_tokens(conversation)
+    context = _with(Context(conversation, original, original), after_compaction(conversation.messages))
+    if not any(isinstance(edit, ClearThinking) for edit in edits):
+        kept = clear_thinking(context.conversation.messages, choices.thinking_turns_without_edit, choices)
+        context = _with(context, kept.messages)
+    for edit in edits:
+        match edit:
+            case ClearToolUses():
+                context = _tool_uses_cleared(context, edit, choices)
+            case ClearThinking():
+                context = _thinking_cleared(context, edit, choices)
+            case Compact() if summarize is not None:
+                context = _compacted(context, edit, choices, summarize)
+    return context
+
+
+def _tool_uses_cleared(context: Context, edit: ClearToolUses, choices: Choices) -> Context:
+    messages = context.conversation.messages
+    cleared = clear_tool_uses(messages, edit, choices, size=context.tokens)
+    share = measure(messages, edit, choices, size=context.tokens) / edit.trigger.value
+    warns = _warns(context.conversation, choices, share, cleared=cleared.count > 0)
+    context = replace(context, warning=choices.warning if warns else context.warning)
+    return _applied(context, cleared, CLEAR_TOOL_USES, "cleared_tool_uses")
+
+
+def _thinking_cleared(context: Context, edit: ClearThinking, choices: Choices) -> Context:
+    keep = None if edit.keep == "all" else choices.thinking_turns if edit.keep is None else edit.keep
+    cleared = clear_thinking(context.conversation.messages, keep, choices)
+    return _applied(context, cleared, CLEAR_THINKING, "cleared_thinking_turns")
+
+
+def _applied(context: Context, cleared: Cleared, kind: str, what: str) -> Context:
+    if not cleared.count:
+        return context
+    entry = {"type": kind, what: cleared.count, "cleared_input_tokens": cleared.tokens}
+    return replace(_with(context, cleared.messages), applied=(*context.applied, entry))
+
+
+def _compacted(context: Context, edit: Compact, choices: Choices, summarize: Summarize) -> Context:
+    size = context.tokens
+    if size < edit.trigger or (size == edit.trigger and not choices.compacts_when_reached):
+        return context
+    block = compaction_block(summarize(context.seen(choices, instructions=edit.instructions)))
+    failed = block["content"] is None
+    compaction = Compaction(block, size, max(1, block_tokens(block)), edit.pause and not failed)
+    if failed:
+        return replace(context, compaction=compaction)
+    return replace(_with(context, (Message("assistant", (block,)),)), compaction=compaction, warning=None)
+
+
+def _warns(conversation: Conversation, choices: Choices, share: float, *, cleared: bool) -> bool:
+    """Whether Claude is told, at this share of the trigger, that clearing is near."""
+    if choices.warn_at is None or share < choices.warn_at:
+        return False
+    remembers = any(tool.get("name") == MEMORY for tool in conversation.tools)
+    return (remembers or choices.warn_without_memory) and (not cleared or choices.warn_while_clearing)
+
+
+def _with(context: Context, messages: tuple[Message, ...]) -> Context:
+    """`context` with other messages, counted anew."""
+    if messages == context.conversation.messages:
+        return context
+    conversation = Conversation(messages, context.conversation.system, context.conversation.tools)
+    return replace(context, conversation=conversation, tokens=prompt_tokens(conversation))

@@ -1,0 +1,198 @@
+"""The field `context_management`, read and checked as the API checks it.
+
+Sources: "Context editing", configuration options; "Compaction", parameters. The words of the errors are those of the
+API where they are known, and else in its manner: the place, a colon, what would be right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from retentive.testing.scripted_claude.errors import invalid
+
+if TYPE_CHECKING:
+    from retentive.testing.scripted_claude.choices import Choices
+
+CONTEXT_BETA = "context-management-2025-06-27"
+COMPACT_BETA = "compact-2026-01-12"
+CLEAR_TOOL_USES = "clear_tool_uses_20250919"
+CLEAR_THINKING = "clear_thinking_20251015"
+COMPACT = "compact_20260112"
+BETAS = {CLEAR_TOOL_USES: CONTEXT_BETA, CLEAR_THINKING: CONTEXT_BETA, COMPACT: COMPACT_BETA}
+MIN_COMPACT_TRIGGER = 50_000  # "Compaction", parameters: must be at least 50,000 tokens
+_FIELD = "context_management"
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """More than `value` input tokens, or tool uses, set an edit off."""
+
+    kind: str
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClearToolUses:
+    """`clear_tool_uses_20250919`; `clear_inputs` is true for all tools, or their names."""
+
+    trigger: Trigger = Trigger("input_tokens", 100_000)
+    keep: int = 3
+    clear_at_least: int = 0
+    exclude_tools: frozenset[str] = frozenset()
+    clear_inputs: bool | frozenset[str] = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClearThinking:
+    """`clear_thinking_20251015`; `keep` is a number of turns, "all", or None where nothing was said."""
+
+    keep: int | Literal["all"] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Compact:
+    """`compact_20260112`; `instructions` replace the default prompt for the summary."""
+
+    trigger: int = 150_000
+    pause: bool = False
+    instructions: str | None = None
+
+
+Edit: TypeAlias = ClearToolUses | ClearThinking | Compact
+
+
+def edits_of(body: Mapping[str, object], betas: Set[str], choices: Choices) -> tuple[Edit, ...] | None:
+    """The edits a request asks for, in order; None where it has no `context_management`. Raises `ApiError`."""
+    data = body.get(_FIELD)
+    if data is None:
+        return None
+    if not betas & set(BETAS.values()):
+        raise invalid(f"{_FIELD}: Extra inputs are not permitted (this needs {_needed(data)})")
+    listed = _record(data, _FIELD, ("edits",)).get("edits")
+    if listed is None:
+        return ()
+    if not isinstance(listed, list):
+        raise invalid(f"{_FIELD}.edits: Input should be a valid list")
+    edits = tuple(_edit(entry, f"{_FIELD}.edits.{n}", betas) for n, entry in enumerate(listed))
+    _check_order(edits, choices)
+    _check_thinking(edits, body.get("thinking"), choices)
+    return edits
+
+
+def _needed(data: object) -> str:
+    """The beta headers for the edits listed, in words."""
+    listed = data.get("edits") if isinstance(data, Mapping) else None
+    kinds = [edit.get("type") for edit in listed if isinstance(edit, Mapping)] if isinstance(listed, list) else []
+    needed = dict.fromkeys(BETAS[kind] for kind in kinds if isinstance(kind, str) and kind in BETAS)
+    return f"the beta header {' and '.join(needed or [CONTEXT_BETA])}"
+
+
+def _check_order(edits: tuple[Edit, ...], choices: Choices) -> None:
+    kinds = [type(edit) for edit in edits]
+    if ClearThinking in kinds[1:]:
+        raise invalid(f"{_FIELD}.edits: `{CLEAR_THINKING}` must be the first edit in the list, before any other")
+    if len(set(kinds)) < len(kinds) and not choices.repeated_edits:
+        raise invalid(f"{_FIELD}.edits: each strategy can be given once only")
+
+
+def _check_thinking(edits: tuple[Edit, ...], thinking: object, choices: Choices) -> None:
+    enabled = isinstance(thinking, Mapping) and thinking.get("type") not in (None, "disabled")
+    if choices.thinking_must_be_enabled and not enabled and any(isinstance(edit, ClearThinking) for edit in edits):
+        raise invalid(f"`{CLEAR_THINKING}` strategy requires `thinking` to be enabled")
+
+
+def _edit(data: object, where: str, betas: Set[str]) -> Edit:
+    kind = data.get("type") if isinstance(data, Mapping) else None
+    if not isinstance(kind, str):
+        raise invalid(f"{where}.type: Field required")
+    if kind not in BETAS:
+        known = ", ".join(repr(name) for name in sorted(BETAS))
+        raise invalid(
+            f"{where}: Input tag '{kind}' found using 'type' does not match any of the expected tags: {known}"
+        )
+    if BETAS[kind] not in betas:
+        raise invalid(f"{where}: `{kind}` needs the beta header {BETAS[kind]}")
+    where = f"{where}.{kind}"
+    match kind:
+        case "clear_tool_uses_20250919":
+            return _clear_tool_uses(data, where)
+        case "clear_thinking_20251015":
+            return ClearThinking(_keep_thinking(_record(data, where, ("type", "keep")).get("keep"), f"{where}.keep"))
+        case _:
+            return _compact(data, where)
+
+
+def _clear_tool_uses(data: object, where: str) -> ClearToolUses:
+    known = ("type", "trigger", "keep", "clear_at_least", "exclude_tools", "clear_tool_inputs")
+    record = _record(data, where, known)
+    default = ClearToolUses()
+    trigger = _amount(record, where, "trigger", ("input_tokens", "tool_uses"), least=1)
+    keep = _amount(record, where, "keep", ("tool_uses",))
+    at_least = _amount(record, where, "clear_at_least", ("input_tokens",))
+    inputs = record.get("clear_tool_inputs") or False
+    if not isinstance(inputs, bool):
+        inputs = _names(inputs, f"{where}.clear_tool_inputs")
+    return ClearToolUses(
+        trigger=trigger or default.trigger,
+        keep=keep.value if keep else default.keep,
+        clear_at_least=at_least.value if at_least else default.clear_at_least,
+        exclude_tools=_names(record.get("exclude_tools"), f"{where}.exclude_tools"),
+        clear_inputs=inputs,
+    )
+
+
+def _keep_thinking(keep: object, where: str) -> int | Literal["all"] | None:
+    if keep is None:
+        return None
+    if keep == "all" or (isinstance(keep, Mapping) and keep.get("type") == "all"):
+        return "all"
+    found = _amount({"keep": keep}, where.removesuffix(".keep"), "keep", ("thinking_turns",), least=1)
+    return found.value if found else None
+
+
+def _compact(data: object, where: str) -> Compact:
+    record = _record(data, where, ("type", "trigger", "pause_after_compaction", "instructions"))
+    trigger = _amount(record, where, "trigger", ("input_tokens",), least=MIN_COMPACT_TRIGGER)
+    pause, instructions = record.get("pause_after_compaction"), record.get("instructions")
+    if pause is not None and not isinstance(pause, bool):
+        raise invalid(f"{where}.pause_after_compaction: Input should be a valid boolean")
+    if instructions is not None and not isinstance(instructions, str):
+        raise invalid(f"{where}.instructions: Input should be a valid string")
+    return Compact(trigger.value if trigger else Compact().trigger, pause is True, instructions or None)
+
+
+def _amount(
+    record: Mapping[str, object], where: str, name: str, kinds: tuple[str, ...], *, least: int = 0
+) -> Trigger | None:
+    """The `{"type": ..., "value": ...}` under `name`, or None where there is none."""
+    if record.get(name) is None:
+        return None
+    where = f"{where}.{name}"
+    given = _record(record[name], where, ("type", "value"))
+    kind, value = given.get("type"), given.get("value")
+    if not isinstance(kind, str) or kind not in kinds:
+        raise invalid(f"{where}.type: Input should be {' or '.join(repr(name) for name in kinds)}")
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise invalid(f"{where}.value: Input should be a valid integer")
+    if value < least:
+        raise invalid(f"{where}.value: Input should be greater than or equal to {least}")
+    return Trigger(kind, value)
+
+
+def _names(value: object, where: str) -> frozenset[str]:
+    if value is None:
+        return frozenset()
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise invalid(f"{where}: Input should be a list of tool names")
+    return frozenset(value)
+
+
+def _record(data: object, where: str, known: tuple[str, ...]) -> Mapping[str, object]:
+    if not isinstance(data, Mapping):
+        raise invalid(f"{where}: Input should be an object")
+    for name in data:
+        if name not in known:
+            raise invalid(f"{where}.{name}: Extra inputs are not permitted (known here: {', '.join(known)})")
+    return data

@@ -1,0 +1,285 @@
+"""Requests to a scripted Claude, checked as the Messages API checks them, and the threads it holds.
+
+Everything is a value or plain memory, no I/O: `parse` reads one request, `Threads.join` completes it to the
+whole conversation, `check_conversation` refuses what the API refuses. What is refused is raised as
+`ApiError`, which knows its HTTP form. Sources: Messages API reference, "Errors" and "Tool use"; message
+threads documentation; the error types of the `anthropic` SDK.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from retentive.testing.scripted_claude.edits import edits_of
+from retentive.testing.scripted_claude.errors import ApiError, invalid
+from retentive.testing.scripted_claude.messages import COMPACTION, Block, Conversation, Message, merged
+
+if TYPE_CHECKING:
+    from retentive.testing.scripted_claude.choices import Choices
+    from retentive.testing.scripted_claude.edits import Edit
+
+THREADS_BETA = "message-threads-2026-08-12"
+MEMORY_TOOL = {"type": "memory_20250818", "name": "memory"}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One `POST /v1/messages`, or one to be counted, which has no `max_tokens`.
+
+    `thread` is None, "create", or "continue" from `previous_message_id`. `edits` is None without `context_management`.
+    """
+
+    model: str
+    max_tokens: int
+    messages: tuple[Message, ...]
+    system: object
+    tools: tuple[Block, ...]
+    stream: bool
+    thread: str | None
+    previous_message_id: str
+    edits: tuple[Edit, ...] | None
+
+
+@dataclass(slots=True)
+class _Held:
+    conversation: Conversation
+    continued: bool = False
+
+
+class Threads:
+    """Conversations held for clients that send only what is new, each under the id of its last reply."""
+
+    def __init__(self, *, supported: bool = True) -> None:
+        self._supported = supported
+        self._held: dict[str, _Held] = {}
+
+    def join(self, request: Request) -> Conversation:
+        """The whole conversation that `request` is the end of."""
+        if request.thread is not None:
+            self._refuse_unsupported(request)
+        if request.thread != "continue":
+            return Conversation(merged(request.messages), request.system, request.tools)
+        if request.system is not None or request.tools:
+            raise invalid(
+                "thread: `system` and `tools` are taken from the thread; leave them out of a continue request"
+            )
+        held = self._held.get(request.previous_message_id)
+        if held is None:
+            message = f"No thread was found for previous_message_id {request.previous_message_id!r}."
+            raise ApiError(404, "not_found_error", message, {"error_code": "thread_not_found"})
+        if held.continued:
+            message = f"The response {request.previous_message_id!r} has already been continued."
+            raise ApiError(400, "invalid_request_error", message, {"error_code": "thread_already_continued"})
+        past = held.conversation
+        return Conversation(merged((*past.messages, *request.messages)), past.system, past.tools)
+
+    def keep(self, request: Request, conversation: Conversation, reply_id: str, reply: Sequence[Block]) -> None:
+        """Hold `conversation` with its reply, if the client asked for a thread; its former id is used up."""
+        if request.thread is None:
+            return
+        if request.thread == "continue":
+            self._held[request.previous_message_id].continued = True
+        messages = (*conversation.messages, Message("assistant", tuple(reply)))
+        self._held[reply_id] = _Held(Conversation(messages, conversation.system, conversation.tools))
+
+    def _refuse_unsupported(self, request: Request) -> None:
+        details: dict[str, object] = {"error_code": "thread_unsupported_request"}
+        if request.edits is not None:
+            details["unsupported"] = ["context_management"]
+        elif self._supported:
+            return
+        message = "This request cannot be threaded; send the full conversation without `thread`."
+        raise ApiError(400, "invalid_request_error", message, details)
+
+
+def parse(headers: Mapping[str, str], body: object, choices: Choices, *, counting: bool = False) -> Request:
+    """The request in `body`. Header names are in lower case. Raises `ApiError`."""
+    _check_headers(headers)
+    if not isinstance(body, dict):
+        raise invalid("The request body must be a JSON object.")
+    betas = {beta.strip() for beta in headers.get("anthropic-beta", "").split(",")}
+    if body.get("thread") is not None and (THREADS_BETA not in betas or counting):
+        raise invalid(f"thread: Extra inputs are not permitted (this needs the beta header {THREADS_BETA})")
+    if body.get("compaction") is not None:
+        raise invalid("[scripted Claude] compaction: compacting on request is not played; use compact_20260112")
+    thread, previous_message_id = _thread(body.get("thread"))
+    return Request(
+        model=_model(body),
+        max_tokens=0 if counting else _max_tokens(body),
+        messages=_messages(body),
+        system=body.get("system"),
+        tools=_tools(body),
+        stream=body.get("stream") is True and not counting,
+        thread=thread,
+        previous_message_id=previous_message_id,
+        edits=edits_of(body, betas, choices),
+    )
+
+
+class Paused:
+    """The replies that ended with "pause_turn": a client sends them back as they are, and the turn goes on."""
+
+    def __init__(self) -> None:
+        self._ends: set[tuple[str, ...]] = set()
+
+    def keep(self, stop_reason: str, reply: Sequence[Block]) -> None:
+        """Remember a reply, if it was paused."""
+        if stop_reason == "pause_turn" and reply:
+            self._ends.add(_spelt(reply))
+
+    def ends(self, message: Message) -> bool:
+        """Whether `message`, the last of a conversation, is to go on: it ends with such a reply or a server tool's."""
+        last = str(message.blocks[-1].get("type"))
+        spelt = _spelt(message.blocks)
+        resumed = any(spelt[len(spelt) - len(end) :] == end for end in self._ends)
+        return resumed or last == "server_tool_use" or (last.endswith("_tool_result") and last != "tool_result")
+
+
+def check_conversation(conversation: Conversation, paused: Paused) -> None:
+    """Raise `ApiError` unless the API would take these messages: order of roles, every tool call answered.
+
+    A compaction block may open a conversation, in place of what it stands for, and one alone may end it; so may what
+    was `paused`.
+    """
+    messages = conversation.messages
+    if not messages:
+        raise invalid("messages: at least one message is required")
+    if messages[0].role != "user" and messages[0].blocks[0].get("type") != COMPACTION:
+        raise invalid('messages: first message must use the "user" role')
+    previous: Message | None = None
+    for n, message in enumerate(messages):
+        _check_results(n, message, previous)
+        previous = message
+    last = messages[-1]
+    if last.role != "user" and last.blocks[-1].get("type") != COMPACTION and not paused.ends(last):
+        raise invalid(
+            "This model does not support assistant message prefill. The conversation must end with a user message."
+        )
+    uses = [str(block.get("id")) for message in messages for block in message.of_type("tool_use")]
+    if len(set(uses)) < len(uses):
+        raise invalid("messages: `tool_use` ids must be unique")
+
+
+def _spelt(blocks: Sequence[Block]) -> tuple[str, ...]:
+    """Blocks as texts to compare; some clients send null for what was not there."""
+    told = ({name: value for name, value in block.items() if value is not None} for block in blocks)
+    return tuple(json.dumps(block, sort_keys=True) for block in told)
+
+
+def _check_headers(headers: Mapping[str, str]) -> None:
+    bearer = headers.get("authorization", "")
+    if not headers.get("x-api-key") and not bearer.lower().startswith("bearer "):
+        raise ApiError(401, "authentication_error", "x-api-key header is required")
+    if not headers.get("anthropic-version"):
+        raise invalid("anthropic-version: header is required")
+
+
+def _model(body: Mapping[str, object]) -> str:
+    model = _required(body, "model")
+    if not isinstance(model, str) or not model:
+        raise invalid("model: Input should be a valid string")
+    return model
+
+
+def _max_tokens(body: Mapping[str, object]) -> int:
+    max_tokens = _required(body, "max_tokens")
+    if not isinstance(max_tokens, int) or isinstance(max_tokens, bool):
+        raise invalid("max_tokens: Input should be a valid integer")
+    if max_tokens < 0:
+        raise invalid("max_tokens: Input should be greater than or equal to 0")
+    return max_tokens
+
+
+def _messages(body: Mapping[str, object]) -> tuple[Message, ...]:
+    messages = _required(body, "messages")
+    if not isinstance(messages, list):
+        raise invalid("messages: Input should be a valid list")
+    return tuple(_message(message, f"messages.{n}") for n, message in enumerate(messages))
+
+
+def _message(data: object, where: str) -> Message:
+    if not isinstance(data, dict):
+        raise invalid(f"{where}: Input should be an object")
+    role, content = data.get("role"), data.get("content")
+    if role not in ("user", "assistant", "system"):
+        raise invalid(f"{where}.role: Input should be 'user', 'assistant' or 'system'")
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}]
+    if not isinstance(content, list):
+        raise invalid(f"{where}.content: Input should be a valid string or list")
+    if not content:
+        raise invalid(f"{where}: {role} messages must have non-empty content")
+    for n, block in enumerate(content):
+        if not isinstance(block, dict) or not isinstance(block.get("type"), str):
+            raise invalid(f"{where}.content.{n}.type: Field required")
+        if block["type"] == "text":
+            _check_text(block.get("text"), where)
+        if block["type"] == COMPACTION and (role != "assistant" or block.get("content") == ""):
+            raise invalid(f"{where}.content.{n}: a compaction block is the assistant's, and its content not empty")
+    return Message(role, tuple(content))
+
+
+def _check_text(text: object, where: str) -> None:
+    if not isinstance(text, str) or not text:
+        raise invalid(f"{where}: text content blocks must be non-empty")
+    if not text.strip():
+        raise invalid(f"{where}: text content blocks must contain non-whitespace text")
+
+
+def _tools(body: Mapping[str, object]) -> tuple[Block, ...]:
+    tools = body.get("tools") or []
+    if not isinstance(tools, list):
+        raise invalid("tools: Input should be a valid list")
+    names: set[str] = set()
+    for n, tool in enumerate(tools):
+        if not isinstance(tool, dict):
+            raise invalid(f"tools.{n}: Input should be an object")
+        kind, name = str(tool.get("type") or "custom"), str(tool.get("name"))
+        if kind.startswith("memory_") and (kind, name) != (MEMORY_TOOL["type"], MEMORY_TOOL["name"]):
+            raise invalid(f"tools.{n}: the memory tool is {MEMORY_TOOL}, got type {kind!r} and name {name!r}")
+        if name in names:
+            raise invalid("tools: Tool names must be unique.")
+        names.add(name)
+    return tuple(tools)
+
+
+def _thread(data: object) -> tuple[str | None, str]:
+    if data is None:
+        return None, ""
+    if not isinstance(data, dict) or data.get("type") not in ("create", "continue"):
+        raise invalid("thread.type: Input should be 'create' or 'continue'")
+    if data["type"] == "create":
+        return "create", ""
+    previous = data.get("previous_message_id")
+    if not isinstance(previous, str):
+        raise invalid("thread.previous_message_id: Field required")
+    return "continue", previous
+
+
+def _required(body: Mapping[str, object], name: str) -> object:
+    if body.get(name) is None:
+        raise invalid(f"{name}: Field required")
+    return body[name]
+
+
+def _check_results(n: int, message: Message, previous: Message | None) -> None:
+    asked = [str(block.get("id")) for block in previous.of_type("tool_use")] if previous is not None else []
+    answered = [str(block.get("tool_use_id")) for block in message.of_type("tool_result")]
+    for tool_use_id in answered:
+        if tool_use_id not in asked:
+            raise invalid(
+                f"messages.{n}: unexpected `tool_use_id` found in `tool_result` blocks: {tool_use_id}. Each "
+                "`tool_result` block must have a corresponding `tool_use` block in the previous message."
+            )
+    if len(set(answered)) != len(answered):
+        raise invalid(f"messages.{n}: each tool_use must have a single result. Found multiple `tool_result` blocks.")
+    leading = {str(block.get("tool_use_id")) for block in message.blocks[: len(answered)]}
+    if missing := [tool_use_id for tool_use_id in asked if tool_use_id not in leading]:
+        raise invalid(
+            f"messages.{n - 1}: `tool_use` ids were found without `tool_result` blocks immediately after: "
+            f"{', '.join(missing)}. Each `tool_use` block must have a corresponding `tool_result` block in "
+            "the next message."
+        )

@@ -1,0 +1,126 @@
+"""Clearing tool uses and thinking: functions from messages to messages, which remember nothing.
+
+Every request brings the whole history, and what is cleared is decided anew from it. Source: "Context editing".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from retentive.testing.scripted_claude.messages import THINKING, Block, Message, merged
+from retentive.testing.scripted_claude.tokens import blocks_tokens, messages_tokens
+
+if TYPE_CHECKING:
+    from retentive.testing.scripted_claude.choices import Choices
+    from retentive.testing.scripted_claude.edits import ClearToolUses
+
+
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """Messages after an edit: how many uses or turns were cleared, and how many tokens less that is."""
+
+    messages: tuple[Message, ...]
+    count: int = 0
+    tokens: int = 0
+
+
+def clear_tool_uses(messages: tuple[Message, ...], edit: ClearToolUses, choices: Choices, *, size: int) -> Cleared:
+    """`messages` with the oldest results as placeholders, once `size`, the tokens of the prompt, is over the trigger.
+
+    All or nothing: unless `clear_at_least` tokens go, nothing does.
+    """
+    if measure(messages, edit, choices, size=size) <= edit.trigger.value:
+        return Cleared(messages)
+    doomed = _doomed(messages, edit, choices)
+    after = _each_block(messages, lambda block: _cleared(block, doomed, edit, choices))
+    changed = {_use_id(new) for old, new in zip(_blocks(messages), _blocks(after), strict=True) if old != new}
+    # A result may be shorter than its placeholder; then nothing is saved.
+    tokens = max(0, messages_tokens(messages) - messages_tokens(after))
+    if not changed or tokens < edit.clear_at_least:
+        return Cleared(messages)
+    return Cleared(after, len(changed), tokens)
+
+
+def measure(messages: tuple[Message, ...], edit: ClearToolUses, choices: Choices, *, size: int) -> int:
+    """What the trigger is compared with: `size`, or the number of tool uses."""
+    if edit.trigger.kind == "input_tokens":
+        return size
+    uses = _tool_uses(messages)
+    if choices.excluded_count_for_trigger:
+        return len(uses)
+    return len([use for use in uses if use.get("name") not in edit.exclude_tools])
+
+
+def clear_thinking(messages: tuple[Message, ...], keep: int | None, choices: Choices) -> Cleared:
+    """`messages` without the thinking of all but the newest `keep` turns that have any; None keeps all."""
+    turns = [turn for turn in _turns(messages, choices) if any(messages[n].of_type(*THINKING) for n in turn)]
+    old = turns[: max(0, len(turns) - keep)] if keep is not None else []
+    where = set(chain.from_iterable(old))
+    if not where:
+        return Cleared(messages)
+    after = merged(
+        kept
+        for n, message in enumerate(messages)
+        if (kept := _without_thinking(message) if n in where else message).blocks
+    )
+    return Cleared(after, len(old), messages_tokens(messages) - messages_tokens(after))
+
+
+def _doomed(messages: tuple[Message, ...], edit: ClearToolUses, choices: Choices) -> dict[str, str]:
+    """The ids of the tool uses to clear, each with the tool's name: all but the newest `keep`."""
+    uses = [(str(use.get("id")), str(use.get("name"))) for use in _tool_uses(messages)]
+    clearable = [use for use in uses if use[1] not in edit.exclude_tools]
+    old = uses if choices.excluded_use_up_keep else clearable
+    old = old[: max(0, len(old) - edit.keep)]
+    return {use_id: name for use_id, name in old if name not in edit.exclude_tools}
+
+
+def _cleared(block: Block, doomed: dict[str, str], edit: ClearToolUses, choices: Choices) -> Block:
+    use_id = _use_id(block)
+    if use_id not in doomed:
+        return block
+    if block.get("type") == "tool_result":
+        cleared = {**block, "content": choices.placeholder}
+        saves = choices.short_results_are_cleared or blocks_tokens([cleared]) < blocks_tokens([block])
+        return cleared if saves else block
+    clears = edit.clear_inputs if isinstance(edit.clear_inputs, bool) else doomed[use_id] in edit.clear_inputs
+    return {**block, "input": dict(choices.cleared_input)} if clears else block
+
+
+def _turns(messages: tuple[Message, ...], choices: Choices) -> list[list[int]]:
+    """The positions of the assistant's messages, by turn: a turn lasts while its tools are answered."""
+    turns: list[list[int]] = []
+    ended = True
+    for n, message in enumerate(messages):
+        if message.role != "assistant":
+            ended = len(message.of_type("tool_result")) < len(message.blocks)
+        elif ended or choices.thinking_turn_is_a_message or not turns:
+            turns.append([n])
+            ended = False
+        else:
+            turns[-1].append(n)
+    return turns
+
+
+def _without_thinking(message: Message) -> Message:
+    return Message(message.role, tuple(block for block in message.blocks if block.get("type") not in THINKING))
+
+
+def _tool_uses(messages: tuple[Message, ...]) -> list[Block]:
+    return [block for block in _blocks(messages) if block.get("type") == "tool_use"]
+
+
+def _use_id(block: Block) -> str | None:
+    name = {"tool_use": "id", "tool_result": "tool_use_id"}.get(str(block.get("type")))
+    return str(block.get(name)) if name else None
+
+
+def _blocks(messages: tuple[Message, ...]) -> list[Block]:
+    return [block for message in messages for block in message.blocks]
+
+
+def _each_block(messages: tuple[Message, ...], change: Callable[[Block], Block]) -> tuple[Message, ...]:
+    return tuple(Message(message.role, tuple(map(change, message.blocks))) for message in messages)

@@ -1,0 +1,136 @@
+"""Exports: one memory store as a directory of plain files, or whole, with its history, in one file."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+
+from retentive.errors import Damaged, NotFound
+from retentive.storage.contract import Memory, Snapshot
+from retentive.storage.disk import DIRECTORY_MODE, FILE_MODE, sync_directory
+from retentive.store import MemoryStore
+from retentive.transfer.archive_writer import EXPORT, Progress, StoreSection, new_archive, see_hand_edits
+from retentive.transfer.files import check_free, said
+from retentive.transfer.versions import load
+from retentive.values.paths import ROOT
+
+_DAMAGED = "its text is damaged"
+_CANNOT_HOLD = {errno.EEXIST, errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL, errno.EISDIR, errno.ENOTDIR, errno.ELOOP}
+
+
+@dataclass(slots=True, kw_only=True)
+class Exported:
+    """What is in an export. `left_out`: paths that the file system cannot hold or whose text is damaged, and why.
+
+    `damaged` says how many the latter are.
+    """
+
+    id: str
+    key: str | None
+    revision: int
+    memories: int
+    size_bytes: int
+    versions: int | None = None
+    left_out: list[tuple[str, str]] = field(default_factory=list)
+    damaged: int = 0
+
+
+def export_whole(store: MemoryStore, path: str, *, notes: bool = False, progress: Progress | None = None) -> Exported:
+    """Write the store with its whole history, as it is at one revision, to the new file `path`.
+
+    A name in `.tar.gz` or `.tgz` is compressed. `notes` adds what is kept beside memories. Others may go on writing.
+    What is there under the name is whole; the texts in it are plain, also those of a sealed store.
+    """
+    with new_archive(path) as archive:
+        section = StoreSection(archive, store.backend, store.info, prefix="", header=EXPORT, notes=notes)
+        header = section.write(progress)
+    return Exported(
+        id=store.id,
+        key=store.key,
+        revision=header.revision,
+        memories=header.memories,
+        size_bytes=header.size_bytes,
+        versions=header.versions,
+    )
+
+
+def export_files(store: MemoryStore, path: str, *, progress: Progress | None = None) -> Exported:
+    """Write the memories, as they are at one revision, to files in the new or empty directory `path`.
+
+    `/memories/a/b` becomes `a/b`. It has its name when all files are there and durable.
+    """
+    target = os.path.abspath(path)
+    if not (os.path.isdir(target) and not os.path.islink(target) and not os.listdir(target)):
+        check_free(target)
+    directory, name = os.path.split(target)
+    part = os.path.join(directory, f".{name}.{secrets.token_hex(4)}.part")
+    see_hand_edits(store.backend, store.id)
+    with said():
+        try:
+            done = store.read(partial(_write_files, store=store, part=part, progress=progress))
+            _sync(part)
+            os.rename(part, target)  # takes the place of an empty directory, and of nothing else
+            sync_directory(directory)
+        except BaseException:
+            shutil.rmtree(part, ignore_errors=True)
+            raise
+    return done
+
+
+def _write_files(snapshot: Snapshot, *, store: MemoryStore, part: str, progress: Progress | None) -> Exported:
+    shutil.rmtree(part, ignore_errors=True)  # it may be run again
+    os.mkdir(part, DIRECTORY_MODE)
+    usage = snapshot.usage()
+    done = Exported(id=store.id, key=store.key, revision=snapshot.revision, memories=0, size_bytes=0)
+    for number, memory in enumerate(snapshot.walk(ROOT)):
+        data = _loaded(snapshot, memory)
+        if data is None:
+            done.damaged += 1
+            done.left_out.append((memory.path, _DAMAGED))
+        elif (why := _write_file(part, memory.path[len(ROOT) + 1 :], data)) is not None:
+            done.left_out.append((memory.path, why))
+        else:
+            done.memories += 1
+            done.size_bytes += len(data)
+        if progress is not None:
+            progress(number + 1, usage.memories)
+    return done
+
+
+def _loaded(snapshot: Snapshot, memory: Memory) -> bytes | None:
+    """The text of a memory; None if it is missing or is not what was recorded: the others can still be saved."""
+    try:
+        return load(snapshot, memory.version_id, raw=False)[1]
+    except (Damaged, NotFound):
+        return None
+
+
+def _write_file(part: str, name: str, data: bytes) -> str | None:
+    """Write one file; why the file system cannot hold it, if it cannot."""
+    path = os.path.join(part, name)
+    try:
+        os.makedirs(os.path.dirname(path), DIRECTORY_MODE, exist_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
+    except OSError as error:
+        if error.errno == errno.EEXIST:
+            return "its name cannot be told from another's on this file system"
+        if error.errno in _CANNOT_HOLD:
+            return f"the file system cannot hold its name ({error.strerror})"
+        raise
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    return None
+
+
+def _sync(part: str) -> None:
+    """Make the names of all files durable."""
+    for directory, _, _ in os.walk(part):
+        with suppress(FileNotFoundError):
+            sync_directory(directory)

@@ -1,0 +1,129 @@
+"""The tree of a revision in a Git repository, read by `git` itself: what is committed, not what lies around.
+
+Nothing of the repository is run or changed: no hooks, no file monitor, no filters, no fetching of what is missing.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import IO, NamedTuple
+
+from retentive.errors import InvalidInput, NotFound, Unavailable
+from retentive.transfer.sources import LAYOUT, MAX_FILE_BYTES, TOO_LARGE, Item, refused
+
+_QUIET = ("-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}", "-c", "protocol.allow=never")
+_ENVIRONMENT = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "LC_ALL": "C",
+}
+_KINDS = {"120000": "a symbolic link", "160000": "a submodule"}
+_FILES = {"100644", "100755", "100664"}
+
+
+class _Entry(NamedTuple):
+    mode: str
+    object: str
+    size: int
+    name: str
+
+
+class GitSource:
+    """The files of a tree: `revision` is a commit, a tag, a branch, or `commit:directory`.
+
+    Of a tree that has a directory `memories`, the files in that. Raises `InvalidInput`, `NotFound`, `Unavailable`.
+    """
+
+    def __init__(self, path: str, revision: str) -> None:
+        git = shutil.which("git")
+        if git is None:
+            raise NotFound("the program `git` is not here: install it, or import a directory of files")
+        if not revision or revision.startswith("-") or "\0" in revision:
+            raise InvalidInput("that can be no Git revision")
+        if not os.path.isdir(path):
+            raise NotFound("there is no such Git repository")
+        self._command = [git, "-C", path, *_QUIET]
+        self._revision = revision
+        entries = list(self._listed())
+        self.inside = LAYOUT if any(entry.name.startswith(LAYOUT + "/") for entry in entries) else None
+        start = f"{LAYOUT}/" if self.inside else ""
+        self._entries = [
+            entry._replace(name=entry.name[len(start) :]) for entry in entries if entry.name.startswith(start)
+        ]
+
+    def count(self) -> int:
+        """How many files there are."""
+        return len(self._entries)
+
+    def items(self) -> Iterator[Item]:
+        """All files, each good until the next."""
+        with self._run("cat-file", "--batch") as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            for entry in self._entries:
+                if entry.mode not in _FILES:
+                    yield refused(entry.name, _KINDS.get(entry.mode, "no regular file"))
+                elif entry.size > MAX_FILE_BYTES:
+                    yield refused(entry.name, TOO_LARGE)
+                else:
+                    yield Item(entry.name, _blob_reader(process.stdin, process.stdout, entry))
+
+    def _listed(self) -> Iterator[_Entry]:
+        listing = ("ls-tree", "-r", "-l", "-z", "--full-tree", self._revision)
+        with self._run(*listing, stderr=subprocess.PIPE) as process:
+            out, said = process.communicate()
+        if process.returncode != 0:
+            raise _failure(said)
+        for line in out.split(b"\0")[:-1]:
+            facts, _, name = line.partition(b"\t")
+            mode, _, number, size = facts.decode().split()
+            yield _Entry(mode, number, int(size) if size != "-" else 0, os.fsdecode(name))
+
+    @contextmanager
+    def _run(self, *arguments: str, stderr: int = subprocess.DEVNULL) -> Iterator[subprocess.Popen[bytes]]:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | _ENVIRONMENT
+        command = [*self._command, *arguments]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=stderr, env=environment) as process:  # noqa: S603 - no shell
+            try:
+                yield process
+            finally:
+                if process.stdin is not None and not process.stdin.closed:
+                    process.stdin.close()  # which ends it
+                if process.poll() is None and process.stdout is not None and not process.stdout.closed:
+                    process.stdout.close()
+
+
+def _blob_reader(asked: IO[bytes], answered: IO[bytes], entry: _Entry) -> Callable[[], bytes | str]:
+    return lambda: _blob(asked, answered, entry)
+
+
+def _blob(asked: IO[bytes], answered: IO[bytes], entry: _Entry) -> bytes | str:
+    try:
+        asked.write(entry.object.encode() + b"\n")
+        asked.flush()
+    except OSError:
+        raise Unavailable("git ended before all files were read") from None
+    head = answered.readline().split()
+    if len(head) != 3:
+        return "is missing in the repository"
+    data = answered.read(int(head[2]) + 1)
+    if len(data) != int(head[2]) + 1:
+        raise Unavailable("git ended before all files were read")
+    return data[:-1]
+
+
+def _failure(said: bytes) -> Exception:
+    """What git said, without the paths in it."""
+    if b"not a git repository" in said:
+        return NotFound("there is no Git repository there")
+    if b"dubious ownership" in said:
+        return InvalidInput("git does not trust the repository, since it belongs to somebody else")
+    return NotFound("the Git repository has no such revision")

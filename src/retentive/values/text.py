@@ -1,0 +1,196 @@
+r"""Pure edits and views of a memory's text.
+
+Lines end at `\n` and nowhere else; a final `\n` ends the last line and starts no other. Nothing here touches a
+byte it was not asked to touch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import AnyStr, cast
+
+from retentive.errors import Damaged, Phrase, Refused
+from retentive.values.paths import visible
+
+MAX_LINES = 999_999  # six digits is what the line-number column of the tool holds
+MAX_LINES_NAMED = 100
+CONTEXT_LINES = 2
+_MAX_CHAR_BYTES = 4  # of a character in UTF-8
+_LARGE_BYTES = 1 << 20
+_MAX_COUNTED = 256
+_CHUNK = 1 << 16
+_NEAR = 1_000  # lines from the end that are quicker found from there
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a view shows: numbered lines, and a notice if some were left out."""
+
+    numbered: str
+    notice: Phrase | None = None
+
+
+def count_lines(text: AnyStr) -> int:
+    """The number of lines: 2 for `a\\nb\\n` and for `a\\nb`, 0 for the empty text."""
+    newline = _newline(text)
+    return text.count(newline) + (1 if text and not text.endswith(newline) else 0)
+
+
+class LineCounts:
+    """Remembers the number of lines of large texts, which are viewed in parts. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, int] = {}
+
+    def count(self, version: str, data: bytes) -> int:
+        """The number of lines of the text of a version."""
+        if len(data) < _LARGE_BYTES:
+            return count_lines(data)
+        lines = self._known.get(version)
+        if lines is None:
+            if len(self._known) >= _MAX_COUNTED:
+                self._known.clear()
+            lines = self._known[version] = count_lines(data)
+        return lines
+
+
+def view(data: bytes, view_range: tuple[int, int] | None, *, max_chars: int, lines: int | None = None) -> Page:
+    """The lines of a text in `view_range` (both included, -1 = to the end), at most `max_chars` of them (0 = all).
+
+    It takes the bytes, since of a large text only what is shown needs to be decoded, and the number of lines if it is
+    known. Raises `UnicodeDecodeError` for bytes that are no text.
+    """
+    lines = count_lines(data) if lines is None else lines
+    if lines > MAX_LINES:
+        raise Refused("too_many_lines")
+    if not data:
+        return Page("")
+    first, last = view_range or (1, -1)
+    if not (1 <= first <= lines) or (last < first and last != -1):
+        raise Refused("bad_view_range", view_range=f"[{first}, {last}]", lines=lines)
+    end = lines if last == -1 else min(last, lines)
+    start, stop = line_start(data, first, lines), line_start(data, end + 1, lines)
+    if max_chars == 0 or (view_range is not None and first == last):
+        return Page(numbered(data[start:stop].decode(), first))
+    head = _first_chars(data, start, stop, max_chars + 1)
+    if len(head) <= max_chars:
+        return Page(numbered(head, first))
+    cut = head.rfind("\n", 0, max_chars)
+    if cut == -1 and head[max_chars] == "\n":
+        cut = max_chars  # a first line of exactly max_chars is shown whole: there is nothing of it to cut
+    if cut == -1:
+        return _cut_line(data[start:stop], head[:max_chars], (first, end, last, lines))
+    shown_end = first + head.count("\n", 0, cut)
+    page = numbered(head[: cut + 1], first)
+    if shown_end == end:
+        return Page(page)
+    values = {"first": first, "last": shown_end, "lines": lines, "next": shown_end + 1, "end": last}
+    return Page(page, Phrase("page_cut", values))
+
+
+def _cut_line(data: bytes, shown: str, lines: tuple[int, int, int, int]) -> Page:
+    first, end, asked_end, total = lines
+    length = len(data.split(b"\n", 1)[0].decode())
+    rest = Phrase("line_cut_rest", {"next": first + 1, "end": asked_end}) if first < end else ""
+    values = {"line": first, "lines": total, "length": length, "shown": len(shown), "rest": rest}
+    return Page(numbered(shown, first), Phrase("line_cut", values))
+
+
+def _first_chars(data: bytes, start: int, stop: int, count: int) -> str:
+    """The first `count` characters of a part of a text, or all if it has fewer."""
+    end = min(stop, start + count * _MAX_CHAR_BYTES)
+    while end < stop and data[end] & 0xC0 == 0x80:  # not in the middle of a character
+        end += 1
+    return data[start:end].decode()[:count]
+
+
+def numbered(text: str, first: int) -> str:
+    """The lines of `text`, each behind its number right-aligned to 6 characters and a tab."""
+    lines = text.removesuffix("\n").split("\n")
+    return "\n".join([f"{number:6d}\t{line}" for number, line in enumerate(lines, first)])
+
+
+def replace(text: str, old: str, new: str) -> tuple[str, int]:
+    """`text` with its only occurrence of `old` replaced, and where it stood. Raises `Refused` unless there is one."""
+    if not old:
+        raise Refused("empty_old_str")
+    at = text.find(old)
+    if at == -1:
+        raise Refused("no_match", old_str=old)
+    if text.find(old, at + 1) != -1:  # + 1, not + len(old): overlapping finds count
+        raise Refused("many_matches", old_str=old, line_numbers=_match_lines(text, old, at))
+    return text[:at] + new + text[at + len(old) :], at
+
+
+def _match_lines(text: str, old: str, at: int) -> str:
+    found: list[str] = []
+    line, counted = 1, 0
+    while at != -1:
+        if len(found) == MAX_LINES_NAMED:
+            return ", ".join(found) + ", ..."
+        line += text.count("\n", counted, at)
+        counted = at
+        found.append(str(line))
+        newline = text.find("\n", at)
+        # The next line that matters is the next one a find starts on; all other finds on this line name it again.
+        at = -1 if newline == -1 else text.find(old, newline + 1)
+    return ", ".join(found)
+
+
+def snippet(text: str, at: int, length: int, *, max_chars: int) -> str | None:
+    """The numbered lines around `length` characters put in at `at`, or None if there is nothing fit to show."""
+    lines = count_lines(text)
+    if not lines:
+        return None
+    first = min(text.count("\n", 0, at) + 1, lines)
+    last = first + text.count("\n", at, at + max(length - 1, 0))
+    first, last = max(first - CONTEXT_LINES, 1), min(last + CONTEXT_LINES, lines)
+    start, stop = line_start(text, first, lines), line_start(text, last + 1, lines)
+    if max_chars and stop - start > max_chars:
+        return None
+    return numbered(text[start:stop], first)
+
+
+def insert(text: str, line: int, inserted: str) -> str:
+    """`text` with `inserted` as lines of its own after line `line` (0 = at the top)."""
+    lines = count_lines(text)
+    if not 0 <= line <= lines:
+        raise Refused("bad_insert_line", insert_line=str(line), lines=lines)
+    whole = _ended(text) if text else ""
+    at = line_start(whole, line + 1, lines)
+    return whole[:at] + _ended(inserted) + whole[at:]
+
+
+def _ended(text: str) -> str:
+    return text if text.endswith("\n") else text + "\n"
+
+
+def line_start(text: AnyStr, line: int, lines: int) -> int:
+    """Where line `line` (from 1) of `lines` starts; the end of the text for the line after the last."""
+    newline = _newline(text)
+    if line > lines:
+        return len(text)
+    if lines - line < _NEAR:
+        at = len(text) - text.endswith(newline)
+        for _ in range(lines - line + 1):
+            at = text.rfind(newline, 0, at)
+        return at + 1
+    skip, at = line - 1, 0  # newlines before it
+    while (count := text.count(newline, at, at + _CHUNK)) < skip:
+        skip -= count
+        at += _CHUNK
+    for _ in range(skip):
+        at = text.find(newline, at) + 1
+    return at
+
+
+def _newline(text: AnyStr) -> AnyStr:
+    return cast("AnyStr", {bytes: b"\n", str: "\n"}[type(text)])
+
+
+def decoded(data: bytes | None, *, path: str | None = None) -> str:
+    """A stored text, of the memory at `path` if that is known. Raises `Damaged`."""
+    try:
+        return (data or b"").decode()
+    except UnicodeDecodeError:
+        raise Damaged(f"{'a stored text' if path is None else f'the text of {visible(path)}'} is not UTF-8") from None

@@ -72,7 +72,7 @@ def fill(store: MemoryStore, memories: int, versions: int, step: Callable[[str],
             for number in numbers:
                 path = f"/memories/{number % memories:05}.md"
                 data = text_of(number % memories, number // memories).encode()
-                tx.record([Change(tx.look(path).memory, path, data)], None)
+                tx.record([Change(tx.get(path).memory, path, data)], None)
 
         store.backend.write(store.id, work)
         step("filling")

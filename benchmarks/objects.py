@@ -85,7 +85,7 @@ def write(backend: Backend, store_id: str, number: int) -> None:
     """Replace the text of a memory."""
 
     def work(tx: Transaction) -> None:
-        tx.record([Change(tx.look(path_of(number)).memory, path_of(number), text_of(number))], None)
+        tx.record([Change(tx.get(path_of(number)).memory, path_of(number), text_of(number))], None)
 
     backend.write(store_id, work)
 
@@ -94,7 +94,7 @@ def view(backend: Backend, store_id: str, number: int) -> None:
     """Read a memory with its text."""
 
     def work(snapshot: Snapshot) -> None:
-        assert snapshot.look(path_of(number)).memory is not None
+        assert snapshot.get(path_of(number)).memory is not None
 
     backend.read(store_id, work)
 

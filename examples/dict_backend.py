@@ -13,12 +13,14 @@ from typing import TypeVar
 
 from retentive.errors import NotFound, Unavailable
 from retentive.storage.contract import (
+    UNCHANGED,
     Actor,
     Backend,
     Change,
     Clock,
-    Look,
+    Entry,
     Memory,
+    Metadata,
     NewId,
     Recorded,
     Snapshot,
@@ -67,22 +69,22 @@ class DictSnapshot(Snapshot):
     def settings(self) -> str | None:
         return self.state.settings
 
-    def look(self, path: str) -> Look:
+    def get(self, path: str) -> Entry:
         memory = self.state.memories.get(path)
         if memory is not None:
-            return Look(memory, self.state.texts[memory.version_id])
+            return Entry(memory, self.state.texts[memory.version_id])
         above = next((one for one in self.state.memories if path.startswith(one + "/")), None)
-        return Look(above=above, below=any(self.walk(path)))
+        return Entry(above=above, below=any(self.memories(path)))
 
-    def walk(self, under: str) -> Iterator[Memory]:
+    def memories(self, under: str) -> Iterator[Memory]:
         paths = sorted(path for path in self.state.memories if path.startswith(under + "/"))
         return iter([self.state.memories[path] for path in paths])
 
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
-        return iter([(memory.path, memory.size_bytes) for memory in self.walk(under)])
+        return iter([(memory.path, memory.size_bytes) for memory in self.memories(under)])
 
     def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
-        return iter([(memory, self.state.texts[memory.version_id] or b"") for memory in self.walk(under)])
+        return iter([(memory, self.state.texts[memory.version_id] or b"") for memory in self.memories(under)])
 
     def find(self, memory_id: str) -> Memory | None:
         return next((memory for memory in self.state.memories.values() if memory.id == memory_id), None)
@@ -92,21 +94,24 @@ class DictSnapshot(Snapshot):
         *,
         memory_id: str | None = None,
         path: str | None = None,
+        revision_of: str | None = None,
         after: str | None = None,
         before: str | None = None,
         limit: int | None = None,
     ) -> Iterator[Version]:
+        same = {version.revision for version in self.state.versions if version.id == revision_of}
         found = [
             version
             for version in reversed(self.state.versions)
             if memory_id in {None, version.memory_id}
+            and (revision_of is None or version.revision in same)
             and path in {None, version.path}
             and version.id > (after or "")
             and (before is None or version.id < before)
         ]
         return iter(found[:limit])
 
-    def heads(self, before: str) -> Iterator[Version]:
+    def as_of(self, before: str) -> Iterator[Version]:
         newest = {version.memory_id: version for version in self.state.versions if version.id < before}
         return iter([version for version in newest.values() if version.operation != "deleted"])
 
@@ -120,10 +125,10 @@ class DictSnapshot(Snapshot):
         memories = self.state.memories.values()
         return Usage(len(memories), sum(memory.size_bytes for memory in memories))
 
-    def note(self, kind: str, key: str) -> str | None:
+    def get_record(self, kind: str, key: str) -> str | None:
         return self.state.notes.get((kind, key))
 
-    def notes(self, kind: str) -> Iterator[tuple[str, str]]:
+    def records(self, kind: str) -> Iterator[tuple[str, str]]:
         return iter(sorted((key, value) for (one, key), value in self.state.notes.items() if one == kind))
 
 
@@ -197,22 +202,22 @@ class DictTransaction(DictSnapshot, Transaction):
         )
         return Recorded(version.memory_id, version.id)
 
-    def forget(self, memories: Sequence[Memory]) -> None:
+    def drop(self, memories: Sequence[Memory]) -> None:
         for memory in memories:
             del self.state.memories[memory.path]
 
-    def reseal(self, seal: str | None) -> None:
-        self.state = replace(self.state, seal=seal)
+    def set_metadata(self, *, settings: Metadata = UNCHANGED, seal: Metadata = UNCHANGED) -> None:
+        if settings is not UNCHANGED:
+            self.state = replace(self.state, settings=settings)
+        if seal is not UNCHANGED:
+            self.state = replace(self.state, seal=seal)
 
-    def set_settings(self, settings: str | None) -> None:
-        self.state = replace(self.state, settings=settings)
-
-    def put_note(self, kind: str, key: str, value: str | None) -> None:
+    def put_record(self, kind: str, key: str, value: str | None) -> None:
         self.state.notes.pop((kind, key), None)
         if value is not None:
             self.state.notes[kind, key] = value
 
-    def blank(self, version_ids: Sequence[str], actor: Actor | None) -> None:
+    def redact(self, version_ids: Sequence[str], actor: Actor | None) -> None:
         now = to_datetime(now_us(self._clock))
         chosen = self._past(version_ids)
         self.state.texts.update(dict.fromkeys(chosen))
@@ -292,7 +297,7 @@ class DictBackend(Backend):
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
         return work(DictSnapshot(self._store(store_id)[1]))
 
-    def write(self, store_id: str, work: Callable[[Transaction], T], *, frees: bool = False) -> T:
+    def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
         with self._writing:
             info, state = self._store(store_id)
             transaction = DictTransaction(state, self._clock, self._new_id)
@@ -300,13 +305,13 @@ class DictBackend(Backend):
             self._stores[store_id] = info, transaction.state
             return result
 
-    def jot(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
+    def put_side_records(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
         with self._writing:
             self._store(store_id)
             kept = {**self._jottings.get((store_id, kind), {}), **values}
             self._jottings[store_id, kind] = {key: value for key, value in kept.items() if value is not None}
 
-    def jottings(self, store_id: str, kind: str, *, after: str = "") -> Iterator[tuple[str, str]]:
+    def side_records(self, store_id: str, kind: str, *, after: str = "") -> Iterator[tuple[str, str]]:
         self._store(store_id)
         kept = self._jottings.get((store_id, kind), {})
         return iter(sorted((key, value) for key, value in kept.items() if key > after))

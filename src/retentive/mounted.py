@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from retentive.engine.writer import WritePath
+from retentive.engine.writer import GuardedWriter
 from retentive.errors import Refused
-from retentive.storage.contract import Actor, Look, Memory, Transaction
+from retentive.storage.contract import Actor, Entry, Memory, Transaction
 from retentive.store import OF_BACKENDS, MemoryStore
 from retentive.values.paths import ROOT
 
@@ -41,20 +41,20 @@ class Mount:
                 raise
             raise Refused(refusal.key, path=self.outward(str(refusal.values["path"]))) from None
 
-    def look(self, text: str) -> Look:
+    def look(self, text: str) -> Entry:
         """What stands at a path of the store."""
         with self.named_outward():
-            return self.store.read(lambda snapshot: snapshot.look(text))
+            return self.store.read(lambda snapshot: snapshot.get(text))
 
     def walk(self, under: str) -> list[Memory]:
         """All memories below a path of the store."""
         with self.named_outward():
-            return self.store.read(lambda snapshot: list(snapshot.walk(under)))
+            return self.store.read(lambda snapshot: list(snapshot.memories(under)))
 
-    def look_as(self, text: str, who: Actor | None) -> Look:
+    def look_as(self, text: str, who: Actor | None) -> Entry:
         """What `who` sees at a path: its own changes that await review are there for it."""
         with self.named_outward():
-            return self.store.read_as(lambda snapshot: snapshot.look(text), who)
+            return self.store.read_as(lambda snapshot: snapshot.get(text), who)
 
     def sizes_as(self, under: str, who: Actor | None) -> list[tuple[str, int]]:
         """What `who` sees below a path."""
@@ -70,7 +70,9 @@ class Mount:
             spans = tuple((start + longer, end + longer) for start, end in hit.path_spans)
             yield hit.path, replace(hit, path=self.outward(hit.path), path_spans=spans)
 
-    def write(self, work: Callable[[Transaction, WritePath], T], who: Actor | None, *, frees: bool = False) -> T:
+    def write(
+        self, work: Callable[[Transaction, GuardedWriter], T], who: Actor | None, *, may_use_reserve: bool = False
+    ) -> T:
         """Change the store, as `MemoryStore.write`."""
         with self.named_outward():
-            return self.store.write(work, who, frees=frees)
+            return self.store.write(work, who, may_use_reserve=may_use_reserve)

@@ -16,10 +16,10 @@ from retentive.engine import views
 from retentive.engine.handlers import name_of, paths_of
 from retentive.engine.idempotency import Call
 from retentive.engine.queries import parsed
-from retentive.engine.writer import WritePath
+from retentive.engine.writer import GuardedWriter
 from retentive.errors import InvalidInput, NotFound, Refused
 from retentive.mounted import Mount
-from retentive.storage.contract import Actor, Look, Memory, Transaction, as_actor
+from retentive.storage.contract import Actor, Entry, Memory, Transaction, as_actor
 from retentive.store import MemoryStore, answer
 from retentive.values.commands import (
     Command,
@@ -121,14 +121,14 @@ class Mounts:
         return Reply(self.replies.cleared)
 
     def _clear(self, mount: Mount, who: Actor | None, *, deleting: bool) -> Reply:
-        def work(tx: Transaction, write: WritePath) -> None:
+        def work(tx: Transaction, write: GuardedWriter) -> None:
             found = self._changeable(mount, ROOT, mount.point, tx, write)
             if deleting:
                 write.delete(found)
             call.changes = write.recorded
 
         def run() -> Reply:
-            mount.write(work, who, frees=deleting)
+            mount.write(work, who, may_use_reserve=deleting)
             return Reply(self.replies.cleared)
 
         call, point = Call("clear", who), MemoryPath.known(mount.point)
@@ -146,7 +146,7 @@ class Mounts:
     def load(self, path: str) -> tuple[Memory, str]:
         """The memory at `path` and its text. Raises `NotFound`."""
         target = self._parsed(path)
-        look = Look()
+        look = Entry()
         if target.text not in self._fixed:
             mount = self._mount_of(target)
             look = mount.look(target.within(mount.point).text)
@@ -257,7 +257,7 @@ class Mounts:
         mount = self._mount_of(command.path)
         inner = command.path.within(mount.point)
 
-        def check(_: Transaction, write: WritePath) -> None:
+        def check(_: Transaction, write: GuardedWriter) -> None:
             if isinstance(command, Create):
                 write.check_name(inner)
             write.check(inner)
@@ -288,16 +288,16 @@ class Mounts:
         self._check_destination(target, new, who)
         raise Refused("across_mounts")
 
-    def _source(self, old: MemoryPath, who: Actor | None) -> Look:
+    def _source(self, old: MemoryPath, who: Actor | None) -> Entry:
         """What stands at the path to be renamed. Raises `Refused` if some of it may not be changed."""
         if old.text in self._fixed:
             self._check_all(old, who)
-            return Look(below=True)
+            return Entry(below=True)
         mount = self._mount_of(old)
         inner = old.within(mount.point)
 
-        def work(tx: Transaction, write: WritePath) -> Look:
-            look = tx.look(inner.text)
+        def work(tx: Transaction, write: GuardedWriter) -> Entry:
+            look = tx.get(inner.text)
             write.check_all(inner, look)
             return look
 
@@ -317,9 +317,9 @@ class Mounts:
         for mount, inner in self._parts(path):
             mount.write(partial(self._changeable, mount, inner, path.written), who)
 
-    def _changeable(self, mount: Mount, under: str, shown: str, tx: Transaction, write: WritePath) -> list[Memory]:
+    def _changeable(self, mount: Mount, under: str, shown: str, tx: Transaction, write: GuardedWriter) -> list[Memory]:
         """The memories of a store below a directory, as far as they are in the tree. Raises `Refused`."""
-        found = [memory for memory in tx.walk(under) if self._shows(mount, memory.path)]
+        found = [memory for memory in tx.memories(under) if self._shows(mount, memory.path)]
         if not all(write.may_change(text) for text in [memory.path for memory in found] or [under]):
             raise Refused("read_only", path=shown)
         return found

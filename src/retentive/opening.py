@@ -15,6 +15,7 @@ from retentive.errors import InvalidInput, NotFound, RetentiveError
 from retentive.history.retention import is_on
 from retentive.locations import find_store, open_backend
 from retentive.redaction.guard import Detect, Examination
+from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Clock, NewId, StoreInfo, as_actor, plain_name, sortable_id
 from retentive.store import MemoryStore
 from retentive.values.replies import LANGUAGES, Replies
@@ -71,7 +72,7 @@ class Retentive:
             if _ID.fullmatch(key):
                 raise NotFound(f"there is no memory store {key}")
             info = self.backend.create_store(key=key, name=plain_name("a store name", name or key))
-        self.backend.unlock(info)
+        capabilities.unlock(self.backend, info)
         store = MemoryStore(
             self.backend,
             info,
@@ -101,7 +102,7 @@ class Retentive:
         self.backend.erase_store(info.id, as_actor(actor) or self._actor)
         from retentive.history.removal import Removed  # noqa: PLC0415 - seldom wanted
 
-        return Removed(0, pending=not self.backend.purge())
+        return Removed(0, pending=not capabilities.purge(self.backend))
 
     def close(self) -> None:
         """Give back files and connections. Not closing loses nothing but what was viewed in the last minute."""

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from retentive.engine.core import Engine
 from retentive.engine.queries import raised
-from retentive.engine.writer import WritePath
+from retentive.engine.writer import GuardedWriter
 from retentive.errors import NotFound, Refused
 from retentive.history.removal import check_person
 from retentive.history.removal import redact as history_redact
@@ -67,7 +67,7 @@ class _Scan:
 
     def run(self, who: Actor | None, *, redact: bool, history: bool) -> list[Finding]:
         """See `scan`."""
-        listed = self._store.read(lambda snapshot: [memory.path for memory in snapshot.walk(ROOT)])
+        listed = self._store.read(lambda snapshot: [memory.path for memory in snapshot.memories(ROOT)])
         present = [found for path in listed if (found := self._present(path)) is not None]
         if redact:
             self._clean([found.path for found in present if found.in_text], who)
@@ -75,7 +75,7 @@ class _Scan:
         return _joined([*findings, *self._older(who, redact=redact)]) if history else findings
 
     def _present(self, path: str) -> _Found | None:
-        look = self._store.read(lambda snapshot: snapshot.look(path))
+        look = self._store.read(lambda snapshot: snapshot.get(path))
         if look.memory is None:  # gone since it was listed
             return None
         shown, in_path = self._examine(self._settings, path)
@@ -88,12 +88,12 @@ class _Scan:
     def _clean(self, paths: Sequence[MemoryPath], who: Actor | None) -> None:
         """Write memories anew, each by itself."""
 
-        def check(_: Transaction, write: WritePath) -> None:
+        def check(_: Transaction, write: GuardedWriter) -> None:
             for path in paths:
                 write.check(path)
 
-        def clean(tx: Transaction, write: WritePath, *, path: MemoryPath) -> None:
-            look = tx.look(path.text)
+        def clean(tx: Transaction, write: GuardedWriter, *, path: MemoryPath) -> None:
+            look = tx.get(path.text)
             if look.memory is not None:
                 write.check(path)
                 text = self._examine(self._settings, decoded(look.data))[0]
@@ -113,7 +113,7 @@ class _Scan:
 
     def _older(self, who: Actor | None, *, redact: bool) -> list[Finding]:
         """The versions that are no longer the newest of a present memory, newest first."""
-        present = self._store.read(lambda snapshot: {memory.version_id for memory in snapshot.walk(ROOT)})
+        present = self._store.read(lambda snapshot: {memory.version_id for memory in snapshot.memories(ROOT)})
         findings: list[Finding] = []
         ids: list[str] = []
         for version in self._store.read(lambda snapshot: list(snapshot.versions())):

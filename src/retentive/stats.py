@@ -120,7 +120,7 @@ def stats(store: MemoryStore, *, days: int = DAYS, history_days: int = HISTORY_D
     settings, now = store.settings(), store.clock()
 
     def work(found: Snapshot) -> Stats:
-        memories = list(found.walk(ROOT))
+        memories = list(found.memories(ROOT))
         past = _Past(datetime.fromtimestamp(now, UTC).date(), window, max(history_days, window))
         for version in _newest_first(found):
             past.add(version)
@@ -142,7 +142,7 @@ def stats(store: MemoryStore, *, days: int = DAYS, history_days: int = HISTORY_D
             actors=tuple(past.actors.most_common(top)),
             near=tuple(_near(memories, size_bytes, settings, top)),
             expiring=tuple(_expiring(memories, accessed, settings, now)[:top]),
-            proposals=sum(1 for _ in found.notes(PROPOSAL)),
+            proposals=sum(1 for _ in found.records(PROPOSAL)),
         )
 
     return store.read(work)

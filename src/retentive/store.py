@@ -11,15 +11,16 @@ from retentive.engine.access_times import Accesses
 from retentive.engine.handlers import name_given, name_of, paths_of, with_notes
 from retentive.engine.idempotency import Call
 from retentive.engine.queries import Readable
-from retentive.engine.writer import WritePath
+from retentive.engine.writer import GuardedWriter
 from retentive.errors import ReadOnly, Refused, RetentiveError
 from retentive.redaction.guard import Examination
 from retentive.review.session import Review
+from retentive.storage import capabilities
 from retentive.storage.contract import (
     Actor,
     Backend,
     Clock,
-    Look,
+    Entry,
     Recorded,
     Snapshot,
     StoreInfo,
@@ -104,7 +105,7 @@ class MemoryStore(Readable):
 
     def directory(self) -> str | None:
         """The directory in which the memories lie as plain files, if they do."""
-        return self.backend.directory_of(self.info)
+        return capabilities.directory_of(self.backend, self.info)
 
     # -- commands --------------------------------------------------------------------------------------------
 
@@ -147,12 +148,12 @@ class MemoryStore(Readable):
         call = Call("save", as_actor(actor))
         target = self._parsed(path)
 
-        def work(tx: Transaction, write: WritePath) -> Reply:
+        def work(tx: Transaction, write: GuardedWriter) -> Reply:
             call.settings = write.settings
             if if_version is None:
                 write.check_name(target)
             write.check(target)
-            look = Look(below=True) if target.is_root else tx.look(target.text)
+            look = Entry(below=True) if target.is_root else tx.get(target.text)
             if look.below:
                 raise Refused("exists")
             if (look.memory.version_id if look.memory else None) != if_version:
@@ -190,7 +191,7 @@ class MemoryStore(Readable):
             given = {name: getattr(DEFAULTS, name, None) if value is None else value for name, value in changes.items()}
             settings = from_text(tx.settings).changed(given)
             self._examination.check(settings)
-            tx.set_settings(settings.to_text())
+            tx.set_metadata(settings=settings.to_text())
             return settings
 
         from retentive.audit import log  # noqa: PLC0415 - see above
@@ -247,12 +248,12 @@ class MemoryStore(Readable):
         return self._view(command, call) if isinstance(command, View) else idempotency.run(self, command, call)
 
     def _view(self, command: View, call: Call) -> Reply:
-        def look(seen: Snapshot) -> tuple[Settings, Look | views.Sizes]:
+        def look(seen: Snapshot) -> tuple[Settings, Entry | views.Sizes]:
             call.settings = self._effective(seen)
             return call.settings, views.found(seen, command.path)
 
         settings, found = self.read_as(look, call.who)
-        if not isinstance(found, Look):
+        if not isinstance(found, Entry):
             call.listed = True
             return views.directory(command.path, found, settings, self.replies)
         reply = views.memory(command, found, settings, self.replies, self._lines)
@@ -265,14 +266,16 @@ class MemoryStore(Readable):
         """Run `work` on one state as `who` sees it, or the actor the store was opened with; docs/review.md."""
         return self.review.read(work, who or self.actor)
 
-    def write(self, work: Callable[[Transaction, WritePath], T], who: Actor | None, *, frees: bool = False) -> T:
+    def write(
+        self, work: Callable[[Transaction, GuardedWriter], T], who: Actor | None, *, may_use_reserve: bool = False
+    ) -> T:
         """Run `work` with the one way to change the store, for `who` or the actor the store was opened with."""
         actor = who or self.actor
 
         def guarded(tx: Transaction, settings: Settings) -> T:
-            return work(tx, WritePath(tx, settings, actor, self._examination))
+            return work(tx, GuardedWriter(tx, settings, actor, self._examination))
 
-        return self.review.write(guarded, actor, frees=frees)
+        return self.review.write(guarded, actor, may_use_reserve=may_use_reserve)
 
     def _effective(self, snapshot: Snapshot) -> Settings:
         """The settings that hold now, with those that this process has pinned."""

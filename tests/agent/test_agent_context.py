@@ -50,7 +50,9 @@ def test_what_was_cleared_is_told_and_still_there(kind: str, stream: bool, store
     looks = tuple(Turn((Thinking("Again?"), VIEW)) for _ in range(3))
     with scripted_claude(Script((*looks, Turn(("Done.",)), *looks[:1], Turn(("Again.",))))) as server:
         request = {"thinking": {"type": "enabled", "budget_tokens": 1024}}
-        played = play(kind, server.url, "Look.", "More.", memory=store, context=context, stream=stream, request=request)
+        played = play(
+            kind, server.url, "Entry.", "More.", memory=store, context=context, stream=stream, request=request
+        )
         assert server.failures == []
         bodies: list[Any] = [exchange.body for exchange in server.requests]
     edits = [edit for event in played.of(EditsApplied) for edit in event.edits]
@@ -71,7 +73,7 @@ def test_what_was_read_of_the_memory_stays_in_view(kind: str, store: MemoryStore
         return VIEW if len(seen.calls) < 4 else "Done."
 
     with scripted_claude(answer) as server:
-        played = play(kind, server.url, "Look.", memory=store, context=memory_context(trigger=ToolUses(1), keep=0))
+        played = play(kind, server.url, "Entry.", memory=store, context=memory_context(trigger=ToolUses(1), keep=0))
         assert server.failures == []
     assert played.of(Finished)[0].reason == "end_turn"
 

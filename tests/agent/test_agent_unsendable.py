@@ -61,7 +61,7 @@ def test_half_a_character_in_a_call_is_told_and_not_kept(kind: str, store: Memor
     """The memory sees what was sent and refuses it; the conversation has U+FFFD, and goes on."""
     api = Api(message([use({"command": "view", "path": HALF})], "tool_use"), message([text("Ah.")]))
     asked = Asked(kind, api, store)
-    events = asked.run("Look.")
+    events = asked.run("Entry.")
     assert last(events).text == "Ah."
     (reply,) = [event for event in events if isinstance(event, ToolReply)]
     assert (reply.is_error, "U+D800" in reply.text) == (True, True)
@@ -128,7 +128,7 @@ def test_a_text_without_a_word_is_not_sent_back(store: MemoryStore) -> None:
     api = Api(message([text("\n\n"), use(VIEW)], "tool_use"), message([text(" ")]), message([text("Yes?")]))
     with api.client() as client:
         agent = Agent(client, memory=store)
-        agent.ask("Look.")
+        agent.ask("Entry.")
         agent.ask("Well?")
     kinds = [[block["type"] for block in turn["content"]] for turn in api.sent[-1]["messages"]]
     assert kinds == [["text"], ["tool_use"], ["tool_result"], ["text"]]

@@ -169,7 +169,7 @@ def test_a_function_is_served_by_a_process_that_remembers_nothing(tmp_path: Path
 def test_a_wrong_argument_is_a_usage_error(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from retentive.testing.scripted_claude import main
+    from retentive.testing.scripted_claude.server import main
 
     with pytest.raises(SystemExit, match="2"):
         main(arguments)

@@ -106,7 +106,7 @@ def test_nothing_of_contents_is_in_it(tmp_path: Path) -> None:
             SECRET,
         ):
             store.execute(command, tool_use_id=SECRET)
-        log = [*store.audit.export(), *(key for key, _ in store.backend.jottings(store.id, KIND))]
+        log = [*store.audit.export(), *(key for key, _ in store.backend.side_records(store.id, KIND))]
         assert len(list(store.audit.entries())) == 9
         assert SECRET not in "".join(log)
 
@@ -198,10 +198,10 @@ class Forgetful(SqliteBackend):
 
     fails = False
 
-    def jot(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
+    def put_side_records(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
         if self.fails:
             raise Unavailable("nothing is kept beside the store at present")
-        super().jot(store_id, kind, values)
+        super().put_side_records(store_id, kind, values)
 
 
 def test_without_an_entry_there_is_no_reply(tmp_path: Path) -> None:

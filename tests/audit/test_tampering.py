@@ -230,7 +230,7 @@ def test_the_log_of_one_store_is_not_that_of_another(tmp_path: Path) -> None:
     with opened("sqlite", tmp_path, audit=True) as place:
         one, two = place.store("one"), place.store("two")
         one.execute(VIEW)
-        one.backend.jot(two.id, "audit", dict(one.backend.jottings(one.id, "audit")))
+        one.backend.put_side_records(two.id, "audit", dict(one.backend.side_records(one.id, "audit")))
         problem = two.audit.verify().problem
         assert problem is not None
         assert (problem.what, problem.seq) == ("altered", 1)

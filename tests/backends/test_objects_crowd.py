@@ -83,10 +83,10 @@ def test_who_waits_reads_ahead_and_changes_nothing(tmp_path: Path) -> None:
     def first(tx: Transaction) -> None:
         started.set()
         assert go.wait(PATIENCE_S)
-        tx.record([Change(tx.look(A).memory, A, b"first")], None)
+        tx.record([Change(tx.get(A).memory, A, b"first")], None)
 
     def second(tx: Transaction) -> None:
-        look = tx.look(A)
+        look = tx.get(A)
         seen.append(look.data)
         tx.record([Change(look.memory, A, (look.data or b"") + b", second")], None)
         rehearsed.set()
@@ -97,10 +97,10 @@ def test_who_waits_reads_ahead_and_changes_nothing(tmp_path: Path) -> None:
     threads.append(threading.Thread(target=partial(store.backend.write, store.id, second)))
     threads[1].start()
     assert rehearsed.wait(PATIENCE_S)
-    assert (store.look(A).data, store.revision()) == (b"0", 1)
+    assert (store.get(A).data, store.revision()) == (b"0", 1)
     go.set()
     for thread in threads:
         thread.join(PATIENCE_S)
     assert seen == [b"0", b"first"]
-    assert (store.look(A).data, store.revision()) == (b"first, second", 3)
+    assert (store.get(A).data, store.revision()) == (b"first, second", 3)
     assert len(store.versions()) == 4

@@ -16,6 +16,7 @@ import pytest
 import servers
 from backends.test_objects_rest import SMALL, Bottom, in_two_days, small
 from backends.wire import BUCKET, Asked, Reply, Wire, is_commit, nth
+from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Change, Snapshot, Transaction, Version
 from retentive.storage.objects.backend import ObjectsBackend, open_objects
 from retentive.storage.objects.compaction import Sizes
@@ -72,23 +73,23 @@ def changing(chance: random.Random, snapshot: Snapshot) -> Work:
     again = chance.choice(absent) if absent else None
 
     def put(tx: Transaction) -> None:
-        tx.record([Change(tx.look(path).memory, path, data)], PERSON)
+        tx.record([Change(tx.get(path).memory, path, data)], PERSON)
 
     def move(tx: Transaction) -> None:
-        memory, new = tx.look(path).memory, f"/memories/moved/{key}"
-        tx.record([] if memory is None or tx.look(new).exists else [Change(memory, new)], None)
+        memory, new = tx.get(path).memory, f"/memories/moved/{key}"
+        tx.record([] if memory is None or tx.get(new).exists else [Change(memory, new)], None)
 
     def delete(tx: Transaction) -> None:
-        memory = tx.look(path).memory
+        memory = tx.get(path).memory
         tx.record([] if memory is None else [Change(memory, None)], PERSON)
 
     def make_again(tx: Transaction) -> None:
-        if again is not None and not tx.look(path).exists:
+        if again is not None and not tx.get(path).exists:
             born = min(version.created_at for version in snapshot.versions(memory_id=again))
             tx.record([Change(None, path, data, again=Again(again, born))], None)
 
     def note(tx: Transaction) -> None:
-        tx.put_note("kind", key, chance_value)
+        tx.put_record("kind", key, chance_value)
 
     def both(tx: Transaction) -> None:
         for step in (put, lambda tx: tx.blank(some, PERSON), delete, put, note):
@@ -129,14 +130,14 @@ def all_there_is(snapshot: Snapshot) -> dict[str, Any]:
             [version.id for version in snapshot.versions(memory_id=memory)]
             for memory in sorted({version.memory_id for version in versions})
         ],
-        "walk": list(snapshot.walk(ROOT)),
+        "walk": list(snapshot.memories(ROOT)),
         "texts": list(snapshot.texts("/memories/a")),
         "sizes": list(snapshot.sizes(ROOT)),
         "usage": snapshot.usage(),
-        "heads": [sorted((one.id, one.path) for one in snapshot.heads(bound)) for bound in [*bounds, "n"]],
+        "heads": [sorted((one.id, one.path) for one in snapshot.as_of(bound)) for bound in [*bounds, "n"]],
         "bounded": [[one.id for one in snapshot.versions(after=low, before=high)] for low in bounds for high in bounds],
-        "notes": list(snapshot.notes("kind")),
-        "each note": [snapshot.note("kind", str(number)) for number in range(40)],
+        "notes": list(snapshot.records("kind")),
+        "each note": [snapshot.get_record("kind", str(number)) for number in range(40)],
     }
 
 
@@ -196,7 +197,7 @@ def test_bounded_reads_do_not_scan_the_rest(wire: Wire) -> None:
         assert found == [each for each in ids if low < each < high]
         assert len([one for one in wire.asked[asked:] if b"/history/" in one.path]) <= 12
     asked = len(wire.asked)
-    assert [version.id for version in reader.read(store.id, lambda found: list(found.heads(ids[3])))] == [ids[4]]
+    assert [version.id for version in reader.read(store.id, lambda found: list(found.as_of(ids[3])))] == [ids[4]]
     assert len(wire.asked) - asked <= 8  # the root, a page, and what leads to two chunks
 
 
@@ -246,14 +247,14 @@ def test_nothing_is_left_of_what_was_blanked(url: str, before: int, after: int) 
     old = reader.backend.read(reader.id, lambda found: [found.version(each) for each in ids])
     shas = [version.sha256 for version, _ in old[1:]]
     assert SECRET.decode() in everything(url)
-    store.backend.write(store.id, lambda tx: tx.blank(ids, PERSON))
+    store.backend.write(store.id, lambda tx: tx.redact(ids, PERSON))
     left = everything(url)
     assert not [one for one in (SECRET.decode(), "secret-place", *shas) if one is not None and one in left]
-    assert store.look(B).data == b"harmless"
+    assert store.get(B).data == b"harmless"
     for each in (store, reader, Opened(small(url))):
         assert [each.version_text(one) for one in ids] == [b"harmless", None, None, None]
         assert [version.path for version in each.versions() if version.id in ids] == [B, "", "", ""]
-    assert store.backend.purge()
+    assert capabilities.purge(store.backend)
     assert not Bottom(url).listed("purging")
     assert len(store.versions()) == before + after + 4
 
@@ -265,14 +266,14 @@ def test_a_fold_under_way_brings_nothing_back(url: str) -> None:
     other = small(url)
     committer = other._committer
     prepared = committer.prepare(other._roots.now(store.id))
-    store.backend.write(store.id, lambda tx: tx.blank(ids, PERSON))
+    store.backend.write(store.id, lambda tx: tx.redact(ids, PERSON))
     late = {name: data for name, data in prepared.fold.objects.items() if name.startswith("pages/")}
     for name, data in late.items():  # one that was still being written
         Bottom(url).put(f"stores/{store.id}/{name}", data)
     committer.use(store.id, prepared)
     assert SECRET.decode() not in everything(url)
     assert "secret-place" not in everything(url)
-    assert store.look(B).data == b"harmless"
+    assert store.get(B).data == b"harmless"
 
 
 def test_what_a_crashed_fold_left_goes_with_the_next_purge(url: str) -> None:
@@ -281,11 +282,11 @@ def test_what_a_crashed_fold_left_goes_with_the_next_purge(url: str) -> None:
     ids = a_secret_among_others(store, before=3, after=3)
     other = small(url)
     prepared = other._committer.prepare(other._roots.now(store.id))
-    store.backend.write(store.id, lambda tx: tx.blank(ids[1:2], PERSON))
+    store.backend.write(store.id, lambda tx: tx.redact(ids[1:2], PERSON))
     for name, data in prepared.fold.objects.items():
         Bottom(url).put(f"stores/{store.id}/{name}", data)
     assert "secret-place" in everything(url)
-    store.backend.write(store.id, lambda tx: tx.blank(ids, PERSON))
+    store.backend.write(store.id, lambda tx: tx.redact(ids, PERSON))
     assert "secret-place" not in everything(url)
 
 
@@ -302,25 +303,25 @@ def test_notes_that_were_replaced_go_with_what_is_blanked(url: str) -> None:
     assert "SECRET" in everything(url)
 
     def work(tx: Transaction) -> None:
-        tx.blank(ids, PERSON)
+        tx.redact(ids, PERSON)
         for number in range(9):
-            tx.put_note("kind", str(number), None)
-        tx.blank(ids, PERSON)
+            tx.put_record("kind", str(number), None)
+        tx.redact(ids, PERSON)
 
     store.backend.write(store.id, work)
     store.put(A, b"more")
-    store.backend.write(store.id, lambda tx: tx.blank(ids, PERSON))
-    assert store.backend.purge()
+    store.backend.write(store.id, lambda tx: tx.redact(ids, PERSON))
+    assert capabilities.purge(store.backend)
     assert "ecret" not in everything(url)
     assert "SECRET" not in everything(url)
 
 
 def _blank(tx: Transaction, ids: Sequence[str]) -> None:
-    tx.blank(ids, PERSON)
+    tx.redact(ids, PERSON)
 
 
 def _put_note(tx: Transaction, key: str, value: str | None) -> None:
-    tx.put_note("kind", key, value)
+    tx.put_record("kind", key, value)
 
 
 def test_other_processes_do_not_serve_it_from_what_they_kept(url: str) -> None:
@@ -329,7 +330,7 @@ def test_other_processes_do_not_serve_it_from_what_they_kept(url: str) -> None:
     ids = a_secret_among_others(store, before=20, after=20)
     texts = [reader.version_text(each) for each in ids]
     assert texts[1:] == [SECRET] * 3
-    store.backend.write(store.id, lambda tx: tx.blank(ids, PERSON))
+    store.backend.write(store.id, lambda tx: tx.redact(ids, PERSON))
     assert [reader.version_text(each) for each in ids[1:]] == [None] * 3
     assert PLACE not in [version.path for version in reader.versions()]
     assert reader.chosen(path=PLACE) == []
@@ -340,7 +341,7 @@ def test_pruning_a_long_history_keeps_it_small(url: str) -> None:
     store = Opened(small(url))
     for number in range(200):
         store.put(A if number % 40 else B, b"%d" % number)
-    assert small(url).purge()
+    assert capabilities.purge(small(url))
     versions = store.versions()
     bottom = Bottom(url)
     before = len(bottom.listed(f"stores/{store.id}/history"))
@@ -384,10 +385,10 @@ def test_versions_are_blanked_by_many_at_once(url: str) -> None:
             ids = [version.id for version in store.chosen(memory_id=memory.id)]
             store.backend.write(store.id, partial(_blank, ids=ids))
             if number % 7 == 0:
-                assert store.backend.purge()
+                assert capabilities.purge(store.backend)
 
     together([partial(writing, store, name) for store, name in zip(stores, "abcd", strict=True)])
-    assert stores[0].backend.purge()
+    assert capabilities.purge(stores[0].backend)
     left = everything(url)
     assert [f"secret {name}19." in left for name in "abcd"] == [True] * 4
     assert not [n for n in range(19) for name in "abcd" if f"secret {name}{n}." in left]
@@ -410,18 +411,18 @@ def test_a_crash_before_the_deletion_is_made_up_for(wire: Wire, finish: str) -> 
     store = Opened(open_objects(place(wire.port, prefix)))
     ids = a_secret_among_others(store, before=2, after=2)
     wire.rule = no_deleting
-    store.backend.write(store.id, lambda tx: tx.blank(ids[1:], PERSON))
+    store.backend.write(store.id, lambda tx: tx.redact(ids[1:], PERSON))
     url = place(servers.moto().port, prefix)
     assert SECRET.decode() in everything(url)
     fresh = Opened(open_objects(url))
     assert [fresh.version_text(each) for each in ids[1:]] == [None] * 3
     if finish == "purge":
-        assert fresh.backend.purge()
+        assert capabilities.purge(fresh.backend)
     else:
         fresh.put(B, b"more")
-        fresh.backend.write(fresh.id, lambda tx: tx.blank(ids, PERSON))
+        fresh.backend.write(fresh.id, lambda tx: tx.redact(ids, PERSON))
     assert SECRET.decode() not in everything(url)
-    assert fresh.backend.purge()
+    assert capabilities.purge(fresh.backend)
     assert Bottom(url).listed("purging") == []
     assert fresh.backend.read(fresh.id, lambda found: found.usage()).memories == 3
 
@@ -435,13 +436,13 @@ def test_a_blanking_that_is_tried_while_another_purges_is_marked_again(wire: Wir
 
     def purged_first(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
         seen.append(Bottom(url).listed("purging"))
-        assert small(url).purge()
+        assert capabilities.purge(small(url))
         seen.append(Bottom(url).listed("purging"))
         return forward(asked.raw)
 
     wire.asked.clear()
     wire.rule = nth({1}, is_commit, purged_first)
-    store.backend.write(store.id, lambda tx: tx.blank(ids, PERSON))
+    store.backend.write(store.id, lambda tx: tx.redact(ids, PERSON))
     assert [len(marks) for marks in seen] == [1, 0]
     put = {asked.path for asked in wire.asked if asked.method == b"PUT" and b"/purging/" in asked.path}
     assert len(put) == 2
@@ -459,7 +460,7 @@ def test_what_is_missing_is_damage_in_every_kind(url: str) -> None:
     kinds = {key.split("/")[2] for key in Bottom(url).listed(f"stores/{store.id}")}
     assert kinds <= set(KINDS)
     assert kinds >= {"texts", "pages", "history", "notes", "values"}
-    assert store.look(C).exists is False
+    assert store.get(C).exists is False
 
 
 def test_what_was_written_in_vain_goes_too(url: str) -> None:
@@ -470,14 +471,14 @@ def test_what_was_written_in_vain_goes_too(url: str) -> None:
     together([partial(_count_with_secrets, one, texts) for one in (store, other)])
     assert len(texts) > 40  # some ran again
     for one in (store, other):
-        assert one.backend.purge()
+        assert capabilities.purge(one.backend)
     assert len(Bottom(url).listed(f"stores/{store.id}/texts")) == len(store.versions()) == 41
     assert len(store.tree()) == 1
 
 
 def _count_with_secrets(store: Opened, texts: list[bytes]) -> None:
     def work(tx: Transaction) -> None:
-        look = tx.look(A)
+        look = tx.get(A)
         texts.append(b"%b." % (look.data or b"")[-40:] + b"%d" % len(texts))
         tx.record([Change(look.memory, A, texts[-1])], None)
 

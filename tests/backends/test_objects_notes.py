@@ -14,6 +14,7 @@ from backends.test_objects_history import everything
 from backends.test_objects_rest import SMALL, Bottom, in_two_days, small
 from backends.wire import BUCKET, Asked, Reply, Wire, cut_after, is_commit, nth
 from retentive.errors import NotFound, Unavailable
+from retentive.storage import capabilities
 from retentive.storage.contract import Change, Transaction
 from retentive.storage.objects.backend import ObjectsBackend, open_objects
 from retentive.storage.objects.driver import Client, Place
@@ -41,17 +42,17 @@ def few(url: str) -> ObjectsBackend:
 
 def put(store: Opened, kind: str, key: str, value: str | None) -> None:
     """Write a note."""
-    store.backend.write(store.id, lambda tx: tx.put_note(kind, key, value))
+    store.backend.write(store.id, lambda tx: tx.put_record(kind, key, value))
 
 
 def notes(store: Opened, kind: str) -> dict[str, str]:
     """All notes of a kind."""
-    return dict(store.backend.read(store.id, lambda snapshot: list(snapshot.notes(kind))))
+    return dict(store.backend.read(store.id, lambda snapshot: list(snapshot.records(kind))))
 
 
 def note(store: Opened, kind: str, key: str) -> str | None:
     """One note."""
-    return store.backend.read(store.id, lambda snapshot: snapshot.note(kind, key))
+    return store.backend.read(store.id, lambda snapshot: snapshot.get_record(kind, key))
 
 
 def root_bytes(url: str, store: Opened) -> int:
@@ -79,7 +80,7 @@ def test_notes_that_moved_out_of_the_root_are_as_they_were(url: str, seed: int) 
 
         def work(tx: Transaction, kind: str = kind, values: dict[str, str | None] = values) -> None:
             for key, value in values.items():
-                tx.put_note(kind, key, value)
+                tx.put_record(kind, key, value)
 
         store.backend.write(store.id, work)
         expected[kind].update({key: value for key, value in values.items() if value is not None})
@@ -95,7 +96,7 @@ def test_notes_that_moved_out_of_the_root_are_as_they_were(url: str, seed: int) 
     in_two_days(url).collect(stores[0].id)
     assert {kind: notes(Opened(few(url)), kind) for kind in expected} == expected
     assert stores[0].revision() == 0
-    assert stores[0].backend.purge()
+    assert capabilities.purge(stores[0].backend)
     assert_what_is_there_is_named(url, stores[0])
 
 
@@ -116,7 +117,7 @@ def test_removing_all_notes_leaves_nothing(url: str) -> None:
     for number in range(80):
         put(store, "kind", str(number), None)
     assert notes(store, "kind") == {}
-    store.backend.purge()
+    capabilities.purge(store.backend)
     assert_what_is_there_is_named(url, store)
     assert Bottom(url).listed(f"stores/{store.id}/values") == []
 
@@ -128,7 +129,7 @@ def test_long_values_never_stand_in_the_root(url: str) -> None:
         put(store, "kind", str(number % 20), f"{number} " + "x" * 100_000)
     assert root_bytes(url, store) < 4_000
     assert notes(store, "kind") == {str(number): f"{number + 20} " + "x" * 100_000 for number in range(20)}
-    store.backend.purge()
+    capabilities.purge(store.backend)
     assert len(Bottom(url).listed(f"stores/{store.id}/values")) == 20
 
 
@@ -145,7 +146,7 @@ def test_thousands_of_notes_cost_little_each(url: str, count: int) -> None:
     assert largest < 20_000
     assert notes(store, "replies") == {key: f"reply {number} " * 10 for number, key in enumerate(keys)}
     assert note(Opened(open_objects(url)), "replies", keys[0]) == "reply 0 " * 10
-    store.backend.purge()
+    capabilities.purge(store.backend)
     assert len(Bottom(url).listed(f"stores/{store.id}/notes")) <= 8 + count // 100
 
 
@@ -159,9 +160,9 @@ def test_a_note_costs_no_request_of_its_own(wire: Wire, far: str) -> None:
     wire.asked.clear()
 
     def both(tx: Transaction) -> None:
-        assert tx.note("kind", "nothing") is None
-        tx.record([Change(tx.look(A).memory, A, b"1")], None)
-        tx.put_note("kind", "second", "value")
+        assert tx.get_record("kind", "nothing") is None
+        tx.record([Change(tx.get(A).memory, A, b"1")], None)
+        tx.put_record("kind", "second", "value")
 
     store.backend.write(store.id, both)
     assert [asked.method for asked in wire.asked] == [b"PUT", b"PUT"]
@@ -192,7 +193,7 @@ def test_a_commit_of_notes_whose_reply_is_lost_is_made_once(wire: Wire, far: str
 
     def work(tx: Transaction) -> None:
         runs.append(1)
-        tx.put_note("kind", "key", (tx.note("kind", "key") or "") + "x")
+        tx.put_record("kind", "key", (tx.get_record("kind", "key") or "") + "x")
 
     wire.rule = nth({1, 3}, is_commit, cut_after)
     for _ in range(4):
@@ -206,11 +207,11 @@ def test_notes_of_one_batch_see_each_other(url: str) -> None:
     store = Opened(few(url))
 
     def counting(tx: Transaction) -> None:
-        tx.put_note("kind", "count", str(int(tx.note("kind", "count") or "0") + 1))
+        tx.put_record("kind", "count", str(int(tx.get_record("kind", "count") or "0") + 1))
 
     def failing(tx: Transaction) -> None:
         counting(tx)
-        tx.put_note("kind", "failed", "x" * 5_000)
+        tx.put_record("kind", "failed", "x" * 5_000)
         raise NotFound("no")
 
     def run(work: Callable[[Transaction], None]) -> None:
@@ -239,16 +240,16 @@ def test_jottings_are_merged_and_stay_few(url: str) -> None:
     stores = [Opened(small(url)) for _ in range(3)]
     for number in range(600):
         backend = stores[number % 3].backend
-        backend.jot(stores[0].id, "seen", {str(number % 50): str(number), str(number % 7): None})
-        backend.jot(stores[0].id, "audit", {f"{number:05}": "entry"})
+        backend.put_side_records(stores[0].id, "seen", {str(number % 50): str(number), str(number % 7): None})
+        backend.put_side_records(stores[0].id, "audit", {f"{number:05}": "entry"})
     expected = {}
     for number in range(600):
         expected[str(number % 50)] = str(number)
         expected.pop(str(number % 7), None)
     for store in stores:
-        assert dict(store.backend.jottings(store.id, "seen")) == expected
-        assert [key for key, _ in store.backend.jottings(store.id, "audit")] == [f"{n:05}" for n in range(600)]
-        assert list(store.backend.jottings(store.id, "audit", after="00597")) == [
+        assert dict(store.backend.side_records(store.id, "seen")) == expected
+        assert [key for key, _ in store.backend.side_records(store.id, "audit")] == [f"{n:05}" for n in range(600)]
+        assert list(store.backend.side_records(store.id, "audit", after="00597")) == [
             ("00598", "entry"),
             ("00599", "entry"),
         ]
@@ -262,15 +263,15 @@ def test_who_jots_at_once_loses_nothing(url: str) -> None:
 
     def jotting(store: Opened, name: int) -> None:
         for number in range(80):
-            store.backend.jot(store.id, "kind", {f"{name} {number:02}": "x", f"{name}": str(number)})
+            store.backend.put_side_records(store.id, "kind", {f"{name} {number:02}": "x", f"{name}": str(number)})
             if number % 20 == 0:
-                found = dict(store.backend.jottings(store.id, "kind"))
+                found = dict(store.backend.side_records(store.id, "kind"))
                 assert [found.get(f"{name} {each:02}") for each in range(number + 1)] == ["x"] * (number + 1)
                 assert found[f"{name}"] == str(number)
 
     together([partial(jotting, store, name) for name, store in enumerate(stores)])
     expected = {f"{name} {number:02}": "x" for name in range(6) for number in range(80)}
-    assert dict(stores[0].backend.jottings(stores[0].id, "kind")) == {
+    assert dict(stores[0].backend.side_records(stores[0].id, "kind")) == {
         **expected,
         **{f"{name}": "79" for name in range(6)},
     }
@@ -281,17 +282,19 @@ def test_what_was_merged_and_not_deleted_changes_nothing(url: str) -> None:
     store, bottom = Opened(small(url)), Bottom(url)
     held: dict[str, bytes] = {}
     for number in range(70):
-        store.backend.jot(store.id, "kind", {"key": None if number == 69 else str(number), f"{number:02}": "x"})
+        store.backend.put_side_records(
+            store.id, "kind", {"key": None if number == 69 else str(number), f"{number:02}": "x"}
+        )
         held |= {key: bottom.get(key) for key in parts(url, store)}
-    before = dict(store.backend.jottings(store.id, "kind"))
+    before = dict(store.backend.side_records(store.id, "kind"))
     assert "key" not in before
     assert len(held) > len(parts(url, store))
     chance = random.Random(1)
     for count in (len(held), 40, 3, 1):
         for key in chance.sample(sorted(held), count):
             bottom.put(key, held[key])
-        assert dict(small(url).jottings(store.id, "kind")) == before
-        assert dict(store.backend.jottings(store.id, "kind")) == before
+        assert dict(small(url).side_records(store.id, "kind")) == before
+        assert dict(store.backend.side_records(store.id, "kind")) == before
     assert len(parts(url, store)) <= 64
 
 
@@ -302,29 +305,29 @@ def test_a_jotting_costs_two_requests(wire: Wire, far: str) -> None:
     wire.asked.clear()
 
     def work(tx: Transaction) -> None:
-        tx.record([Change(tx.look(A).memory, A, b"1")], None)
-        store.backend.jot(store.id, "kind", {"key": "value"})
+        tx.record([Change(tx.get(A).memory, A, b"1")], None)
+        store.backend.put_side_records(store.id, "kind", {"key": "value"})
 
     store.backend.write(store.id, work)
     assert sorted(asked.method for asked in wire.asked) == [b"GET", b"PUT", b"PUT", b"PUT"]
-    assert dict(store.backend.jottings(store.id, "kind")) == {"key": "value"}
+    assert dict(store.backend.side_records(store.id, "kind")) == {"key": "value"}
 
 
 def test_jottings_are_read_while_they_are_merged(wire: Wire, far: str) -> None:
     """What was listed is gone when it is asked for: it is listed again."""
     store = Opened(open_objects(far))
     for number in range(20):
-        store.backend.jot(store.id, "kind", {f"{number:02}": "x"})
+        store.backend.put_side_records(store.id, "kind", {f"{number:02}": "x"})
     near = far.replace(f":{wire.port}&", f":{servers.moto().port}&")
 
     def merged_first(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
         other = Opened(open_objects(near))
         for number in range(20, 60):
-            other.backend.jot(other.id, "kind", {f"{number:02}": "x"})
+            other.backend.put_side_records(other.id, "kind", {f"{number:02}": "x"})
         return forward(asked.raw)
 
     wire.rule = nth({1}, lambda asked: asked.method == b"GET" and b"/jottings/" in asked.path, merged_first)
-    found = [key for key, _ in open_objects(far).jottings(store.id, "kind")]
+    found = [key for key, _ in open_objects(far).side_records(store.id, "kind")]
     assert found == [f"{number:02}" for number in range(60)]
 
 
@@ -337,8 +340,8 @@ def filled(url: str) -> Opened:
     for number in range(30):
         store.put(f"/memories/secret/{number % 9}", b"secret %d" % number)
         put(store, "kind", str(number), "secret " * number * 10)
-        store.backend.jot(store.id, "kind", {str(number): "secret"})
-    store.backend.write(store.id, lambda tx: tx.set_settings("secret"))
+        store.backend.put_side_records(store.id, "kind", {str(number): "secret"})
+    store.backend.write(store.id, lambda tx: tx.set_metadata(settings="secret"))
     return store
 
 
@@ -357,11 +360,11 @@ def test_a_root_that_says_erased_is_all_that_is_left(url: str) -> None:
         with pytest.raises(NotFound, match="was erased"):
             backend.read(store.id, lambda snapshot: snapshot.revision)
         with pytest.raises(NotFound, match="was erased"):
-            backend.write(store.id, lambda tx: tx.put_note("kind", "key", "value"))
+            backend.write(store.id, lambda tx: tx.put_record("kind", "key", "value"))
         with pytest.raises(NotFound, match="was erased"):
-            backend.jot(store.id, "kind", {"key": "value"})
+            backend.put_side_records(store.id, "kind", {"key": "value"})
         with pytest.raises(NotFound, match="was erased"):
-            backend.jottings(store.id, "kind")
+            backend.side_records(store.id, "kind")
         assert backend.get_store("secret-key") is None
         assert [info.id for info in backend.list_stores(limit=1)] == [other.id]
     assert [key for key in Bottom(url).listed() if other.id not in key] == mine
@@ -376,7 +379,7 @@ def test_writers_under_way_leave_nothing_in_an_erased_store(url: str) -> None:
 
     def work(tx: Transaction) -> None:
         tx.record([Change(None, "/memories/late", b"secret")], None)
-        tx.put_note("kind", "late", "secret" * 1_000)
+        tx.put_record("kind", "late", "secret" * 1_000)
         other.erase_store(store.id, None)
 
     committer = other._committer

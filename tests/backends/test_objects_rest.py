@@ -118,7 +118,7 @@ def check_history(model: Model, store: Opened) -> None:
         assert store.chosen(memory_id=memory) == [one for one in versions if one.memory_id == memory]
         assert store.chosen(path=version.path) == [one for one in versions if one.path == version.path]
         assert store.chosen(path=version.path, limit=1) == store.chosen(path=version.path)[:1]
-    for memory_now in store.walk(ROOT):
+    for memory_now in store.memories(ROOT):
         assert store.found(memory_now.id) == memory_now
 
 
@@ -151,7 +151,7 @@ def test_a_store_that_was_emptied_works_on(url: str) -> None:
         store.delete(*files)
         assert store.tree() == {}
         assert store.sizes(ROOT) == []
-    assert store.look("/memories/001").exists is False
+    assert store.get("/memories/001").exists is False
     assert len(store.versions()) == 240
 
 
@@ -160,13 +160,13 @@ def test_a_directory_is_known_across_pages(url: str) -> None:
     store = Opened(small(url))
     files = {f"/memories/d/{number:02d}/x": b"x" for number in range(30)}
     store.create(files)
-    assert store.look("/memories/d/07").below
-    assert store.look("/memories/d/07/x/y/z").above == "/memories/d/07/x"
+    assert store.get("/memories/d/07").below
+    assert store.get("/memories/d/07/x/y/z").above == "/memories/d/07/x"
     store.delete("/memories/d/07/x")
-    assert not store.look("/memories/d/07").exists
-    assert store.look("/memories/d/07/x/y/z").above is None
+    assert not store.get("/memories/d/07").exists
+    assert store.get("/memories/d/07/x/y/z").above is None
     store.delete(*(path for path in files if path != "/memories/d/07/x"))
-    assert not store.look("/memories/d").exists
+    assert not store.get("/memories/d").exists
 
 
 def test_moves_into_each_others_places_are_one_write(url: str) -> None:
@@ -175,7 +175,7 @@ def test_moves_into_each_others_places_are_one_write(url: str) -> None:
     store.create({"/memories/1": b"1", "/memories/2": b"2", "/memories/3": b"3"})
 
     def shift(tx: Transaction) -> None:
-        one, two, three = (tx.look(f"/memories/{name}").memory for name in "123")
+        one, two, three = (tx.get(f"/memories/{name}").memory for name in "123")
         tx.record([Change(three, "/memories/4"), Change(two, "/memories/3"), Change(one, "/memories/2")], None)
 
     expected = {"/memories/2": b"1", "/memories/3": b"2", "/memories/4": b"3"}
@@ -211,25 +211,25 @@ def test_a_second_opening_with_an_old_root_loses_nothing(url: str) -> None:
         for store in stores:
             count_up(store, 1)
             count_up(store, 1)
-    assert [store.look(A).data for store in stores] == [b"80", b"80"]
+    assert [store.get(A).data for store in stores] == [b"80", b"80"]
 
 
 def test_a_refusal_never_comes_from_a_state_that_has_passed(url: str) -> None:
     """Work that raises, or records nothing, was run on the state as it is now."""
     one, other = Opened(small(url)), Opened(small(url))
     one.create({A: b"1"})
-    assert other.look(A).exists
+    assert other.get(A).exists
     one.delete(A)
 
     def create(tx: Transaction) -> None:
-        if tx.look(A).exists:
+        if tx.get(A).exists:
             raise AssertionError("it is there")
         tx.record([Change(None, A, b"2")], None)
 
     other.backend.write(other.id, create)
-    assert one.look(A).data == b"2"
+    assert one.get(A).data == b"2"
     one.put(A, b"3")
-    assert other.backend.write(other.id, lambda tx: tx.look(A).data) == b"3"
+    assert other.backend.write(other.id, lambda tx: tx.get(A).data) == b"3"
 
 
 def test_one_write_that_fails_in_a_batch_leaves_no_trace(url: str) -> None:
@@ -299,7 +299,7 @@ def filled(url: str) -> Opened:
 
 def all_of(snapshot: Snapshot) -> tuple[object, ...]:
     """All there is to see."""
-    every = list(snapshot.walk(ROOT))
+    every = list(snapshot.memories(ROOT))
     versions = list(snapshot.versions())
     return every, versions, [snapshot.text(version.id) for version in versions], snapshot.usage()
 
@@ -424,11 +424,11 @@ def test_a_write_that_is_under_way_is_tried_again_after_collecting(url: str) -> 
         if not runs:
             assert in_two_days(url).collect(store.id) > 0
         runs.append(1)
-        tx.record([Change(tx.look("/memories/00").memory, "/memories/00", b"changed")], None)
+        tx.record([Change(tx.get("/memories/00").memory, "/memories/00", b"changed")], None)
 
     store.backend.write(store.id, work)
     assert len(runs) == 2
-    assert small(url).read(store.id, lambda found: found.look("/memories/00").data) == b"changed"
+    assert small(url).read(store.id, lambda found: found.get("/memories/00").data) == b"changed"
     assert len(small(url).read(store.id, all_of)[0]) == 60  # type: ignore[arg-type] # a list of memories
 
 
@@ -444,7 +444,7 @@ def test_a_read_that_meets_a_collected_page_is_run_again(url: str) -> None:
                 store.put(f"/memories/{number:02d}", b"new")
             assert in_two_days(url).collect(store.id) > 0
         runs.append(1)
-        return len(list(snapshot.walk(ROOT)))
+        return len(list(snapshot.memories(ROOT)))
 
     assert reader.read(store.id, work) == 60
     assert len(runs) == 2
@@ -483,5 +483,5 @@ def test_a_memory_place_is_one_for_each_name(url: str) -> None:
     with_one = open_objects(url)
     Opened(with_one).create({A: b"1"}, Actor("user", "ann"))
     with_one.close()
-    assert Opened(open_objects(url)).look(A).data == b"1"
+    assert Opened(open_objects(url)).get(A).data == b"1"
     assert open_objects(url + "other").list_stores() == []

@@ -100,7 +100,7 @@ def test_a_commit_without_a_version_is_settled_too(wire: Wire) -> None:
 
     def work(tx: Transaction) -> None:
         runs.append(1)
-        tx.reseal(f"{tx.seal}+")
+        tx.set_metadata(seal=f"{tx.seal}+")
 
     def rule(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
         forward(asked.raw)
@@ -109,7 +109,7 @@ def test_a_commit_without_a_version_is_settled_too(wire: Wire) -> None:
 
     wire.rule = nth({1}, is_commit, rule)
     store.backend.write(store.id, work)
-    assert (len(runs), other.seal(), other.look(A).data) == (1, "None+", b"1")
+    assert (len(runs), other.seal(), other.get(A).data) == (1, "None+", b"1")
 
 
 def test_a_commit_that_comes_late_changes_nothing(wire: Wire) -> None:
@@ -143,7 +143,7 @@ def test_what_cannot_be_settled_is_said_to_be_unknown(wire: Wire) -> None:
     wire.rule = rule
     with pytest.raises(OutcomeUnknown):
         store.put(A, b"1")
-    assert Opened(opened(None)).look(A).data == b"1"
+    assert Opened(opened(None)).get(A).data == b"1"
 
 
 def test_a_storage_that_is_away_did_nothing(wire: Wire) -> None:
@@ -151,12 +151,12 @@ def test_a_storage_that_is_away_did_nothing(wire: Wire) -> None:
     store = Opened(opened(wire, timeout_s=1.0))
     store.create({A: b"0"})
     wire.rule = cut_before
-    for call in (partial(store.look, A), partial(store.put, A, b"1"), store.backend.list_stores):
+    for call in (partial(store.get, A), partial(store.put, A, b"1"), store.backend.list_stores):
         with pytest.raises(Unavailable) as caught:
             call()
         assert not re.search(r"http|127|wired|roots|stores/", str(caught.value))
     wire.rule = lambda asked, forward: forward(asked.raw)
-    assert store.look(A).data == b"0"
+    assert store.get(A).data == b"0"
     store.put(A, b"2")
     assert len(store.versions()) == 2
 
@@ -183,10 +183,10 @@ def test_a_view_is_one_round_trip_and_a_write_three_at_most(wire: Wire) -> None:
     """Once the page and the text are kept."""
     store = Opened(opened(wire))
     store.create({A: b"0"})
-    store.look(A)
+    store.get(A)
     wire.asked.clear()
     for _ in range(3):
-        store.look(A)
+        store.get(A)
         store.sizes("/memories")
     assert [(asked.method, b"/roots/" in asked.path) for asked in wire.asked] == [(b"GET", True)] * 6
     wire.asked.clear()
@@ -221,7 +221,7 @@ def test_a_server_that_wants_etags_unquoted_gets_them(wire: Wire, options: str) 
     store = Opened(opened(wire, options=options))
     store.create({A: b"0"})
     count_up(store, 3)
-    assert store.look(A).data == b"3"
+    assert store.get(A).data == b"3"
     tried = {asked.path for asked in wire.asked if b"/probe/" in asked.path}
     assert len(tried) == (0 if options else 1)
     assert all(b" 404 " in wire.forward(b"GET %b HTTP/1.1\r\nhost: x\r\n\r\n" % path)[:20] for path in tried)
@@ -244,7 +244,7 @@ def test_what_the_server_forbids_is_permission_denied(wire: Wire) -> None:
     head = b"HTTP/1.1 403 Forbidden\r\ncontent-length: %d\r\n\r\n" % len(denied)
     wire.rule = lambda asked, forward: head + denied
     calls: list[Callable[[], Any]] = [
-        partial(store.look, A),
+        partial(store.get, A),
         partial(store.put, A, b"1"),
         store.backend.list_stores,
         partial(store.backend.create_store, key="k", name="n"),

@@ -121,7 +121,7 @@ def test_a_sealed_backend_takes_no_second_seal(key_file: Path) -> None:
         with pytest.raises(InvalidInput):
             backend.create_store(key="other", name="other", seal="mine")
         with pytest.raises(InvalidInput):
-            backend.write(made.id, lambda tx: tx.reseal(None))
+            backend.write(made.id, lambda tx: tx.set_metadata(seal=None))
         change = Change(None, A, None, Sealing(1, lambda memory, version: pytest.fail("asked")))
         with pytest.raises(InvalidInput):
             backend.write(made.id, lambda tx: tx.record([change], None))

@@ -15,6 +15,7 @@ import retentive
 from conftest import OpenPlace
 from retentive import MemoryStore
 from retentive.errors import Refused
+from retentive.storage import capabilities
 from retentive.storage.contract import Change, Snapshot
 from retentive.storage.sealed.codec import TEXT_HEADER
 from retentive.storage.sealed.keys import KeyRing
@@ -144,7 +145,7 @@ def test_a_damaged_file_is_kept_aside_and_written_again(
         memory.path.removeprefix("/memories/"): store_in.text(memory.path) for memory in store_in.memories()
     } == wanted
     assert set(on_disk(root)) - {"z.txt"} == set(wanted)
-    assert len(aside(place)) == store_in.backend.damaged() <= kept
+    assert len(aside(place)) == capabilities.quarantined(store_in.backend) <= kept
     assert set(aside(place)) <= altered
     told = {record.getMessage().rpartition("/memories/")[2] for record in caplog.records}
     assert told <= names
@@ -190,7 +191,7 @@ def test_damage_is_noticed_after_opening_again(place: Path, root: Path, store_in
         assert bare.stores()[0].memories == 3
     with retentive.open(place, keys=KEYS) as opened:
         assert {name: opened.store().text(f"/memories/{name}") for name in TEXTS} == TEXTS
-        assert opened.backend.damaged() == 1
+        assert capabilities.quarantined(opened.backend) == 1
     assert on_disk(root) == good
     assert aside(place) == [b"by hand"]
 
@@ -211,7 +212,7 @@ def test_other_stores_of_the_place_are_edited_by_hand_as_before(
     run(plain, {"command": "create", "path": "/memories/a.txt", "file_text": "one"})
     (place / "stores/plain/memories/a.txt").write_text("by hand")
     assert plain.text("/memories/a.txt") == "by hand"
-    assert plain.backend.damaged() == 0
+    assert capabilities.quarantined(plain.backend) == 0
 
 
 def test_a_refusal_names_the_real_path(place: Path, open_place: OpenPlace) -> None:

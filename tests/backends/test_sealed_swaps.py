@@ -253,7 +253,7 @@ def test_the_seal_of_a_store_changed(scene: Scene, change: str, error: type[Rete
         with pytest.raises(error):
             opened.store("one")
         with pytest.raises(error):
-            opened.backend.write(opened.stores()[0].id, lambda tx: tx.look(A))
+            opened.backend.write(opened.stores()[0].id, lambda tx: tx.get(A))
         assert opened.store("other").text(A) == "other"
 
 

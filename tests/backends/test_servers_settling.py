@@ -23,7 +23,7 @@ def test_a_batch_that_ends_with_the_settings_it_had_is_found_by_its_versions(tmp
     url = servers.postgresql().new_database(name_of(tmp_path))
     backend = open_postgresql(url.partition("://")[2], clock=time.time, new_id=sortable_id)
     store_id = backend.create_store(key="k", name="k").id
-    backend.write(store_id, lambda tx: tx.set_settings("same"))
+    backend.write(store_id, lambda tx: tx.set_metadata(settings="same"))
     begun, go, cuts = threading.Event(), threading.Event(), [1]
 
     def hold(_: Transaction) -> None:
@@ -31,7 +31,7 @@ def test_a_batch_that_ends_with_the_settings_it_had_is_found_by_its_versions(tmp
         assert go.wait(PATIENCE_S)
 
     def same_settings(tx: Transaction) -> None:
-        tx.set_settings("same")
+        tx.set_metadata(settings="same")
         if cuts:
             cuts.pop()
             assert isinstance(tx, SqlTransaction)
@@ -54,5 +54,5 @@ def test_a_batch_that_ends_with_the_settings_it_had_is_found_by_its_versions(tmp
         thread.join(PATIENCE_S)
         assert not thread.is_alive()
     assert not cuts
-    assert backend.read(store_id, lambda snapshot: snapshot.look(A).data) == b"kept"
+    assert backend.read(store_id, lambda snapshot: snapshot.get(A).data) == b"kept"
     backend.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
@@ -120,15 +119,6 @@ def test_stats_as_json(at: str) -> None:
     assert (said["memories"], said["versions"], len(said["days"])) == (3, 8, 30)
     assert said["biggest"][0] == {"path": "/memories/d/e.md", "size_bytes": 8}
     assert said["actors"] == [{"actor": "user:ann", "changes": 8}]
-
-
-def test_stats_as_a_picture(at: str, tmp_path: Path) -> None:
-    """Twelve months, whatever days are asked for."""
-    done = here(at, "stats", "--days", "2", "--json", "--svg", str(tmp_path / "picture.svg"))
-    assert done.exit_code == 0
-    assert len(json.loads(done.stdout)["days"]) == 2
-    root = ElementTree.fromstring((tmp_path / "picture.svg").read_bytes())
-    assert len([one for one in root.iter() if one.get("data-day")]) > 360
 
 
 def test_stats_on_a_terminal_are_tables(at: str, tmp_path: Path) -> None:

@@ -31,8 +31,8 @@ def place(tmp_path: Path) -> str:
         fill(found.store())
         second = found.store("second")
         walked(second, 5, 150)
-        second.backend.write(second.id, lambda tx: tx.put_note("proposal.after", "prop_1.0", "x" * 20_000))
-        second.backend.write(second.id, lambda tx: tx.put_note("proposal.after", "prop_1.0", None))
+        second.backend.write(second.id, lambda tx: tx.put_record("proposal.after", "prop_1.0", "x" * 20_000))
+        second.backend.write(second.id, lambda tx: tx.put_record("proposal.after", "prop_1.0", None))
     return place_of("s3", tmp_path)
 
 
@@ -130,7 +130,7 @@ def test_a_key_that_leads_nowhere_is_named(place: str) -> None:
 def test_records_beside_the_store_are_read(place: str) -> None:
     with opened_again(place) as found:
         store = found.store()
-        found.backend.jot(store.id, "accessed", {"mem_1": "1.0"})
+        found.backend.put_side_records(store.id, "accessed", {"mem_1": "1.0"})
         (key,) = objects(found, "jottings")
         data, _ = backend_of(found)._requests.get(key)
         backend_of(found)._requests.put(key, data[:-1])

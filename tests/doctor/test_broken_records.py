@@ -34,8 +34,8 @@ def test_what_was_interrupted_is_ended(backend: str, tmp_path: Path) -> None:
         fill(store)
         memory = store.load(E)[0]
         store.execute({"command": "delete", "path": E})
-        store.backend.write(store.id, lambda tx: tx.put_note("erasing", memory.id, json.dumps({"by": "user:ann"})))
-        store.backend.write(store.id, lambda tx: tx.put_note("proposal.after", "prop_gone.0", "left"))
+        store.backend.write(store.id, lambda tx: tx.put_record("erasing", memory.id, json.dumps({"by": "user:ann"})))
+        store.backend.write(store.id, lambda tx: tx.put_record("proposal.after", "prop_gone.0", "left"))
         findings = list(check(place.backend))
         just_written = {"files_unsynced"}  # a directory syncs its files a moment after the reply
         assert codes(findings, severity="note") - just_written == {"removal_pending", "proposal_text_left"}
@@ -44,7 +44,7 @@ def test_what_was_interrupted_is_ended(backend: str, tmp_path: Path) -> None:
         repair(place.backend)
         assert {one.code for one in check(place.backend)} == {"healthy"}
         assert list(store.versions(memory_id=memory.id)) == []
-        assert store.read(lambda found: found.note("tombstone", memory.id)) is not None
+        assert store.read(lambda found: found.get_record("tombstone", memory.id)) is not None
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -57,7 +57,7 @@ def test_a_proposal_without_its_text_is_named(backend: str, tmp_path: Path) -> N
         assert not store.execute(given, actor="session:s1").is_error
         assert {one.code for one in check(place.backend)} == {"healthy"}
         waiting = store.review.pending()[0].id
-        store.backend.write(store.id, lambda tx: tx.put_note("proposal.after", f"{waiting}.0", None))
+        store.backend.write(store.id, lambda tx: tx.put_record("proposal.after", f"{waiting}.0", None))
         findings = list(check(place.backend))
         assert codes(findings) == {"proposal_text_missing"}
         assert any(waiting in one.subject for one in findings)
@@ -71,9 +71,9 @@ def test_an_audit_log_that_was_altered_is_named(backend: str, tmp_path: Path) ->
         fill(store)
         assert codes(list(check(place.backend))) == set()
         key, value = next(
-            (key, value) for key, value in place.backend.jottings(store.id, AUDIT) if '"command":"rename"' in value
+            (key, value) for key, value in place.backend.side_records(store.id, AUDIT) if '"command":"rename"' in value
         )
-        place.backend.jot(store.id, AUDIT, {key: value.replace('"rename"', '"delete"')})
+        place.backend.put_side_records(store.id, AUDIT, {key: value.replace('"rename"', '"delete"')})
         findings = list(check(place.backend))
         assert codes(findings) == {"audit_wrong"}
         assert any("is altered" in one.subject for one in findings)
@@ -84,7 +84,7 @@ def test_settings_of_a_newer_retentive_are_named(backend: str, tmp_path: Path) -
     with opened(backend, tmp_path) as place:
         store = place.store()
         fill(store)
-        store.backend.write(store.id, lambda tx: tx.set_settings('{"unheard_of": 1}'))
+        store.backend.write(store.id, lambda tx: tx.set_metadata(settings='{"unheard_of": 1}'))
         assert codes(list(check(place.backend))) == {"settings_wrong"}
 
 

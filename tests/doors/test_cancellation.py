@@ -21,14 +21,14 @@ class Gate:
         self.entered, self.open, self.left = threading.Event(), threading.Event(), threading.Event()
         self._write = store.backend.write
 
-    def write(self, store_id: str, work, *, frees: bool = False):  # type: ignore[no-untyped-def]
+    def write(self, store_id: str, work, *, may_use_reserve: bool = False):  # type: ignore[no-untyped-def]
         def held(transaction: Snapshot) -> object:
             self.entered.set()
             assert self.open.wait(30)
             return work(transaction)
 
         try:
-            return self._write(store_id, held, frees=frees)
+            return self._write(store_id, held, may_use_reserve=may_use_reserve)
         finally:
             self.left.set()
 

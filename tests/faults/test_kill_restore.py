@@ -62,7 +62,7 @@ def written(store: MemoryStore, word: str) -> str:
 
     def work(tx: Transaction) -> str:
         paths = [f"/memories/{number:04}.md" for number in range(MEMORIES)]
-        changes = [Change(tx.look(path).memory, path, f"{word} {path}\n".encode()) for path in paths]
+        changes = [Change(tx.get(path).memory, path, f"{word} {path}\n".encode()) for path in paths]
         return tx.record(changes, None)[-1].version_id
 
     return store.backend.write(store.id, work)

@@ -98,7 +98,7 @@ def test_what_was_idle_for_longer_goes(store: MemoryStore, time: Time) -> None:
     assert (newest.operation, newest.path, newest.actor) == ("deleted", listed, Actor("job", "expiry"))
     time.pass_days(20)
     assert [one.path for one in store.sweep().expired] == [B, viewed, written]
-    assert list(store.backend.jottings(store.id, KIND)) == []
+    assert list(store.backend.side_records(store.id, KIND)) == []
 
 
 def test_patterns_of_paths_have_days_of_their_own(store: MemoryStore, time: Time) -> None:
@@ -145,7 +145,7 @@ def test_views_are_noted_once_an_hour_and_in_batches(
         store = place.store()
         create(store, A, B)
         written: list[dict[str, Any]] = []
-        jot = place.backend.jot
+        jot = place.backend.put_side_records
 
         def noted(store_id: str, kind: str, values: dict[str, Any]) -> None:
             written.append(values)
@@ -185,7 +185,7 @@ def test_another_process_knows_what_was_noted_within_the_hour(tmp_path: Path, ti
         with opened("sqlite", tmp_path, clock=time) as place:
             run(place.store(), "view", path=A)
         with opened("sqlite", tmp_path, clock=time) as place:
-            noted.append(dict(place.backend.jottings(place.store().id, KIND)))
+            noted.append(dict(place.backend.side_records(place.store().id, KIND)))
     assert len({tuple(each.values()) for each in noted}) == 1
 
 
@@ -260,7 +260,7 @@ def test_views_are_written_when_a_known_memory_is_viewed(tmp_path: Path, time: T
         run(store, "view", path=B)
         time.pass_days(2 / 1_440)
         run(store, "view", path=A)
-        noted = dict(place.backend.jottings(store.id, KIND))
+        noted = dict(place.backend.side_records(store.id, KIND))
         assert set(noted) == {store.load(path)[0].id for path in (A, B)}
 
 
@@ -423,9 +423,9 @@ def test_a_noted_view_that_is_no_time_counts_as_none(tmp_path: Path, time: Time)
         create(store, A)
         memory_id = store.load(A)[0].id
         for broken in ("é", "nan", "-1", "1e999", ""):
-            place.backend.jot(store.id, KIND, {memory_id: broken})
+            place.backend.put_side_records(store.id, KIND, {memory_id: broken})
             assert store.accesses.of(store.id) == {memory_id: 3_600.0}
             assert store.sweep().expired == ()
         run(store, "view", path=A)
     with opened("sqlite", tmp_path, clock=time) as place:
-        assert dict(place.backend.jottings(place.store().id, KIND)) == {memory_id: f"{time.now:.0f}"}
+        assert dict(place.backend.side_records(place.store().id, KIND)) == {memory_id: f"{time.now:.0f}"}

@@ -17,6 +17,7 @@ from retentive.errors import PermissionDenied
 from retentive.review import proposals
 from retentive.review.proposals import AFTER, BEFORE, forget_proposals
 from retentive.review.session import Obstacle, Outcome, Proposal
+from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Transaction
 
 A, B, D = "/memories/a", "/memories/b", "/memories/d"
@@ -387,7 +388,7 @@ def test_clear_and_save_wait_too(store: MemoryStore) -> None:
     saved = store.save(A, "two\n", if_version=memory.version_id, actor=S1)
     assert saved.text == f"The file {A} has been edited.\n{NOTE}"
     assert store.save(A, "three\n", if_version=memory.version_id, actor=S1).code == "conflict"
-    own = store.read_as(lambda seen: seen.look(A).memory, Actor.parse(S1))
+    own = store.read_as(lambda seen: seen.get(A).memory, Actor.parse(S1))
     assert own is not None
     assert store.save(A, "three\n", if_version=own.version_id, actor=S1).text.endswith(NOTE)
     assert store.save(B, "b\n", if_version=None, actor=S1).text.endswith(NOTE)
@@ -486,7 +487,7 @@ def test_sessions_at_once_propose_all(store: MemoryStore) -> None:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(append, range(40)))
     for session in (0, 1):
-        lines = store.read_as(lambda seen: seen.look(A).data, Actor.parse(f"session:s{session}"))
+        lines = store.read_as(lambda seen: seen.get(A).data, Actor.parse(f"session:s{session}"))
         assert sorted(map(int, (lines or b"").split())) == list(range(session, 40, 2))
     own = [each.id for each in store.review.pending(actor="session:s0")]
     assert store.review.accept(own, actor=ANN).done == tuple(own)
@@ -530,7 +531,7 @@ def test_proposals_of_what_is_erased_go(store: MemoryStore) -> None:
     third = proposed(store, rename(A, "/memories/c"))
     assert forget(None) == [third]
     assert [each.id for each in store.review.pending()] == [kept]
-    keys = store.read(lambda found: [key for kind in (AFTER, BEFORE) for key, _ in found.notes(kind)])
+    keys = store.read(lambda found: [key for kind in (AFTER, BEFORE) for key, _ in found.records(kind)])
     assert keys == [f"{kept}.0"] * 2
 
 
@@ -569,12 +570,12 @@ def test_a_commit_that_is_done_twice_proposes_once(store: MemoryStore, monkeypat
     write = store.backend.write
     between: list[Callable[[], object]] = []
 
-    def twice(store_id: str, work: Callable[[Transaction], Any], *, frees: bool = False) -> Any:
-        write(store_id, work, frees=frees)
+    def twice(store_id: str, work: Callable[[Transaction], Any], *, may_use_reserve: bool = False) -> Any:
+        write(store_id, work, may_use_reserve=may_use_reserve)
         monkeypatch.setattr(store.backend, "write", write)
         for meanwhile in between:
             meanwhile()
-        return write(store_id, work, frees=frees)
+        return write(store_id, work, may_use_reserve=may_use_reserve)
 
     monkeypatch.setattr(store.backend, "write", twice)
     assert said(store, create(A, "one\n")) == f"File created successfully at: {A}\n{NOTE}"
@@ -631,7 +632,7 @@ def test_nothing_of_a_refused_text_is_left(tmp_path: Path) -> None:
         proposed(store, create(f"/memories/{secret}", secret * 2_000))
         assert secret.encode() in all_bytes(file)
         store.review.refuse([each.id for each in store.review.pending()], actor=ANN)
-        assert store.backend.purge()
+        assert capabilities.purge(store.backend)
         assert secret.encode() not in all_bytes(file)
     with sqlite3.connect(file) as database:
         assert database.execute("SELECT count(*) FROM notes WHERE kind LIKE 'proposal%'").fetchall() == [(0,)]

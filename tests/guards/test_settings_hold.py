@@ -311,7 +311,7 @@ def test_settings_make_no_place_nor_store(place: str, tmp_path: Path, monkeypatc
 
 def test_settings_of_a_newer_retentive_are_no_passing_trouble(store: MemoryStore) -> None:
     """A model is told that to try again is of no use."""
-    store.backend.write(store.id, lambda tx: tx.set_settings('{"guard_of_tomorrow": true}'))
+    store.backend.write(store.id, lambda tx: tx.set_metadata(settings='{"guard_of_tomorrow": true}'))
     for command in (VIEW, create(A), {"command": "nothing"}):
         reply = store.execute(command)
         assert (reply.code, "Trying again does not help" in reply.text) == ("unknown_schema", True)

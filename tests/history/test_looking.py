@@ -174,7 +174,7 @@ def test_memories_of_the_past_are_what_they_were(store: MemoryStore) -> None:
     replace(store, B, "2", "other")
 
     def of_then() -> list[Memory]:
-        return store.read(lambda now: list(store.history.at(moment, now).walk("/memories")))
+        return store.read(lambda now: list(store.history.at(moment, now).memories("/memories")))
 
     assert [dataclasses.replace(memory, seal=None) for memory in then] == of_then()
     assert store.history.restore("/memories", moment).done

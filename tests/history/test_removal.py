@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from backends.places import EVERYWHERE, opened
 from retentive import Actor, InvalidInput, MemoryStore, NotFound, Retentive
 from retentive.engine.access_times import KIND
 from retentive.history import removal
+from retentive.storage import capabilities
 from retentive.storage.contract import Change, Transaction
 
 from .test_restore_and_undo import A, B, C, create, replace, run, tree
@@ -64,7 +66,7 @@ def test_an_erased_memory_leaves_a_tombstone(store: MemoryStore) -> None:
     assert (removed.versions, removed.pending) == (4, False)
     assert tree(store) == {B: "other"}
     assert [version.path for version in store.history.log()] == [B]
-    tombstones = store.read(lambda found: dict(found.notes(removal.TOMBSTONE)))
+    tombstones = store.read(lambda found: dict(found.records(removal.TOMBSTONE)))
     assert list(tombstones) == [erased]
     assert '"by": "user:ann"' in tombstones[erased]
     with pytest.raises(NotFound):
@@ -124,7 +126,7 @@ def test_a_removal_in_the_middle_of_another_stays_pending(
     """Who has cleaned up after the first says nothing of the second."""
     versions = [create(store, path, SECRET) for path in (A, B)]
     store.clear()
-    purge = place.backend.purge
+    purge = partial(capabilities.purge, place.backend)
     inner: list[removal.Removed] = []
     calls: list[bool] = []
 
@@ -136,12 +138,12 @@ def test_a_removal_in_the_middle_of_another_stays_pending(
             return done
         return len(calls) > 2 and purge()  # a reader is in the way of the inner one
 
-    monkeypatch.setattr(place.backend, "purge", purging)
+    monkeypatch.setattr("retentive.storage.capabilities.purge", lambda _: purging())
     assert not store.history.redact([versions[0]]).pending
     assert inner[0].pending
-    assert store.read(lambda found: found.note(removal.PENDING, "since")) is not None
+    assert store.read(lambda found: found.get_record(removal.PENDING, "since")) is not None
     assert removal.finish(store)
-    assert store.read(lambda found: found.note(removal.PENDING, "since")) is None
+    assert store.read(lambda found: found.get_record(removal.PENDING, "since")) is None
 
 
 def test_an_erased_store_is_gone(place: Retentive) -> None:
@@ -317,9 +319,9 @@ def test_accesses_of_an_erased_memory_go_too(tmp_path: Path) -> None:
         now[0] += 86_400
         store.execute({"command": "view", "path": A})
         store.accesses.flush()
-        assert len(list(place.backend.jottings(store.id, KIND))) == 1
+        assert len(list(place.backend.side_records(store.id, KIND))) == 1
         store.history.erase(A)
-        assert list(place.backend.jottings(store.id, KIND)) == []
+        assert list(place.backend.side_records(store.id, KIND)) == []
 
 
 @pytest.mark.parametrize("how", ["erase", "erase store"])

@@ -57,11 +57,11 @@ def adorn(store: MemoryStore) -> None:
     for number, kind in enumerate(NOTE_KINDS[:3]):
         _note(store, kind, str(number))
     for kind in JOTTING_KINDS:
-        store.backend.jot(store.id, kind, {"a": "1", "b": "é"})
+        store.backend.put_side_records(store.id, kind, {"a": "1", "b": "é"})
 
 
 def _note(store: MemoryStore, kind: str, key: str) -> None:
-    store.backend.write(store.id, lambda tx: tx.put_note(kind, key, f"value é {key}"))
+    store.backend.write(store.id, lambda tx: tx.put_record(kind, key, f"value é {key}"))
 
 
 def lose(store: MemoryStore, chance: random.Random) -> None:
@@ -74,7 +74,7 @@ def lose(store: MemoryStore, chance: random.Random) -> None:
         if away:
             tx.prune(chosen)
         else:
-            tx.blank(chosen, PERSON)
+            tx.redact(chosen, PERSON)
 
     if chosen:
         store.backend.write(store.id, work)
@@ -91,15 +91,15 @@ def facts(backend: Backend, store_id: str, *, redacted: bool = True) -> dict[str
             "info": (info.id, info.key, info.name, info.created_at),
             "versions": [_plain(version, redacted=redacted) for version in versions],
             "texts": [snapshot.text(version.id) for version in versions],
-            "memories": [replace(memory, seal=None) for memory in snapshot.walk(ROOT)],
-            "tree": {memory.path: snapshot.look(memory.path).data for memory in snapshot.walk(ROOT)},
+            "memories": [replace(memory, seal=None) for memory in snapshot.memories(ROOT)],
+            "tree": {memory.path: snapshot.get(memory.path).data for memory in snapshot.memories(ROOT)},
             "usage": snapshot.usage(),
             "settings": snapshot.settings,
-            "notes": {kind: list(snapshot.notes(kind)) for kind in NOTE_KINDS},
+            "notes": {kind: list(snapshot.records(kind)) for kind in NOTE_KINDS},
         }
 
     found = backend.read(store_id, look)
-    return found | {"jottings": {kind: list(backend.jottings(store_id, kind)) for kind in JOTTING_KINDS}}
+    return found | {"jottings": {kind: list(backend.side_records(store_id, kind)) for kind in JOTTING_KINDS}}
 
 
 def _plain(version: Version, *, redacted: bool) -> Version:

@@ -57,7 +57,7 @@ def lose(store: MemoryStore, numbers: list[int], how: str) -> list[Version]:
     """Remove or redact versions by their number, oldest first; those that are left."""
     versions = list(reversed(list(store.versions())))
     ids = [versions[number].id for number in numbers]
-    store.backend.write(store.id, lambda tx: tx.prune(ids) if how == "prune" else tx.blank(ids, PERSON))
+    store.backend.write(store.id, lambda tx: tx.prune(ids) if how == "prune" else tx.redact(ids, PERSON))
     return list(store.versions())
 
 

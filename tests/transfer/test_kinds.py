@@ -11,15 +11,15 @@ import retentive
 from retentive.transfer.kinds import JOTTING_KINDS, NOTE_KINDS
 
 ROOT = Path(retentive.__file__).parent
-ARGUMENT = {"put_note": 0, "jot": 1}  # where the kind stands
+ARGUMENT = {"put_record": 0, "put_side_records": 1}  # where the kind stands
 
 
 def test_every_kind_that_is_written_is_known() -> None:
     """A new one belongs into `retentive/transfer/kinds.py`, or backups are without it."""
     found = set(written())
-    assert {kind for method, kind in found if method == "put_note"} - set(NOTE_KINDS) == set()
-    assert {kind for method, kind in found if method == "jot"} - set(JOTTING_KINDS) == set()
-    assert ("jot", "accessed") in found
+    assert {kind for method, kind in found if method == "put_record"} - set(NOTE_KINDS) == set()
+    assert {kind for method, kind in found if method == "put_side_records"} - set(JOTTING_KINDS) == set()
+    assert ("put_side_records", "accessed") in found
 
 
 def written() -> Iterator[tuple[str, str]]:

@@ -68,7 +68,7 @@ def state(store: MemoryStore) -> object:
 
 
 def notes(store: MemoryStore) -> list[str]:
-    return [value for _, value in store.read(lambda found: list(found.notes(KIND)))]
+    return [value for _, value in store.read(lambda found: list(found.records(KIND)))]
 
 
 LONG = "/memories/" + "x" * 200
@@ -192,7 +192,7 @@ def test_a_snippet_is_that_of_its_time(store: MemoryStore) -> None:
     store.execute(rename(A, B))
     store.change_settings({"view_chars": 3})
     assert store.execute(edit("b", "B"), tool_use_id="t") == first
-    store.backend.write(store.id, lambda tx: tx.blank([version], None))
+    store.backend.write(store.id, lambda tx: tx.redact([version], None))
     assert store.execute(edit("b", "B"), tool_use_id="t").text == "The memory file has been edited."
     store.backend.write(store.id, lambda tx: tx.prune([version]))
     assert store.execute(edit("b", "B"), tool_use_id="t").text == "The memory file has been edited."
@@ -383,11 +383,11 @@ def test_through_tool_result_and_mounts(store: MemoryStore) -> None:
 def test_a_note_that_is_none_of_ours_is_no_obstacle(store: MemoryStore) -> None:
     """The command runs, and the note is replaced."""
     store.execute(create(""), tool_use_id="t")
-    key = store.read(lambda found: next(iter(found.notes(KIND))))[0]
+    key = store.read(lambda found: next(iter(found.records(KIND))))[0]
     for value in ("", "{", "[]", "7", '{"command": 7}'):
-        store.backend.write(store.id, lambda tx, value=value: tx.put_note(KIND, key, value))  # type: ignore[misc]
+        store.backend.write(store.id, lambda tx, value=value: tx.put_record(KIND, key, value))  # type: ignore[misc]
         assert store.execute(create(""), tool_use_id="t").code == "already_exists"
-    store.backend.write(store.id, lambda tx: tx.put_note(KIND, key, "{"))
+    store.backend.write(store.id, lambda tx: tx.put_record(KIND, key, "{"))
     assert forget_old(store) == 1
 
 
@@ -396,8 +396,8 @@ class Lossy(SqliteBackend):
 
     lost = 0
 
-    def write(self, store_id: str, work: Callable[[Transaction], T], *, frees: bool = False) -> T:
-        done = super().write(store_id, work, frees=frees)
+    def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
+        done = super().write(store_id, work, may_use_reserve=may_use_reserve)
         if self.lost:
             self.lost -= 1
             raise OutcomeUnknown("the answer was lost")
@@ -418,8 +418,8 @@ def test_a_note_that_was_damaged_is_no_obstacle(left_out: str, store: MemoryStor
 
 def put(store: MemoryStore, value: str) -> None:
     """Replace the one note there is."""
-    (key,) = store.read(lambda found: [key for key, _ in found.notes(KIND)])
-    store.backend.write(store.id, lambda tx: tx.put_note(KIND, key, value))
+    (key,) = store.read(lambda found: [key for key, _ in found.records(KIND)])
+    store.backend.write(store.id, lambda tx: tx.put_record(KIND, key, value))
 
 
 def test_a_note_that_is_nested_without_end_is_no_obstacle(store: MemoryStore) -> None:

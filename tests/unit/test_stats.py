@@ -1,13 +1,11 @@
-"""The figures of a memory store, against counting everything; and the picture of them."""
+"""The figures of a memory store, against counting everything."""
 
 from __future__ import annotations
 
 import random
 from collections import Counter
 from datetime import UTC, date, datetime, timedelta
-from xml.etree import ElementTree
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,12 +13,10 @@ import retentive
 from laws.model import Model
 from laws.walk import Walk
 from retentive import MemoryStore
-from retentive.drawing import picture
-from retentive.stats import Stats, stats
+from retentive.stats import stats
 
 DAY_S = 86_400.0
 START_S = datetime(2026, 1, 1, 12, tzinfo=UTC).timestamp()
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 class Clock:
@@ -142,70 +138,3 @@ def test_what_is_no_longer_known_does_not_bend_the_curve() -> None:
         store.history.redact([old.id])
         assert stats(store).days[-1].size_bytes == 40
         assert min(day.size_bytes for day in stats(store).days) >= 0
-
-
-# -- the picture -------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def drawn() -> tuple[Stats, ElementTree.Element]:
-    clock = Clock()
-    with retentive.open("sqlite://", clock=clock) as place:
-        store = place.store()
-        walked(store, clock, 4, 200)
-        for name in ('<script>alert("1")</script>', "a&b'c", "\uffff\ufffe", "x" * 200):
-            given = {"command": "create", "path": "/memories/" + name.replace("/", "|"), "file_text": "y" * 5_000}
-            assert not store.execute(given).is_error
-        found = stats(store)
-    return found, ElementTree.fromstring(picture(found).encode())
-
-
-def test_the_picture_shows_the_figures(drawn: tuple[Stats, ElementTree.Element]) -> None:
-    """Each day as a square of its own; the curve from the first to the last."""
-    found, root = drawn
-    squares = {str(square.get("data-day")): square for square in root.iter(SVG + "rect") if square.get("data-day")}
-    shown = {day: found_day for found_day in found.days if (day := str(found_day.day)) in squares}
-    assert list(squares) == list(shown)
-    assert 365 <= len(squares) <= 371
-    assert {day: int(str(square.get("data-changes"))) for day, square in squares.items()} == {
-        day: one.changes for day, one in shown.items()
-    }
-    assert len({(square.get("x"), square.get("y")) for square in squares.values()}) == len(squares)
-    for day, square in squares.items():
-        assert (square.get("class") == "l0") == (shown[day].changes == 0)
-    (curve,) = root.iter(SVG + "polyline")
-    points = [tuple(map(float, point.split(","))) for point in str(curve.get("points")).split()]
-    sizes = [day.size_bytes for day in shown.values()]
-    most = max(sizes)
-    assert len(points) == len(sizes)
-    for (_, y), size in zip(points, sizes, strict=True):
-        assert abs((310 - y) / 110 - size / most) < 0.001
-    (chart,) = (group for group in root.iter(SVG + "g") if group.get("class") == "size")
-    assert (chart.get("data-most"), chart.get("data-last")) == (str(most), str(sizes[-1]))
-
-
-def test_the_picture_is_harmless_and_says_what_it_is(drawn: tuple[Stats, ElementTree.Element]) -> None:
-    """No script, no link, nothing from elsewhere; a title and a description; names as they are."""
-    found, root = drawn
-    assert {element.tag.removeprefix(SVG) for element in root.iter()} == {
-        *("svg", "title", "desc", "style", "text", "g", "rect", "polygon", "polyline", "line")
-    }
-    assert not any(name.startswith("on") or "href" in name for element in root.iter() for name in element.attrib)
-    assert [element.text for element in root.findall(SVG + "title")] == ["Memory store default"]
-    (described,) = root.findall(SVG + "desc")
-    assert f"{found.memories} memories" in str(described.text)
-    style = str(next(root.iter(SVG + "style")).text)
-    assert "prefers-color-scheme: dark" in style
-    assert "currentColor" in style
-    assert "url(" not in style
-    shown = {str(element.get("data-path")) for element in root.iter(SVG + "rect") if element.get("data-path")}
-    assert '/memories/<script>alert("1")<|script>' in shown
-    assert "/memories/a&b'c" in shown
-    assert "/memories/\ufffd\ufffd" in shown
-
-
-def test_an_empty_store_has_a_picture_too() -> None:
-    with retentive.open("sqlite://") as place:
-        found = stats(place.store(), days=1, history_days=1)
-    ElementTree.fromstring(picture(found))
-    assert found.days[0].changes == 0

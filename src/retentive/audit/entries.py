@@ -48,7 +48,7 @@ class Head(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class AuditEntry:
     """One command: when, who, its name (None for what is no command), and the code of its reply, or `ok`.
 
     `changes` are memories and versions; `read` what a view showed; `listed` a view of a directory; `repeated` says that
@@ -126,11 +126,11 @@ def tail_of(key: str, value: str) -> Head | None:
         return None
 
 
-def parsed(value: str) -> Entry | None:
+def parsed(value: str) -> AuditEntry | None:
     """An entry as it stands there, whether it is as it was written or not; None if it is none."""
     try:
         said = json.loads(value)
-        return Entry(
+        return AuditEntry(
             chain=_text(said["chain"]),
             seq=int(said["seq"]),
             time=to_datetime(int(said["time"])),
@@ -259,7 +259,7 @@ class Check:
             head = Head(chain, seq, entry.hash if entry is not None else "")
         self._ends[chain] = head
 
-    def _wrong(self, head: Head, seq: int, value: str, entry: Entry | None) -> tuple[What | None, int]:
+    def _wrong(self, head: Head, seq: int, value: str, entry: AuditEntry | None) -> tuple[What | None, int]:
         if seq == 0:
             return "unknown", 0
         if seq != head.seq + 1:
@@ -276,7 +276,7 @@ class Check:
             return "altered", seq
         return None, seq
 
-    def _take(self, entry: Entry) -> None:
+    def _take(self, entry: AuditEntry) -> None:
         self.versions.update(change.version_id for change in entry.changes)
         self.began = entry.time if self.began is None else min(self.began, entry.time)
         if entry.audit is not None:

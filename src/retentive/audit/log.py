@@ -19,8 +19,8 @@ from retentive.audit.entries import (
     FIRST,
     KIND,
     TAIL,
+    AuditEntry,
     Check,
-    Entry,
     Head,
     Problem,
     Verified,
@@ -39,7 +39,7 @@ from retentive.values.records import to_us
 from retentive.values.replies import Reply
 from retentive.values.settings import Settings
 
-__all__ = ["Audit", "Entry", "Head", "Problem", "Verified", "kept", "switching"]
+__all__ = ["Audit", "AuditEntry", "Head", "Problem", "Verified", "kept", "switching"]
 
 _CHANGES_AT_ONCE = 500  # in one entry; more take several
 
@@ -50,7 +50,7 @@ class Audit:
     def __init__(self, store: Engine) -> None:
         self._store = store
 
-    def entries(self, since: datetime | None = None) -> Iterator[Entry]:
+    def entries(self, since: datetime | None = None) -> Iterator[AuditEntry]:
         """The entries since a time, in the order of their times. What cannot be read as an entry is left out."""
         found = [entry for _, entry in self._found() if since is None or entry.time >= since]
         return iter(sorted(found, key=lambda entry: (entry.time, entry.chain, entry.seq)))
@@ -71,9 +71,9 @@ class Audit:
         return Verified(check.entries, check.chains, problem, check.ends(), unaudited)
 
     def _records(self) -> Iterator[tuple[str, str]]:
-        return self._store.backend.jottings(self._store.id, KIND)
+        return self._store.backend.side_records(self._store.id, KIND)
 
-    def _found(self) -> Iterator[tuple[str, Entry]]:
+    def _found(self) -> Iterator[tuple[str, AuditEntry]]:
         for key, value in self._records():
             entry = None if key.startswith(TAIL) else parsed(value)
             if entry is not None:
@@ -197,7 +197,7 @@ class _Chain:
                 value, head = sealed(self._store_id, head, {**said, **first})
                 values[key_of(head.chain, head.seq)], first = value, {}
             values[TAIL + head.chain] = f"{head.seq}:{head.hash}"
-            backend.jot(self._store_id, KIND, values)
+            backend.put_side_records(self._store_id, KIND, values)
             self._head = head
         except Exception as error:  # also somebody's own backend may be at fault: none of the entries is there
             for job in jobs:
@@ -209,7 +209,7 @@ class _Chain:
 
 def _tails(backend: Backend, store_id: str) -> Iterator[Head]:
     """The ends of chains that no first entry names yet."""
-    for key, value in backend.jottings(store_id, KIND, after=TAIL):
+    for key, value in backend.side_records(store_id, KIND, after=TAIL):
         tail = tail_of(key, value)
         if tail is not None:
             yield tail

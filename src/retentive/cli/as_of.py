@@ -6,7 +6,7 @@ from retentive.cli.times import Moment
 from retentive.engine import views
 from retentive.engine.queries import parsed
 from retentive.errors import NotFound, Refused
-from retentive.storage.contract import Look, Memory, Snapshot
+from retentive.storage.contract import Entry, Memory, Snapshot
 from retentive.store import MemoryStore
 from retentive.values.commands import View, parse
 from retentive.values.replies import Reply
@@ -21,12 +21,12 @@ def view(store: MemoryStore, given: dict[str, object], at: Moment) -> Reply:
         return store.replies.error(refusal.key, refusal.values)
     assert isinstance(command, View)
 
-    def look(now: Snapshot) -> Look | views.Sizes:
+    def look(now: Snapshot) -> Entry | views.Sizes:
         return views.found(store.history.at(at, now), command.path)
 
     try:
         settings, found = store.settings(), store.read(look)
-        if isinstance(found, Look):
+        if isinstance(found, Entry):
             return views.memory(command, found, settings, store.replies, LineCounts())
         return views.directory(command.path, found, settings, store.replies)
     except Refused as refusal:
@@ -39,10 +39,10 @@ def memories(store: MemoryStore, path: str, at: Moment) -> list[Memory]:
 
     def work(now: Snapshot) -> list[Memory]:
         past = store.history.at(at, now)
-        below = list(past.walk(target.text))
+        below = list(past.memories(target.text))
         if below or target.is_root:
             return below
-        memory = past.look(target.text).memory
+        memory = past.get(target.text).memory
         return [] if memory is None else [memory]
 
     found = store.read(work)

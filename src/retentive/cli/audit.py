@@ -6,7 +6,7 @@ from datetime import datetime
 
 import click
 
-from retentive.audit.log import Entry, Verified
+from retentive.audit.log import AuditEntry, Verified
 from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Place, pass_place
@@ -98,7 +98,7 @@ def _verified(found: Verified) -> dict[str, object]:
     }
 
 
-def _object(entry: Entry) -> dict[str, object]:
+def _object(entry: AuditEntry) -> dict[str, object]:
     return {
         "time": output.timestamp(entry.time),
         "actor": entry.actor,
@@ -114,7 +114,7 @@ def _object(entry: Entry) -> dict[str, object]:
     }
 
 
-def _row(entry: Entry) -> tuple[str, ...]:
+def _row(entry: AuditEntry) -> tuple[str, ...]:
     named = [each.version_id for each in (*entry.changes, *([entry.read] if entry.read else []))]
     what = entry.command or ("-" if entry.audit is None else f"audit {'on' if entry.audit else 'off'}")
     said = [*(["listing"] if entry.listed else []), *(["repeated"] if entry.repeated else []), *named]

@@ -82,7 +82,7 @@ def _editable(place: Place, at: MemoryPath) -> _Before:
         raise Refused("exists")
     try:
         with place.existing(sweep=True) as store:
-            look = store.read_as(lambda snapshot: snapshot.look(at.text), None)
+            look = store.read_as(lambda snapshot: snapshot.get(at.text), None)
     except NotFound:  # no place, no memory store; they are made when there is something to save
         return _Before(b"", None)
     if look.below:

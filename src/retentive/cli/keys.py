@@ -13,6 +13,7 @@ from retentive.cli.exits import status_of
 from retentive.cli.location import Place, key_file, pass_place
 from retentive.errors import InvalidInput
 from retentive.opening import Retentive
+from retentive.storage import capabilities
 
 if TYPE_CHECKING:
     from retentive.storage.sealed.backend import SealedBackend, StoreStatus
@@ -89,7 +90,7 @@ def status(place: Place, *, as_json: bool) -> None:
     from retentive.storage.sealed import backend as sealed  # noqa: PLC0415 - imports cryptography
 
     with place.opened() as found:
-        stores, damaged = sealed.status(found.backend), found.backend.damaged()
+        stores, damaged = sealed.status(found.backend), capabilities.quarantined(found.backend)
     if as_json:
         output.write_line(output.to_json({"stores": [asdict(store) for store in stores], "damaged": damaged}))
         return

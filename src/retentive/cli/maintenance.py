@@ -10,6 +10,7 @@ from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Place, pass_place
 from retentive.locations import migrate_schema
+from retentive.storage import capabilities
 
 DEFAULT_COLLECT_HOURS = 24.0
 _RENAME = "\tin the path: rename it by hand"
@@ -60,7 +61,7 @@ def collect(place: Place, *, older_than: float, as_json: bool) -> None:
     stores = deleted = 0
     with place.opened() as found:
         for info in found.stores():
-            deleted += found.backend.collect(info.id, older_than_s=older_than * 3_600)
+            deleted += capabilities.collect(found.backend, info.id, older_than_s=older_than * 3_600)
             stores += 1
     if as_json:
         output.write_line(output.to_json({"stores": stores, "deleted": deleted}))
@@ -72,7 +73,9 @@ def collect(place: Place, *, older_than: float, as_json: bool) -> None:
 @click.option(
     "--redact", is_flag=True, help="Write what was found anew without the values. Older versions still have them."
 )
-@click.option("--history", is_flag=True, help="Look through older versions too; with --redact they are redacted whole.")
+@click.option(
+    "--history", is_flag=True, help="Entry through older versions too; with --redact they are redacted whole."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list of objects: path, kinds, in_path.")
 @pass_place
 def scan(place: Place, *, redact: bool, history: bool, as_json: bool) -> None:

@@ -13,6 +13,7 @@ from retentive.cli.exits import FAILED
 from retentive.cli.location import Place, pass_place
 from retentive.errors import NotFound
 from retentive.locations import find_store
+from retentive.storage import capabilities
 from retentive.storage.contract import Version
 from retentive.store import MemoryStore
 
@@ -55,7 +56,7 @@ def redact(
         chosen = list(version_ids) if all_of is None else _older(store, all_of)
         if chosen:
             _ask(f"Remove the text and path of {_versions(len(chosen))} for good?", yes=yes)
-        cleared = not finish or store.backend.purge()
+        cleared = not finish or capabilities.purge(store.backend)
         removed = store.history.redact(chosen)
     pending = removed.pending or not cleared
     _say(place, f"Redacted {_versions(removed.versions)}.", removed.versions, pending=pending, as_json=as_json)

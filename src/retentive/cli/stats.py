@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import IO, TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
@@ -30,14 +30,8 @@ Section: TypeAlias = tuple[str, Row, list[Row]]
     help="Days of activity to count, the last one is today (UTC).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
-@click.option(
-    "--svg",
-    metavar="FILE",
-    type=click.File("w", encoding="utf-8", lazy=True, atomic=True),
-    help="Also draw a picture of the last twelve months: activity, size, the biggest memories.",
-)
 @pass_place
-def stats(place: Place, *, days: int, as_json: bool, svg: IO[str] | None) -> None:
+def stats(place: Place, *, days: int, as_json: bool) -> None:
     """Show what a memory store holds and how it changes.
 
     Sizes, activity by day, the biggest, least used and most changed memories, who changed them, what is near a limit or
@@ -47,12 +41,7 @@ def stats(place: Place, *, days: int, as_json: bool, svg: IO[str] | None) -> Non
     from retentive import stats  # noqa: PLC0415 - the start of every command waits for imports
 
     with place.existing() as store:
-        history_days = stats.HISTORY_DAYS if svg is not None else days
-        found = stats.stats(store, days=days, history_days=history_days)
-    if svg is not None:
-        from retentive.drawing import picture  # noqa: PLC0415 - only here
-
-        svg.write(picture(found))
+        found = stats.stats(store, days=days)
     if as_json:
         output.write_line(output.to_json(_object(found)))
     elif output.on_terminal():

@@ -12,6 +12,7 @@ from retentive.audit.entries import KIND as AUDIT
 from retentive.doctor.store_check import Progress, StoreCheck
 from retentive.engine.access_times import KIND as ACCESSED
 from retentive.errors import Damaged, NotFound, RetentiveError
+from retentive.storage import capabilities
 from retentive.storage.contract import Backend, StoreInfo
 from retentive.storage.findings import Finding, found
 from retentive.store import MemoryStore
@@ -32,7 +33,7 @@ def check(backend: Backend, *, quick: bool = False, progress: Progress | None = 
     with suppress(Exception):  # said below
         keys |= {info.id: info.key for info in backend.list_stores()}
     whole = True
-    for finding in _tried(None, backend.examine):
+    for finding in _tried(None, partial(capabilities.check, backend)):
         whole &= (finding.code, finding.store_id) != ("unreadable", None)
         yield replace(finding, store_key=keys.get(finding.store_id))
         if finding.code in _ENDS and finding.store_id is None:
@@ -52,7 +53,7 @@ def _check_store(
     backend: Backend, info: StoreInfo, before: int, *, quick: bool, progress: Progress | None
 ) -> Iterator[Finding]:
     try:
-        backend.unlock(info)
+        capabilities.unlock(backend, info)
     except RetentiveError as error:
         yield found("unreadable" if isinstance(error, Damaged) else "locked", info.id, reason(error))
         return
@@ -72,10 +73,10 @@ def _check_store(
 
 def _check_beside(backend: Backend, info: StoreInfo) -> Iterator[Finding]:
     """The records that are kept beside the store: when memories were viewed, and the audit log."""
-    for key, value in backend.jottings(info.id, ACCESSED):
+    for key, value in backend.side_records(info.id, ACCESSED):
         if not _is_number(value):
             yield found("note_wrong", info.id, f"{ACCESSED} {key}")
-    if next(backend.jottings(info.id, AUDIT), None) is None:
+    if next(backend.side_records(info.id, AUDIT), None) is None:
         return
     verified = MemoryStore(backend, info).audit.verify()
     if verified.problem is not None:

@@ -84,11 +84,11 @@ def open_to_look(at: str | os.PathLike[str]) -> Backend:
     scheme, separator, rest = place.partition("://")
     if isinstance(at, str) and separator and (scheme != "sqlite" or is_in_memory(place)):
         return open_backend(at)
-    from retentive.storage.files.read_only import LookingBackend, LookingDirectory  # noqa: PLC0415 - drivers come late
+    from retentive.storage.files.read_only import ReadOnlyBackend, ReadOnlyDirectory  # noqa: PLC0415 - drivers come late
 
     if isinstance(at, str) and separator:
-        return LookingBackend(rest.removeprefix("/"))
-    return LookingDirectory(place)
+        return ReadOnlyBackend(rest.removeprefix("/"))
+    return ReadOnlyDirectory(place)
 
 
 def _sealing(keys: Keys | None) -> Callable[[Backend], Backend]:

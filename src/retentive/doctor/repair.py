@@ -6,6 +6,7 @@ from contextlib import suppress
 
 from retentive.doctor.side_records import left_texts
 from retentive.history.removal import finish
+from retentive.storage import capabilities
 from retentive.storage.contract import Backend, Transaction
 from retentive.store import MemoryStore
 
@@ -15,16 +16,16 @@ def repair(backend: Backend) -> None:
 
     Others may go on writing. What was repaired is seen by checking again. Raises the errors of storage.
     """
-    backend.mend()
-    backend.purge()  # of texts that went
+    capabilities.repair(backend)
+    capabilities.purge(backend)  # of texts that went
     for info in backend.list_stores():
         with suppress(Exception):  # as damage can show as any error; the others are repaired, and all looked at again
-            backend.unlock(info)
+            capabilities.unlock(backend, info)
             finish(MemoryStore(backend, info))
             if backend.read(info.id, left_texts):
-                backend.write(info.id, _remove_left_texts, frees=True)
+                backend.write(info.id, _remove_left_texts, may_use_reserve=True)
 
 
 def _remove_left_texts(tx: Transaction) -> None:
     for kind, key in left_texts(tx):
-        tx.put_note(kind, key, None)
+        tx.put_record(kind, key, None)

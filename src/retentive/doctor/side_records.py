@@ -82,7 +82,7 @@ def check_notes(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
     """Code and subject of what is wrong with the records of a store."""
     texts: dict[tuple[str, str], None] = {}
     for kind, read in READERS.items():
-        for key, value in snapshot.notes(kind):
+        for key, value in snapshot.records(kind):
             try:
                 made = read(value)
             except _ERRORS:
@@ -90,16 +90,16 @@ def check_notes(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
                 continue
             if kind == PROPOSAL:
                 texts |= _texts_of(key, cast("list[dict[str, Any]]", made))
-    there = {(kind, key): None for kind in _TEXTS for key, _ in snapshot.notes(kind)}
+    there = {(kind, key): None for kind in _TEXTS for key, _ in snapshot.records(kind)}
     yield from (("proposal_text_missing", f"{kind} {key}") for kind, key in texts.keys() - there.keys())
     yield from (("proposal_text_left", f"{kind} {key}") for kind, key in left_texts(snapshot))
 
 
 def left_texts(snapshot: Snapshot) -> list[tuple[str, str]]:
     """Kinds and keys of the texts whose proposal is no more."""
-    proposals = {key for key, _ in snapshot.notes(PROPOSAL)}
+    proposals = {key for key, _ in snapshot.records(PROPOSAL)}
     return [
-        (kind, key) for kind in _TEXTS for key, _ in snapshot.notes(kind) if key.rpartition(".")[0] not in proposals
+        (kind, key) for kind in _TEXTS for key, _ in snapshot.records(kind) if key.rpartition(".")[0] not in proposals
     ]
 
 

@@ -82,7 +82,7 @@ class StoreCheck:
 
     def _walk(self, snapshot: Snapshot) -> None:
         paths: set[str] = set()
-        for memory in snapshot.walk(ROOT):
+        for memory in snapshot.memories(ROOT):
             self.memories += 1
             self._size_bytes += memory.size_bytes
             if memory.id in self._present or memory.path in paths:
@@ -108,7 +108,7 @@ class StoreCheck:
 
     def _check_present(self, snapshot: Snapshot, path: str) -> None:
         try:
-            look = snapshot.look(path)
+            look = snapshot.get(path)
         except UNREADABLE:
             self._say("text_wrong", visible(path))
             return
@@ -119,7 +119,7 @@ class StoreCheck:
     # -- history ---------------------------------------------------------------------------------------------
 
     def _history(self, snapshot: Snapshot) -> None:
-        pruned = snapshot.note(HISTORY, PRUNED)
+        pruned = snapshot.get_record(HISTORY, PRUNED)
         self._pruned = to_datetime(int(pruned)) if pruned is not None and pruned.isdigit() else None
         for version in _newest_first(snapshot):
             self.versions += 1
@@ -211,8 +211,8 @@ class StoreCheck:
     def _records(self, snapshot: Snapshot) -> None:
         for code, subject in check_notes(snapshot):
             self._say(code, subject)
-        erasing = sum(1 for _ in snapshot.notes(ERASING))
-        if erasing or snapshot.note(PENDING, "since") is not None:
+        erasing = sum(1 for _ in snapshot.records(ERASING))
+        if erasing or snapshot.get_record(PENDING, "since") is not None:
             self._say("removal_pending", f"{erasing} memories to erase")
 
 

@@ -92,11 +92,11 @@ class Accesses:
     def forget(self, store_id: str, memory_ids: Mapping[str, object]) -> None:
         """Remove what is known of memories that are no more."""
         if memory_ids:
-            self._backend.jot(store_id, KIND, dict.fromkeys(memory_ids))
+            self._backend.put_side_records(store_id, KIND, dict.fromkeys(memory_ids))
 
     def _noted(self, store_id: str) -> dict[str, float]:
         """What rests of views. What is no time counts as none: no view, and no closing, fails for it."""
-        noted = self._backend.jottings(store_id, KIND)
+        noted = self._backend.side_records(store_id, KIND)
         return {key: float(at) if _A_TIME.fullmatch(at) else 0.0 for key, at in noted}
 
     def _write(self, store_id: str, seen: dict[str, float]) -> None:
@@ -107,4 +107,4 @@ class Accesses:
                 self._read.add(store_id)
                 self._known |= {key: max(at, self._known.get(key, 0.0)) for key, at in kept.items()}
         if seen:
-            self._backend.jot(store_id, KIND, {key: f"{at:.0f}" for key, at in seen.items()})
+            self._backend.put_side_records(store_id, KIND, {key: f"{at:.0f}" for key, at in seen.items()})

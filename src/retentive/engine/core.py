@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from retentive.engine.access_times import Accesses
-from retentive.engine.writer import WritePath
+from retentive.engine.writer import GuardedWriter
 from retentive.storage.contract import Actor, Backend, Clock, Snapshot, StoreInfo, Transaction
 from retentive.values.replies import Replies
 from retentive.values.settings import Settings
@@ -31,7 +31,9 @@ class Engine(Protocol):
     def read(self, work: Callable[[Snapshot], T]) -> T:
         """Run `work` on one consistent state."""
 
-    def write(self, work: Callable[[Transaction, WritePath], T], who: Actor | None, *, frees: bool = False) -> T:
+    def write(
+        self, work: Callable[[Transaction, GuardedWriter], T], who: Actor | None, *, may_use_reserve: bool = False
+    ) -> T:
         """Run `work` with the one way to change the store."""
 
     def record_hand_edits(self, found: Snapshot) -> None:

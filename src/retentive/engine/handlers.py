@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from retentive.engine.writer import WritePath
+from retentive.engine.writer import GuardedWriter
 from retentive.errors import Phrase, Refused
-from retentive.storage.contract import Change, Look, Transaction
+from retentive.storage.contract import Change, Entry, Transaction
 from retentive.values.commands import Command, Create, Delete, Insert, Rename, StrReplace, View, check_file_path
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.replies import Replies, Reply
@@ -30,7 +30,7 @@ class Done:
 
 Asked: TypeAlias = "Create | StrReplace | Insert | Delete | Rename | None"
 """A command that changes something; None asks to clear the store."""
-Work: TypeAlias = Callable[[Transaction, WritePath], Done]
+Work: TypeAlias = Callable[[Transaction, GuardedWriter], Done]
 
 
 def work_of(command: Asked) -> Work:
@@ -50,7 +50,7 @@ def work_of(command: Asked) -> Work:
             return _clear
 
 
-def frees(command: Asked) -> bool:
+def may_use_reserve(command: Asked) -> bool:
     """Whether a command deletes, and may use the space kept in reserve for that."""
     return command is None or isinstance(command, Delete)
 
@@ -107,11 +107,11 @@ def _said(replies: Replies, command: Asked, done: Done) -> str:
             return replies.cleared
 
 
-def _create(tx: Transaction, write: WritePath, command: Create) -> Done:
+def _create(tx: Transaction, write: GuardedWriter, command: Create) -> Done:
     path = command.path
     write.check_name(path)
     write.check(path)
-    look = Look(below=True) if path.is_root else tx.look(path.text)
+    look = Entry(below=True) if path.is_root else tx.get(path.text)
     if look.below or (look.memory is not None and not write.settings.create_overwrites):
         raise Refused("exists")
     if look.above is not None:
@@ -119,7 +119,7 @@ def _create(tx: Transaction, write: WritePath, command: Create) -> Done:
     return Done(write.put(look, path, command.file_text).notes)
 
 
-def _str_replace(tx: Transaction, write: WritePath, command: StrReplace) -> Done:
+def _str_replace(tx: Transaction, write: GuardedWriter, command: StrReplace) -> Done:
     look = _edited(tx, write, command.path, missing="edit_missing")
     try:
         text, at = replace(decoded(look.data), command.old_str, command.new_str)
@@ -133,7 +133,7 @@ def _str_replace(tx: Transaction, write: WritePath, command: StrReplace) -> Done
     return Done(written.notes, shown, at, write.recorded[-1].version_id if write.recorded else before)
 
 
-def _harmless(refusal: Refused, write: WritePath) -> Refused:
+def _harmless(refusal: Refused, write: GuardedWriter) -> Refused:
     """The refusal, with what it echoes of the input without sensitive values."""
     echoed = refusal.values.get("old_str")
     if not isinstance(echoed, str):
@@ -141,24 +141,24 @@ def _harmless(refusal: Refused, write: WritePath) -> Refused:
     return Refused(refusal.key, **(refusal.values | {"old_str": write.shown(echoed)}))
 
 
-def _insert(tx: Transaction, write: WritePath, command: Insert) -> Done:
+def _insert(tx: Transaction, write: GuardedWriter, command: Insert) -> Done:
     look = _edited(tx, write, command.path, missing="missing")
     text = insert(decoded(look.data), command.insert_line, command.insert_text)
     return Done(write.put(look, command.path, text).notes)
 
 
-def _edited(tx: Transaction, write: WritePath, path: MemoryPath, *, missing: str) -> Look:
+def _edited(tx: Transaction, write: GuardedWriter, path: MemoryPath, *, missing: str) -> Entry:
     """The memory to be edited."""
     write.check(path)
-    look = Look() if path.is_root else tx.look(path.text)
+    look = Entry() if path.is_root else tx.get(path.text)
     if look.memory is None:
         raise Refused(missing)
     return look
 
 
-def _delete(tx: Transaction, write: WritePath, command: Delete) -> Done:
+def _delete(tx: Transaction, write: GuardedWriter, command: Delete) -> Done:
     path = command.path
-    look = Look(below=True) if path.is_root else tx.look(path.text)
+    look = Entry(below=True) if path.is_root else tx.get(path.text)
     gone = write.check_all(path, look)
     if path.is_root:
         raise Refused("root_deleted")
@@ -168,10 +168,10 @@ def _delete(tx: Transaction, write: WritePath, command: Delete) -> Done:
     return Done()
 
 
-def _rename(tx: Transaction, write: WritePath, command: Rename) -> Done:
+def _rename(tx: Transaction, write: GuardedWriter, command: Rename) -> Done:
     old, new = command.old_path, command.new_path
     write.check_name(new)
-    source = Look(below=True) if old.is_root else tx.look(old.text)
+    source = Entry(below=True) if old.is_root else tx.get(old.text)
     moved = write.check_all(old, source)
     write.check(new)
     if old.is_root:
@@ -189,13 +189,13 @@ def _rename(tx: Transaction, write: WritePath, command: Rename) -> Done:
     return Done()
 
 
-def _check_destination(tx: Transaction, command: Rename, source: Look) -> None:
+def _check_destination(tx: Transaction, command: Rename, source: Entry) -> None:
     old, new = command.old_path, command.new_path
     if source.memory is not None:
         check_file_path(new)
     if new.is_root or new == old:
         raise Refused("destination_exists")
-    target = tx.look(new.text)
+    target = tx.get(new.text)
     if target.exists:
         raise Refused("destination_exists")
     if source.memory is None and old.contains(new):
@@ -204,6 +204,6 @@ def _check_destination(tx: Transaction, command: Rename, source: Look) -> None:
         raise Refused("not_a_directory", ancestor=new.outward(target.above))
 
 
-def _clear(_: Transaction, write: WritePath) -> Done:
-    write.delete(write.check_all(MemoryPath.known(ROOT), Look(below=True)))
+def _clear(_: Transaction, write: GuardedWriter) -> Done:
+    write.delete(write.check_all(MemoryPath.known(ROOT), Entry(below=True)))
     return Done()

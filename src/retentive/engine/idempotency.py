@@ -17,8 +17,8 @@ from functools import partial
 from typing import Any, cast
 
 from retentive.engine.core import Engine
-from retentive.engine.handlers import Asked, Done, Work, frees, name_of, paths_of, reply_to, work_of
-from retentive.engine.writer import WritePath
+from retentive.engine.handlers import Asked, Done, Work, may_use_reserve, name_of, paths_of, reply_to, work_of
+from retentive.engine.writer import GuardedWriter
 from retentive.errors import InvalidInput, NotFound, Phrase, Refused, RetentiveError, StoreFull
 from retentive.review.proposals import AFTER
 from retentive.storage.contract import Actor, Recorded, Transaction
@@ -70,7 +70,7 @@ def run(store: Engine, command: Asked, call: Call) -> Reply:
     """
     attempt = _Attempt(store, command, call)
     try:
-        result = store.write(attempt, call.who, frees=frees(command))
+        result = store.write(attempt, call.who, may_use_reserve=may_use_reserve(command))
     except Refused as refusal:
         result = attempt.refused_late(refusal)
     except StoreFull:
@@ -87,7 +87,7 @@ def run(store: Engine, command: Asked, call: Call) -> Reply:
 def forget_old(store: Engine) -> int:
     """Remove what was remembered more than 24 hours ago; how much it was."""
     now = store.clock()
-    old = store.read(lambda found: [key for key, value in found.notes(KIND) if _is_old(value, now)])
+    old = store.read(lambda found: [key for key, value in found.records(KIND) if _is_old(value, now)])
     for start in range(0, len(old), _AT_ONCE):
         _forget(store, old[start : start + _AT_ONCE], now)
     return len(old)
@@ -96,11 +96,11 @@ def forget_old(store: Engine) -> int:
 def _forget(store: Engine, keys: list[str], now: float) -> None:
     def work(tx: Transaction) -> None:
         for key in keys:
-            value = tx.note(KIND, key)
+            value = tx.get_record(KIND, key)
             if value is not None and _is_old(value, now):
-                tx.put_note(KIND, key, None)
+                tx.put_record(KIND, key, None)
 
-    store.backend.write(store.id, work, frees=True)
+    store.backend.write(store.id, work, may_use_reserve=True)
 
 
 class _Attempt:
@@ -116,11 +116,11 @@ class _Attempt:
         who = call.who or store.actor
         self._key = None if not call.tool_use_id else _digest("", str(who or ""), call.tool_use_id)
 
-    def __call__(self, tx: Transaction, write: WritePath) -> Reply | Refused:
+    def __call__(self, tx: Transaction, write: GuardedWriter) -> Reply | Refused:
         self._call.settings = write.settings
         if self._key is None:
             return self._run(tx, write)
-        found = tx.note(KIND, self._key)
+        found = tx.get_record(KIND, self._key)
         if found is not None and found == self._written and self._result is not None:
             return self._result  # the commit was lost from sight, and had taken place
         again = None if found is None else self._again(tx, write, found)
@@ -136,7 +136,7 @@ class _Attempt:
                 raise
             return self._put(tx, self._key, kept, refusal)
 
-    def _run(self, tx: Transaction, write: WritePath) -> Reply:
+    def _run(self, tx: Transaction, write: GuardedWriter) -> Reply:
         self._done = self._work(tx, write)
         self._call.changes = write.recorded
         return reply_to(self._store.replies, self._command, self._done)
@@ -154,7 +154,7 @@ class _Attempt:
     def _put(self, tx: Transaction, key: str, value: dict[str, Any], result: Reply | Refused) -> Reply | Refused:
         value |= {"command": self._digest(), "time": self._store.clock()}
         self._written, self._result = json.dumps(value, sort_keys=True, separators=(",", ":")), result
-        tx.put_note(KIND, key, self._written)
+        tx.put_record(KIND, key, self._written)
         return result
 
     @property
@@ -167,9 +167,9 @@ class _Attempt:
         if self._key is None or not self._tried:
             raise refusal
 
-        def work(tx: Transaction, write: WritePath) -> Reply | Refused:
+        def work(tx: Transaction, write: GuardedWriter) -> Reply | Refused:
             key = str(self._key)
-            found = tx.note(KIND, key)
+            found = tx.get_record(KIND, key)
             again = None if found is None else self._again(tx, write, found)
             kept = _refusal_kept(self._command, refusal, write)
             if again is not None or kept is None:
@@ -180,7 +180,7 @@ class _Attempt:
 
     # -- giving a reply again --------------------------------------------------------------------------------
 
-    def _again(self, tx: Transaction, write: WritePath, note: str) -> Reply | Refused | None:
+    def _again(self, tx: Transaction, write: GuardedWriter, note: str) -> Reply | Refused | None:
         """The first reply, if the same command was remembered, and not too long ago; None for a damaged note."""
         known = _parsed(note)
         if known.get("command") != self._digest() or _is_old(note, self._store.clock()):
@@ -209,7 +209,7 @@ class _Attempt:
         inner = version.rpartition(".")[2]
         try:
             if version.startswith(_PROPOSAL) and not inner.startswith(_VERSION):
-                text = tx.note(AFTER, version)
+                text = tx.get_record(AFTER, version)
             else:
                 data = tx.text(inner)
                 text = None if data is None else decoded(data)
@@ -260,7 +260,7 @@ def _is_old(note: str, now: float) -> bool:
 # -- refusals without texts --------------------------------------------------------------------------------------
 
 
-def _refusal_kept(command: Asked, refusal: Refused, write: WritePath) -> dict[str, Any] | None:
+def _refusal_kept(command: Asked, refusal: Refused, write: GuardedWriter) -> dict[str, Any] | None:
     """A refusal as it is kept: texts by where they stand in the command; None if it names something else."""
     kept = _values_kept(refusal.values, _texts(command, write))
     return None if kept is None else {"refused": [refusal.key, kept]}
@@ -284,7 +284,7 @@ def _values_kept(values: Mapping[str, object], texts: Mapping[str, Callable[[], 
     return kept
 
 
-def _refusal_again(command: Asked, kept: object, write: WritePath) -> Refused | None:
+def _refusal_again(command: Asked, kept: object, write: GuardedWriter) -> Refused | None:
     """The refusal; None if another retentive wrote it, and this one has to find out anew."""
     try:
         key, values = cast("tuple[str, dict[str, Any]]", kept)
@@ -306,7 +306,7 @@ def _values_again(kept: Mapping[str, Any], texts: Mapping[str, Callable[[], str]
     return values
 
 
-def _texts(command: Asked, write: WritePath) -> dict[str, Callable[[], str]]:
+def _texts(command: Asked, write: GuardedWriter) -> dict[str, Callable[[], str]]:
     """The texts that a refusal can have from its command, by a name for where they stand in it."""
     texts: dict[str, Callable[[], str]] = {}
     for number, path in enumerate(() if command is None else paths_of(command)):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from retentive.errors import InvalidInput, InvalidPath, NotFound, ReadOnly, Refused, SensitiveValue, TooLarge
+from retentive.storage import capabilities
 from retentive.storage.contract import Backend, Memory, Snapshot, StoreInfo, Usage, Version
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.replies import Replies
@@ -61,7 +62,7 @@ class Readable:
     def load(self, path: str) -> tuple[Memory, str]:
         """The memory at `path` and its text. Raises `NotFound`."""
         target = self._parsed(path)
-        look = self.read(lambda snapshot: snapshot.look(target.text))
+        look = self.read(lambda snapshot: snapshot.get(target.text))
         if look.memory is None:
             raise NotFound(f"there is no memory at {path}")
         return look.memory, decoded(look.data, path=look.memory.path)
@@ -73,7 +74,7 @@ class Readable:
     def memories(self, under: str = ROOT) -> Iterator[Memory]:
         """All memories below a directory, in the byte order of their paths."""
         target = self._parsed(under)
-        return iter(self.read(lambda snapshot: list(snapshot.walk(target.text))))
+        return iter(self.read(lambda snapshot: list(snapshot.memories(target.text))))
 
     def versions(
         self, path: str | None = None, *, memory_id: str | None = None, limit: int | None = None
@@ -119,7 +120,7 @@ class Readable:
 
     def record_hand_edits(self, found: Snapshot) -> None:
         """Have what people edited by hand in plain files recorded, so that it is in what is seen from here on."""
-        if self.backend.directory_of(self.info) is not None:
+        if capabilities.directory_of(self.backend, self.info) is not None:
             list(found.sizes(ROOT))  # a listing looks at every file
 
     def read(self, work: Callable[[Snapshot], T]) -> T:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from retentive.errors import Damaged, Refused
-from retentive.storage.contract import Look, Snapshot
+from retentive.storage.contract import Entry, Snapshot
 from retentive.values.commands import View
 from retentive.values.listing import listing
 from retentive.values.paths import ROOT, MemoryPath
@@ -18,11 +18,11 @@ Sizes: TypeAlias = Sequence[tuple[str, int]]
 """Canonical paths and sizes in bytes of memories, in the byte order of the paths."""
 
 
-def found(snapshot: Snapshot, path: MemoryPath) -> Look | Sizes:
+def found(snapshot: Snapshot, path: MemoryPath) -> Entry | Sizes:
     """What there is to show: a memory, or all that lies below a directory. Raises `Refused`."""
     if path.is_root:
         return list(snapshot.sizes(ROOT))
-    look = snapshot.look(path.text)
+    look = snapshot.get(path.text)
     if look.memory is not None:
         return look
     if look.below:
@@ -30,7 +30,7 @@ def found(snapshot: Snapshot, path: MemoryPath) -> Look | Sizes:
     raise Refused("view_missing")
 
 
-def memory(command: View, look: Look, settings: Settings, replies: Replies, counts: LineCounts) -> Reply:
+def memory(command: View, look: Entry, settings: Settings, replies: Replies, counts: LineCounts) -> Reply:
     """The lines asked for. Raises `Refused`, `Damaged`."""
     data, version = look.data or b"", look.memory.version_id if look.memory else ""
     try:

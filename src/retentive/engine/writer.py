@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from retentive.errors import Phrase, Refused
-from retentive.storage.contract import Actor, Change, Look, Memory, Recorded, Transaction
+from retentive.storage.contract import Actor, Change, Entry, Memory, Recorded, Transaction
 from retentive.values.paths import MemoryPath
 from retentive.values.patterns import covers, matches_actor
 from retentive.values.records import Again
@@ -27,7 +27,7 @@ class Written:
     notes: tuple[Phrase, ...] = ()
 
 
-class WritePath:
+class GuardedWriter:
     """Changes to one store by one actor, in one transaction. Refusals are raised before anything is recorded.
 
     `recorded` is what was; `tried` says whether a backend was asked to record something, which it may have refused.
@@ -56,12 +56,12 @@ class WritePath:
         if not self.may_change(path.text):
             raise Refused("read_only", path=path.written)
 
-    def check_all(self, path: MemoryPath, look: Look) -> list[Memory]:
+    def check_all(self, path: MemoryPath, look: Entry) -> list[Memory]:
         """The memories at a path or below it. Raises `Refused` if one of them may not be changed."""
         if not look.below or self._settings.read_only:
             self.check(path)
             return [look.memory] if look.memory is not None else []
-        found = list(self._tx.walk(path.text))
+        found = list(self._tx.memories(path.text))
         if not all(self.may_change(memory.path) for memory in found):
             raise Refused("read_only", path=path.written)
         return found
@@ -88,7 +88,7 @@ class WritePath:
             raise Refused("invalid_path", path=shown, reason=reason)
 
     def put(
-        self, look: Look, path: MemoryPath, text: str, *, again: Again | None = None, is_removal: bool = False
+        self, look: Entry, path: MemoryPath, text: str, *, again: Again | None = None, is_removal: bool = False
     ) -> Written:
         """Make `text` the memory at a path, if it passes the guards; what changes nothing is no version.
 
@@ -121,7 +121,7 @@ class WritePath:
         self.tried = True
         self.recorded += self._tx.record(changes, self._who)
 
-    def _check_size(self, look: Look, size: int) -> None:
+    def _check_size(self, look: Entry, size: int) -> None:
         """Raise `Refused` for a text over a limit. Shrinking what is over one is always allowed."""
         settings, usage, held = self._settings, self._tx.usage(), len(look.data or b"")
         if look.memory is not None and size < held:
@@ -135,7 +135,7 @@ class WritePath:
         if limit and after > limit:
             raise Refused("store_too_large", size=after, limit=limit, present=usage.size_bytes)
 
-    def _near(self, look: Look, path: MemoryPath, size: int) -> Iterator[Phrase]:
+    def _near(self, look: Entry, path: MemoryPath, size: int) -> Iterator[Phrase]:
         """What to say of limits that are near. The usage is that after the change."""
         settings, usage, held = self._settings, self._tx.usage(), len(look.data or b"")
         if size <= held and look.memory is not None:

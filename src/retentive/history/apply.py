@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from retentive.engine.writer import WritePath, Written
+from retentive.engine.writer import GuardedWriter, Written
 from retentive.errors import InvalidInput, Refused
 from retentive.history.plan import Conflict, State, Targets
 from retentive.history.removal import ERASING
-from retentive.storage.contract import Change, Look, Memory, Snapshot, Transaction
+from retentive.storage.contract import Change, Entry, Memory, Snapshot, Transaction
 from retentive.values.paths import ROOT, MemoryPath, ancestors
 from retentive.values.records import Again
 
@@ -73,7 +73,7 @@ def steps(found: Snapshot, targets: Targets) -> list[Step]:
 
 def _present(found: Snapshot, targets: Targets) -> dict[str, Memory]:
     if len(targets) > _FEW:
-        return {memory.id: memory for memory in found.walk(ROOT)}
+        return {memory.id: memory for memory in found.memories(ROOT)}
     looked_up = ((memory_id, found.find(memory_id)) for memory_id in targets)
     return {memory_id: memory for memory_id, memory in looked_up if memory is not None}
 
@@ -109,25 +109,25 @@ def clashing(todo: Sequence[Step]) -> dict[str, Conflict]:
 
 
 def _standing(found: Snapshot, path: str) -> Iterable[Memory]:
-    look = found.look(path)
+    look = found.get(path)
     if look.memory is not None:
         yield look.memory
     if look.above is not None:
-        above = found.look(look.above).memory
+        above = found.get(look.above).memory
         if above is not None:
             yield above
     if look.below:
-        yield from found.walk(path)
+        yield from found.memories(path)
 
 
 def carry_out(
-    tx: Transaction, write: WritePath, todo: Sequence[Step], text: Callable[[State], str]
+    tx: Transaction, write: GuardedWriter, todo: Sequence[Step], text: Callable[[State], str]
 ) -> Iterable[Conflict]:
     """Write the steps, through the guards; which texts those made other ones.
 
     Raises `Refused`, and `InvalidInput` for what is being erased.
     """
-    erasing = {memory_id for memory_id, _ in tx.notes(ERASING)}
+    erasing = {memory_id for memory_id, _ in tx.records(ERASING)}
     if any(step.what == "made" and step.memory_id in erasing for step in todo):
         raise InvalidInput("a memory that is being erased cannot be had back")
     for step in todo:
@@ -141,8 +141,8 @@ def carry_out(
     changed = [step for step in todo if step.what == "changed" and step.memory_id not in made_again]
     made = [*circling, *(step for step in todo if step.what == "made")]
     # What shrinks comes first, so that no limit is met on the way.
-    written = [(step, _put(write, tx.look(step.path), step, text)) for step in sorted(changed, key=_growth)]
-    written += [(step, _put(write, Look(), step, text, again=Again(step.memory_id, _born(tx, step)))) for step in made]
+    written = [(step, _put(write, tx.get(step.path), step, text)) for step in sorted(changed, key=_growth)]
+    written += [(step, _put(write, Entry(), step, text, again=Again(step.memory_id, _born(tx, step)))) for step in made]
     return [Conflict(step.path, step.memory_id, _ALTERED) for step, became in written if became.altered]
 
 
@@ -153,7 +153,7 @@ def _growth(step: Step) -> int:
 
 
 def _put(
-    write: WritePath, look: Look, step: Step, text: Callable[[State], str], *, again: Again | None = None
+    write: GuardedWriter, look: Entry, step: Step, text: Callable[[State], str], *, again: Again | None = None
 ) -> Written:
     assert step.state is not None
     try:

@@ -11,10 +11,10 @@ from typing import TypeVar, get_args
 
 from retentive.engine.core import Engine
 from retentive.engine.queries import parsed, raised
-from retentive.engine.writer import WritePath
+from retentive.engine.writer import GuardedWriter
 from retentive.errors import InvalidInput, NotFound, Refused
 from retentive.history.apply import Outcome, carry_out, clashing, in_the_way, steps
-from retentive.history.past import OUR_ID, PastSnapshot, check_kept, check_zone, moment
+from retentive.history.past import PastSnapshot, check_kept, check_zone, moment
 from retentive.history.plan import Mode, Plan, State, restored, undone
 from retentive.history.removal import Removed, erase, redact
 from retentive.review.session import is_under_review
@@ -22,7 +22,6 @@ from retentive.storage.contract import Actor, Operation, Snapshot, Transaction, 
 from retentive.values import diff
 from retentive.values.paths import MemoryPath
 from retentive.values.patterns import check_actor_pattern, matches_actor
-from retentive.values.records import to_us
 from retentive.values.text import decoded
 
 T = TypeVar("T")
@@ -101,7 +100,7 @@ class History:
         target = self._parsed(path)
 
         def work(found: Snapshot) -> tuple[Version, str]:
-            memory = self.at(at, found).look(target.text).memory
+            memory = self.at(at, found).get(target.text).memory
             if memory is None:
                 raise NotFound(f"there was no memory at {path}")
             version, data = found.version(memory.version_id)
@@ -144,7 +143,7 @@ class History:
         target = self._parsed(path)
 
         def work(found: Snapshot) -> list[tuple[Version, str]]:
-            memory = found.look(target.text).memory
+            memory = found.get(target.text).memory
             if memory is None:
                 raise NotFound(f"there is no memory at {path}")
             versions = reversed(list(found.versions(memory_id=memory.id)))
@@ -180,7 +179,7 @@ class History:
 
         def plan(found: Snapshot) -> Plan:
             before = moment(found, to)
-            look = None if target.is_root else found.look(target.text)
+            look = None if target.is_root else found.get(target.text)
             if look is not None and look.memory is not None:
                 then = next(found.versions(memory_id=look.memory.id, before=before, limit=1), None)
                 if then is not None and then.operation != "deleted":
@@ -188,11 +187,11 @@ class History:
             check_kept(found, to)
             past = PastSnapshot(found, before)
             if look is not None:
-                was = past.look(target.text).memory
+                was = past.get(target.text).memory
                 if was is not None:
                     return Plan({was.id: State(was.path, was.version_id, was.sha256, was.size_bytes)})
             known = partial(_known_paths, found)
-            made = restored(found.heads(before), found.walk(target.text), target.text, known)
+            made = restored(found.as_of(before), found.memories(target.text), target.text, known)
             if not made.targets and not made.conflicts and not target.is_root:
                 raise NotFound(f"there was nothing at {path} then")
             return made
@@ -246,7 +245,7 @@ class History:
         """Remove a memory with all its versions for good; a tombstone without content stays. Raises `NotFound`."""
         if memory_id is None:
             target = self._parsed(path or "")
-            memory = self._store.read(lambda found: found.look(target.text)).memory
+            memory = self._store.read(lambda found: found.get(target.text)).memory
             if memory is None:
                 raise NotFound(f"there is no memory at {path}")
             memory_id = memory.id
@@ -276,7 +275,7 @@ class History:
 
         who = as_actor(actor) or self._store.actor
 
-        def work(tx: Transaction, write: WritePath) -> Outcome:
+        def work(tx: Transaction, write: GuardedWriter) -> Outcome:
             outcome = decide(tx)
             if outcome.conflicts:
                 return outcome
@@ -315,7 +314,7 @@ def _of(found: Snapshot, target: MemoryPath | None, memory_id: str | None) -> It
     """The versions of what a log is asked for, newest first."""
     if memory_id is not None or target is None or target.is_root:
         return _paged(found, memory_id)
-    look = found.look(target.text)
+    look = found.get(target.text)
     if look.memory is not None:
         return _paged(found, look.memory.id)
     below = target.text + "/"
@@ -356,24 +355,4 @@ def _of_change(found: Snapshot, version_id: str) -> list[Version]:
     What a command found edited by hand shares it too, but is another's change.
     """
     version, _ = found.version(version_id)
-    newer = [other for other in _newer(found, version) if other.revision == version.revision]
-    same = [*newer, version, *_of_revision(_paged(found, before=version.id), version.revision)]
-    return [other for other in same if other.actor == version.actor]
-
-
-def _newer(found: Snapshot, version: Version) -> list[Version]:
-    """Newer versions, those of the same change among them: looked for close by first, where ids are made of times."""
-    if OUR_ID.fullmatch(version.id):
-        at = to_us(version.created_at)
-        for seconds in (1, 60):
-            near = list(found.versions(after=version.id, before=f"memver_{at + seconds * 1_000_000:014x}"))
-            if near and near[0].revision != version.revision:
-                return near
-    return list(found.versions(after=version.id))
-
-
-def _of_revision(versions: Iterator[Version], revision: int) -> Iterator[Version]:
-    for version in versions:
-        if version.revision != revision:
-            return
-        yield version
+    return [other for other in found.versions(revision_of=version_id) if other.actor == version.actor]

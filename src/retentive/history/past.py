@@ -9,7 +9,7 @@ from functools import cached_property
 
 from retentive.errors import InvalidInput
 from retentive.history.sweep import HISTORY, PRUNED
-from retentive.storage.contract import Look, Memory, Snapshot, Usage, Version
+from retentive.storage.contract import Entry, Memory, Snapshot, Usage, Version
 from retentive.values.paths import ROOT, ancestors
 from retentive.values.records import to_us
 
@@ -52,7 +52,7 @@ def _searched(found: Snapshot, at: datetime) -> str:
 
 def check_kept(found: Snapshot, at: datetime | str) -> None:
     """Raise `InvalidInput` if versions that were there at a moment are kept no longer."""
-    pruned = found.note(HISTORY, PRUNED)
+    pruned = found.get_record(HISTORY, PRUNED)
     time = found.version(at)[0].created_at if isinstance(at, str) else at
     if pruned is not None and to_us(time) < int(pruned):
         raise InvalidInput("versions of that time are kept no longer (keep_versions_days), so nobody knows what was")
@@ -80,26 +80,26 @@ class PastSnapshot(Snapshot):
 
     @cached_property
     def _by_path(self) -> dict[str, Version]:
-        heads = sorted(self._now.heads(self._before), key=lambda version: version.path)
+        heads = sorted(self._now.as_of(self._before), key=lambda version: version.path)
         return {version.path: version for version in heads if version.path}
 
-    def look(self, path: str) -> Look:
+    def get(self, path: str) -> Entry:
         version = self._same_memory(path) or self._by_path.get(path)
         if version is not None:
             memory, data = self._memory(version), self._now.text(version.id)
-            return Look(memory, data)
+            return Entry(memory, data)
         above = next((one for one in ancestors(path) if one in self._by_path), None)
-        return Look(above=above, below=any(True for _ in self._below(path)))
+        return Entry(above=above, below=any(True for _ in self._below(path)))
 
     def _same_memory(self, path: str) -> Version | None:
         """What was at a path, if it is the memory that is there now: found without looking at all others."""
-        present = self._now.look(path).memory
+        present = self._now.get(path).memory
         if present is None:
             return None
         was = next(self._now.versions(memory_id=present.id, before=self._before, limit=1), None)
         return was if was is not None and was.path == path and was.operation != "deleted" else None
 
-    def walk(self, under: str) -> Iterator[Memory]:
+    def memories(self, under: str) -> Iterator[Memory]:
         return (self._memory(version, self._living) for version in self._below(under))
 
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
@@ -116,7 +116,7 @@ class PastSnapshot(Snapshot):
     @cached_property
     def _living(self) -> dict[str, datetime]:
         """When what is there now was made, of all in one reading."""
-        return {memory.id: memory.created_at for memory in self._now.walk(ROOT)}
+        return {memory.id: memory.created_at for memory in self._now.memories(ROOT)}
 
     def _memory(self, version: Version, living: Mapping[str, datetime] = _NOTHING) -> Memory:
         return Memory(
@@ -146,15 +146,18 @@ class PastSnapshot(Snapshot):
         *,
         memory_id: str | None = None,
         path: str | None = None,
+        revision_of: str | None = None,
         after: str | None = None,
         before: str | None = None,
         limit: int | None = None,
     ) -> Iterator[Version]:
         bound = self._before if before is None else min(before, self._before)
-        return self._now.versions(memory_id=memory_id, path=path, after=after, before=bound, limit=limit)
+        return self._now.versions(
+            memory_id=memory_id, path=path, revision_of=revision_of, after=after, before=bound, limit=limit
+        )
 
-    def heads(self, before: str) -> Iterator[Version]:
-        return self._now.heads(min(before, self._before))
+    def as_of(self, before: str) -> Iterator[Version]:
+        return self._now.as_of(min(before, self._before))
 
     def version(self, version_id: str) -> tuple[Version, bytes | None]:
         return self._now.version(version_id)
@@ -162,8 +165,8 @@ class PastSnapshot(Snapshot):
     def usage(self) -> Usage:
         return Usage(len(self._by_path), sum(version.size_bytes or 0 for version in self._by_path.values()))
 
-    def note(self, kind: str, key: str) -> str | None:
-        return self._now.note(kind, key)
+    def get_record(self, kind: str, key: str) -> str | None:
+        return self._now.get_record(kind, key)
 
-    def notes(self, kind: str) -> Iterator[tuple[str, str]]:
-        return self._now.notes(kind)
+    def records(self, kind: str) -> Iterator[tuple[str, str]]:
+        return self._now.records(kind)

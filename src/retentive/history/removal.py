@@ -9,10 +9,11 @@ from functools import partial
 
 from retentive.engine.access_times import KIND as ACCESSED
 from retentive.engine.core import Engine
-from retentive.engine.writer import WritePath
+from retentive.engine.writer import GuardedWriter
 from retentive.errors import InvalidInput, NotFound, ReadOnly
 from retentive.review.proposals import forget_proposals
 from retentive.review.session import is_under_review
+from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Snapshot, Transaction
 
 TOMBSTONE = "tombstone"
@@ -40,7 +41,7 @@ def redact(store: Engine, version_ids: Sequence[str], who: Actor | None) -> Remo
 
     check_person(store, who)
 
-    def work(tx: Transaction, write: WritePath) -> int:
+    def work(tx: Transaction, write: GuardedWriter) -> int:
         todo = []
         for version_id in dict.fromkeys([version_ids] if isinstance(version_ids, str) else version_ids):
             version, _ = tx.version(version_id)
@@ -52,11 +53,11 @@ def redact(store: Engine, version_ids: Sequence[str], who: Actor | None) -> Remo
                 todo.append(version_id)
                 forget_proposals(tx, version.memory_id, base_sha256=version.sha256)
         if todo:
-            tx.blank(todo, who)
-            tx.put_note(PENDING, "since", f"{store.clock():.6f}")
+            tx.redact(todo, who)
+            tx.put_record(PENDING, "since", f"{store.clock():.6f}")
         return len(todo)
 
-    return Removed(store.write(work, who, frees=True), pending=not finish(store))
+    return Removed(store.write(work, who, may_use_reserve=True), pending=not finish(store))
 
 
 def erase(store: Engine, memory_id: str, who: Actor | None) -> Removed:
@@ -68,7 +69,7 @@ def erase(store: Engine, memory_id: str, who: Actor | None) -> Removed:
 
     check_person(store, who)
 
-    def delete(tx: Transaction, write: WritePath) -> None:
+    def delete(tx: Transaction, write: GuardedWriter) -> None:
         last = next(tx.versions(memory_id=memory_id, limit=1), None)
         if last is None:
             raise NotFound(f"there is no memory {memory_id}")
@@ -76,11 +77,13 @@ def erase(store: Engine, memory_id: str, who: Actor | None) -> Removed:
         _check_may_change(write, last.path if memory is None else memory.path)
         if memory is not None:
             write.delete([memory])
-        tx.put_note(ERASING, memory_id, json.dumps({"by": None if who is None else str(who)}))
+        tx.put_record(ERASING, memory_id, json.dumps({"by": None if who is None else str(who)}))
 
-    store.write(delete, who, frees=True)
-    versions = store.backend.write(store.id, partial(_erase, memory_id=memory_id, now=store.clock()), frees=True)
-    store.backend.jot(store.id, ACCESSED, {memory_id: None})
+    store.write(delete, who, may_use_reserve=True)
+    versions = store.backend.write(
+        store.id, partial(_erase, memory_id=memory_id, now=store.clock()), may_use_reserve=True
+    )
+    store.backend.put_side_records(store.id, ACCESSED, {memory_id: None})
     return Removed(versions, pending=not finish(store))
 
 
@@ -88,15 +91,15 @@ def finish(store: Engine) -> bool:
     """End removals that were interrupted or had to wait; whether nothing is pending any more."""
     erasing, since = store.read(_unfinished)
     for memory_id in erasing:
-        store.backend.write(store.id, partial(_erase, memory_id=memory_id, now=store.clock()), frees=True)
+        store.backend.write(store.id, partial(_erase, memory_id=memory_id, now=store.clock()), may_use_reserve=True)
     if erasing:
         _, since = store.read(_unfinished)
     if since is None:
         return True
-    if not store.backend.purge():
+    if not capabilities.purge(store.backend):
         return False
     store.backend.write(store.id, partial(_purged, since=since))
-    return store.backend.purge()
+    return capabilities.purge(store.backend)
 
 
 def check_person(store: Engine, who: Actor | None) -> None:
@@ -105,31 +108,31 @@ def check_person(store: Engine, who: Actor | None) -> None:
         raise InvalidInput("an actor whose changes await review cannot remove anything for good")
 
 
-def _check_may_change(write: WritePath, path: str) -> None:
+def _check_may_change(write: GuardedWriter, path: str) -> None:
     """Raise `InvalidInput` where this actor may not change the memory whose history is to lose something."""
     if not write.may_change(path):
         raise ReadOnly("the memory is read-only")
 
 
 def _unfinished(found: Snapshot) -> tuple[list[str], str | None]:
-    return [key for key, _ in found.notes(ERASING)], found.note(PENDING, "since")
+    return [key for key, _ in found.records(ERASING)], found.get_record(PENDING, "since")
 
 
 def _purged(tx: Transaction, since: str) -> None:
     """Nothing is pending any more, unless something else was removed meanwhile."""
-    if tx.note(PENDING, "since") == since:
-        tx.put_note(PENDING, "since", None)
+    if tx.get_record(PENDING, "since") == since:
+        tx.put_record(PENDING, "since", None)
 
 
 def _erase(tx: Transaction, memory_id: str, now: float) -> int:
     """Remove the versions of a deleted memory, and what else names it; how many there were."""
-    began = tx.note(ERASING, memory_id)
+    began = tx.get_record(ERASING, memory_id)
     if began is None:
         return 0
     ids = [version.id for version in tx.versions(memory_id=memory_id)]
     tx.prune(ids)
     forget_proposals(tx, memory_id)
-    tx.put_note(TOMBSTONE, memory_id, json.dumps({"at": round(now), **json.loads(began)}))
-    tx.put_note(ERASING, memory_id, None)
-    tx.put_note(PENDING, "since", f"{now:.6f}")
+    tx.put_record(TOMBSTONE, memory_id, json.dumps({"at": round(now), **json.loads(began)}))
+    tx.put_record(ERASING, memory_id, None)
+    tx.put_record(PENDING, "since", f"{now:.6f}")
     return len(ids)

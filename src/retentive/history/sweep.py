@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from retentive.engine.core import Engine
 from retentive.engine.idempotency import forget_old
-from retentive.engine.writer import WritePath
+from retentive.engine.writer import GuardedWriter
 from retentive.errors import RetentiveError
 from retentive.history import retention
 from retentive.history.retention import EXPIRY
@@ -49,10 +49,10 @@ def sweep(store: Engine, *, dry_run: bool = False) -> Swept:
     is used meanwhile stays. `dry_run` only tells.
     """
     settings, now, accessed = store.settings(), store.clock(), store.accesses.of(store.id)
-    idle = store.read(lambda found: list(retention.expired(found.walk(ROOT), accessed, settings, now)))
+    idle = store.read(lambda found: list(retention.expired(found.memories(ROOT), accessed, settings, now)))
     told = [Expired(memory.path, memory.id, round(days, 1)) for memory, days in idle]
     if dry_run:
-        kept = {one.memory_id for one in told if WritePath.is_read_only(settings, one.path)}
+        kept = {one.memory_id for one in told if GuardedWriter.is_read_only(settings, one.path)}
         pruned = store.read(lambda found: _prunable(found, settings, now))
         return _swept(told, kept, len(pruned))
     gone: set[str] = set()
@@ -61,7 +61,7 @@ def sweep(store: Engine, *, dry_run: bool = False) -> Swept:
     pruned = store.read(lambda found: _prunable(found, settings, now))
     for some in _parts(pruned):
         _prune(store, some)
-    present = store.read(lambda found: {memory.id for memory in found.walk(ROOT)})
+    present = store.read(lambda found: {memory.id for memory in found.memories(ROOT)})
     store.accesses.forget(store.id, {key: None for key in accessed if key not in present})
     forget_old(store)
     return _swept(told, {one.memory_id for one in told} - gone, len(pruned))
@@ -76,11 +76,11 @@ def sweep_at_opening(store: Engine) -> None:
     """Sweep, if something may expire and nobody swept within the hour. What fails is left for the next time."""
     try:
         now = store.clock()
-        last = store.read(lambda found: found.note(SWEPT, LAST))
+        last = store.read(lambda found: found.get_record(SWEPT, LAST))
         swept_at = int(last) if last is not None and last.isdecimal() else 0
         if abs(now - swept_at) < AGAIN_AFTER_S:  # not just `now -`: a clock may have been ahead
             return
-        store.backend.write(store.id, lambda tx: tx.put_note(SWEPT, LAST, f"{now:.0f}"))
+        store.backend.write(store.id, lambda tx: tx.put_record(SWEPT, LAST, f"{now:.0f}"))
         sweep(store)
     except RetentiveError as error:
         logging.getLogger("retentive").warning("the memory store was not swept: %s", error.code)
@@ -89,8 +89,8 @@ def sweep_at_opening(store: Engine) -> None:
 def _expire(store: Engine, idle: Sequence[Memory]) -> set[str]:
     """Delete memories that are as they were; the ids of those that went."""
 
-    def work(tx: Transaction, write: WritePath) -> set[str]:
-        present = [tx.look(memory.path).memory for memory in idle]
+    def work(tx: Transaction, write: GuardedWriter) -> set[str]:
+        present = [tx.get(memory.path).memory for memory in idle]
         going = [
             memory
             for memory, now in zip(idle, present, strict=True)
@@ -99,13 +99,13 @@ def _expire(store: Engine, idle: Sequence[Memory]) -> set[str]:
         write.delete(going)
         return {memory.id for memory in going}
 
-    return store.write(work, EXPIRY, frees=True)
+    return store.write(work, EXPIRY, may_use_reserve=True)
 
 
 def _prunable(found: Snapshot, settings: Settings, now: float) -> list[tuple[str, int]]:
     if not settings.keep_versions_days:
         return []
-    living = {memory.id: None for memory in found.walk(ROOT)}
+    living = {memory.id: None for memory in found.memories(ROOT)}
     return retention.prunable(found.versions(), living, settings, now)
 
 
@@ -114,10 +114,10 @@ def _prune(store: Engine, old: Sequence[tuple[str, int]]) -> None:
 
     def work(tx: Transaction) -> None:
         tx.prune([version_id for version_id, _ in old])
-        known_since = max(int(tx.note(HISTORY, PRUNED) or 0), *(until for _, until in old))
-        tx.put_note(HISTORY, PRUNED, str(known_since))
+        known_since = max(int(tx.get_record(HISTORY, PRUNED) or 0), *(until for _, until in old))
+        tx.put_record(HISTORY, PRUNED, str(known_since))
 
-    store.backend.write(store.id, work, frees=True)
+    store.backend.write(store.id, work, may_use_reserve=True)
 
 
 def _parts(items: Sequence[T]) -> Iterator[Sequence[T]]:

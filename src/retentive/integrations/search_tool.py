@@ -60,7 +60,7 @@ INPUT_SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
     "properties": {
         "query": {"type": "string", "description": 'The words to look for, as in: refund "30 days" -draft'},
-        "path": {"type": "string", "description": "Look only in this directory or file. Starts with /memories."},
+        "path": {"type": "string", "description": "Entry only in this directory or file. Starts with /memories."},
         "limit": {
             "type": "integer",
             "description": f"At most so many files, 1 to {MAX_LIMIT}; {LIMIT} if not given.",

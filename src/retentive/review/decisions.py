@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from retentive.engine.writer import Examiner, WritePath
+from retentive.engine.writer import Examiner, GuardedWriter
 from retentive.errors import NotFound, Refused
 from retentive.review.proposals import (
     AFTER,
@@ -28,7 +28,7 @@ from retentive.review.proposals import (
     text_of,
     with_ids,
 )
-from retentive.storage.contract import Actor, Change, Look, Memory, Transaction
+from retentive.storage.contract import Actor, Change, Entry, Memory, Transaction
 from retentive.values.diff import merge as merged
 from retentive.values.paths import MemoryPath
 from retentive.values.records import Again
@@ -75,7 +75,7 @@ class Deciding:
             if proposal.id in stuck or self._foundations[proposal.id] & stuck:
                 stuck.add(proposal.id)
                 continue
-            write = WritePath(self._tx, self._settings, proposal.actor, self._examine)
+            write = GuardedWriter(self._tx, self._settings, proposal.actor, self._examine)
             making = _Making(self._tx, write, proposal, ids, self._said, merge=merge, force=force)
             obstacles += making.run()
             stuck |= {obstacle.proposal_id for obstacle in obstacles}
@@ -143,7 +143,7 @@ class _Making:
     def __init__(
         self,
         tx: Transaction,
-        write: WritePath,
+        write: GuardedWriter,
         proposal: Proposal,
         ids: dict[str, str],
         said: Replies,
@@ -183,11 +183,11 @@ class _Making:
         else:
             self._rename(change, look.memory)
 
-    def _present(self, memory_id: str) -> Look:
+    def _present(self, memory_id: str) -> Entry:
         """The memory as it is now, wherever it lies; nothing if it is gone."""
         memory = self._tx.find(memory_id)
-        look = Look() if memory is None else self._tx.look(memory.path)  # a look sees what was edited by hand
-        return look if look.memory is not None and look.memory.id == memory_id else Look()
+        look = Entry() if memory is None else self._tx.get(memory.path)  # a look sees what was edited by hand
+        return look if look.memory is not None and look.memory.id == memory_id else Entry()
 
     def _create(self, change: ProposedChange, text: str, again: Again | None) -> None:
         path = change.path or ""
@@ -203,11 +203,11 @@ class _Making:
             self._hinder("created", path, f"{path} was created meanwhile by somebody else")
             return
         self._put(look, path, chosen, again=None if taken else again)
-        made = self._tx.look(path).memory
+        made = self._tx.get(path).memory
         if made is not None:
             self._ids[change.memory_id] = made.id
 
-    def _modify(self, change: ProposedChange, look: Look, memory: Memory, *, base: str, text: str) -> None:
+    def _modify(self, change: ProposedChange, look: Entry, memory: Memory, *, base: str, text: str) -> None:
         path = memory.path
         if change.operation == "created" and not self._force:  # it is one that was deleted
             self._hinder("created", path, f"{path} was restored meanwhile by somebody else")
@@ -264,9 +264,9 @@ class _Making:
         found = merged(base, present, text).text if self._merge else None
         return text if found is None and self._force else found
 
-    def _free(self, path: str) -> Look | None:
+    def _free(self, path: str) -> Entry | None:
         """What stands at a path where a memory may lie; None, and an obstacle, where none can."""
-        look = self._tx.look(path)
+        look = self._tx.get(path)
         if look.below:
             self._hinder("created", path, f"{path} is a directory now")
             return None
@@ -275,7 +275,7 @@ class _Making:
             return None
         return look
 
-    def _put(self, look: Look, path: str, text: str, *, again: Again | None = None) -> None:
+    def _put(self, look: Entry, path: str, text: str, *, again: Again | None = None) -> None:
         target = MemoryPath.known(path)
         if look.memory is None:
             self._write.check_name(target)

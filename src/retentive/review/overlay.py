@@ -25,7 +25,18 @@ from retentive.review.proposals import (
     text_key,
     text_of,
 )
-from retentive.storage.contract import Actor, Change, Look, Memory, Snapshot, Transaction, Usage, Version
+from retentive.storage.contract import (
+    UNCHANGED,
+    Actor,
+    Change,
+    Entry,
+    Memory,
+    Metadata,
+    Snapshot,
+    Transaction,
+    Usage,
+    Version,
+)
 from retentive.values.paths import ROOT, ancestors
 from retentive.values.records import Recorded
 from retentive.values.text import decoded
@@ -69,26 +80,26 @@ class ProposedSnapshot(Snapshot):
     def settings(self) -> str | None:
         return self._inner.settings
 
-    def look(self, path: str) -> Look:
+    def get(self, path: str) -> Entry:
         if path in self._placed:
             memory, own = self._placed[path]
-            return Look(memory, self._data(memory, own))
+            return Entry(memory, self._data(memory, own))
         above = next((place for place in ancestors(path) if place in self._placed), None)
         if above is not None or path in self._above:
-            return Look(above=above, below=above is None)
-        look = self._inner.look(path)
+            return Entry(above=above, below=above is None)
+        look = self._inner.get(path)
         if look.memory is not None:
-            return Look() if look.memory.id in self._own else look
+            return Entry() if look.memory.id in self._own else look
         if look.above is not None:
-            return Look() if self.look(look.above).memory is None else look
-        return Look(below=look.below and any(True for _ in self.walk(path)))
+            return Entry() if self.get(look.above).memory is None else look
+        return Entry(below=look.below and any(True for _ in self.memories(path)))
 
-    def walk(self, under: str) -> Iterator[Memory]:
-        present = (memory for memory in self._inner.walk(under) if self._shows(memory))
+    def memories(self, under: str) -> Iterator[Memory]:
+        present = (memory for memory in self._inner.memories(under) if self._shows(memory))
         return iter(sorted([*present, *self._placed_below(under)], key=lambda memory: memory.path))
 
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
-        return ((memory.path, memory.size_bytes) for memory in self.walk(under))
+        return ((memory.path, memory.size_bytes) for memory in self.memories(under))
 
     def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
         present = [(memory, data) for memory, data in self._inner.texts(under) if self._shows(memory)]
@@ -107,14 +118,17 @@ class ProposedSnapshot(Snapshot):
         *,
         memory_id: str | None = None,
         path: str | None = None,
+        revision_of: str | None = None,
         after: str | None = None,
         before: str | None = None,
         limit: int | None = None,
     ) -> Iterator[Version]:
-        return self._inner.versions(memory_id=memory_id, path=path, after=after, before=before, limit=limit)
+        return self._inner.versions(
+            memory_id=memory_id, path=path, revision_of=revision_of, after=after, before=before, limit=limit
+        )
 
-    def heads(self, before: str) -> Iterator[Version]:
-        return self._inner.heads(before)
+    def as_of(self, before: str) -> Iterator[Version]:
+        return self._inner.as_of(before)
 
     def version(self, version_id: str) -> tuple[Version, bytes | None]:
         return self._inner.version(version_id)
@@ -128,11 +142,11 @@ class ProposedSnapshot(Snapshot):
             present.size_bytes + sum(each.size_bytes for each in own) - sum(each.size_bytes for each in replaced),
         )
 
-    def note(self, kind: str, key: str) -> str | None:
-        return self._inner.note(kind, key)
+    def get_record(self, kind: str, key: str) -> str | None:
+        return self._inner.get_record(kind, key)
 
-    def notes(self, kind: str) -> Iterator[tuple[str, str]]:
-        return self._inner.notes(kind)
+    def records(self, kind: str) -> Iterator[tuple[str, str]]:
+        return self._inner.records(kind)
 
     # -- what the proposals make -----------------------------------------------------------------------------
 
@@ -176,7 +190,7 @@ class ProposedSnapshot(Snapshot):
         if own.text is not None:
             return text_of(self._inner, AFTER, own.text).encode()
         present = next(iter(self._present([memory.id])))
-        look = Look() if present is None else self._inner.look(present.path)
+        look = Entry() if present is None else self._inner.get(present.path)
         return look.data or b""
 
     def _present(self, memory_ids: Iterable[str]) -> Iterator[Memory | None]:
@@ -186,7 +200,7 @@ class ProposedSnapshot(Snapshot):
         if len(unknown) <= _FEW:
             self._presents |= {each: self._inner.find(each) for each in unknown}
         else:
-            everything = {memory.id: memory for memory in self._inner.walk(ROOT)}
+            everything = {memory.id: memory for memory in self._inner.memories(ROOT)}
             self._presents |= {each: everything.get(each) for each in unknown}
         return (self._presents[each] for each in wanted)
 
@@ -239,29 +253,26 @@ class ProposedTransaction(ProposedSnapshot, Transaction):
             raise PermissionDenied("an actor under review cannot take versions over")
         key, before = text_key(self._proposal.id, number), change.before
         if change.data is not None:
-            self._tx.put_note(AFTER, key, change.data.decode())
+            self._tx.put_record(AFTER, key, change.data.decode())
         digest = None if change.data is None else hashlib.sha256(change.data).hexdigest()
         if before is None:
             memory_id = key if change.again is None else change.again.id
             born = self._proposal.at if change.again is None else change.again.created_at
             return ProposedChange("created", memory_id, None, change.path, change.size_bytes, digest, None, born)
         if digest is not None:
-            self._tx.put_note(BEFORE, key, decoded(self.look(before.path).data))
+            self._tx.put_record(BEFORE, key, decoded(self.get(before.path).data))
         operation: ProposedOperation = "deleted" if change.path is None else "renamed" if digest is None else "modified"
         return ProposedChange(
             operation, before.id, before.path, change.path, change.size_bytes, digest, before.sha256, before.created_at
         )
 
-    def put_note(self, kind: str, key: str, value: str | None) -> None:
-        self._tx.put_note(kind, key, value)
+    def put_record(self, kind: str, key: str, value: str | None) -> None:
+        self._tx.put_record(kind, key, value)
 
-    def reseal(self, seal: str | None) -> None:
+    def set_metadata(self, *, settings: Metadata = UNCHANGED, seal: Metadata = UNCHANGED) -> None:
         self._deny()
 
-    def set_settings(self, settings: str | None) -> None:
-        self._deny()
-
-    def blank(self, version_ids: Sequence[str], actor: Actor | None) -> None:
+    def redact(self, version_ids: Sequence[str], actor: Actor | None) -> None:
         self._deny()
 
     def prune(self, version_ids: Sequence[str]) -> None:

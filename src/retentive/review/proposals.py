@@ -116,7 +116,7 @@ def text_key(proposal_id: str, number: int) -> str:
 
 def pending(snapshot: Snapshot) -> list[Proposal]:
     """All proposals of a store, in the order in which they came."""
-    return sorted((_proposal(key, value) for key, value in snapshot.notes(PROPOSAL)), key=lambda each: each.number)
+    return sorted((_proposal(key, value) for key, value in snapshot.records(PROPOSAL)), key=lambda each: each.number)
 
 
 def put_proposal(tx: Transaction, proposal: Proposal) -> None:
@@ -127,18 +127,18 @@ def put_proposal(tx: Transaction, proposal: Proposal) -> None:
         "number": proposal.number,
         "changes": [_change_object(change) for change in proposal.changes],
     }
-    tx.put_note(PROPOSAL, proposal.id, json.dumps(value))
+    tx.put_record(PROPOSAL, proposal.id, json.dumps(value))
 
 
 def remove_proposal(tx: Transaction, proposal: Proposal) -> None:
     """Remove a proposal and its texts."""
-    tx.put_note(PROPOSAL, proposal.id, None)
+    tx.put_record(PROPOSAL, proposal.id, None)
     for number, change in enumerate(proposal.changes):
         key = text_key(proposal.id, number)
         if change.has_text:
-            tx.put_note(AFTER, key, None)
+            tx.put_record(AFTER, key, None)
         if change.operation == "modified":
-            tx.put_note(BEFORE, key, None)
+            tx.put_record(BEFORE, key, None)
 
 
 def forget_proposals(tx: Transaction, memory_id: str, *, base_sha256: str | None = None) -> list[str]:
@@ -158,7 +158,7 @@ def forget_proposals(tx: Transaction, memory_id: str, *, base_sha256: str | None
 
 def text_of(snapshot: Snapshot, kind: str, key: str) -> str:
     """A text of a proposal. Raises `Damaged`."""
-    text = snapshot.note(kind, key)
+    text = snapshot.get_record(kind, key)
     if text is None:
         raise Damaged("a proposal is without its text")
     return text
@@ -178,24 +178,24 @@ def put_decision(tx: Transaction, decision: Decision) -> None:
         "by": None if decision.by is None else str(decision.by),
         "at": to_us(decision.at),
     }
-    tx.put_note(REVIEWED, decision.proposal_id, json.dumps(value))
+    tx.put_record(REVIEWED, decision.proposal_id, json.dumps(value))
 
 
 def forget_decisions(tx: Transaction) -> None:
     """Remove decisions beyond the newest 1,000."""
     for decision in decisions(tx)[MAX_DECISIONS:]:
-        tx.put_note(REVIEWED, decision.proposal_id, None)
+        tx.put_record(REVIEWED, decision.proposal_id, None)
 
 
 def decisions(snapshot: Snapshot) -> list[Decision]:
     """The decisions that are known, newest first."""
-    found = (_decision(key, value) for key, value in snapshot.notes(REVIEWED))
+    found = (_decision(key, value) for key, value in snapshot.records(REVIEWED))
     return sorted(found, key=lambda each: (each.at, each.proposal_id), reverse=True)
 
 
 def decision_on(snapshot: Snapshot, proposal_id: str) -> Decision | None:
     """What was decided on a proposal, if it is known."""
-    value = snapshot.note(REVIEWED, proposal_id)
+    value = snapshot.get_record(REVIEWED, proposal_id)
     return None if value is None else _decision(proposal_id, value)
 
 

@@ -97,7 +97,7 @@ class Review:
         """
 
         def work(snapshot: Snapshot) -> list[tuple[ProposedChange, str | None, str | None]]:
-            if snapshot.note(PROPOSAL, proposal.id) is None:
+            if snapshot.get_record(PROPOSAL, proposal.id) is None:
                 raise NotFound(f"no proposal {proposal.id} awaits review")
             numbered = enumerate(proposal.changes)
             return [(change, *_texts(snapshot, change, text_key(proposal.id, number))) for number, change in numbered]
@@ -163,13 +163,15 @@ class Review:
 
         return self.backend.read(self.store_id, seen)
 
-    def write(self, work: Callable[[Transaction, Settings], T], who: Actor | None, *, frees: bool = False) -> T:
+    def write(
+        self, work: Callable[[Transaction, Settings], T], who: Actor | None, *, may_use_reserve: bool = False
+    ) -> T:
         """Run `work` for an actor; if it is under review, what `work` records becomes a proposal.
 
         A reply then says so.
         """
         attempt = _Attempt[T](self, work, who)
-        return self.backend.write(self.store_id, attempt, frees=frees)
+        return self.backend.write(self.store_id, attempt, may_use_reserve=may_use_reserve)
 
 
 class _Attempt(Generic[T]):
@@ -193,7 +195,7 @@ class _Attempt(Generic[T]):
         if self._id is None:
             self._at = now_us(self._review.clock)
             self._id = self._review.new_id(PREFIX, self._at)
-        elif self._result and (tx.note(PROPOSAL, self._id) or tx.note(REVIEWED, self._id)):
+        elif self._result and (tx.get_record(PROPOSAL, self._id) or tx.get_record(REVIEWED, self._id)):
             return self._result[0]  # its commit was lost from sight, and had taken place
         own = ProposedTransaction(
             tx, self._who, proposal_id=self._id, at=to_datetime(self._at), max_proposals=settings.max_proposals
@@ -212,6 +214,6 @@ def _texts(snapshot: Snapshot, change: ProposedChange, key: str) -> tuple[str | 
         before = text_of(snapshot, BEFORE, key) if change.operation == "modified" else None
         return before, text_of(snapshot, AFTER, key)
     memory = snapshot.find(change.memory_id)
-    data = None if memory is None else snapshot.look(memory.path).data
+    data = None if memory is None else snapshot.get(memory.path).data
     text = None if data is None else decoded(data)
     return text, None if change.operation == "deleted" else text

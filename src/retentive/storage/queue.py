@@ -43,13 +43,13 @@ class Job:
 class StoreJob(Job):
     """One piece of work on one memory store."""
 
-    __slots__ = ("frees", "store_id", "work")
+    __slots__ = ("may_use_reserve", "store_id", "work")
 
-    def __init__(self, store_id: str, work: Callable[[Transaction], object], *, frees: bool) -> None:
+    def __init__(self, store_id: str, work: Callable[[Transaction], object], *, may_use_reserve: bool) -> None:
         super().__init__()
         self.store_id = store_id
         self.work = work
-        self.frees = frees
+        self.may_use_reserve = may_use_reserve
 
 
 J = TypeVar("J", bound=Job)

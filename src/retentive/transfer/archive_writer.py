@@ -136,7 +136,7 @@ class StoreSection:
                 jotted = (
                     lines.note_line(kind, key, value)
                     for kind in JOTTING_KINDS
-                    for key, value in self._backend.jottings(store_id, kind)
+                    for key, value in self._backend.side_records(store_id, kind)
                 )
                 self._archive.add_lines(self._prefix + "jottings.jsonl", jotted)
         except BaseException:
@@ -146,7 +146,7 @@ class StoreSection:
 
     def _snapshot(self, snapshot: Snapshot, *, mark: tuple[int, int, int], progress: Progress | None) -> lines.Header:
         self._archive.back_to(mark)  # it may be run again
-        memories = list(snapshot.walk(ROOT))
+        memories = list(snapshot.memories(ROOT))
         history = History(snapshot)
         usage = snapshot.usage()
         raw = is_raw(self._backend, snapshot)
@@ -169,7 +169,7 @@ class StoreSection:
             self._archive.add_lines(self._prefix + "versions.jsonl", (line.decode() for line in versions))
         self._archive.add_lines(self._prefix + "memories.jsonl", _memory_lines(memories, texts))
         if self._notes:
-            noted = (lines.note_line(kind, *note) for kind in NOTE_KINDS for note in snapshot.notes(kind))
+            noted = (lines.note_line(kind, *note) for kind in NOTE_KINDS for note in snapshot.records(kind))
             self._archive.add_lines(self._prefix + "notes.jsonl", noted)
         return header
 

@@ -87,7 +87,7 @@ def _write_files(snapshot: Snapshot, *, store: MemoryStore, part: str, progress:
     os.mkdir(part, DIRECTORY_MODE)
     usage = snapshot.usage()
     done = Exported(id=store.id, key=store.key, revision=snapshot.revision, memories=0, size_bytes=0)
-    for number, memory in enumerate(snapshot.walk(ROOT)):
+    for number, memory in enumerate(snapshot.memories(ROOT)):
         data = _loaded(snapshot, memory)
         if data is None:
             done.damaged += 1

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypeAlias
 
-from retentive.engine.writer import WritePath
+from retentive.engine.writer import GuardedWriter
 from retentive.errors import InvalidInput, Refused
-from retentive.storage.contract import Actor, Look, Transaction
+from retentive.storage.contract import Actor, Entry, Transaction
 from retentive.store import OF_BACKENDS, MemoryStore
 from retentive.transfer.archive_writer import Progress
 from retentive.transfer.files import said
@@ -129,18 +129,18 @@ class Import:
         except _DryRun as dry:
             return dry.outcomes
 
-    def _work(self, batch: Sequence[_Ready], tx: Transaction, write: WritePath) -> list[Outcome]:
+    def _work(self, batch: Sequence[_Ready], tx: Transaction, write: GuardedWriter) -> list[Outcome]:
         outcomes = [self._one(one, tx, write) for one in batch]
         if self._dry_run:
             raise _DryRun(outcomes)
         return outcomes
 
-    def _one(self, one: _Ready, tx: Transaction, write: WritePath) -> Outcome:
+    def _one(self, one: _Ready, tx: Transaction, write: GuardedWriter) -> Outcome:
         path = one.path
         try:
             write.check_name(path)
             write.check(path)
-            look = tx.look(path.text)
+            look = tx.get(path.text)
             if look.memory is not None and look.data == one.text.encode():
                 return Outcome(one.name, path.text, "same")
             if look.memory is not None and not self._overwrite:
@@ -161,7 +161,7 @@ class Import:
         return Outcome(one.name, None, "refused", _sentence(self._store, refusal, one.path.text))
 
 
-def _check_free(look: Look) -> None:
+def _check_free(look: Entry) -> None:
     if look.below:
         raise Refused("exists")
     if look.above is not None:

@@ -14,6 +14,6 @@ NOTE_KINDS: tuple[str, ...] = (
     "swept",
     "tombstone",
 )
-"""Kinds of `Transaction.put_note`."""
+"""Kinds of `Transaction.put_record`."""
 JOTTING_KINDS: tuple[str, ...] = ("accessed", "audit")
-"""Kinds of `Backend.jot`."""
+"""Kinds of `Backend.put_side_records`."""

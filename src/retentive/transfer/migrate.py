@@ -12,6 +12,7 @@ from functools import partial
 
 from retentive.errors import Damaged, InvalidInput, Locked, NotFound
 from retentive.locations import find_store
+from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Snapshot, StoreInfo, Transaction, Version
 from retentive.transfer.archive_writer import Progress, bare, see_hand_edits
 from retentive.transfer.backup import all_stores
@@ -68,7 +69,7 @@ class _Copy:
         if self._raw and bare(target) is not target:
             raise Locked("the source is sealed: give its keys too, or none for the target, to copy it as it rests")
         if not self._raw:
-            source.unlock(info)
+            capabilities.unlock(source, info)
 
     def run(self, progress: Progress | None) -> Migrated:
         """Copy, until there is nothing new or there always is."""
@@ -106,7 +107,7 @@ class _Copy:
         )
         check_same(made, info.id, info.key)
         if not self._raw:
-            self._target.unlock(made)
+            capabilities.unlock(self._target, made)
 
     def _start(self) -> str | None:
         """The newest version that the target has. Raises `InvalidInput` if it did not come from the source."""
@@ -139,10 +140,12 @@ class _Copy:
         def work(tx: Transaction) -> None:
             head.present.bring_about(tx)
             if self._raw and tx.seal != head.seal:
-                tx.reseal(head.seal)
+                tx.set_metadata(seal=head.seal)
 
         self._target.write(self._id, work)
-        jotted = [(kind, key, value) for kind in JOTTING_KINDS for key, value in self._source.jottings(self._id, kind)]
+        jotted = [
+            (kind, key, value) for kind in JOTTING_KINDS for key, value in self._source.side_records(self._id, kind)
+        ]
         copy_jottings(jotted, self._target, self._id)
         return self._target.read(self._id, head.present.check)
 
@@ -164,13 +167,13 @@ class _Copy:
 
         def work(tx: Transaction) -> None:
             for actor, ids in redacted.items():
-                tx.blank(ids, actor)
+                tx.redact(ids, actor)
             if removed:
                 tx.prune(removed)
 
         if removed or redacted:
-            self._target.write(self._id, work, frees=True)
-            self._target.purge()
+            self._target.write(self._id, work, may_use_reserve=True)
+            capabilities.purge(self._target)
 
     def _pairs(self, newest: str) -> Iterator[tuple[Version, Version | None]]:
         """Each version of the copy with that of the source. Raises `Damaged` if one of the source is missing."""
@@ -209,13 +212,13 @@ class _Head:
 def _take(tx: Transaction, *, taken: Sequence[Taken]) -> None:
     take_over(tx, taken)
     if taken:
-        tx.put_note(MARK, UNTIL, taken[-1].version.id)
+        tx.put_record(MARK, UNTIL, taken[-1].version.id)
 
 
 def _marked(snapshot: Snapshot) -> str | None:
     """The version copied last."""
     try:
-        return snapshot.note(MARK, UNTIL)
+        return snapshot.get_record(MARK, UNTIL)
     except Damaged:  # copied without keys, and now read with them
         return None
 

@@ -27,8 +27,8 @@ class Present:
     @classmethod
     def of(cls, snapshot: Snapshot) -> Self:
         """As a snapshot has it."""
-        notes = {(kind, key): value for kind in NOTE_KINDS for key, value in snapshot.notes(kind)}
-        return cls({memory.id: memory for memory in snapshot.walk(ROOT)}, snapshot.settings, notes)
+        notes = {(kind, key): value for kind in NOTE_KINDS for key, value in snapshot.records(kind)}
+        return cls({memory.id: memory for memory in snapshot.memories(ROOT)}, snapshot.settings, notes)
 
     def usage(self) -> Usage:
         """How much it is."""
@@ -36,20 +36,20 @@ class Present:
 
     def bring_about(self, tx: Transaction) -> None:
         """Make a store what it should be, once it has all versions."""
-        gone = [memory for memory in tx.walk(ROOT) if memory.id not in self.memories]
+        gone = [memory for memory in tx.memories(ROOT) if memory.id not in self.memories]
         if gone:  # their deletion is not told
-            tx.forget(gone)
+            tx.drop(gone)
         if tx.settings != self.settings:
-            tx.set_settings(self.settings)
-        there = {(kind, key): value for kind in NOTE_KINDS for key, value in tx.notes(kind)}
+            tx.set_metadata(settings=self.settings)
+        there = {(kind, key): value for kind in NOTE_KINDS for key, value in tx.records(kind)}
         for kind, key in there.keys() | self.notes.keys():
             value = self.notes.get((kind, key))
             if there.get((kind, key)) != value:
-                tx.put_note(kind, key, value)
+                tx.put_record(kind, key, value)
 
     def check(self, snapshot: Snapshot) -> str:
         """Raise `Damaged` if a store does not hold this; the digest of all paths and hashes."""
-        found = {memory.id: memory for memory in snapshot.walk(ROOT)}
+        found = {memory.id: memory for memory in snapshot.memories(ROOT)}
         for memory_id, memory in self.memories.items():
             there = found.get(memory_id)
             if there is None or _facts(there) != _facts(memory):
@@ -65,11 +65,11 @@ def copy_jottings(values: Iterable[tuple[str, str, str]], target: Backend, store
     for kind, key, value in values:
         wanted.setdefault(kind, {})[key] = value
     for kind, by_key in wanted.items():
-        there = dict(target.jottings(store_id, kind))
+        there = dict(target.side_records(store_id, kind))
         changed = {key: value for key, value in by_key.items() if there.get(key) != value}
         changed |= dict.fromkeys(there.keys() - by_key.keys())
         if changed:
-            target.jot(store_id, kind, changed)
+            target.put_side_records(store_id, kind, changed)
 
 
 def digest_of(memories: Iterable[Memory]) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from retentive.errors import Damaged, InvalidInput
+from retentive.storage import capabilities
 from retentive.storage.contract import Backend, Snapshot, StoreInfo, Version, plain_name
 from retentive.transfer.archive_reader import Archive, Section
 from retentive.transfer.archive_writer import Progress, bare
@@ -119,7 +120,7 @@ def _restored(target: Backend, section: Section, key: str | None, texts: _Texts,
         key=key, name=header.name, seal=header.seal, store_id=header.id, created_at=header.created_at
     )
     check_same(made, header.id, key)
-    target.unlock(made) if not section.is_raw else None
+    capabilities.unlock(target, made) if not section.is_raw else None
     newest = target.read(header.id, newest_version)
     present = _present(section)
     born = {memory.id: memory.created_at for memory in present.memories.values()}

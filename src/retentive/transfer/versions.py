@@ -126,7 +126,7 @@ def _change(tx: Transaction, one: Taken) -> Change:
     before = tx.find(version.memory_id)
     if version.redacted_at is not None:
         if before is not None:  # what it is from here on is not known
-            tx.forget([before])
+            tx.drop([before])
         return Change(None, None, origin=version)
     if version.operation == "deleted":
         return Change(before, None, sealing=_sealing(one, None), origin=version)
@@ -135,9 +135,9 @@ def _change(tx: Transaction, one: Taken) -> Change:
     if data is None:
         raise Damaged(f"version {version.id} has no text")
     if before is not None and before.path != version.path:
-        if tx.look(before.path).data == data:
+        if tx.get(before.path).data == data:
             return Change(before, version.path, sealing=_sealing(one, None), origin=version)
-        tx.forget([before])
+        tx.drop([before])
         one, before = replace(one, born=one.born or before.created_at), None
     again = Again(version.memory_id, one.born or version.created_at) if before is None else None
     sealing = _sealing(one, data)
@@ -147,17 +147,17 @@ def _change(tx: Transaction, one: Taken) -> Change:
 
 def _make_way(tx: Transaction, version: Version) -> None:
     """Forget what stands at, above or below the path of a version: its own end fell into a gap."""
-    look = tx.look(version.path)
+    look = tx.get(version.path)
     gone: list[Memory] = []
     if look.memory is not None and look.memory.id != version.memory_id:
         gone.append(look.memory)
-    if look.above is not None and (above := tx.look(look.above).memory) is not None:
+    if look.above is not None and (above := tx.get(look.above).memory) is not None:
         gone.append(above)
     if look.below:
-        gone += tx.walk(version.path)
+        gone += tx.memories(version.path)
     gone = [memory for memory in gone if memory.id != version.memory_id]
     if gone:
-        tx.forget(gone)
+        tx.drop(gone)
 
 
 def _sealing(one: Taken, data: bytes | None) -> Sealing | None:

@@ -116,7 +116,7 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Entry:
     """What stands at a path: a memory with its bytes, or else a memory above it, memories below it, or nothing."""
 
     memory: Memory | None = None

@@ -20,6 +20,7 @@ from datetime import datetime
 from typing import TypeVar, cast
 
 from retentive.errors import InvalidInput, RetentiveError, Unavailable
+from retentive.storage.capabilities import PlainFiles
 from retentive.storage.contract import (
     Actor,
     Change,
@@ -59,7 +60,7 @@ CLEAR_AFTER = 512  # versions; a sync of the file system then costs each command
 _PRIVATE = ".retentive"
 
 
-class DirectoryBackend(SqliteBackend):
+class DirectoryBackend(SqliteBackend, PlainFiles):
     """Memory stores as files below the directory `root`. Linux and macOS."""
 
     def __init__(self, root: str, *, clock: Clock = time.time, new_id: NewId = sortable_id) -> None:
@@ -91,7 +92,7 @@ class DirectoryBackend(SqliteBackend):
     def directory_of(self, store: StoreInfo) -> str:
         return os.path.join(self.root, *parts_of(store))
 
-    def damaged(self) -> int:
+    def quarantined(self) -> int:
         self._check_open()
         return count_damaged(self._base)
 
@@ -117,13 +118,13 @@ class DirectoryBackend(SqliteBackend):
         except HandEdit:  # what a person did is recorded first, which is a write
             return self.write(store_id, work)
 
-    def write(self, store_id: str, work: Callable[[Transaction], T], *, frees: bool = False) -> T:
+    def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
         try:
-            return super().write(store_id, work, frees=frees)
+            return super().write(store_id, work, may_use_reserve=may_use_reserve)
         except Unsynced:
             self._sync()
         try:
-            return super().write(store_id, work, frees=frees)
+            return super().write(store_id, work, may_use_reserve=may_use_reserve)
         except Unsynced:
             raise Unavailable("the files of the memory store could not be made durable") from None
 
@@ -133,7 +134,7 @@ class DirectoryBackend(SqliteBackend):
             return
         erased = False
         while not erased:  # until nobody wrote in between: a file that stayed would be taken for a person's
-            self.write(store_id, lambda tx: _delete_all(tx, actor), frees=True)
+            self.write(store_id, lambda tx: _delete_all(tx, actor), may_use_reserve=True)
             self._sync()
             erased = self._alone(lambda connection: self._erased(connection, store_id, actor))
         self._stores.pop(store_id, None)
@@ -147,13 +148,13 @@ class DirectoryBackend(SqliteBackend):
         sql_stores.erase_store(connection, store_id, at=now_us(self.clock), by=by)
         return True
 
-    def examine(self) -> Iterator[Finding]:
-        yield from super().examine()
+    def check(self) -> Iterator[Finding]:
+        yield from super().check()
         with self._reading() as connection:
             yield from list(examine_files(connection, self._base))
 
-    def mend(self) -> None:
-        super().mend()
+    def repair(self) -> None:
+        super().repair()
         with self._queue.paused(), self._exclusive() as connection:
             self._clear(connection)
             lower_synced(connection)
@@ -306,13 +307,13 @@ class DirectoryBackend(SqliteBackend):
 
 
 def _delete_all(tx: Transaction, actor: Actor | None) -> None:
-    tx.record([Change(memory, None) for memory in tx.walk(ROOT)], actor)
+    tx.record([Change(memory, None) for memory in tx.memories(ROOT)], actor)
 
 
 def _look_at_all(found: Snapshot) -> None:
     """Look at every file, so that what is not as recorded is recorded, or mended in a sealed store."""
-    for memory in found.walk(ROOT):
-        found.look(memory.path)
+    for memory in found.memories(ROOT):
+        found.get(memory.path)
 
 
 def _merged(changed: Sequence[WatchedTransaction]) -> list[WatchedTransaction]:

@@ -99,7 +99,7 @@ class _StoreFiles:
         self._behind = behind
         self._sealed = sealed
         self._lock = lock
-        self._recorded = {memory.path for memory in self._snapshot.walk(ROOT)}
+        self._recorded = {memory.path for memory in self._snapshot.memories(ROOT)}
 
     def compare(self) -> Iterator[Finding]:
         """What differs from what is recorded."""
@@ -110,7 +110,7 @@ class _StoreFiles:
                         yield found(self._code(path), self._id, visible(path) + self._instead(path))
 
     def _differs(self, path: str) -> bool:
-        data, state = self._snapshot.look(path).data, self._tree.state(path)
+        data, state = self._snapshot.get(path).data, self._tree.state(path)
         if data is None:
             return path in self._behind and state.kind is Kind.FILE
         return state.kind is not Kind.FILE or self._tree.read(path) != data
@@ -136,7 +136,7 @@ class _StoreFiles:
         if why is not None:
             return found("file_foreign", self._id, f"{visible(entry.path)} ({why})")
         with self._lock.held():  # it may be new, or gone by now
-            if self._snapshot.look(entry.path).memory is not None or self._tree.state(entry.path).kind is not Kind.FILE:
+            if self._snapshot.get(entry.path).memory is not None or self._tree.state(entry.path).kind is not Kind.FILE:
                 return None
         return found("file_new", self._id, entry.path)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias, cast
 
 from retentive.errors import Refused
-from retentive.storage.contract import EXTERNAL, Actor, Change, Clock, Look, Memory, NewId, Recorded
+from retentive.storage.contract import EXTERNAL, Actor, Change, Clock, Entry, Memory, NewId, Recorded
 from retentive.storage.files.quarantine import MendedTree
 from retentive.storage.files.tree import MISSING, Found, Kind, Mark, found_of, mark_of
 from retentive.storage.sql.connection import Connection
@@ -122,7 +122,7 @@ class WatchedSnapshot(SqlSnapshot):
         self.seen = seen
         self._clean_below: set[str] = set()
 
-    def look(self, path: str) -> Look:
+    def get(self, path: str) -> Entry:
         for _ in range(_MAX_TRIES):
             look, mark = self.look_marked(path)
             if self.seen.database_wins(path) or self._is_as_recorded(path, look, mark):
@@ -130,9 +130,9 @@ class WatchedSnapshot(SqlSnapshot):
             self._differs(path)
         return look  # edited all the while: what was recorded last is one of its states
 
-    def walk(self, under: str) -> Iterator[Memory]:
+    def memories(self, under: str) -> Iterator[Memory]:
         self._check_below(under)
-        return super().walk(under)
+        return super().memories(under)
 
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
         return iter([(row[0], row[2]) for row in self._check_below(under)])
@@ -143,7 +143,7 @@ class WatchedSnapshot(SqlSnapshot):
     def _verified(self, path: str, found: Found) -> None:
         """The file at `path` was seen to be as recorded."""
 
-    def _is_as_recorded(self, path: str, look: Look, mark: str | None) -> bool:
+    def _is_as_recorded(self, path: str, look: Entry, mark: str | None) -> bool:
         found = self.seen.tree.state(path)
         if look.memory is not None:
             return self._holds(path, look.memory.version_id, mark, found, look.data)
@@ -250,8 +250,8 @@ class WatchedTransaction(WatchedSnapshot, SqlTransaction):
         """Whether all that was recorded is what a person did: that stays, though the command was refused."""
         return self._by_hand and not self.plan
 
-    def look(self, path: str) -> Look:
-        return SqlSnapshot.look(self, path) if self.plan else super().look(path)
+    def get(self, path: str) -> Entry:
+        return SqlSnapshot.get(self, path) if self.plan else super().get(path)
 
     def _check_below(self, under: str) -> list[_Row]:
         return self._rows_below(under) if self.plan else super()._check_below(under)
@@ -275,14 +275,14 @@ class WatchedTransaction(WatchedSnapshot, SqlTransaction):
                 self._will(str(path), change)
         return recorded
 
-    def forget(self, memories: Sequence[Memory]) -> None:
-        SqlTransaction.forget(self, memories)
+    def drop(self, memories: Sequence[Memory]) -> None:
+        SqlTransaction.drop(self, memories)
         for memory in memories:
             self._will(memory.path, Change(memory, None))
 
-    def blank(self, version_ids: Sequence[str], actor: Actor | None) -> None:
+    def redact(self, version_ids: Sequence[str], actor: Actor | None) -> None:
         self._check_synced(version_ids)
-        SqlTransaction.blank(self, version_ids, actor)
+        SqlTransaction.redact(self, version_ids, actor)
 
     def prune(self, version_ids: Sequence[str]) -> None:
         self._check_synced(version_ids)

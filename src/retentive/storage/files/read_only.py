@@ -12,7 +12,9 @@ from datetime import datetime
 from typing import NoReturn, TypeVar
 
 from retentive.errors import NotFound, PermissionDenied, Unavailable
+from retentive.storage.capabilities import Checkable, PlainFiles
 from retentive.storage.contract import Actor, Backend, Snapshot, StoreInfo, Transaction
+from retentive.storage.files.folders import parts_of
 from retentive.storage.files.quarantine import count_damaged
 from retentive.storage.findings import Finding
 from retentive.storage.sql import check as sql_check
@@ -25,7 +27,7 @@ from retentive.storage.sqlite.connection import connect_to_look
 T = TypeVar("T")
 
 
-class LookingBackend(Backend):
+class ReadOnlyBackend(Backend, Checkable):
     """The memory stores in the SQLite file at `path`. Whoever writes raises `PermissionDenied`."""
 
     def __init__(self, path: str) -> None:
@@ -50,12 +52,12 @@ class LookingBackend(Backend):
             finally:
                 self._connection.roll_back()
 
-    def jottings(self, store_id: str, kind: str, *, after: str = "") -> Iterator[tuple[str, str]]:
+    def side_records(self, store_id: str, kind: str, *, after: str = "") -> Iterator[tuple[str, str]]:
         with self._lock:
             number = sql_side_records.store_number(self._connection, store_id)
             return iter(sql_side_records.select_notes(self._connection, number, kind, after=after))
 
-    def examine(self) -> Iterator[Finding]:
+    def check(self) -> Iterator[Finding]:
         with self._lock:
             yield from integrity(self._connection)
             yield from sql_check.examine(self._connection, "sqlite")
@@ -77,17 +79,20 @@ class LookingBackend(Backend):
     ) -> StoreInfo:
         _refuse()
 
-    def write(self, store_id: str, work: Callable[[Transaction], T], *, frees: bool = False) -> T:
+    def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
         _refuse()
 
-    def jot(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
+    def put_side_records(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
         _refuse()
 
     def erase_store(self, store_id: str, actor: Actor | None) -> None:
         _refuse()
 
+    def repair(self) -> None:
+        _refuse()
 
-class LookingDirectory(LookingBackend):
+
+class ReadOnlyDirectory(ReadOnlyBackend, PlainFiles):
     """The memory stores below the directory `root`, where some of them lie as plain files."""
 
     def __init__(self, root: str) -> None:
@@ -99,13 +104,16 @@ class LookingDirectory(LookingBackend):
             self._connection.close()
             raise Unavailable("the directory of the memories cannot be opened") from None
 
-    def damaged(self) -> int:
+    def directory_of(self, store: StoreInfo) -> str:
+        return os.path.join(self.root, *parts_of(store))
+
+    def quarantined(self) -> int:
         return count_damaged(self._base)
 
-    def examine(self) -> Iterator[Finding]:
+    def check(self) -> Iterator[Finding]:
         from retentive.storage.files.check import examine_files  # noqa: PLC0415 - POSIX only
 
-        yield from super().examine()
+        yield from super().check()
         with self._lock:
             yield from examine_files(self._connection, self._base)
 

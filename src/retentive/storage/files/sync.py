@@ -35,7 +35,7 @@ def follow(connection: Connection, done: WatchedTransaction) -> bool:
         _attempt(failed, new, partial(tree.move, old, new))
     for path in puts:
         data = plan[path].data
-        text = SqlSnapshot(connection, done.store_id).look(path).data if data is None else data
+        text = SqlSnapshot(connection, done.store_id).get(path).data if data is None else data
         _attempt(failed, path, partial(_put, tree, path, text, expected))
     doubtful = [path for path in plan if path not in expected]
     seen.owed = (seen.owed - plan.keys()) | failed
@@ -50,7 +50,7 @@ def settle(connection: Connection, seen: Seen, store_id: str, paths: Sequence[st
     """
     snapshot = SqlSnapshot(connection, store_id)
     tree = seen.tree
-    wanted = {path: snapshot.look(path).data for path in paths}
+    wanted = {path: snapshot.get(path).data for path in paths}
     found = {path: tree.state(path) for path in paths}
     present = {path: tree.read(path) for path in paths}
     wrong = [path for path in paths if present[path] != wanted[path] and found[path].kind in _OURS]

@@ -19,6 +19,7 @@ from weakref import WeakValueDictionary
 
 from retentive.errors import InvalidInput, NotFound, RetentiveError, Unavailable
 from retentive.storage import forking
+from retentive.storage.capabilities import Checkable, Collectable, Purgeable
 from retentive.storage.contract import Actor, Backend, Clock, NewId, Snapshot, StoreInfo, Transaction, sortable_id
 from retentive.storage.findings import Finding
 from retentive.storage.objects import check
@@ -50,7 +51,7 @@ def open_objects(url: str, *, clock: Clock = time.time, new_id: NewId = sortable
     return ObjectsBackend(Client(Place.parse(url)), clock=clock, new_id=new_id)
 
 
-class ObjectsBackend(Backend):
+class ObjectsBackend(Backend, Checkable, Collectable, Purgeable):
     """Memory stores at the place of a client. `cache_bytes` bounds what is kept of objects that never change."""
 
     def __init__(
@@ -148,14 +149,14 @@ class ObjectsBackend(Backend):
                 if held.tag == known.tag:
                     raise
 
-    def write(self, store_id: str, work: Callable[[Transaction], T], *, frees: bool = False) -> T:
+    def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
         self._check_open()
         check_id(store_id)
         queue = self._queue(store_id)
         if store_id in self._running:
             self._committer.rehearse(store_id, work)
         try:
-            return cast("T", queue.submit(StoreJob(store_id, work, frees=frees)))
+            return cast("T", queue.submit(StoreJob(store_id, work, may_use_reserve=may_use_reserve)))
         finally:
             self._fold_if_due(store_id, queue)
             self._sweep_if_due(store_id)
@@ -215,12 +216,12 @@ class ObjectsBackend(Backend):
             objects=self._objects(store_id),
         )
 
-    def examine(self) -> Iterator[Finding]:
+    def check(self) -> Iterator[Finding]:
         self._check_open()
         before = datetime.fromtimestamp(self.clock() - COLLECT_AFTER_S, UTC)
         return check.examine(self._requests, self._roots, self._objects, before)
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         for store in self.list_stores():
             with suppress(RetentiveError):  # what cannot be read cannot be repaired
                 self._change(store.id, lambda root: check.corrected(root, self._objects(root.id)))
@@ -248,12 +249,12 @@ class ObjectsBackend(Backend):
 
     # -- records beside the stores ---------------------------------------------------------------------------
 
-    def jot(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
+    def put_side_records(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
         self._check_open()
         check_id(store_id)
         self._jottings.write(store_id, kind, values)
 
-    def jottings(self, store_id: str, kind: str, *, after: str = "") -> Iterator[tuple[str, str]]:
+    def side_records(self, store_id: str, kind: str, *, after: str = "") -> Iterator[tuple[str, str]]:
         self._check_open()
         check_id(store_id)
         found = self._jottings.all(store_id, kind)

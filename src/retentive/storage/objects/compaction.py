@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from retentive.storage.objects.manifest import Root
 from retentive.storage.objects.records import (
-    Entry,
+    MemoryEntry,
     Page,
     PageRef,
     Record,
@@ -82,7 +82,7 @@ def _pages(
     touched = _touched(root, sizes)
     loaded = dict(zip(touched, load([root.pages[at] for at in touched if at < len(root.pages)]), strict=False))
     made: list[PageRef] = []
-    run: list[Entry] = []
+    run: list[MemoryEntry] = []
     first = ""
     for at in range(max(len(root.pages), 1)):
         if at not in touched:
@@ -113,7 +113,7 @@ def _touched(root: Root, sizes: Sizes) -> dict[int, dict[str, Record | None]]:
     return dict(sorted(touched.items()))
 
 
-def _merged(page: Page | None, changes: Mapping[str, Record | None]) -> list[Entry]:
+def _merged(page: Page | None, changes: Mapping[str, Record | None]) -> list[MemoryEntry]:
     entries = {} if page is None else dict(zip(page.paths, page.entries, strict=True))
     added = False
     for path, record in changes.items():
@@ -126,7 +126,7 @@ def _merged(page: Page | None, changes: Mapping[str, Record | None]) -> list[Ent
 
 
 def _written(
-    run: Sequence[Entry], first: str, sizes: Sizes, objects: dict[str, bytes], *, folds: int
+    run: Sequence[MemoryEntry], first: str, sizes: Sizes, objects: dict[str, bytes], *, folds: int
 ) -> Iterator[PageRef]:
     for number, entries in enumerate(evenly(run, sizes.page)):
         data = encode_page(entries)

@@ -13,7 +13,7 @@ from itertools import islice
 from retentive.storage.contract import Version
 from retentive.storage.objects.compaction import Sizes, evenly, made_chunk, made_node
 from retentive.storage.objects.immutables import Immutables
-from retentive.storage.objects.records import Entry, Record, Ref
+from retentive.storage.objects.records import MemoryEntry, Record, Ref
 
 _AHEAD = 16  # chunks read at once, when it comes to that
 
@@ -56,7 +56,7 @@ class History:
                 return chunk[at]
         return None
 
-    def heads(self, before: str, present: Iterable[Entry], strays: Collection[str]) -> Iterator[Version]:
+    def heads(self, before: str, present: Iterable[MemoryEntry], strays: Collection[str]) -> Iterator[Version]:
         """Of each memory the newest version with an id below `before`, if it is no deletion.
 
         Of a memory that has not changed since, that is the version it is `present` with. `strays` are those that are

@@ -25,7 +25,7 @@ _DIGITS = 2 * _DIGEST_BYTES
 _LEVEL = 1  # of zlib: twice as fast as the default, a tenth larger
 
 
-class Entry(NamedTuple):
+class MemoryEntry(NamedTuple):
     """A present memory, as a page holds it."""
 
     path: str
@@ -99,10 +99,10 @@ class Record(NamedTuple):
         """Whether it tells of a change; else only that a memory is gone from where it was."""
         return self.revision > 0
 
-    def entry(self) -> Entry:
+    def entry(self) -> MemoryEntry:
         """The memory it left behind; not for a deletion."""
         size = 0 if self.size is None else self.size
-        return Entry(
+        return MemoryEntry(
             self.path,
             self.memory,
             size,
@@ -165,14 +165,14 @@ class Page(NamedTuple):
     """Memories in the order of their paths."""
 
     paths: list[str]
-    entries: list[Entry]
+    entries: list[MemoryEntry]
 
-    def get(self, path: str) -> Entry | None:
+    def get(self, path: str) -> MemoryEntry | None:
         """The memory at a path."""
         at = bisect_left(self.paths, path)
         return self.entries[at] if at < len(self.paths) and self.paths[at] == path else None
 
-    def between(self, low: str, high: str) -> list[Entry]:
+    def between(self, low: str, high: str) -> list[MemoryEntry]:
         """The memories at paths strictly between two."""
         return self.entries[bisect_right(self.paths, low) : bisect_left(self.paths, high)]
 
@@ -198,14 +198,14 @@ def changes_of(log: Iterable[Record]) -> dict[str, Record | None]:
 # -- bytes ---------------------------------------------------------------------------------------------------
 
 
-def encode_page(entries: Sequence[Entry]) -> bytes:
+def encode_page(entries: Sequence[MemoryEntry]) -> bytes:
     """The bytes of a page."""
     return pack("page", entries)
 
 
 def decode_page(data: bytes) -> Page:
     """The page in some bytes."""
-    entries = _listed("page", data, Entry)
+    entries = _listed("page", data, MemoryEntry)
     return Page([entry.path for entry in entries], entries)
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
 from operator import attrgetter
 
 from retentive.errors import Damaged, NotFound
-from retentive.storage.contract import Look, Memory, Snapshot, Usage, Version
+from retentive.storage.contract import Entry, Memory, Snapshot, Usage, Version
 from retentive.storage.objects.history import History
 from retentive.storage.objects.immutables import Immutables
 from retentive.storage.objects.manifest import Notes, Root
 from retentive.storage.objects.notes import all_notes, find_note
-from retentive.storage.objects.records import Entry, Record
+from retentive.storage.objects.records import MemoryEntry, Record
 from retentive.storage.sql.snapshot import below
 from retentive.values.paths import ROOT, ancestors
 
@@ -43,16 +43,16 @@ class ObjectsSnapshot(Snapshot):
     def usage(self) -> Usage:
         return Usage(self.root.memories, self.root.size_bytes)
 
-    def look(self, path: str) -> Look:
+    def get(self, path: str) -> Entry:
         entry = self._entry(path)
         if entry is not None:
-            return Look(entry.memory(), self._objects.text(_text_of(entry)))
+            return Entry(entry.memory(), self._objects.text(_text_of(entry)))
         above = ancestors(path)
         self._load([path, *above])
-        return Look(above=next((one for one in above if self._entry(one)), None), below=self._any_below(path))
+        return Entry(above=next((one for one in above if self._entry(one)), None), below=self._any_below(path))
 
-    def walk(self, under: str) -> Iterator[Memory]:
-        return map(Entry.memory, self._entries(under))
+    def memories(self, under: str) -> Iterator[Memory]:
+        return map(MemoryEntry.memory, self._entries(under))
 
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
         return ((entry.path, entry.size) for entry in self._entries(under))
@@ -60,7 +60,7 @@ class ObjectsSnapshot(Snapshot):
     def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
         for group in _groups(self._entries(under)):
             texts = self._objects.texts(list(map(_text_of, group)))
-            yield from zip(map(Entry.memory, group), texts, strict=True)
+            yield from zip(map(MemoryEntry.memory, group), texts, strict=True)
 
     def find(self, memory_id: str) -> Memory | None:
         every = chain(
@@ -81,18 +81,26 @@ class ObjectsSnapshot(Snapshot):
         *,
         memory_id: str | None = None,
         path: str | None = None,
+        revision_of: str | None = None,
         after: str | None = None,
         before: str | None = None,
         limit: int | None = None,
     ) -> Iterator[Version]:
-        if memory_id is None:
+        if revision_of is not None:
+            record = self.record_of(revision_of)
+            found: Iterator[Record] = (
+                each
+                for each in (() if record is None else _of_revision(self._history(), record))
+                if (after or "") < each.id and (before is None or each.id < before) and memory_id in {None, each.memory}
+            )
+        elif memory_id is None:
             found = self._history().between(after=after, before=before)
         else:
             found = self._history().of_memory(memory_id, after=after, before=before)
         chosen = (record.version() for record in found if path is None or record.path == path)
         return chosen if limit is None else islice(chosen, limit)
 
-    def heads(self, before: str) -> Iterator[Version]:
+    def as_of(self, before: str) -> Iterator[Version]:
         return self._history().heads(before, self._entries(ROOT), self.root.strays)
 
     def version(self, version_id: str) -> tuple[Version, bytes | None]:
@@ -114,11 +122,11 @@ class ObjectsSnapshot(Snapshot):
 
     # -- notes -----------------------------------------------------------------------------------------------
 
-    def note(self, kind: str, key: str) -> str | None:
+    def get_record(self, kind: str, key: str) -> str | None:
         note = find_note(self.root.notes.get(kind, Notes()), key, self._objects.notes)
         return None if note is None or note.is_removed else self._objects.values([note])[0]
 
-    def notes(self, kind: str) -> Iterator[tuple[str, str]]:
+    def records(self, kind: str) -> Iterator[tuple[str, str]]:
         every = all_notes(self.root.notes.get(kind, Notes()), self._objects.notes)
         for start in range(0, len(every), _TEXTS_AT_ONCE):
             group = every[start : start + _TEXTS_AT_ONCE]
@@ -126,7 +134,7 @@ class ObjectsSnapshot(Snapshot):
 
     # -- memories --------------------------------------------------------------------------------------------
 
-    def _entry(self, path: str) -> Entry | None:
+    def _entry(self, path: str) -> MemoryEntry | None:
         if path in self._changed:
             record = self._changed[path]
             return None if record is None else record.entry()
@@ -138,7 +146,7 @@ class ObjectsSnapshot(Snapshot):
         refs = {self.root.page_of(path) for path in paths if path not in self._changed}
         self._objects.pages([ref for ref in refs if ref is not None])
 
-    def _entries(self, under: str) -> Iterable[Entry]:
+    def _entries(self, under: str) -> Iterable[MemoryEntry]:
         low, high = below(under)
         pages = self._objects.pages(self.root.pages_between(low, high))
         changed = [record for path, record in self._changed.items() if low < path < high]
@@ -159,15 +167,21 @@ class ObjectsSnapshot(Snapshot):
         )
 
 
-def _text_of(entry: Entry) -> str:
+def _of_revision(history: History, record: Record) -> Iterator[Record]:
+    """The versions of the revision of one, newest first: its neighbours in the order of ids."""
+    yield from (each for each in history.since(record.id) if each.revision == record.revision)
+    yield from takewhile(lambda each: each.revision == record.revision, history.between(before=record.id))
+
+
+def _text_of(entry: MemoryEntry) -> str:
     if entry.text is None:
         raise Damaged("a text of the memory store is missing")
     return entry.text
 
 
-def _groups(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
+def _groups(entries: Iterable[MemoryEntry]) -> Iterator[list[MemoryEntry]]:
     """Some at a time, so that not all texts are in memory at once."""
-    group: list[Entry] = []
+    group: list[MemoryEntry] = []
     size_bytes = 0
     for entry in entries:
         if group and (len(group) >= _TEXTS_AT_ONCE or size_bytes + entry.size > _BYTES_AT_ONCE):

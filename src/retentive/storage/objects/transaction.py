@@ -7,13 +7,25 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from retentive.errors import Conflict, InvalidInput
-from retentive.storage.contract import Actor, Change, Clock, Memory, NewId, Recorded, Transaction, Version, now_us
+from retentive.storage.contract import (
+    UNCHANGED,
+    Actor,
+    Change,
+    Clock,
+    Memory,
+    Metadata,
+    NewId,
+    Recorded,
+    Transaction,
+    Version,
+    now_us,
+)
 from retentive.storage.objects.compaction import Sizes, fold
 from retentive.storage.objects.history import Rewriting
 from retentive.storage.objects.immutables import Immutables, NewObjects
 from retentive.storage.objects.manifest import Root
 from retentive.storage.objects.notes import LONG_CHARS, NoteSizes, Settled, has_overlay, merge_all, settle, with_note
-from retentive.storage.objects.records import Entry, Note, Record, apply, name_for, pack, sealed
+from retentive.storage.objects.records import MemoryEntry, Note, Record, apply, name_for, pack, sealed
 from retentive.storage.objects.snapshot import ObjectsSnapshot
 from retentive.values.records import to_us
 
@@ -56,7 +68,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         sources = [None if change.before is None else self._entry(change.before.path) for change in changes]
         return [self._record_one(change, source, actor) for change, source in zip(changes, sources, strict=True)]
 
-    def _record_one(self, change: Change, source: Entry | None, actor: Actor | None) -> Recorded:
+    def _record_one(self, change: Change, source: MemoryEntry | None, actor: Actor | None) -> Recorded:
         origin = change.origin
         if origin is not None and origin.redacted_at is not None:
             return self._add(self._blank_from_elsewhere(origin))
@@ -94,7 +106,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         self._count(record, source)
         return self._add(record)
 
-    def _source(self, change: Change, source: Entry | None) -> Entry | None:
+    def _source(self, change: Change, source: MemoryEntry | None) -> MemoryEntry | None:
         """The memory that is changed, as it is now."""
         before = change.before
         if before is None:
@@ -105,7 +117,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
             raise Conflict("a memory is no longer where it was")
         return source
 
-    def _memory_id(self, change: Change, source: Entry | None, at: int) -> str:
+    def _memory_id(self, change: Change, source: MemoryEntry | None, at: int) -> str:
         if source is not None:
             return source.id
         if change.again is not None:
@@ -146,7 +158,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
             self.root = replace(self.root, strays=(*others, record.memory) if is_stray else others)
         return Recorded(record.memory, record.id)
 
-    def _count(self, record: Record, source: Entry | None) -> None:
+    def _count(self, record: Record, source: MemoryEntry | None) -> None:
         is_gone = record.operation == "deleted"
         memories = (not is_gone) - (source is not None)
         self.root = replace(
@@ -170,7 +182,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
     def _latest(self) -> list[Record]:
         return [*reversed(self._new), *reversed(self.root.log)]
 
-    def forget(self, memories: Sequence[Memory]) -> None:
+    def drop(self, memories: Sequence[Memory]) -> None:
         if not memories:
             return
         if not self._new:
@@ -192,15 +204,14 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
 
     # -- what is kept with them ------------------------------------------------------------------------------
 
-    def reseal(self, seal: str | None) -> None:
+    def set_metadata(self, *, settings: Metadata = UNCHANGED, seal: Metadata = UNCHANGED) -> None:
         self.has_changed = True
-        self.root = replace(self.root, seal=seal)
+        if settings is not UNCHANGED:
+            self.root = replace(self.root, settings=settings)
+        if seal is not UNCHANGED:
+            self.root = replace(self.root, seal=seal)
 
-    def set_settings(self, settings: str | None) -> None:
-        self.has_changed = True
-        self.root = replace(self.root, settings=settings)
-
-    def put_note(self, kind: str, key: str, value: str | None) -> None:
+    def put_record(self, kind: str, key: str, value: str | None) -> None:
         self.has_changed = self._has_noted = True
         held = value is not None and len(value) > LONG_CHARS
         note = Note(key, None, self._named("values", pack("value", value))) if held else Note(key, value, None)
@@ -228,7 +239,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
 
     # -- what goes for good ----------------------------------------------------------------------------------
 
-    def blank(self, version_ids: Sequence[str], actor: Actor | None) -> None:
+    def redact(self, version_ids: Sequence[str], actor: Actor | None) -> None:
         chosen = [record for record in self._removable(version_ids) if record.redacted_at is None]
         at, who = now_us(self._means.clock), _name(actor)
         self._remove(chosen, lambda record: record.blanked(at, who))
@@ -311,7 +322,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         return replace(self.root, log=(*self.root.log, *self._new), changed=self._changed)
 
 
-def _born(change: Change, source: Entry | None, at: int) -> int:
+def _born(change: Change, source: MemoryEntry | None, at: int) -> int:
     if source is not None:
         return source.born
     return at if change.again is None else to_us(change.again.created_at)

@@ -16,6 +16,8 @@ from functools import partial
 from typing import TypeVar
 
 from retentive.errors import Damaged, InvalidInput, Locked, NotFound, RetentiveError, Unavailable
+from retentive.storage import capabilities
+from retentive.storage.capabilities import Checkable, Encrypting
 from retentive.storage.contract import Actor, Backend, Clock, Snapshot, StoreInfo, Transaction
 from retentive.storage.findings import Finding, found
 from retentive.storage.sealed.codec import StoreKeys
@@ -36,11 +38,11 @@ class _Pending(Exception):
         self.text = text
 
 
-class SealedBackend(Backend):
+class SealedBackend(Backend, Checkable, Encrypting):
     """The memory stores of `inner`, sealed. With `seal_paths` those it makes hide their paths too."""
 
     def __init__(self, inner: Backend, keys: KeyWrapper, *, seal_paths: bool = False, clock: Clock = time.time) -> None:
-        self.inner = inner
+        self.inner: Backend = inner
         self.keys = keys
         self.clock = clock
         self._seal_paths = seal_paths
@@ -89,33 +91,27 @@ class SealedBackend(Backend):
             self._give_key(store_id, pending.text)
         return self.inner.read(store_id, unsealed)
 
-    def write(self, store_id: str, work: Callable[[Transaction], T], *, frees: bool = False) -> T:
+    def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
         def sealing(tx: Transaction) -> T:
             return work(SealedTransaction(tx, self._keys_of(store_id, tx.seal)))
 
         try:
-            return self.inner.write(store_id, sealing, frees=frees)
+            return self.inner.write(store_id, sealing, may_use_reserve=may_use_reserve)
         except _Pending as pending:
             self._give_key(store_id, pending.text)
-        return self.inner.write(store_id, sealing, frees=frees)
-
-    def directory_of(self, store: StoreInfo) -> str | None:
-        return self.inner.directory_of(store)
-
-    def collect(self, store_id: str, *, older_than_s: float) -> int:
-        return self.inner.collect(store_id, older_than_s=older_than_s)
+        return self.inner.write(store_id, sealing, may_use_reserve=may_use_reserve)
 
     def erase_store(self, store_id: str, actor: Actor | None) -> None:
         self._opened.pop(store_id, None)
         self.inner.erase_store(store_id, actor)
 
-    def jot(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
+    def put_side_records(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
         keys = self._keys_at_hand(store_id)
         sealed = {key: None if value is None else keys.seal_note(kind, key, value) for key, value in values.items()}
-        self.inner.jot(store_id, kind, sealed)
+        self.inner.put_side_records(store_id, kind, sealed)
 
-    def jottings(self, store_id: str, kind: str, *, after: str = "") -> Iterator[tuple[str, str]]:
-        keys, found = self._keys_at_hand(store_id), self.inner.jottings(store_id, kind, after=after)
+    def side_records(self, store_id: str, kind: str, *, after: str = "") -> Iterator[tuple[str, str]]:
+        keys, found = self._keys_at_hand(store_id), self.inner.side_records(store_id, kind, after=after)
         return ((key, keys.open_note(kind, key, value)) for key, value in found)
 
     def _keys_at_hand(self, store_id: str) -> StoreKeys:
@@ -123,8 +119,8 @@ class SealedBackend(Backend):
         held = self._opened.get(store_id)
         return held[1] if held is not None else self.read(store_id, lambda _: self._opened[store_id][1])
 
-    def examine(self) -> Iterator[Finding]:
-        yield from self.inner.examine()
+    def check(self) -> Iterator[Finding]:
+        yield from capabilities.check(self.inner)
         for store in all_stores(self.inner):
             if store.seal is not None:
                 yield from self._examine_seals(store)
@@ -141,14 +137,8 @@ class SealedBackend(Backend):
         except (RetentiveError, _Pending):
             return  # the store is reported as what it is by who reads it
 
-    def mend(self) -> None:
-        self.inner.mend()
-
-    def purge(self) -> bool:
-        return self.inner.purge()
-
-    def damaged(self) -> int:
-        return self.inner.damaged()
+    def repair(self) -> None:
+        capabilities.repair(self.inner)
 
     def close(self) -> None:
         self._opened.clear()
@@ -181,7 +171,7 @@ class SealedBackend(Backend):
             if tx.seal == pending:
                 if tx.revision:
                     raise Damaged("the key of the memory store is gone")
-                tx.reseal(given)
+                tx.set_metadata(seal=given)
             return tx.seal
 
         return self.inner.write(store_id, work) or ""
@@ -260,16 +250,16 @@ def destroy(backend: Backend, store_id: str) -> str:
         seal = StoreSeal.parse(tx.seal)
         if seal.destroyed_at is None:
             seal = seal.destroyed(clock)
-            tx.reseal(seal.to_text())
+            tx.set_metadata(seal=seal.to_text())
         return str(seal.destroyed_at)
 
-    since = inner.write(store_id, work, frees=True)
+    since = inner.write(store_id, work, may_use_reserve=True)
     _purge(inner)
     return since
 
 
 def _purge(backend: Backend) -> None:
-    if not backend.purge():
+    if not capabilities.purge(backend):
         raise Unavailable("another process reads the database all the time: old keys still rest in its log")
 
 
@@ -299,7 +289,7 @@ def _exchange(tx: Transaction, *, old: str, new: str) -> str | None:
     """Replace the seal if it is the old one; what it was."""
     found = tx.seal
     if found == old:
-        tx.reseal(new)
+        tx.set_metadata(seal=new)
     return found
 
 
@@ -308,7 +298,7 @@ def _status(backend: Backend, store: StoreInfo) -> StoreStatus:
     seal = None
     try:
         seal = StoreSeal.parse(store.seal) if store.seal is not None else None
-        backend.unlock(store)
+        capabilities.unlock(backend, store)
         found = replace(plain, readable=True)
     except RetentiveError as error:
         found = replace(plain, problem=str(error))

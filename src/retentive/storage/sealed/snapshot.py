@@ -8,11 +8,13 @@ from typing import TypeVar
 
 from retentive.errors import Damaged, InvalidInput, Refused
 from retentive.storage.contract import (
+    UNCHANGED,
     Actor,
     Change,
+    Entry,
     Kept,
-    Look,
     Memory,
+    Metadata,
     Recorded,
     Sealing,
     Snapshot,
@@ -48,27 +50,27 @@ class SealedSnapshot(Snapshot):
     def usage(self) -> Usage:
         return self._inner.usage()
 
-    def look(self, path: str) -> Look:
+    def get(self, path: str) -> Entry:
         hidden = self._keys.hidden(path)
         try:
-            look = self._inner.look(hidden)
+            look = self._inner.get(hidden)
         except Refused as refusal:
             raise _refused(refusal, {hidden: path}) from None
         memory = look.memory
         if memory is None:
-            return look if look.above is None else Look(above=_cut(path, look.above), below=look.below)
+            return look if look.above is None else Entry(above=_cut(path, look.above), below=look.below)
         if memory.path != hidden:
             raise Damaged("the storage gave another memory than was asked for")
         said = self._said(memory)
-        return Look(_plain(memory, said), self._keys.open_text(look.data, said))
+        return Entry(_plain(memory, said), self._keys.open_text(look.data, said))
 
-    def walk(self, under: str) -> Iterator[Memory]:
-        found = (_plain(memory, self._said(memory)) for memory in self._inner.walk(self._keys.hidden(under)))
+    def memories(self, under: str) -> Iterator[Memory]:
+        found = (_plain(memory, self._said(memory)) for memory in self._inner.memories(self._keys.hidden(under)))
         return iter(sorted(found, key=lambda memory: memory.path)) if self._keys.seal_paths else found
 
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
         # By way of the records: a path nobody vouches for must not reach a model.
-        found = self._vouched(self._inner.walk(self._keys.hidden(under)))
+        found = self._vouched(self._inner.memories(self._keys.hidden(under)))
         return iter(sorted(found)) if self._keys.seal_paths else found
 
     def _vouched(self, memories: Iterator[Memory]) -> Iterator[tuple[str, int]]:
@@ -85,16 +87,19 @@ class SealedSnapshot(Snapshot):
         *,
         memory_id: str | None = None,
         path: str | None = None,
+        revision_of: str | None = None,
         after: str | None = None,
         before: str | None = None,
         limit: int | None = None,
     ) -> Iterator[Version]:
         hidden = None if path is None else self._keys.hidden(path)
-        found = self._inner.versions(memory_id=memory_id, path=hidden, after=after, before=before, limit=limit)
+        found = self._inner.versions(
+            memory_id=memory_id, path=hidden, revision_of=revision_of, after=after, before=before, limit=limit
+        )
         return (_plain_version(version, self._said_of(version)) for version in found)
 
-    def heads(self, before: str) -> Iterator[Version]:
-        return (_plain_version(version, self._said_of(version)) for version in self._inner.heads(before))
+    def as_of(self, before: str) -> Iterator[Version]:
+        return (_plain_version(version, self._said_of(version)) for version in self._inner.as_of(before))
 
     def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
         found = self._opened_texts(under)
@@ -105,12 +110,12 @@ class SealedSnapshot(Snapshot):
             said = self._said(memory)
             yield _plain(memory, said), self._keys.open_text(data, said) or b""
 
-    def note(self, kind: str, key: str) -> str | None:
-        value = self._inner.note(kind, key)
+    def get_record(self, kind: str, key: str) -> str | None:
+        value = self._inner.get_record(kind, key)
         return None if value is None else self._keys.open_note(kind, key, value)
 
-    def notes(self, kind: str) -> Iterator[tuple[str, str]]:
-        return ((key, self._keys.open_note(kind, key, value)) for key, value in self._inner.notes(kind))
+    def records(self, kind: str) -> Iterator[tuple[str, str]]:
+        return ((key, self._keys.open_note(kind, key, value)) for key, value in self._inner.records(kind))
 
     def version(self, version_id: str) -> tuple[Version, bytes | None]:
         version, data = self._inner.version(version_id)
@@ -121,7 +126,7 @@ class SealedSnapshot(Snapshot):
 
     def altered(self) -> Iterator[str]:
         """The memories and versions whose seal does not open, by their ids."""
-        for memory in self._inner.walk(ROOT):
+        for memory in self._inner.memories(ROOT):
             if not _opens(self._said, memory):
                 yield f"memory {memory.id}"
         for version in self._inner.versions():
@@ -158,20 +163,19 @@ class SealedTransaction(SealedSnapshot, Transaction):
             paths = {str(inner.path): str(plain.path) for inner, plain in zip(sealed, changes, strict=True)}
             raise _refused(refusal, paths) from None
 
-    def forget(self, memories: Sequence[Memory]) -> None:
-        self._writing.forget([_hidden_memory(memory, self._keys) for memory in memories])
+    def drop(self, memories: Sequence[Memory]) -> None:
+        self._writing.drop([_hidden_memory(memory, self._keys) for memory in memories])
 
-    def reseal(self, seal: str | None) -> None:
-        raise InvalidInput("the memory store is sealed already; its seal is not for others to change")
+    def set_metadata(self, *, settings: Metadata = UNCHANGED, seal: Metadata = UNCHANGED) -> None:
+        if seal is not UNCHANGED:
+            raise InvalidInput("the memory store is encrypted already; only its own layer changes the seal")
+        self._writing.set_metadata(settings=settings if settings is UNCHANGED else self._keys.seal_settings(settings))
 
-    def set_settings(self, settings: str | None) -> None:
-        self._writing.set_settings(self._keys.seal_settings(settings))
+    def put_record(self, kind: str, key: str, value: str | None) -> None:
+        self._writing.put_record(kind, key, None if value is None else self._keys.seal_note(kind, key, value))
 
-    def put_note(self, kind: str, key: str, value: str | None) -> None:
-        self._writing.put_note(kind, key, None if value is None else self._keys.seal_note(kind, key, value))
-
-    def blank(self, version_ids: Sequence[str], actor: Actor | None) -> None:
-        self._writing.blank(version_ids, actor)
+    def redact(self, version_ids: Sequence[str], actor: Actor | None) -> None:
+        self._writing.redact(version_ids, actor)
 
     def prune(self, version_ids: Sequence[str]) -> None:
         self._writing.prune(version_ids)

@@ -29,6 +29,7 @@ from retentive.errors import (
     UnknownSchema,
 )
 from retentive.storage import forking
+from retentive.storage.capabilities import Checkable
 from retentive.storage.contract import (
     Actor,
     Backend,
@@ -44,7 +45,7 @@ from retentive.storage.findings import Finding
 from retentive.storage.pool import Pool
 from retentive.storage.queue import StoreJob, WriteQueue
 from retentive.storage.server.dialect import Clash, Engine, Late, Lost, ServerConnection
-from retentive.storage.server.snapshot import FirstLook, ServerTransaction
+from retentive.storage.server.snapshot import LazySnapshot, ServerTransaction
 from retentive.storage.sql import check as sql_check
 from retentive.storage.sql import migrations
 from retentive.storage.sql import side_records as sql_side_records
@@ -64,12 +65,14 @@ class _TimedJob(StoreJob):
 
     __slots__ = ("deadline",)
 
-    def __init__(self, store_id: str, work: Callable[[Transaction], object], *, frees: bool, deadline: float) -> None:
-        super().__init__(store_id, work, frees=frees)
+    def __init__(
+        self, store_id: str, work: Callable[[Transaction], object], *, may_use_reserve: bool, deadline: float
+    ) -> None:
+        super().__init__(store_id, work, may_use_reserve=may_use_reserve)
         self.deadline = deadline
 
 
-class ServerBackend(Backend):
+class ServerBackend(Backend, Checkable):
     """Memory stores in the database that `engine` connects to."""
 
     def __init__(self, engine: Engine, *, clock: Clock = time.time, new_id: NewId = sortable_id) -> None:
@@ -185,7 +188,7 @@ class ServerBackend(Backend):
 
     # -- notes beside the stores -----------------------------------------------------------------------------
 
-    def jot(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
+    def put_side_records(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
         def attempt(connection: ServerConnection) -> None:
             connection.begin_write()
             number = sql_side_records.store_number(connection, store_id)
@@ -194,7 +197,7 @@ class ServerBackend(Backend):
 
         self._persevere(attempt)
 
-    def jottings(self, store_id: str, kind: str, *, after: str = "") -> Iterator[tuple[str, str]]:
+    def side_records(self, store_id: str, kind: str, *, after: str = "") -> Iterator[tuple[str, str]]:
         def attempt(connection: ServerConnection) -> list[tuple[str, str]]:
             number = sql_side_records.store_number(connection, store_id)
             return sql_side_records.select_notes(connection, number, kind, after=after)
@@ -203,14 +206,14 @@ class ServerBackend(Backend):
 
     # -- examining -------------------------------------------------------------------------------------------
 
-    def examine(self) -> Iterator[Finding]:
+    def check(self) -> Iterator[Finding]:
         def attempt(connection: ServerConnection) -> list[Finding]:
             connection.begin_read()
             return list(sql_check.examine(connection, self.engine.name))
 
         yield from self._persevere(attempt)
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         def index(connection: ServerConnection) -> None:
             connection.begin_write()
             sql_check.mend_indexes(connection, self.engine.name)
@@ -241,18 +244,20 @@ class ServerBackend(Backend):
     # -- reading ---------------------------------------------------------------------------------------------
 
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
-        return self._persevere(lambda connection: work(FirstLook(connection, store_id)))
+        return self._persevere(lambda connection: work(LazySnapshot(connection, store_id)))
 
     # -- writing ---------------------------------------------------------------------------------------------
 
-    def write(self, store_id: str, work: Callable[[Transaction], T], *, frees: bool = False) -> T:
+    def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
         with self._queues_mutex:
             queue = self._queues.get(store_id)
             if queue is None:
                 queue = self._queues[store_id] = WriteQueue(self._run_batch)
             queue.users += 1
         try:
-            return cast("T", queue.submit(_TimedJob(store_id, work, frees=frees, deadline=self._deadline())))
+            return cast(
+                "T", queue.submit(_TimedJob(store_id, work, may_use_reserve=may_use_reserve, deadline=self._deadline()))
+            )
         finally:
             with self._queues_mutex:
                 queue.users -= 1

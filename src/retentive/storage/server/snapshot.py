@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from retentive.storage.contract import Look
+from retentive.storage.contract import Entry
 from retentive.storage.server.dialect import Clash, ServerConnection
 from retentive.storage.sql import snapshot as sql_snapshot
 from retentive.storage.sql.transaction import SqlTransaction
 
 
-class FirstLook(sql_snapshot.SqlSnapshot):
+class LazySnapshot(sql_snapshot.SqlSnapshot):
     """A store for reading, without a transaction as long as single statements do: most views are one round trip.
 
     Each of them tells the revision it saw. One that saw another than the first undoes the read (`Clash`).
@@ -35,9 +35,9 @@ class FirstLook(sql_snapshot.SqlSnapshot):
             self._saw(sql_snapshot.select_head(self._server, self.store_id))
         return self.head.no
 
-    def look(self, path: str) -> Look:
+    def get(self, path: str) -> Entry:
         if self._begun:
-            return super().look(path)
+            return super().get(path)
         head, look = sql_snapshot.look_with_head(self._server, self.store_id, path)
         self._saw(head)
         return look
@@ -52,5 +52,5 @@ class FirstLook(sql_snapshot.SqlSnapshot):
 class ServerTransaction(SqlTransaction):
     """A store while it is being changed, with the lock on its row."""
 
-    def look(self, path: str) -> Look:
+    def get(self, path: str) -> Entry:
         return sql_snapshot.look_with_head(self.connection, self.store_id, path)[1]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from retentive.errors import NotFound
-from retentive.storage.contract import Actor, Look, Memory, Operation, Snapshot, Usage, Version, to_datetime
+from retentive.storage.contract import Actor, Entry, Memory, Operation, Snapshot, Usage, Version, to_datetime
 from retentive.storage.sql import side_records
 from retentive.storage.sql.connection import Connection, Row, Value
 from retentive.values.paths import ancestors
@@ -42,7 +42,7 @@ def select_head(connection: Connection, store_id: str, *, lock: str = "") -> Hea
     return _head(found[0])
 
 
-def look_with_head(connection: Connection, store_id: str, path: str) -> tuple[Head, Look]:
+def look_with_head(connection: Connection, store_id: str, path: str) -> tuple[Head, Entry]:
     """Head of a store and what stands at a path, in one statement: for servers, where each costs a round trip.
 
     Raises `NotFound`.
@@ -66,8 +66,17 @@ def look_with_head(connection: Connection, store_id: str, path: str) -> tuple[He
     head = _head(found[0][:7])
     lower, upper, data, *fields = found[0][7:]
     if fields[0] is None:
-        return head, Look(above=cast("str | None", upper), below=lower is not None)
-    return head, Look(_memory(fields), cast("bytes", data))
+        return head, Entry(above=cast("str | None", upper), below=lower is not None)
+    return head, Entry(_memory(fields), cast("bytes", data))
+
+
+_REVISION = "(SELECT revision FROM versions WHERE store = ? AND id = ?)"
+_SAME_REVISION = (
+    f" AND revision = {_REVISION}"
+    # Versions of one revision are neighbours in the order of ids: both bounds read no further than its neighbours.
+    f" AND id > COALESCE((SELECT max(id) FROM versions WHERE store = ? AND id < ? AND revision < {_REVISION}), '')"
+    f" AND id < COALESCE((SELECT min(id) FROM versions WHERE store = ? AND id > ? AND revision > {_REVISION}), '~')"
+)
 
 
 class SqlSnapshot(Snapshot):
@@ -98,10 +107,10 @@ class SqlSnapshot(Snapshot):
     def usage(self) -> Usage:
         return Usage(self.head.memories, self.head.size_bytes)
 
-    def look(self, path: str) -> Look:
+    def get(self, path: str) -> Entry:
         return self.look_marked(path)[0]
 
-    def look_marked(self, path: str) -> tuple[Look, str | None]:
+    def look_marked(self, path: str) -> tuple[Entry, str | None]:
         """The look, and the mark kept with the memory."""
         found = self.connection.rows(
             f"SELECT m.mark, v.text, {_MEMORY} FROM memories m"
@@ -111,10 +120,10 @@ class SqlSnapshot(Snapshot):
         )
         if found:
             mark, data, *fields = found[0]
-            return Look(_memory(fields), cast("bytes", data)), cast("str | None", mark)
+            return Entry(_memory(fields), cast("bytes", data)), cast("str | None", mark)
         return self._look_around(path), None
 
-    def _look_around(self, path: str) -> Look:
+    def _look_around(self, path: str) -> Entry:
         above = ancestors(path)
         places = ", ".join("?" * len(above))
         above_values: tuple[Value, ...] = (self.store, *above) if above else ()
@@ -124,12 +133,12 @@ class SqlSnapshot(Snapshot):
             (self.store, *below(path), *above_values),
         )
         paths = [str(row[0]) for row in found]
-        return Look(
+        return Entry(
             above=next((one for one in paths if one in above), None),
             below=any(one not in above for one in paths),
         )
 
-    def walk(self, under: str) -> Iterator[Memory]:
+    def memories(self, under: str) -> Iterator[Memory]:
         found = self.connection.rows(
             f"SELECT {_MEMORY} FROM memories m WHERE store = ? AND path > ? AND path < ? ORDER BY path",
             (self.store, *below(under)),
@@ -167,16 +176,20 @@ class SqlSnapshot(Snapshot):
         *,
         memory_id: str | None = None,
         path: str | None = None,
+        revision_of: str | None = None,
         after: str | None = None,
         before: str | None = None,
         limit: int | None = None,
     ) -> Iterator[Version]:
-        if not all(could_be_id(given) for given in (memory_id, after, before) if given is not None):
+        if not all(could_be_id(given) for given in (memory_id, revision_of, after, before) if given is not None):
             return iter(())
         filters = [("memory = ?", memory_id), ("path = ?", path), ("id > ?", after), ("id < ?", before)]
         chosen = [(clause, value) for clause, value in filters if value is not None]
         where = "".join(f" AND {clause}" for clause, _ in chosen)
         values: list[Value] = [self.store, *(value for _, value in chosen)]
+        if revision_of is not None:
+            where += _SAME_REVISION
+            values += [self.store, revision_of] * 5
         if limit is not None:
             values.append(limit)
         found = self.connection.rows(
@@ -186,7 +199,7 @@ class SqlSnapshot(Snapshot):
         )
         return map(_version, found)
 
-    def heads(self, before: str) -> Iterator[Version]:
+    def as_of(self, before: str) -> Iterator[Version]:
         if not could_be_id(before):
             return iter(())
         found = self.connection.rows(
@@ -196,12 +209,12 @@ class SqlSnapshot(Snapshot):
         )
         return map(_version, found)
 
-    def note(self, kind: str, key: str) -> str | None:
+    def get_record(self, kind: str, key: str) -> str | None:
         if not could_be_id(key):
             return None
         return side_records.select_note(self.connection, self.store, kind, key)
 
-    def notes(self, kind: str) -> Iterator[tuple[str, str]]:
+    def records(self, kind: str) -> Iterator[tuple[str, str]]:
         return iter(side_records.select_notes(self.connection, self.store, kind))
 
     def version(self, version_id: str) -> tuple[Version, bytes | None]:

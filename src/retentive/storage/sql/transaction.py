@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from retentive.errors import InvalidInput
-from retentive.storage.contract import Actor, Change, Clock, Memory, NewId, Recorded, Transaction, Version, now_us
+from retentive.storage.contract import (
+    UNCHANGED,
+    Actor,
+    Change,
+    Clock,
+    Memory,
+    Metadata,
+    NewId,
+    Recorded,
+    Transaction,
+    Version,
+    now_us,
+)
 from retentive.storage.sql import side_records
 from retentive.storage.sql.connection import Connection, Value
 from retentive.storage.sql.snapshot import VERSION, Head, SqlSnapshot, has_version, select_head
@@ -68,7 +80,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
             )
         return recorded
 
-    def forget(self, memories: Sequence[Memory]) -> None:
+    def drop(self, memories: Sequence[Memory]) -> None:
         self._changes_memories()
         for memory in memories:
             self.head.memories -= 1
@@ -76,19 +88,18 @@ class SqlTransaction(SqlSnapshot, Transaction):
         gone = [(self.store, memory.path) for memory in memories]
         self.connection.run_many("DELETE FROM memories WHERE store = ? AND path = ?", gone)
 
-    def reseal(self, seal: str | None) -> None:
+    def set_metadata(self, *, settings: Metadata = UNCHANGED, seal: Metadata = UNCHANGED) -> None:
         self.changed = True
-        self.head.seal = seal
+        if settings is not UNCHANGED:
+            self.head.settings = settings
+        if seal is not UNCHANGED:
+            self.head.seal = seal
 
-    def set_settings(self, settings: str | None) -> None:
-        self.changed = True
-        self.head.settings = settings
-
-    def put_note(self, kind: str, key: str, value: str | None) -> None:
+    def put_record(self, kind: str, key: str, value: str | None) -> None:
         self.changed = self.noted = True
         side_records.write_notes(self.connection, self.store, kind, {key: value})
 
-    def blank(self, version_ids: Sequence[str], actor: Actor | None) -> None:
+    def redact(self, version_ids: Sequence[str], actor: Actor | None) -> None:
         self._changes_memories()
         self.noted = True
         who, at = _name(actor), now_us(self._clock)

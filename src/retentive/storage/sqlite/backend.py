@@ -25,6 +25,7 @@ from retentive.errors import (
     Unavailable,
 )
 from retentive.storage import forking
+from retentive.storage.capabilities import Checkable, Purgeable
 from retentive.storage.contract import (
     Actor,
     Backend,
@@ -70,7 +71,7 @@ class _Ran:
         self.job.result, self.job.error = self.result, self.error
 
 
-class SqliteBackend(Backend):
+class SqliteBackend(Backend, Checkable, Purgeable):
     """Memory stores in the SQLite file at `path`; `None` keeps them in memory, for as long as it is open."""
 
     def __init__(self, path: str | None, *, clock: Clock = time.time, new_id: NewId = sortable_id) -> None:
@@ -218,7 +219,7 @@ class SqliteBackend(Backend):
 
         self._alone(erase)
 
-    def jot(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
+    def put_side_records(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
         # There is one writer for the whole file in any case.
         self._alone(
             lambda found: sql_side_records.write_notes(
@@ -226,16 +227,16 @@ class SqliteBackend(Backend):
             )
         )
 
-    def jottings(self, store_id: str, kind: str, *, after: str = "") -> Iterator[tuple[str, str]]:
+    def side_records(self, store_id: str, kind: str, *, after: str = "") -> Iterator[tuple[str, str]]:
         with self._reading() as connection:
             number = sql_side_records.store_number(connection, store_id)
             return iter(sql_side_records.select_notes(connection, number, kind, after=after))
 
-    def examine(self) -> Iterator[Finding]:
+    def check(self) -> Iterator[Finding]:
         with self._reading() as connection:
             yield from [*integrity(connection), *sql_check.examine(connection, "sqlite")]
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         def work(connection: SqliteConnection) -> None:
             sql_check.mend_indexes(connection, "sqlite")
             sql_check.remove_rows(connection, sql_check.left_stores(connection))
@@ -276,8 +277,8 @@ class SqliteBackend(Backend):
 
     # -- writing ---------------------------------------------------------------------------------------------
 
-    def write(self, store_id: str, work: Callable[[Transaction], T], *, frees: bool = False) -> T:
-        return cast("T", self._queue.submit(StoreJob(store_id, work, frees=frees)))
+    def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
+        return cast("T", self._queue.submit(StoreJob(store_id, work, may_use_reserve=may_use_reserve)))
 
     def _run_batch(self, jobs: Sequence[StoreJob]) -> None:
         """Run all jobs in one transaction, and those of a failed one each in its own."""
@@ -298,7 +299,7 @@ class SqliteBackend(Backend):
         if len(jobs) > 1:
             for job in jobs:
                 self._run_admitted([job])
-        elif isinstance(failure, StoreFull) and jobs[0].frees and self._space and self._space.give_up():
+        elif isinstance(failure, StoreFull) and jobs[0].may_use_reserve and self._space and self._space.give_up():
             self._run_admitted(jobs)  # the reserve is gone now, so this ends
         else:
             jobs[0].error = failure
@@ -309,7 +310,7 @@ class SqliteBackend(Backend):
             return jobs
         for job in jobs:
             job.error = StoreFull("no space is left where the memory store rests")
-        return [job for job in jobs if job.frees]
+        return [job for job in jobs if job.may_use_reserve]
 
     def _attempt(self, connection: SqliteConnection, jobs: Sequence[StoreJob]) -> RetentiveError | None:
         """Run and commit; the failure of storage that undid all of it, if there was one."""

@@ -27,7 +27,7 @@ class HistorySuite(SuiteOpening):
         a, b = store.memory(A), store.memory(B)
         changes = [Change(None, "/memories/new", b"new"), Change(a, A, b"aa"), Change(b, C)]
         recorded = store.backend.write(store.id, lambda tx: tx.record(changes, None))
-        gone = store.backend.write(store.id, lambda tx: tx.record([Change(tx.look(A).memory, None)], None))
+        gone = store.backend.write(store.id, lambda tx: tx.record([Change(tx.get(A).memory, None)], None))
         made = [(version.memory_id, version.id) for version in reversed(store.versions()[:4])]
         assert [*recorded, *gone] == made
         assert store.backend.write(store.id, lambda tx: tx.record([], None)) == []
@@ -67,7 +67,7 @@ class HistorySuite(SuiteOpening):
         store.move(A, "/memories/zz")
         found = store.backend.read(store.id, lambda snapshot: list(snapshot.texts(ROOT)))
         assert {memory.path: data for memory, data in found} == {**files, "/memories/zz": b"\xc3\xa9"}
-        assert [memory for memory, _ in found] == store.walk(ROOT)
+        assert [memory for memory, _ in found] == store.memories(ROOT)
         below = store.backend.read(store.id, lambda snapshot: list(snapshot.texts("/memories/003")))
         assert [data for _, data in below] == [b"3"]
 
@@ -95,8 +95,8 @@ class HistorySuite(SuiteOpening):
         assert [replace(version, seal=None) for version in other.versions()] == [
             replace(version, seal=None) for version in store.versions()
         ]
-        assert [replace(memory, seal=None) for memory in other.walk(ROOT)] == [
-            replace(memory, seal=None) for memory in store.walk(ROOT)
+        assert [replace(memory, seal=None) for memory in other.memories(ROOT)] == [
+            replace(memory, seal=None) for memory in store.memories(ROOT)
         ]
         assert other.tree() == store.tree()
         assert (other.usage(), other.revision()) == (store.usage(), store.revision())
@@ -121,7 +121,7 @@ class HistorySuite(SuiteOpening):
             another.backend.write(another.id, partial(_take_one, version=version, data=store.version_text(version.id)))
 
         def work(tx: Transaction) -> None:
-            tx.forget([memory for memory in [tx.look(A).memory] if memory is not None])
+            tx.drop([memory for memory in [tx.get(A).memory] if memory is not None])
             _take_one(tx, third, b"3")
 
         another.backend.write(another.id, work)
@@ -224,8 +224,8 @@ class HistorySuite(SuiteOpening):
     def test_an_erased_store_is_gone(self, backend: Backend, store: Opened) -> None:
         """But for its id; its key can be given again."""
         store.create({A: b"one", C: b"two"}, PERSON)
-        backend.write(store.id, lambda tx: tx.put_note("kind", "key", "value"))
-        backend.jot(store.id, "beside", {"key": "value"})
+        backend.write(store.id, lambda tx: tx.put_record("kind", "key", "value"))
+        backend.put_side_records(store.id, "beside", {"key": "value"})
         other = Opened(backend, "other")
         other.create({A: b"stays"})
         backend.erase_store(store.id, PERSON)
@@ -234,7 +234,7 @@ class HistorySuite(SuiteOpening):
         with pytest.raises(NotFound):
             store.create({A: b"again"})
         with pytest.raises(NotFound):
-            backend.jot(store.id, "beside", {"key": "value"})
+            backend.put_side_records(store.id, "beside", {"key": "value"})
         assert [info.id for info in backend.list_stores()] == [other.id]
         assert backend.get_store("tested") is None
         info = backend.get_store(store.id)
@@ -283,19 +283,19 @@ def bounded(
 
 def heads(store: Opened, before: str) -> list[Version]:
     """What was the newest version of each memory."""
-    return store.backend.read(store.id, lambda snapshot: list(snapshot.heads(before)))
+    return store.backend.read(store.id, lambda snapshot: list(snapshot.as_of(before)))
 
 
 def state_at(store: Opened, before: str) -> dict[str, bytes | None]:
     """The tree as it was."""
     return store.backend.read(
-        store.id, lambda found: {version.path: found.text(version.id) for version in found.heads(before)}
+        store.id, lambda found: {version.path: found.text(version.id) for version in found.as_of(before)}
     )
 
 
 def blank(store: Opened, ids: Sequence[str], actor: Actor | None = None) -> None:
     """Redact versions."""
-    store.backend.write(store.id, lambda tx: tx.blank(ids, actor or Actor("user", "bob")))
+    store.backend.write(store.id, lambda tx: tx.redact(ids, actor or Actor("user", "bob")))
 
 
 def prune(store: Opened, ids: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from retentive.storage.contract import Actor, Backend, Change, Clock, Look, Memory, NewId, Usage, Version, sortable_id
+from retentive.storage.contract import Actor, Backend, Change, Clock, Entry, Memory, NewId, Usage, Version, sortable_id
 from retentive.values.paths import ROOT
 
 A, B, C = "/memories/a", "/memories/b", "/memories/d/c"
@@ -29,21 +29,23 @@ class Opened:
 
     def put(self, path: str, data: bytes, actor: Actor | None = None) -> None:
         """Replace the text of a memory."""
-        self.backend.write(self.id, lambda tx: tx.record([Change(tx.look(path).memory, path, data)], actor))
+        self.backend.write(self.id, lambda tx: tx.record([Change(tx.get(path).memory, path, data)], actor))
 
     def move(self, path: str, new: str, actor: Actor | None = None) -> None:
         """Rename a memory."""
-        self.backend.write(self.id, lambda tx: tx.record([Change(tx.look(path).memory, new)], actor))
+        self.backend.write(self.id, lambda tx: tx.record([Change(tx.get(path).memory, new)], actor))
 
     def delete(self, *paths: str, actor: Actor | None = None) -> None:
         """Delete memories, all in one write."""
         self.backend.write(
-            self.id, lambda tx: tx.record([Change(tx.look(path).memory, None) for path in paths], actor), frees=True
+            self.id,
+            lambda tx: tx.record([Change(tx.get(path).memory, None) for path in paths], actor),
+            may_use_reserve=True,
         )
 
     def memory(self, path: str) -> Memory:
         """The memory at a path."""
-        found = self.backend.read(self.id, lambda snapshot: snapshot.look(path).memory)
+        found = self.backend.read(self.id, lambda snapshot: snapshot.get(path).memory)
         assert found is not None, f"there is no memory at {path}"
         return found
 
@@ -63,13 +65,13 @@ class Opened:
         """The bytes a version left behind."""
         return self.backend.read(self.id, lambda snapshot: snapshot.text(version_id))
 
-    def look(self, path: str) -> Look:
+    def get(self, path: str) -> Entry:
         """What stands at a path."""
-        return self.backend.read(self.id, lambda snapshot: snapshot.look(path))
+        return self.backend.read(self.id, lambda snapshot: snapshot.get(path))
 
-    def walk(self, under: str) -> list[Memory]:
+    def memories(self, under: str) -> list[Memory]:
         """All memories below a path."""
-        return self.backend.read(self.id, lambda snapshot: list(snapshot.walk(under)))
+        return self.backend.read(self.id, lambda snapshot: list(snapshot.memories(under)))
 
     def sizes(self, under: str) -> list[tuple[str, int]]:
         """Paths and sizes below a path."""
@@ -78,7 +80,7 @@ class Opened:
     def tree(self) -> dict[str, bytes | None]:
         """All memories with their bytes."""
         return self.backend.read(
-            self.id, lambda found: {one.path: found.text(one.version_id) for one in found.walk(ROOT)}
+            self.id, lambda found: {one.path: found.text(one.version_id) for one in found.memories(ROOT)}
         )
 
     def versions(self) -> list[Version]:

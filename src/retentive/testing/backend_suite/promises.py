@@ -27,7 +27,7 @@ class PromisesSuite(SuiteOpening):
         before = store.state()
 
         def fail(tx: Transaction) -> None:
-            a, c = tx.look(A).memory, tx.look(C).memory
+            a, c = tx.get(A).memory, tx.get(C).memory
             tx.record([Change(a, None), Change(c, B), Change(None, "/memories/n", b"new")], None)
             raise error
 
@@ -59,7 +59,7 @@ class PromisesSuite(SuiteOpening):
         store.create({A: b"one"})
 
         def fail(tx: Transaction) -> None:
-            tx.record([Change(tx.look(A).memory, A, b"refused"), Change(None, B, b"refused")], None)
+            tx.record([Change(tx.get(A).memory, A, b"refused"), Change(None, B, b"refused")], None)
             raise Bug
 
         with pytest.raises(Bug):
@@ -108,11 +108,11 @@ class PromisesSuite(SuiteOpening):
         store.create({A: b"one"})
         assert backend.read(store.id, lambda snapshot: snapshot.settings) is None
         settings = '{"a": "é😀"}' + "x" * 60_000
-        backend.write(store.id, lambda tx: tx.set_settings(settings))
+        backend.write(store.id, lambda tx: tx.set_metadata(settings=settings))
 
         def fail(tx: Transaction) -> None:
             assert tx.settings == settings
-            tx.set_settings("refused")
+            tx.set_metadata(settings="refused")
             raise Bug
 
         with pytest.raises(Bug):
@@ -121,10 +121,10 @@ class PromisesSuite(SuiteOpening):
             backend.close()
             backend = self.opened(tmp_path)
             store = Opened(backend)
-        assert backend.read(store.id, lambda snapshot: (snapshot.look(A).data, snapshot.settings)) == (b"one", settings)
+        assert backend.read(store.id, lambda snapshot: (snapshot.get(A).data, snapshot.settings)) == (b"one", settings)
         assert backend.read(store.id, lambda snapshot: snapshot.settings) == settings
         assert (store.revision(), len(store.versions())) == (1, 1)
-        backend.write(store.id, lambda tx: tx.set_settings(None))
+        backend.write(store.id, lambda tx: tx.set_metadata(settings=None))
         assert backend.read(store.id, lambda snapshot: snapshot.settings) is None
 
     def test_closing_twice_is_no_error(self, backend: Backend) -> None:
@@ -139,7 +139,7 @@ class PromisesSuite(SuiteOpening):
         calls = (
             lambda: backend.read(store.id, lambda snapshot: snapshot.revision),
             lambda: backend.write(store.id, lambda tx: tx.revision),
-            lambda: backend.write(store.id, lambda tx: tx.revision, frees=True),
+            lambda: backend.write(store.id, lambda tx: tx.revision, may_use_reserve=True),
             lambda: backend.create_store(key="new", name="new"),
             lambda: backend.create_store(key="tested", name="tested"),
             lambda: backend.get_store(store.id),
@@ -153,7 +153,7 @@ class PromisesSuite(SuiteOpening):
         """Reads, writes that record nothing, stores made again."""
         store.create({A: b"one"})
         before = store.state()
-        store.backend.write(store.id, lambda tx: list(tx.walk("/memories")))
+        store.backend.write(store.id, lambda tx: list(tx.memories("/memories")))
         store.backend.create_store(key="tested", name="again")
         assert store.state() == before
 

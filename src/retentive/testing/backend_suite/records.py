@@ -105,7 +105,7 @@ class RecordsSuite(SuiteOpening):
         first = store.memory(A)
 
         def replace(tx: Transaction) -> None:
-            tx.record([Change(tx.look(A).memory, None)], None)
+            tx.record([Change(tx.get(A).memory, None)], None)
             tx.record([Change(None, A, b"two")], None)
 
         store.backend.write(store.id, replace)
@@ -123,15 +123,15 @@ class RecordsSuite(SuiteOpening):
         moved = {path.replace("/memories/", "/memories/moved/"): data for path, data in files.items()}
         store.backend.write(
             store.id,
-            lambda tx: tx.record([Change(one, f"/memories/moved{one.path[9:]}") for one in tx.walk(ROOT)], None),
+            lambda tx: tx.record([Change(one, f"/memories/moved{one.path[9:]}") for one in tx.memories(ROOT)], None),
         )
         assert (store.tree(), store.revision(), len(store.versions())) == (moved, 2, 2 * count)
         store.backend.write(
-            store.id, lambda tx: tx.record([Change(one, one.path, b"!" * 9) for one in tx.walk(ROOT)], None)
+            store.id, lambda tx: tx.record([Change(one, one.path, b"!" * 9) for one in tx.memories(ROOT)], None)
         )
         assert (set(store.tree().values()), store.usage()) == ({b"!" * 9}, Usage(count, 9 * count))
         store.backend.write(
-            store.id, lambda tx: tx.record([Change(one, None) for one in tx.walk("/memories/moved/d3")], None)
+            store.id, lambda tx: tx.record([Change(one, None) for one in tx.memories("/memories/moved/d3")], None)
         )
         assert set(store.tree()) == {path for path in moved if not path.startswith("/memories/moved/d3/")}
         self._check_order(store)
@@ -141,7 +141,7 @@ class RecordsSuite(SuiteOpening):
         store.create({A: b"a", B: b"b", C: b"c"})
 
         def mixed(tx: Transaction) -> None:
-            a, b, c = (tx.look(path).memory for path in (A, B, C))
+            a, b, c = (tx.get(path).memory for path in (A, B, C))
             tx.record(
                 [Change(a, None), Change(b, B, b"bb"), Change(c, "/memories/e"), Change(None, "/memories/n", b"")], WHO
             )
@@ -162,7 +162,7 @@ class RecordsSuite(SuiteOpening):
         assert list(store.tree().values()) == [TEXTS[int(path.rsplit("/", 1)[1])] for path in store.tree()]
         for data in TEXTS:
             store.put("/memories/0", data)
-            assert store.look("/memories/0").data == data
+            assert store.get("/memories/0").data == data
             assert store.memory("/memories/0").sha256 == hashlib.sha256(data).hexdigest()
             assert store.version_text(store.memory("/memories/0").version_id) == data
 
@@ -171,7 +171,7 @@ class RecordsSuite(SuiteOpening):
         large = ("é" * 1_023 + "\n").encode() * 1_024
         store.create({A: large})
         store.put(A, large + b"!")
-        assert store.look(A).data == large + b"!"
+        assert store.get(A).data == large + b"!"
         assert store.usage() == Usage(1, len(large) + 1)
         assert store.version_text(store.versions()[1].id) == large
 

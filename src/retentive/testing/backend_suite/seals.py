@@ -30,15 +30,13 @@ class SealsSuite(SuiteOpening):
         backend.write(store.id, lambda tx: tx.record([Change(None, A, None, sealing(b"\x00\xff one", 3))], None))
         made = store.memory(A)
         assert (made.size_bytes, made.sha256) == (3, "")
-        assert store.look(A).data == b"\x00\xff one"
-        backend.write(store.id, lambda tx: tx.record([Change(tx.look(A).memory, A, None, sealing(b"two", 9))], None))
-        backend.write(store.id, lambda tx: tx.record([Change(tx.look(A).memory, B, None, sealing(None, None))], None))
+        assert store.get(A).data == b"\x00\xff one"
+        backend.write(store.id, lambda tx: tx.record([Change(tx.get(A).memory, A, None, sealing(b"two", 9))], None))
+        backend.write(store.id, lambda tx: tx.record([Change(tx.get(A).memory, B, None, sealing(None, None))], None))
         moved = store.memory(B)
         assert (moved.id, moved.size_bytes, store.usage().size_bytes) == (made.id, 9, 9)
-        assert store.look(B).data == b"two"
-        backend.write(
-            store.id, lambda tx: tx.record([Change(tx.look(B).memory, None, None, sealing(None, None))], None)
-        )
+        assert store.get(B).data == b"two"
+        backend.write(store.id, lambda tx: tx.record([Change(tx.get(B).memory, None, None, sealing(None, None))], None))
         versions = store.versions()
         assert [version.seal for version in versions] == [ids(version) for version in versions]
         assert [version.size_bytes for version in versions] == [None, 9, 9, 3]
@@ -61,13 +59,13 @@ class SealsSuite(SuiteOpening):
         assert backend.create_store(key="sealed", name="again", seal="other") == made
         store = Opened(backend, "sealed")
         store.create({A: b"one"})
-        backend.write(store.id, lambda tx: tx.reseal("é" * 500))
+        backend.write(store.id, lambda tx: tx.set_metadata(seal="é" * 500))
         assert (store.seal(), store.revision()) == ("é" * 500, 1)
         if self.lasting:
             backend.close()
             backend = self.opened(tmp_path)
         self._is_sealed(backend, "é" * 500)
-        backend.write(made.id, lambda tx: tx.reseal(None))
+        backend.write(made.id, lambda tx: tx.set_metadata(seal=None))
         self._is_sealed(backend, None)
 
     def _is_sealed(self, backend: Backend, seal: str | None) -> None:

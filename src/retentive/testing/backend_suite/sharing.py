@@ -51,7 +51,7 @@ class SharingSuite(SuiteOpening):
 
         def create(number: int) -> None:
             def work(tx: Transaction) -> None:
-                if tx.look(A).exists:
+                if tx.get(A).exists:
                     raise Failed
                 tx.record([Change(None, A, str(number).encode())], None)
 
@@ -125,11 +125,11 @@ class SharingSuite(SuiteOpening):
             written.set()
 
         def read(snapshot: Snapshot) -> tuple[bytes | None, ...]:
-            first = snapshot.look(A).data
+            first = snapshot.get(A).data
             if not writer.ident:
                 writer.start()
             written.wait(0.2)  # a backend in which writes wait for reads is right, too
-            return first, snapshot.look(B).data, snapshot.look(A).data
+            return first, snapshot.get(B).data, snapshot.get(A).data
 
         writer = threading.Thread(target=write)
         assert len(set(store.backend.read(store.id, read))) == 1
@@ -149,7 +149,7 @@ class SharingSuite(SuiteOpening):
         def read() -> None:
             while written[0] < 79:
                 least = written[0]
-                assert int(store.look(A).data or b"-1") >= least
+                assert int(store.get(A).data or b"-1") >= least
 
         together([write, read, read])
 
@@ -174,8 +174,8 @@ class SharingSuite(SuiteOpening):
         together(
             [
                 lambda: work(lambda: count_up(store, 1)),
-                lambda: work(lambda: store.look(A)),
-                lambda: work(lambda: store.walk("/memories")),
+                lambda: work(lambda: store.get(A)),
+                lambda: work(lambda: store.memories("/memories")),
                 lambda: work(backend.list_stores),
                 close,
             ]
@@ -241,7 +241,7 @@ def count_up(store: Opened, times: int) -> None:
     """Add one to the number in a memory, by reading and writing in one transaction."""
 
     def work(tx: Transaction) -> None:
-        look = tx.look(A)
+        look = tx.get(A)
         tx.record([Change(look.memory, A, str(int(look.data or b"0") + 1).encode())], None)
 
     for _ in range(times):
@@ -250,13 +250,13 @@ def count_up(store: Opened, times: int) -> None:
 
 def put_both(tx: Transaction, data: bytes) -> None:
     """Write the same into two memories."""
-    tx.record([Change(tx.look(path).memory, path, data) for path in (A, B)], None)
+    tx.record([Change(tx.get(path).memory, path, data) for path in (A, B)], None)
 
 
 def both(snapshot: Snapshot) -> tuple[bytes | None, bytes | None, int, int]:
     """Both memories, by two ways of looking, and what must fit them."""
-    a = snapshot.look(A).data
-    (b,) = (snapshot.text(memory.version_id) for memory in snapshot.walk("/memories") if memory.path == B)
+    a = snapshot.get(A).data
+    (b,) = (snapshot.text(memory.version_id) for memory in snapshot.memories("/memories") if memory.path == B)
     return a, b, snapshot.revision, len(list(snapshot.versions()))
 
 

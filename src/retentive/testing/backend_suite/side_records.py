@@ -43,51 +43,51 @@ class NotesSuite(SuiteOpening):
         store.create({A: b"one"})
 
         def work(tx: Transaction) -> list[tuple[str, str]]:
-            tx.put_note("kind", "key", "value")
-            return list(tx.notes("kind"))
+            tx.put_record("kind", "key", "value")
+            return list(tx.records("kind"))
 
         assert store.backend.write(store.id, work) == [("key", "value")]
         assert store.revision() == 1
 
         def failing(tx: Transaction) -> None:
-            tx.put_note("kind", "key", "lost")
-            tx.put_note("kind", "more", "lost")
-            tx.record([Change(tx.look(A).memory, None)], None)
+            tx.put_record("kind", "key", "lost")
+            tx.put_record("kind", "more", "lost")
+            tx.record([Change(tx.get(A).memory, None)], None)
             raise ValueError("no more")
 
         with pytest.raises(ValueError, match="no more"):
             store.backend.write(store.id, failing)
         assert notes(store, "kind") == [("key", "value")]
-        assert store.look(A).exists
+        assert store.get(A).exists
 
     def test_notes_belong_to_their_store(self, store: Opened) -> None:
         """Nothing of one is seen in another."""
         other = Opened(store.backend, "other")
         put(store, "kind", {"key": "here"})
-        store.backend.jot(store.id, "beside", {"key": "here"})
-        assert notes(other, "kind") == list(other.backend.jottings(other.id, "beside")) == []
+        store.backend.put_side_records(store.id, "beside", {"key": "here"})
+        assert notes(other, "kind") == list(other.backend.side_records(other.id, "beside")) == []
 
     def test_jottings_are_kept_beside_the_store(self, store: Opened) -> None:
         """As notes, and without the revision."""
-        jot = store.backend.jot
+        jot = store.backend.put_side_records
         jot(store.id, "seen", {"b": "1", "a": "2"})
         for number in range(80):
             jot(store.id, "seen", {f"c{number:02}": str(number)})
         jot(store.id, "seen", {"b": "3", "a": None, "z": None})
         jot(store.id, "heard", {"a": LONG})
         expected = [("b", "3"), *((f"c{number:02}", str(number)) for number in range(80))]
-        assert list(store.backend.jottings(store.id, "seen")) == expected
-        assert list(store.backend.jottings(store.id, "seen", after="c77")) == expected[-2:]
-        assert list(store.backend.jottings(store.id, "heard")) == [("a", LONG)]
-        assert list(store.backend.jottings(store.id, "nothing")) == []
+        assert list(store.backend.side_records(store.id, "seen")) == expected
+        assert list(store.backend.side_records(store.id, "seen", after="c77")) == expected[-2:]
+        assert list(store.backend.side_records(store.id, "heard")) == [("a", LONG)]
+        assert list(store.backend.side_records(store.id, "nothing")) == []
         assert store.revision() == 0
 
     def test_nothing_is_jotted_for_a_store_that_is_not_there(self, store: Opened) -> None:
         """`NotFound`, as for all else."""
         with pytest.raises(NotFound):
-            store.backend.jot("memstore_nothing", "kind", {"a": "b"})
+            store.backend.put_side_records("memstore_nothing", "kind", {"a": "b"})
         with pytest.raises(NotFound):
-            list(store.backend.jottings("memstore_nothing", "kind"))
+            list(store.backend.side_records("memstore_nothing", "kind"))
 
 
 def put(store: Opened, kind: str, values: Mapping[str, str | None]) -> None:
@@ -95,16 +95,16 @@ def put(store: Opened, kind: str, values: Mapping[str, str | None]) -> None:
 
     def work(tx: Transaction) -> None:
         for key, value in values.items():
-            tx.put_note(kind, key, value)
+            tx.put_record(kind, key, value)
 
     store.backend.write(store.id, work)
 
 
 def notes(store: Opened, kind: str) -> list[tuple[str, str]]:
     """All notes of a kind."""
-    return store.backend.read(store.id, lambda snapshot: list(snapshot.notes(kind)))
+    return store.backend.read(store.id, lambda snapshot: list(snapshot.records(kind)))
 
 
 def note(store: Opened, kind: str, key: str) -> str | None:
     """One note."""
-    return store.backend.read(store.id, lambda snapshot: snapshot.note(kind, key))
+    return store.backend.read(store.id, lambda snapshot: snapshot.get_record(kind, key))

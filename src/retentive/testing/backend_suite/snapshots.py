@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from retentive.errors import NotFound
-from retentive.storage.contract import Actor, Backend, Change, Look, Snapshot, Transaction, Usage
+from retentive.storage.contract import Actor, Backend, Change, Entry, Snapshot, Transaction, Usage
 from retentive.testing.backend_suite.opening import A, B, C, Opened, SuiteOpening
 from retentive.values.paths import ROOT
 
@@ -40,32 +40,32 @@ class SnapshotsSuite(SuiteOpening):
     def test_a_memory_is_seen_with_its_bytes(self, store: Opened) -> None:
         """And with all that is known of it."""
         store.create({A: b"one\r\n"})
-        look = store.look(A)
-        assert look == Look(store.memory(A), b"one\r\n")
+        look = store.get(A)
+        assert look == Entry(store.memory(A), b"one\r\n")
         assert look.exists
 
     def test_what_stands_above_or_below_a_path_is_seen(self, store: Opened) -> None:
         """A directory is what has memories below it; a memory above is named."""
         store.create({C: b"", "/memories/deep/er/file": b""})
         looks = {
-            "/memories/d": Look(below=True),
-            "/memories/deep": Look(below=True),
-            "/memories/deep/er": Look(below=True),
-            "/memories/d/c/x": Look(above=C),
-            "/memories/d/c/x/y": Look(above=C),
-            "/memories/deep/er/file/x/y/z": Look(above="/memories/deep/er/file"),
-            "/memories/d/d": Look(),
-            "/memories/de": Look(),
-            "/memories/nothing/at/all": Look(),
+            "/memories/d": Entry(below=True),
+            "/memories/deep": Entry(below=True),
+            "/memories/deep/er": Entry(below=True),
+            "/memories/d/c/x": Entry(above=C),
+            "/memories/d/c/x/y": Entry(above=C),
+            "/memories/deep/er/file/x/y/z": Entry(above="/memories/deep/er/file"),
+            "/memories/d/d": Entry(),
+            "/memories/de": Entry(),
+            "/memories/nothing/at/all": Entry(),
         }
         for path, expected in looks.items():
-            assert store.look(path) == expected, path
+            assert store.get(path) == expected, path
 
     def test_neighbours_in_the_order_of_bytes_are_not_below(self, store: Opened) -> None:
         """Only `/` makes a directory; no character of a path is a wildcard."""
         store.create(dict.fromkeys(NEIGHBOURS, b"x"))
         for path in (*NEIGHBOURS, "/memories/a", "/memories/%", "/memories/_", "/memories/a/b", "/memories/😀"):
-            look = store.look(path)
+            look = store.get(path)
             assert (look.memory is not None) == (path in NEIGHBOURS), path
             assert look.below == any(one.startswith(path + "/") for one in NEIGHBOURS), path
 
@@ -82,7 +82,7 @@ class SnapshotsSuite(SuiteOpening):
             "/memories/x",
         ):
             expected = [path for path in NEIGHBOURS if path.startswith(under + "/")]
-            walked = store.walk(under)
+            walked = store.memories(under)
             sizes = store.sizes(under)
             assert [memory.path for memory in walked] == expected == sorted(expected, key=str.encode)
             assert sizes == [(path, len(path.encode())) for path in expected]
@@ -148,7 +148,7 @@ class SnapshotsSuite(SuiteOpening):
         assert (store.usage(), store.revision()) == (Usage(3, 3), 3)
         store.delete(B, C)
         assert (store.usage(), store.revision()) == (Usage(1, 1), 4)
-        store.backend.write(store.id, lambda tx: tx.look(A))
+        store.backend.write(store.id, lambda tx: tx.get(A))
         store.backend.write(store.id, lambda tx: tx.record([], Actor("job", "idle")))
         assert store.revision() == 4
 
@@ -170,18 +170,18 @@ def _look_again(store: Opened) -> tuple[object, ...]:
 
 
 def _record_and_look(tx: Transaction) -> tuple[object, ...]:
-    a, b = tx.look(A).memory, tx.look(B).memory
+    a, b = tx.get(A).memory, tx.get(B).memory
     tx.record([Change(None, "/memories/new", b"new"), Change(a, A, b"11")], None)
-    tx.record([Change(b, C), Change(tx.look(A).memory, None)], None)
+    tx.record([Change(b, C), Change(tx.get(A).memory, None)], None)
     return _all_ways(tx)
 
 
 def _all_ways(found: Snapshot) -> tuple[object, ...]:
-    walked = list(found.walk(ROOT))
+    walked = list(found.memories(ROOT))
     return (
         walked,
         list(found.sizes(ROOT)),
-        [found.look(path) for path in (A, B, C, "/memories/d", "/memories/new", "/memories/new/x")],
+        [found.get(path) for path in (A, B, C, "/memories/d", "/memories/new", "/memories/new/x")],
         [found.find(memory.id) for memory in walked],
         list(found.versions()),
         [found.text(version.id) for version in found.versions()],

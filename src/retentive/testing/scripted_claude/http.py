@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request as HttpRequest
     from starlette.types import Receive, Scope, Send
 
-    from retentive.testing.scripted_claude import Answered, ScriptedClaude
+    from retentive.testing.scripted_claude.server import Answered, ScriptedClaude
 
 BANNER = "scripted Claude: this is a script, not a model; nobody is thinking here"
 EVENTS = "text/event-stream"

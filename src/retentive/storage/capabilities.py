@@ -1,0 +1,124 @@
+"""Optional parts of the storage contract, found through wrappers by `capability`.
+
+A backend implements a capability by inheriting from it. The functions below answer for backends without one, so callers
+need not ask.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import TypeVar
+
+from retentive.errors import Locked
+from retentive.storage.contract import Backend, StoreInfo
+from retentive.storage.findings import Finding
+
+C = TypeVar("C")
+
+
+class PlainFiles(ABC):
+    """Memories are plain files that a person can open and edit."""
+
+    @abstractmethod
+    def directory_of(self, store: StoreInfo) -> str:
+        """The directory that holds a store's memories as plain files."""
+
+    @abstractmethod
+    def quarantined(self) -> int:
+        """The number of tampered files of encrypted memory stores in quarantine."""
+
+
+class Collectable(ABC):
+    """Crashed writers can leave orphans behind."""
+
+    @abstractmethod
+    def collect(self, store_id: str, *, older_than_s: float) -> int:
+        """Delete the orphans of a store that are older than so many seconds; their number. Writers may go on."""
+
+
+class Purgeable(ABC):
+    """Overwritten and deleted bytes stay in logs or free pages until they are purged."""
+
+    @abstractmethod
+    def purge(self) -> bool:
+        """Remove what was overwritten or deleted from logs and free pages.
+
+        False if a reader keeps some of it: call it again later.
+        """
+
+
+class Checkable(ABC):
+    """Storage with invariants of its own, beyond those the core contract shows."""
+
+    @abstractmethod
+    def check(self) -> Iterator[Finding]:
+        """Violated invariants. Changes nothing."""
+
+    @abstractmethod
+    def repair(self) -> None:
+        """Repair what can be repaired with certainty, such as wrong sums; everything else is left unchanged."""
+
+
+class Encrypting(ABC):
+    """Stores are encrypted with keys that this process may lack."""
+
+    @abstractmethod
+    def unlock(self, store: StoreInfo) -> None:
+        """Make sure that a store can be read with the present keys. Raises `Locked`."""
+
+
+def capability(backend: Backend, kind: type[C]) -> C | None:
+    """The outermost layer of `backend` with this capability."""
+    layer: Backend | None = backend
+    while layer is not None:
+        if isinstance(layer, kind):
+            return layer
+        layer = layer.inner
+    return None
+
+
+def directory_of(backend: Backend, store: StoreInfo) -> str | None:
+    """The directory that holds a store's memories as plain files, if the backend keeps them so."""
+    files = capability(backend, PlainFiles)  # type: ignore[type-abstract]
+    return None if files is None else files.directory_of(store)
+
+
+def quarantined(backend: Backend) -> int:
+    """The number of tampered files in quarantine."""
+    files = capability(backend, PlainFiles)  # type: ignore[type-abstract]
+    return 0 if files is None else files.quarantined()
+
+
+def collect(backend: Backend, store_id: str, *, older_than_s: float) -> int:
+    """Delete the orphans of a store; their number, 0 where storage cannot have any."""
+    collectable = capability(backend, Collectable)  # type: ignore[type-abstract]
+    return 0 if collectable is None else collectable.collect(store_id, older_than_s=older_than_s)
+
+
+def purge(backend: Backend) -> bool:
+    """Remove overwritten and deleted bytes from logs and free pages; False if a reader keeps some."""
+    purgeable = capability(backend, Purgeable)  # type: ignore[type-abstract]
+    return True if purgeable is None else purgeable.purge()
+
+
+def check(backend: Backend) -> Iterator[Finding]:
+    """Violated invariants of the storage."""
+    checkable = capability(backend, Checkable)  # type: ignore[type-abstract]
+    return iter(()) if checkable is None else checkable.check()
+
+
+def repair(backend: Backend) -> None:
+    """Repair what can be repaired with certainty."""
+    checkable = capability(backend, Checkable)  # type: ignore[type-abstract]
+    if checkable is not None:
+        checkable.repair()
+
+
+def unlock(backend: Backend, store: StoreInfo) -> None:
+    """Make sure that a store can be read with the present keys. Raises `Locked`."""
+    encrypting = capability(backend, Encrypting)  # type: ignore[type-abstract]
+    if encrypting is not None:
+        encrypting.unlock(store)
+    elif store.seal is not None:
+        raise Locked("the memory store is encrypted, and was opened without keys")

@@ -1,32 +1,31 @@
-"""Looking for sensitive values in what a memory store already holds."""
+"""Scans of a memory store for sensitive values in what it already holds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import TypeVar
+from typing import Any
 
-from retentive.engine.core import Engine
+from retentive.audit.chain import withhold
+from retentive.engine.context import StoreContext
+from retentive.engine.operation import Invocation, ReadOperation, WriteOperation
 from retentive.engine.queries import raised
 from retentive.engine.writer import GuardedWriter
-from retentive.errors import NotFound, Refused
-from retentive.history.removal import check_person
-from retentive.history.removal import redact as history_redact
+from retentive.errors import InvalidInput, PermissionDenied, Refused
+from retentive.history.removal import PENDING, finish
 from retentive.redaction.guard import Examination
-from retentive.storage.contract import Actor, Snapshot, Transaction, Version
+from retentive.review.proposals import forget_proposals
+from retentive.storage.contract import Snapshot, Transaction, Version
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.settings import Settings
 from retentive.values.text import decoded
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """A path, shown without values, at which sensitive values were found, and their kinds, in order.
 
-    `in_path`: the path of a memory that is there holds one itself. Nobody but a person can rename it.
+    `in_path`: the path of a present memory holds one itself. Only a person can rename it.
     """
 
     path: str
@@ -42,104 +41,142 @@ class _Found:
     in_path: tuple[str, ...]
     in_text: tuple[str, ...]
 
-    def told(self) -> Finding:
+    def finding(self) -> Finding:
         return Finding(self.path.written, tuple(dict.fromkeys(self.in_path + self.in_text)), bool(self.in_path))
 
 
-def scan(store: Engine, examine: Examination, who: Actor | None, *, redact: bool, history: bool) -> list[Finding]:
-    """Where sensitive values are, whatever the setting, and the kinds of these.
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """The findings of a scan, what could not be rewritten, and the audit entries that lost their paths."""
 
-    `redact` writes memories anew without the values in their texts, and redacts what `history` found in older versions.
-    Raises `InvalidInput`, and writes nothing, if one of those memories is read-only; if one cannot be written for
-    another reason, once the others are.
-    """
-    if redact:
-        check_person(store, who)
-    scanning = _Scan(store, examine, store.settings().changed({"sensitive": "redact"}))
-    return _in_words(store, lambda: scanning.run(who, redact=redact, history=history))
+    findings: tuple[Finding, ...]
+    refusals: tuple[Refused, ...] = ()
+    withheld: tuple[int, ...] = ()
 
 
-class _Scan:
-    """One look at a whole store."""
+@dataclass(frozen=True, slots=True)
+class Scan(ReadOperation[Scanned]):
+    """Find sensitive values in texts and paths, with `history` in older versions too."""
 
-    def __init__(self, store: Engine, examine: Examination, settings: Settings) -> None:
-        self._store, self._examine, self._settings = store, examine, settings
+    name = "scan"
+    needs_external_edits = True
+    examination: Examination
+    history: bool
 
-    def run(self, who: Actor | None, *, redact: bool, history: bool) -> list[Finding]:
-        """See `scan`."""
-        listed = self._store.read(lambda snapshot: [memory.path for memory in snapshot.memories(ROOT)])
-        present = [found for path in listed if (found := self._present(path)) is not None]
-        if redact:
-            self._clean([found.path for found in present if found.in_text], who)
-        findings = [each.told() for each in present]
-        return _joined([*findings, *self._older(who, redact=redact)]) if history else findings
+    def apply(self, snapshot: Snapshot, settings: Settings) -> Scanned:
+        """Examine every text."""
+        look = _Look(self.examination, settings)
+        findings = [found.finding() for found in look.present(snapshot)]
+        if self.history:
+            findings += [finding for _, finding in look.older(snapshot)]
+        return Scanned(tuple(_joined(findings)))
 
-    def _present(self, path: str) -> _Found | None:
-        look = self._store.read(lambda snapshot: snapshot.get(path))
-        if look.memory is None:  # gone since it was listed
-            return None
-        shown, in_path = self._examine(self._settings, path)
-        in_text = self._kinds(look.data)
-        return _Found(MemoryPath(path, shown), tuple(in_path), in_text) if in_path or in_text else None
 
-    def _kinds(self, data: bytes | None) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(self._examine(self._settings, decoded(data))[1]))
+@dataclass(frozen=True, slots=True)
+class RedactFound(WriteOperation[Scanned]):
+    """Rewrite memories without their sensitive values; with `history` redact the older versions that hold some."""
 
-    def _clean(self, paths: Sequence[MemoryPath], who: Actor | None) -> None:
-        """Write memories anew, each by itself."""
+    name = "scan.redact"
+    needs_external_edits = True
+    may_use_reserve = True
+    under_review = "refuse"
+    examination: Examination
+    history: bool
+    now: float
 
-        def check(_: Transaction, write: GuardedWriter) -> None:
-            for path in paths:
-                write.check(path)
+    def facts(self, result: Any) -> Mapping[str, object]:
+        """The entries whose paths were removed."""
+        return {"withheld": list(result.withheld)}
 
-        def clean(tx: Transaction, write: GuardedWriter, *, path: MemoryPath) -> None:
-            look = tx.get(path.text)
-            if look.memory is not None:
-                write.check(path)
-                text = self._examine(self._settings, decoded(look.data))[0]
-                write.put(look, path, text, is_removal=True)
-
-        self._store.write(check, who)
-        left = []
-        for path in paths:
+    def apply(self, tx: Transaction, writer: GuardedWriter) -> Scanned:
+        """Rewrite all, in one transaction. Raises `Refused` if one of the memories is read-only."""
+        look = _Look(self.examination, writer.settings)
+        found = list(look.present(tx))
+        refusals = []
+        unclean = [each.path for each in found if each.in_text]
+        for path in unclean:
+            writer.check(path)
+        for path in unclean:
             try:
-                self._store.write(partial(clean, path=path), who)
-            except Refused as refusal:
-                left.append(
-                    raised(Refused(refusal.key, **({"path": path.written} | refusal.values)), self._store.replies)
-                )
-        if left:
-            raise type(left[0])("; ".join(map(str, left)))
+                entry = tx.get(path.text)
+                writer.put(entry, path, look.clean(decoded(entry.data)), is_removal=True)
+            except Refused as refusal:  # by a guard, before anything of this memory was recorded
+                refusals.append(Refused(refusal.key, **({"path": path.written} | refusal.values)))
+        findings = [each.finding() for each in found]
+        withheld: list[int] = []
+        if self.history:
+            older = list(look.older(tx))
+            findings += [finding for _, finding in older]
+            withheld = self._redact(tx, writer, [version for version, _ in older])
+        return Scanned(tuple(_joined(findings)), tuple(refusals), tuple(withheld))
 
-    def _older(self, who: Actor | None, *, redact: bool) -> list[Finding]:
-        """The versions that are no longer the newest of a present memory, newest first."""
-        present = self._store.read(lambda snapshot: {memory.version_id for memory in snapshot.memories(ROOT)})
-        findings: list[Finding] = []
-        ids: list[str] = []
-        for version in self._store.read(lambda snapshot: list(snapshot.versions())):
+    def _redact(self, tx: Transaction, writer: GuardedWriter, versions: list[Version]) -> list[int]:
+        if not versions:
+            return []
+        for version in versions:
+            forget_proposals(tx, version.memory_id, base_sha256=version.sha256)
+        tx.redact([version.id for version in versions], writer.actor)
+        tx.put_record(PENDING, "since", f"{self.now:.6f}")
+        return withhold(tx, {version.path for version in versions if tx.get(version.path).memory is None})
+
+
+def scan(context: StoreContext, invocation: Invocation, *, redact: bool, history: bool) -> list[Finding]:
+    """Sensitive values in a store, whatever its settings, by path and kinds.
+
+    `redact` rewrites memories without the values in their texts, and redacts what `history` found in older versions.
+    Raises `InvalidInput`, and writes nothing, if one of those memories is read-only; if one cannot be rewritten for
+    another reason, after the others are.
+    """
+    operation = (
+        RedactFound(context.examination, history, context.clock()) if redact else Scan(context.examination, history)
+    )
+    try:
+        scanned = context.run(operation, invocation).value()
+    except PermissionDenied as error:
+        raise InvalidInput(str(error)) from None
+    except Refused as refusal:
+        raise raised(refusal, context.replies) from None
+    if redact and history:
+        finish(context)
+    if scanned.refusals:
+        left = [raised(refusal, context.replies) for refusal in scanned.refusals]
+        raise type(left[0])("; ".join(map(str, left)))
+    return list(scanned.findings)
+
+
+class _Look:
+    """Examines texts and paths by the kinds that the settings of a store name, whatever they do with finds."""
+
+    def __init__(self, examination: Examination, settings: Settings) -> None:
+        self._examination = examination
+        self._settings = settings.changed({"sensitive": "redact"})
+
+    def clean(self, text: str) -> str:
+        """The text without its sensitive values."""
+        return self._examination(self._settings, text)[0]
+
+    def present(self, snapshot: Snapshot) -> Iterator[_Found]:
+        """The present memories with sensitive values."""
+        for memory, data in snapshot.texts(ROOT):
+            shown, in_path = self._examination(self._settings, memory.path)
+            in_text = self._kinds(data)
+            if in_path or in_text:
+                yield _Found(MemoryPath(memory.path, shown), tuple(in_path), in_text)
+
+    def older(self, snapshot: Snapshot) -> Iterator[tuple[Version, Finding]]:
+        """The versions with sensitive values that are not the newest of a present memory, newest first."""
+        present = {memory.version_id for memory in snapshot.memories(ROOT)}
+        for version in list(snapshot.versions()):
             if version.id in present or version.redacted_at is not None:
                 continue
-            finding = self._version(version)
-            if finding is not None:
-                findings.append(finding)
-                ids.append(version.id)
-        if redact and ids:
-            history_redact(self._store, ids, who)
-        return findings
+            shown, kinds = self._examination(self._settings, version.path)
+            if version.operation != "deleted":
+                kinds = (*kinds, *self._kinds(snapshot.text(version.id)))
+            if kinds:
+                yield version, Finding(shown, tuple(dict.fromkeys(kinds)))
 
-    def _version(self, version: Version) -> Finding | None:
-        shown, kinds = self._examine(self._settings, version.path)
-        if version.operation != "deleted":
-            try:
-                _, data = self._store.read(partial(_text_of, version_id=version.id))
-            except NotFound:  # pruned since it was listed
-                return None
-            kinds = (*kinds, *self._kinds(data))
-        return Finding(shown, tuple(dict.fromkeys(kinds))) if kinds else None
-
-
-def _text_of(snapshot: Snapshot, *, version_id: str) -> tuple[Version, bytes | None]:
-    return snapshot.version(version_id)
+    def _kinds(self, data: bytes | None) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self._examination(self._settings, decoded(data))[1]))
 
 
 def _joined(findings: Iterable[Finding]) -> list[Finding]:
@@ -150,12 +187,3 @@ def _joined(findings: Iterable[Finding]) -> list[Finding]:
         kinds = tuple(dict.fromkeys((*known.kinds, *each.kinds)))
         joined[each.path] = Finding(each.path, kinds, known.in_path or each.in_path)
     return list(joined.values())
-
-
-def _in_words(store: Engine, work: Callable[[], T]) -> T:
-    """What `work` gives. What it was refused is raised as programs get it."""
-    try:
-        return work()
-    except Refused as refusal:
-        failed = refusal
-    raise raised(failed, store.replies)

@@ -9,10 +9,11 @@ from datetime import UTC, date, datetime, timedelta
 from heapq import nlargest, nsmallest
 from typing import NamedTuple
 
+from retentive.engine.operation import Invocation, ReadOperation
 from retentive.engine.writer import NEAR
 from retentive.history import retention
 from retentive.review.proposals import PROPOSAL
-from retentive.storage.contract import Memory, Snapshot, Version
+from retentive.storage.contract import Memory, Snapshot, StoreInfo, Version
 from retentive.store import MemoryStore
 from retentive.values.paths import ROOT
 from retentive.values.settings import Settings
@@ -116,36 +117,51 @@ def stats(store: MemoryStore, *, days: int = DAYS, history_days: int = HISTORY_D
     `top` bounds the lists. Raises the errors of storage.
     """
     window = min(max(days, 1), _MAX_DAYS)
-    accessed = store.accesses.of(store.id)
-    settings, now = store.settings(), store.clock()
+    operation = ReadStats(
+        store.info, store.accesses.of(store.id), store.clock(), window, max(history_days, window), top
+    )
+    return store.run(operation, Invocation(None, None, store.integration)).value()
 
-    def work(found: Snapshot) -> Stats:
-        memories = list(found.memories(ROOT))
-        past = _Past(datetime.fromtimestamp(now, UTC).date(), window, max(history_days, window))
-        for version in _newest_first(found):
+
+@dataclass(frozen=True, slots=True)
+class ReadStats(ReadOperation[Stats]):
+    """The figures of a memory store at a time."""
+
+    name = "stats"
+    info: StoreInfo
+    accessed: Mapping[str, float]
+    now: float
+    window: int
+    history_days: int
+    top: int
+
+    def apply(self, snapshot: Snapshot, settings: Settings) -> Stats:
+        """Count."""
+        top, now = self.top, self.now
+        memories = list(snapshot.memories(ROOT))
+        past = _Past(datetime.fromtimestamp(now, UTC).date(), self.window, self.history_days)
+        for version in _newest_first(snapshot):
             past.add(version)
         size_bytes = sum(memory.size_bytes for memory in memories)
         paths = {memory.id: memory.path for memory in memories}
         return Stats(
-            store_id=store.id,
-            key=store.key,
+            store_id=self.info.id,
+            key=self.info.key,
             at=datetime.fromtimestamp(now, UTC),
-            window_days=window,
+            window_days=self.window,
             memories=len(memories),
             size_bytes=size_bytes,
             versions=past.versions,
             versions_bytes=past.size_bytes,
             days=past.days(size_bytes),
             biggest=tuple(Sized(one.path, one.size_bytes) for one in nlargest(top, memories, key=_size)),
-            least_used=tuple(nsmallest(top, _used(memories, accessed), key=lambda one: (one.at, one.path))),
+            least_used=tuple(nsmallest(top, _used(memories, self.accessed), key=lambda one: (one.at, one.path))),
             most_changed=past.most_changed(paths, top),
             actors=tuple(past.actors.most_common(top)),
             near=tuple(_near(memories, size_bytes, settings, top)),
-            expiring=tuple(_expiring(memories, accessed, settings, now)[:top]),
-            proposals=sum(1 for _ in found.records(PROPOSAL)),
+            expiring=tuple(_expiring(memories, self.accessed, settings, now)[:top]),
+            proposals=sum(1 for _ in snapshot.records(PROPOSAL)),
         )
-
-    return store.read(work)
 
 
 class _Oldest(NamedTuple):

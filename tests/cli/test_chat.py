@@ -447,9 +447,10 @@ def test_ctrl_c_in_a_pipe_ends_with_130(tmp_path: Path, server: ScriptedClaude) 
 class Undone(retentive.MemoryStore):
     """A memory store with Ctrl-C pressed while something is undone."""
 
-    def write(self, work: Any, who: Any, *, may_use_reserve: bool = False) -> Any:
-        os.kill(os.getpid(), signal.SIGINT)
-        return super().write(work, who, may_use_reserve=may_use_reserve)
+    def run(self, operation: Any, invocation: Any) -> Any:
+        if operation.name == "undo":
+            os.kill(os.getpid(), signal.SIGINT)
+        return super().run(operation, invocation)
 
 
 def test_ctrl_c_waits_for_an_undo(at: str) -> None:

@@ -184,7 +184,7 @@ def test_asked_wrongly(place: str, arguments: tuple[str, ...], status: int) -> N
 
 def test_who_is_under_review_decides_nothing(place: str) -> None:
     ended = here(place, "--actor", "session:s1", "review", "accept", "--all")
-    assert (ended.exit_code, ended.stderr) == (9, "Error: session:s1 is under review, and cannot decide on it\n")
+    assert (ended.exit_code, ended.stderr) == (9, "Error: session:s1 is under review and cannot run review.accept\n")
 
 
 def test_a_place_that_is_not_there_is_not_made(tmp_path: Path) -> None:

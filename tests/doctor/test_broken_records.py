@@ -9,7 +9,8 @@ import pytest
 
 from backends.places import place_of
 from profiles import LONG
-from retentive.audit.entries import KIND as AUDIT
+from retentive import MemoryStore
+from retentive.audit.chain import ENTRY as AUDIT
 from retentive.doctor import check, repair
 from retentive.doctor.side_records import READERS
 from retentive.transfer.kinds import NOTE_KINDS
@@ -19,6 +20,10 @@ from .breaking import A, E, codes, fill, inner, keys_of, look, opened
 BACKENDS = ["sqlite", "hidden sqlite", "s3", "hidden s3"]
 if LONG:
     BACKENDS += ["directory", "sealed directory", "postgresql", "mariadb", "memory"]
+
+
+def records_of(store: MemoryStore, kind: str) -> list[tuple[str, str]]:
+    return store.read(lambda snapshot: list(snapshot.records(kind)))
 
 
 def test_every_kind_of_record_is_read() -> None:
@@ -71,9 +76,10 @@ def test_an_audit_log_that_was_altered_is_named(backend: str, tmp_path: Path) ->
         fill(store)
         assert codes(list(check(place.backend))) == set()
         key, value = next(
-            (key, value) for key, value in place.backend.side_records(store.id, AUDIT) if '"command":"rename"' in value
+            (key, value) for key, value in records_of(store, AUDIT) if '"operation":"rename"' in value
         )
-        place.backend.put_side_records(store.id, AUDIT, {key: value.replace('"rename"', '"delete"')})
+        altered = value.replace('"rename"', '"delete"')
+        store.backend.write(store.id, lambda tx: tx.put_record(AUDIT, key, altered))
         findings = list(check(place.backend))
         assert codes(findings) == {"audit_wrong"}
         assert any("is altered" in one.subject for one in findings)

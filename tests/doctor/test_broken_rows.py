@@ -84,7 +84,7 @@ CASES = [
     Case("view", _NOTE, ("accessed", "k", "never"), {"note_wrong": "accessed k"}),
     Case("proposal", _NOTE, ("proposal", "prop_1", "[]"), {"note_wrong": "proposal prop_1"}),
     Case("decision", _NOTE, ("reviewed", "prop_1", '{"at": 1}'), {"note_wrong": "reviewed prop_1"}),
-    Case("repeat", _NOTE, ("repeat", "r", '{"time": "x"}'), {"note_wrong": "repeat r"}),
+    Case("idempotency", _NOTE, ("idempotency", "r", '{"time": "x"}'), {"note_wrong": "idempotency r"}),
     Case("erasing", _NOTE, ("erasing", "mem_1", "?"), {"note_wrong": "erasing mem_1"}),
 ]
 EVERYWHERE = {

@@ -12,6 +12,7 @@ import pytest
 from anthropic.lib.tools import ToolError
 
 from backends.places import EVERYWHERE, LASTING, opened
+from guards.seen import read_as
 from retentive import MemoryStore, MemoryTool, NotFound, Usage
 from retentive.errors import PermissionDenied
 from retentive.review import proposals
@@ -342,7 +343,7 @@ def test_an_actor_sees_the_use_with_its_own_changes(store: MemoryStore) -> None:
         done(store, create(path, "one\n"), ANN)
     for command in (edit(A, "one", "three"), rename(A, "/memories/c"), delete(B), create(D, "d")):
         done(store, command)
-    assert store.read_as(lambda seen: seen.usage(), Actor.parse(S1)) == Usage(2, 7)
+    assert read_as(store, lambda seen: seen.usage(), Actor.parse(S1)) == Usage(2, 7)
     assert store.usage() == Usage(2, 8)
     assert said(store, view("/memories/c")).endswith("1\tthree")
 
@@ -388,7 +389,7 @@ def test_clear_and_save_wait_too(store: MemoryStore) -> None:
     saved = store.save(A, "two\n", if_version=memory.version_id, actor=S1)
     assert saved.text == f"The file {A} has been edited.\n{NOTE}"
     assert store.save(A, "three\n", if_version=memory.version_id, actor=S1).code == "conflict"
-    own = store.read_as(lambda seen: seen.get(A).memory, Actor.parse(S1))
+    own = read_as(store, lambda seen: seen.get(A).memory, Actor.parse(S1))
     assert own is not None
     assert store.save(A, "three\n", if_version=own.version_id, actor=S1).text.endswith(NOTE)
     assert store.save(B, "b\n", if_version=None, actor=S1).text.endswith(NOTE)
@@ -487,7 +488,7 @@ def test_sessions_at_once_propose_all(store: MemoryStore) -> None:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(append, range(40)))
     for session in (0, 1):
-        lines = store.read_as(lambda seen: seen.get(A).data, Actor.parse(f"session:s{session}"))
+        lines = read_as(store, lambda seen: seen.get(A).data, Actor.parse(f"session:s{session}"))
         assert sorted(map(int, (lines or b"").split())) == list(range(session, 40, 2))
     own = [each.id for each in store.review.pending(actor="session:s0")]
     assert store.review.accept(own, actor=ANN).done == tuple(own)

@@ -172,9 +172,9 @@ with retentive.open(place, clock=lambda: time.time() + days * 86400) as opened:
             swept = store.sweep(dry_run=True)
             said = f"{[one.path for one in swept.expired]} expired, {swept.versions_pruned} pruned"
         elif command == "audit":
-            kept = opened.backend.jottings(store.id, "audit")
+            kept = store.read(lambda found: list(found.records("audit")))
             entries = [json.loads(value) for key, value in kept if not key.startswith("~")]
-            said = f"entries, of them views: {sum(one.get('command') == 'view' for one in entries)}"
+            said = f"entries, of them views: {sum(one.get('operation') == 'view' for one in entries)}"
         else:
             said = store.execute(command, actor="session:other").text
         print(json.dumps(said), flush=True)

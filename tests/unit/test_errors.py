@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from retentive import RetentiveError, errors
-from retentive.store import STORAGE_REPLIES
+from retentive.engine.rendering import STORAGE_REPLIES
 from retentive.values.replies import ERROR_CODES, Replies
 
 CLASSES = [

@@ -24,18 +24,18 @@ def audit() -> None:
 @audit.command("verify", cls=output.Command)
 @click.option(
     "--expect",
-    metavar="CHAIN:SEQ:HASH",
+    metavar="SEQ:HASH",
     multiple=True,
-    help="An end that was noted elsewhere: it must be there. May be given more than once.",
+    help="A head noted elsewhere: it must be present. May be given more than once.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 @pass_place
 def verify(place: Place, *, expect: tuple[str, ...], as_json: bool) -> None:
     """Check that every entry is there, as it was written and where it was written.
 
-    Names the first that was altered, removed, reordered or doubled, and then ends with status 13. Prints the ends of
-    the chains; noted elsewhere, they show later whether the log was rewritten (--expect). Versions that were recorded
-    while the log was on and are in no entry are told, and are no fault.
+    Names the first entry that was altered, removed or reordered, and then ends with status 13. Prints the head of the
+    chain; noted elsewhere, it shows later whether the log was rewritten or cut (--expect). Versions recorded while the
+    log was on that no entry names are listed; they are not a problem.
     """
     with place.existing() as store:
         found = store.audit.verify(expect=expect)
@@ -52,7 +52,7 @@ def verify(place: Place, *, expect: tuple[str, ...], as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="The same: the output is JSON in any case.")
 @pass_place
 def export(place: Place, *, since: datetime | None, as_json: bool) -> None:
-    """Print the entries as they are kept, one JSON object a line, chain by chain."""
+    """Print the entries as they are stored, one JSON object a line."""
     with place.existing() as store:
         for line in store.audit.export(since):
             output.write_line(line)
@@ -63,9 +63,9 @@ def export(place: Place, *, since: datetime | None, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
 @pass_place
 def show(place: Place, *, since: datetime | None, as_json: bool) -> None:
-    """Tell the entries in the order of their times.
+    """List the entries, oldest first.
 
-    A line for each, with tabs between: time, actor, command, outcome, and versions changed or read.
+    A line for each, with tabs between: time, actor, operation, outcome, paths, and versions changed or read.
     """
     with place.existing() as store:
         found = list(store.audit.entries(since))
@@ -80,9 +80,9 @@ def _print(found: Verified) -> None:
     if found.problem is not None:
         output.write_line(f"Not sound: {found.problem}.")
     else:
-        output.write_line(f"Sound: {found.entries} entries in {found.chains} chains.")
-    for end in found.ends:
-        output.write_line(f"end\t{end}")
+        output.write_line(f"Sound: {found.entries} entries.")
+    if found.head is not None:
+        output.write_line(f"head\t{found.head}")
     for version in found.unaudited:
         output.write_line(f"unaudited\t{version.id}\t{output.timestamp(version.created_at)}\t{version.actor or ''}")
 
@@ -91,9 +91,8 @@ def _verified(found: Verified) -> dict[str, object]:
     problem = found.problem
     return {
         "entries": found.entries,
-        "chains": found.chains,
-        "problem": problem and {"what": problem.what, "chain": problem.chain, "seq": problem.seq},
-        "ends": [str(end) for end in found.ends],
+        "problem": problem and {"what": problem.what, "seq": problem.seq},
+        "head": found.head and str(found.head),
         "unaudited": [version.id for version in found.unaudited],
     }
 
@@ -102,20 +101,30 @@ def _object(entry: AuditEntry) -> dict[str, object]:
     return {
         "time": output.timestamp(entry.time),
         "actor": entry.actor,
-        "command": entry.command,
+        "operation": entry.operation,
+        "integration": entry.integration,
+        "paths": entry.paths,
         "outcome": entry.outcome,
         "changes": [each._asdict() for each in entry.changes],
         "read": entry.read and entry.read._asdict(),
         "listed": entry.listed,
         "repeated": entry.repeated,
         "audit": entry.audit,
-        "chain": entry.chain,
+        "proposed": entry.proposed,
         "seq": entry.seq,
+        "hash": entry.hash,
     }
 
 
 def _row(entry: AuditEntry) -> tuple[str, ...]:
     named = [each.version_id for each in (*entry.changes, *([entry.read] if entry.read else []))]
-    what = entry.command or ("-" if entry.audit is None else f"audit {'on' if entry.audit else 'off'}")
+    what = (entry.operation or "-") + ("" if entry.audit is None else f" audit={'on' if entry.audit else 'off'}")
     said = [*(["listing"] if entry.listed else []), *(["repeated"] if entry.repeated else []), *named]
-    return output.timestamp(entry.time), entry.actor or "", what, entry.outcome, " ".join(said)
+    return (
+        output.timestamp(entry.time),
+        entry.actor or "",
+        what,
+        entry.outcome,
+        " ".join(entry.paths or ()),
+        " ".join(said),
+    )

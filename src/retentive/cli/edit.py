@@ -18,6 +18,8 @@ import click
 from retentive.cli import output
 from retentive.cli.input import decoded
 from retentive.cli.location import Place, pass_place
+from retentive.engine.operation import Invocation
+from retentive.engine.queries import GetEntry
 from retentive.errors import NotFound, Refused, RetentiveError
 from retentive.values.paths import MemoryPath
 from retentive.values.replies import LANGUAGES, Reply
@@ -82,7 +84,7 @@ def _editable(place: Place, at: MemoryPath) -> _Before:
         raise Refused("exists")
     try:
         with place.existing(sweep=True) as store:
-            look = store.read_as(lambda snapshot: snapshot.get(at.text), None)
+            look = store.run(GetEntry(at), Invocation(None, None, store.integration)).value()
     except NotFound:  # no place, no memory store; they are made when there is something to save
         return _Before(b"", None)
     if look.below:

@@ -11,6 +11,9 @@ from retentive.cli import as_of as earlier
 from retentive.cli import output
 from retentive.cli.location import Place, pass_place
 from retentive.cli.times import FORMS, Moment, moment_option
+from retentive.engine.operation import Invocation
+from retentive.engine.queries import ListMemories, parsed
+from retentive.errors import NotFound
 from retentive.storage.contract import Memory, StoreInfo
 from retentive.store import MemoryStore
 from retentive.values.paths import ROOT
@@ -112,10 +115,11 @@ def stores(place: Place, *, as_json: bool) -> None:
 
 
 def _memories(store: MemoryStore, path: str) -> list[Memory]:
-    found = list(store.memories(path))
-    if found or path.rstrip("/") == ROOT:
-        return found
-    return [store.load(path)[0]]
+    target = parsed(path, store.replies)
+    found = store.run(ListMemories(target, or_at=True), Invocation(None, None, store.integration)).value()
+    if not found and not target.is_root:
+        raise NotFound(f"there is no memory at {path}")
+    return found
 
 
 def _show_table(path: str, found: Sequence[Memory], *, show_all: bool) -> None:

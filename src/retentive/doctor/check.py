@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 
-from retentive.audit.entries import KIND as AUDIT
+from retentive.audit.chain import ENTRY as AUDIT
 from retentive.doctor.store_check import Progress, StoreCheck
 from retentive.engine.access_times import KIND as ACCESSED
 from retentive.errors import Damaged, NotFound, RetentiveError
@@ -76,7 +76,7 @@ def _check_beside(backend: Backend, info: StoreInfo) -> Iterator[Finding]:
     for key, value in backend.side_records(info.id, ACCESSED):
         if not _is_number(value):
             yield found("note_wrong", info.id, f"{ACCESSED} {key}")
-    if next(backend.side_records(info.id, AUDIT), None) is None:
+    if backend.read(info.id, lambda snapshot: next(snapshot.records(AUDIT), None)) is None:
         return
     verified = MemoryStore(backend, info).audit.verify()
     if verified.problem is not None:

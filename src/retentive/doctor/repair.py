@@ -23,7 +23,7 @@ def repair(backend: Backend) -> None:
             capabilities.unlock(backend, info)
             finish(MemoryStore(backend, info))
             if backend.read(info.id, left_texts):
-                backend.write(info.id, _remove_left_texts, may_use_reserve=True)
+                MemoryStore(backend, info).follow_up(_remove_left_texts, may_use_reserve=True)
 
 
 def _remove_left_texts(tx: Transaction) -> None:

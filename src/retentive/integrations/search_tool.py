@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from retentive.errors import InvalidInput, Refused
+from retentive.engine.rendering import Say, error_reply
+from retentive.errors import InvalidInput, Refused, RetentiveError
 from retentive.search.query import Hit, Results
-from retentive.store import answer
 from retentive.values.paths import ROOT, MemoryPath, visible
 from retentive.values.replies import Replies, Reply
 
@@ -28,6 +28,9 @@ class Searches(Protocol):
     @property
     def replies(self) -> Replies:
         """The sentences of its errors."""
+
+    def redacted(self, text: str) -> str:
+        """A text of the input as a reply may echo it."""
 
     def search(
         self,
@@ -111,14 +114,13 @@ def search_reply(memory: Searches, given: object) -> Reply:
     Never raises for what a model sent or storage did. What is not found is no error.
     """
 
-    def run() -> Reply:
+    try:
         query, under, limit = _parsed(given)
         return Reply(_text(memory.search(query, under=under.text, limit=limit), under))
-
-    try:
-        return answer(memory.replies, run, MemoryPath.known(ROOT))
     except InvalidInput as error:
         return Reply(f"Error: Invalid `query` parameter: {error}", is_error=True, code=error.code)
+    except RetentiveError as error:
+        return error_reply(Say(memory.replies, memory.redacted), error, (MemoryPath.known(ROOT),))
 
 
 def _parsed(given: object) -> tuple[str, MemoryPath, int]:

@@ -10,6 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
+from retentive.engine.operation import Invocation
+from retentive.engine.queries import BulkRead
 from retentive.errors import Damaged, NotFound
 from retentive.storage.contract import Memory, Snapshot
 from retentive.storage.disk import DIRECTORY_MODE, FILE_MODE, sync_directory
@@ -46,6 +48,7 @@ def export_whole(store: MemoryStore, path: str, *, notes: bool = False, progress
     A name in `.tar.gz` or `.tgz` is compressed. `notes` adds what is kept beside memories. Others may go on writing.
     What is there under the name is whole; the texts in it are plain, also those of a sealed store.
     """
+    store.run(BulkRead("export"), Invocation(None, None, store.integration)).value()
     with new_archive(path) as archive:
         section = StoreSection(archive, store.backend, store.info, prefix="", header=EXPORT, notes=notes)
         header = section.write(progress)
@@ -69,6 +72,7 @@ def export_files(store: MemoryStore, path: str, *, progress: Progress | None = N
         check_free(target)
     directory, name = os.path.split(target)
     part = os.path.join(directory, f".{name}.{secrets.token_hex(4)}.part")
+    store.run(BulkRead("export"), Invocation(None, None, store.integration)).value()
     see_hand_edits(store.backend, store.id)
     with said():
         try:

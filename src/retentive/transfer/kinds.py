@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 NOTE_KINDS: tuple[str, ...] = (
+    "audit",
+    "audit.detail",
+    "audit.head",
     "erasing",
     "history",
     "proposal",
     "proposal.after",
     "proposal.before",
     "removal",
-    "repeat",
+    "idempotency",
     "reviewed",
     "swept",
     "tombstone",
 )
 """Kinds of `Transaction.put_record`."""
-JOTTING_KINDS: tuple[str, ...] = ("accessed", "audit")
+JOTTING_KINDS: tuple[str, ...] = ("accessed",)
 """Kinds of `Backend.put_side_records`."""

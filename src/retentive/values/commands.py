@@ -10,16 +10,17 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from retentive.errors import Phrase, Refused
-from retentive.values.paths import MemoryPath, visible
+from retentive.values.paths import ROOT, MemoryPath, visible
 
 
 @dataclass(frozen=True, slots=True)
 class View:
     """Show a memory (whole, or the lines of `view_range`) or a directory."""
 
+    name: ClassVar[str] = "view"
     path: MemoryPath
     view_range: tuple[int, int] | None = None
 
@@ -28,6 +29,7 @@ class View:
 class Create:
     """Make a memory."""
 
+    name: ClassVar[str] = "create"
     path: MemoryPath
     file_text: str
 
@@ -36,6 +38,7 @@ class Create:
 class StrReplace:
     """Replace the only occurrence of `old_str`."""
 
+    name: ClassVar[str] = "str_replace"
     path: MemoryPath
     old_str: str
     new_str: str = ""
@@ -45,6 +48,7 @@ class StrReplace:
 class Insert:
     """Put lines in after line `insert_line`."""
 
+    name: ClassVar[str] = "insert"
     path: MemoryPath
     insert_line: int
     insert_text: str
@@ -54,6 +58,7 @@ class Insert:
 class Delete:
     """Delete a memory, or a directory with all below it."""
 
+    name: ClassVar[str] = "delete"
     path: MemoryPath
 
 
@@ -61,15 +66,40 @@ class Delete:
 class Rename:
     """Move a memory, or a directory with all below it."""
 
+    name: ClassVar[str] = "rename"
     old_path: MemoryPath
     new_path: MemoryPath
 
 
+@dataclass(frozen=True, slots=True)
+class Clear:
+    """Delete all memories. No tool call parses to it; applications ask for it."""
+
+    name: ClassVar[str] = "clear"
+
+
 Command: TypeAlias = View | Create | StrReplace | Insert | Delete | Rename
+WriteCommand: TypeAlias = Create | StrReplace | Insert | Delete | Rename | Clear
 
 _MAX_BITS = 13_000  # some 3,900 digits; Python refuses to print an integer of more than 4,300
 _MOST_SHOWN = 3_001  # characters: of what a reply shows, and looks at before
 _INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
+
+
+def paths_of(command: Command | Clear) -> tuple[MemoryPath, ...]:
+    """The paths a command names; the last is the one to view when its outcome is unknown."""
+    match command:
+        case Rename():
+            return (command.old_path, command.new_path)
+        case Clear():
+            return (MemoryPath.known(ROOT),)
+    return (command.path,)
+
+
+def name_given(given: object) -> str | None:
+    """The command that the input of a tool call names; None for an unknown one."""
+    name = given.get("command") if isinstance(given, Mapping) else None
+    return name if isinstance(name, str) and name in _COMMANDS else None
 
 
 def parse(given: object) -> Command:

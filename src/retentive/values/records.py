@@ -22,6 +22,8 @@ Clock: TypeAlias = Callable[[], float]
 
 ACTOR_KINDS: tuple[ActorKind, ...] = ("session", "api_key", "user", "service_account", "job")
 MAX_NAME_CHARS = 255
+PROPOSED_TEXT = "proposal.after"
+"""Kind of the records that hold the texts of proposed changes."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

@@ -17,7 +17,7 @@ from retentive.errors import InvalidInput, Phrase
 MAX_ECHO_CHARS = 2_000
 _BEYOND_CHARS = 1_000  # looked at behind an echo that is cut, so that a value at the cut is seen whole
 _ECHOED = frozenset({"path", "old_path", "new_path", "ancestor", "mount", "moved", "old_str", "given"})
-Harmless: TypeAlias = Callable[[str], str]
+Redact: TypeAlias = Callable[[str], str]
 """Gives a text without its sensitive values."""
 _MISSING = "The path {path} does not exist. Please provide a valid path."
 
@@ -177,41 +177,37 @@ class Replies:
     def phrase(self, key: str, values: Mapping[str, object]) -> str:
         """The sentence `key` with its values; what stems from the input is cut after 2,000 characters."""
         template: str = getattr(self, key)
-        return template.format(**{name: self._shown(name, value) for name, value in values.items()})
+        return template.format(**{name: self._shown(value) for name, value in values.items()})
 
     def error(self, key: str, values: Mapping[str, object]) -> Reply:
         """The error reply `key`."""
         return Reply(self.phrase(key, values), is_error=True, code=ERROR_CODES[key])
 
-    def without_values(self, harmless: Harmless) -> Replies:
-        """The same sentences; what they echo of the input (paths, `old_str`, fields) goes through `harmless` first."""
-        return _Harmless(**{spec.name: getattr(self, spec.name) for spec in fields(Replies)}, harmless=harmless)
-
-    def _shown(self, name: str, value: object) -> object:
+    def _shown(self, value: object) -> object:
         if isinstance(value, Phrase):
             return self.phrase(value.key, value.values)
         if not isinstance(value, str):
             return value
-        return self._echo(value) if name in _ECHOED else echo(value)
-
-    def _echo(self, text: str) -> str:
-        return echo(text)
+        return echo(value)
 
 
-@dataclass(frozen=True, slots=True)
-class _Harmless(Replies):
-    """Replies that echo no sensitive value."""
+def echoed(values: Mapping[str, object], redact: Redact) -> dict[str, object]:
+    """The values of a sentence; those that echo the input (paths, `old_str`, fields) without sensitive values."""
+    return {name: _echoed(name, value, redact) for name, value in values.items()}
 
-    harmless: Harmless = str
 
-    def _echo(self, text: str) -> str:
-        looked_at = text[: MAX_ECHO_CHARS + _BEYOND_CHARS]
-        shown = self.harmless(looked_at)
-        if shown == looked_at:
-            return echo(text)
-        if len(text) == len(looked_at):
-            return echo(shown)
-        return echo(shown[:-_BEYOND_CHARS]).removesuffix("…") + "…"  # what was cut in half stands at the end
+def _echoed(name: str, value: object, redact: Redact) -> object:
+    if isinstance(value, Phrase):
+        return Phrase(value.key, echoed(value.values, redact))
+    if not isinstance(value, str) or name not in _ECHOED:
+        return value
+    examined = value[: MAX_ECHO_CHARS + _BEYOND_CHARS]
+    shown = redact(examined)
+    if shown == examined:
+        return value
+    if len(value) == len(examined):
+        return echo(shown)
+    return echo(shown[:-_BEYOND_CHARS]).removesuffix("…") + "…"  # a value that the cut split is at the end
 
 
 def echo(text: str) -> str:

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, NoReturn, Protocol, runtime_checkable
 
-from retentive.engine import views
-from retentive.engine.handlers import name_of, paths_of
-from retentive.engine.idempotency import Call
-from retentive.engine.queries import parsed
-from retentive.engine.writer import GuardedWriter
-from retentive.errors import InvalidInput, NotFound, Refused
-from retentive.mounted import Mount
-from retentive.storage.contract import Actor, Entry, Memory, Transaction, as_actor
-from retentive.store import MemoryStore, answer
+from retentive.engine.handlers import Answered, Viewed
+from retentive.engine.operation import Invocation
+from retentive.engine.queries import GetEntry, ListMemories, parsed
+from retentive.engine.rendering import error_reply, listing_reply, say_for
+from retentive.errors import InvalidInput, NotFound, Refused, RetentiveError
+from retentive.mounts.mount import ClearPart, Mount, Part
+from retentive.storage.contract import Actor, Entry, Memory, Snapshot, as_actor
+from retentive.store import MemoryStore
 from retentive.values.commands import (
     Command,
     Create,
@@ -31,7 +29,9 @@ from retentive.values.commands import (
     View,
     check_file_path,
     parse,
+    paths_of,
 )
+from retentive.values.listing import listing
 from retentive.values.paths import ROOT, MemoryPath, ancestors
 from retentive.values.patterns import check_path_pattern, covers
 from retentive.values.replies import EN, Replies, Reply
@@ -70,18 +70,21 @@ class Mounts:
     def __init__(self, stores: Mapping[str, MemoryStore]) -> None:
         by_point = _checked(stores)
         points = sorted(by_point)
-        self._mounts = {
-            point: Mount(point, by_point[point], tuple(f"{each}/" for each in points if each.startswith(f"{point}/")))
-            for point in points
-        }
         above = {each for point in points for each in (point, *ancestors(point), ROOT)}
         self._fixed = frozenset(above) if len(points) > 1 else frozenset[str]()
-        """Directories that are there whatever the stores hold: mount points, and what lies above one."""
+        self._mounts: dict[str, Mount] = {}
+        for point in points:
+            covered = tuple(f"{each}/" for each in points if each.startswith(f"{point}/"))
+            self._mounts[point] = Mount(by_point[point], Part(point, covered, self._fixed))
 
     @property
     def replies(self) -> Replies:
         """The sentences of the store at `/memories`; said by the tree. What a store decides it says in its own."""
         return self._mounts[ROOT].store.replies
+
+    def redacted(self, text: str) -> str:
+        """A text of the input as a reply may echo it, by the settings of the store at `/memories`."""
+        return self._mounts[ROOT].store.redacted(text)
 
     def directory(self) -> str | None:
         """None: the memories of several stores lie in no one directory."""
@@ -97,14 +100,13 @@ class Mounts:
         """
         who = as_actor(actor)
         try:
-            parsed = command if isinstance(command, Command) else parse(command)
+            known = command if isinstance(command, Command) else parse(command)
         except Refused:
             return self._mounts[ROOT].store.execute(command, actor=who)  # says the same, and audits it
-        inside = self._inside(parsed)
+        inside = self._inside(known)
         if inside is not None:
             return inside[0].store.execute(inside[1], actor=who, tool_use_id=tool_use_id)
-        reply = answer(self.replies, lambda: self._at_a_border(parsed, who), *paths_of(parsed))
-        return self._audited(parsed, who, reply)
+        return self._at_a_border(known, who)
 
     def clear(self, *, actor: Actor | str | None = None) -> Reply:
         """Delete all memories of the tree, each store's at once; nothing at all if one of the stores is read-only.
@@ -113,27 +115,19 @@ class Mounts:
         the stores before it, in the order of the paths, are cleared.
         """
         who = as_actor(actor)
-        for deleting in (False, True):
-            for mount in self._mounts.values():
-                reply = self._clear(mount, who, deleting=deleting)
-                if reply.is_error:
-                    return reply
+        for mount in self._mounts.values():
+            try:
+                mount.check_all(ROOT, mount.point, who)
+            except RetentiveError as error:
+                return self._answered("clear", error, who, [mount], MemoryPath.known(mount.point))
+        for mount in self._mounts.values():
+            point = MemoryPath.known(mount.point)
+            try:
+                with mount.named_outward():
+                    mount.store.run(ClearPart(mount.part), self._invocation(mount, who)).value()
+            except RetentiveError as error:
+                return error_reply(say_for(mount.store), error, [point])
         return Reply(self.replies.cleared)
-
-    def _clear(self, mount: Mount, who: Actor | None, *, deleting: bool) -> Reply:
-        def work(tx: Transaction, write: GuardedWriter) -> None:
-            found = self._changeable(mount, ROOT, mount.point, tx, write)
-            if deleting:
-                write.delete(found)
-            call.changes = write.recorded
-
-        def run() -> Reply:
-            mount.write(work, who, may_use_reserve=deleting)
-            return Reply(self.replies.cleared)
-
-        call, point = Call("clear", who), MemoryPath.known(mount.point)
-        reply = answer(self.replies, run, point)
-        return mount.store.answered(call, partial(_same, reply), point) if deleting or reply.is_error else reply
 
     # -- for programs ----------------------------------------------------------------------------------------
 
@@ -149,7 +143,9 @@ class Mounts:
         look = Entry()
         if target.text not in self._fixed:
             mount = self._mount_of(target)
-            look = mount.look(target.within(mount.point).text)
+            operation = GetEntry(target.within(mount.point))
+            with mount.named_outward():
+                look = mount.store.run(operation, self._invocation(mount, None)).value()
         if look.memory is None:
             raise NotFound(f"there is no memory at {path}")
         return replace(look.memory, path=target.text), decoded(look.data)
@@ -162,8 +158,11 @@ class Mounts:
         """All memories below a directory, in the byte order of their paths; each store's as of one moment."""
         found: list[Memory] = []
         for mount, inner in self._parts(self._parsed(under)):
-            shown = [memory for memory in mount.walk(inner) if self._shows(mount, memory.path)]
-            found += [replace(memory, path=mount.outward(memory.path)) for memory in shown]
+            operation = ListMemories(MemoryPath.known(inner))
+            with mount.named_outward():
+                listed = mount.store.run(operation, self._invocation(mount, None)).value()
+            shown = [memory for memory in listed if mount.part.shows(memory.path)]
+            found += [replace(memory, path=mount.part.outward(memory.path)) for memory in shown]
         return iter(sorted(found, key=lambda memory: memory.path))
 
     def search(
@@ -183,7 +182,7 @@ class Mounts:
             raise InvalidInput("the limit must be a whole number from 0")
         hits: list[Hit] = []
         for mount, inner in self._parts(self._parsed(under)):
-            shown = [hit for text, hit in mount.search(query, inner, regex=regex) if self._shows(mount, text)]
+            shown = mount.search(query, inner, regex=regex)
             hits += [hit for hit in shown if not patterns or covers(patterns, hit.path)]
         ordered = sorted(sorted(hits, key=attrgetter("path")), key=attrgetter("updated_at"), reverse=True)
         return Results(tuple(ordered[:limit]), len(hits))
@@ -205,13 +204,6 @@ class Mounts:
         owner = self._mount_of(under)
         return [(owner, under.within(owner.point).text), *((mount, ROOT) for mount in below)]
 
-    def _shows(self, mount: Mount, text: str) -> bool:
-        """Whether a memory of a store is in the tree: no mount point, nor a directory above one, covers it."""
-        if not mount.covered:
-            return True
-        outer = mount.outward(text)
-        return outer not in self._fixed and not f"{outer}/".startswith(mount.covered)
-
     # -- commands at a border --------------------------------------------------------------------------------
 
     def _inside(self, command: Command) -> tuple[Mount, Command] | None:
@@ -223,46 +215,65 @@ class Mounts:
             if mount is not self._mount_of(new) or not self._fixed.isdisjoint({old.text, new.text}):
                 return None
             return mount, Rename(old.within(mount.point), new.within(mount.point))
-        plain = isinstance(command, View) and not mount.covered and paths[0].text == mount.point
+        plain = isinstance(command, View) and not mount.part.covered and paths[0].text == mount.point
         if paths[0].text in self._fixed and not plain:
             return None
         return mount, replace(command, path=paths[0].within(mount.point))
 
     def _at_a_border(self, command: Command, who: Actor | None) -> Reply:
-        if isinstance(command, Rename):
-            self._rename(command, who)
-        elif isinstance(command, Delete):
-            self._refuse_delete(command.path, who)
-        elif not isinstance(command, View):
-            self._refuse_write(command, who)
-        return self._view(command.path, who)
-
-    def _audited(self, command: Command, who: Actor | None, reply: Reply) -> Reply:
-        """The reply, once the audit logs of the stores that it is about have their entries."""
+        """The reply to a command that no store can answer alone, in the audit log of each store it is about."""
         paths = paths_of(command)
-        for mount in dict.fromkeys(mount for path in paths for mount, _ in self._parts(path)):
-            call = Call(name_of(command), who, listed=isinstance(command, View))
-            reply = mount.store.answered(call, partial(_same, reply), *paths)
-        return reply
+        mounts = list(dict.fromkeys(mount for path in paths for mount, _ in self._parts(path)))
+        viewed, error = None, None
+        try:
+            if isinstance(command, Rename):
+                self._rename(command, who)
+            elif isinstance(command, Delete):
+                self._refuse_delete(command.path, who)
+            elif not isinstance(command, View):
+                self._refuse_write(command, who)
+            viewed = self._view(command.path, who)
+        except RetentiveError as raised:
+            error = raised
+        return self._answered(command.name, error, who, mounts, *paths, viewed=viewed)
 
-    def _view(self, path: MemoryPath, who: Actor | None) -> Reply:
-        """A directory with mount points below: what its own store has in it, and all they hold."""
+    def _answered(
+        self,
+        name: str,
+        error: RetentiveError | None,
+        who: Actor | None,
+        mounts: Sequence[Mount],
+        *paths: MemoryPath,
+        viewed: Viewed | None = None,
+    ) -> Reply:
+        """The reply, once the audit logs of the stores it is about have their entries."""
+        try:
+            for mount in mounts:
+                mount.store.run(Answered(name, error, paths), self._invocation(mount, who))
+        except RetentiveError as failure:
+            error = failure
+        if error is not None or viewed is None:
+            assert error is not None
+            return error_reply(say_for(self._mounts[ROOT].store), error, paths)
+        return listing_reply(say_for(self._mounts[ROOT].store), paths[0], viewed)
+
+    def _invocation(self, mount: Mount, who: Actor | None) -> Invocation:
+        return Invocation(who, None, mount.store.integration)
+
+    def _view(self, path: MemoryPath, who: Actor | None) -> Viewed:
+        """A directory with mount points below: the memories of its own store, and all below the mount points."""
         sizes = [(f"{point}/", 0) for point in self._mounts if point.startswith(path.text + "/")]
         for mount, inner in self._parts(path):
-            shown = [held for held in mount.sizes_as(inner, who) if self._shows(mount, held[0])]
-            sizes += [(mount.outward(text), size) for text, size in shown]
-        return views.directory(path, sorted(sizes), self._mount_of(path).store.settings(), self.replies)
+            sizes += mount.sizes(inner, who)
+        rows = self._mount_of(path).store.settings().list_rows
+        return Viewed(listing=listing(path.text, sorted(sizes), max_rows=rows, shown=path.outward(path.text)))
 
     def _refuse_write(self, command: Create | StrReplace | Insert, who: Actor | None) -> NoReturn:
         mount = self._mount_of(command.path)
-        inner = command.path.within(mount.point)
-
-        def check(_: Transaction, write: GuardedWriter) -> None:
-            if isinstance(command, Create):
-                write.check_name(inner)
-            write.check(inner)
-
-        mount.write(check, who)
+        inner, rules = command.path.within(mount.point), mount.rules(who)
+        if isinstance(command, Create):
+            rules.check_name(inner)
+        rules.check(inner)
         raise Refused(_AT_A_DIRECTORY[type(command)])
 
     def _refuse_delete(self, path: MemoryPath, who: Actor | None) -> NoReturn:
@@ -273,63 +284,54 @@ class Mounts:
 
     def _rename(self, command: Rename, who: Actor | None) -> NoReturn:
         old, new, target = command.old_path, command.new_path, self._mount_of(command.new_path)
-        inner_new = new.within(target.point)
-        target.write(lambda _, write: write.check_name(inner_new), who)
-        look = self._source(old, who)
-        target.write(lambda _, write: write.check(inner_new), who)
+        inner_new, rules = new.within(target.point), target.rules(who)
+        rules.check_name(inner_new)
+        source = self._source(old, who)
+        rules.check(inner_new)
         if old.is_root:
             raise Refused("root_renamed")
         if old.text in self._fixed:
             raise Refused("mount_renamed", mount=self._first_point(old))
-        if not look.exists:
+        if not source.exists:
             raise Refused("missing", path=old.written)
-        if look.memory is not None:
+        if source.memory is not None:
             check_file_path(new)
         self._check_destination(target, new, who)
         raise Refused("across_mounts")
 
     def _source(self, old: MemoryPath, who: Actor | None) -> Entry:
-        """What stands at the path to be renamed. Raises `Refused` if some of it may not be changed."""
+        """The entry to be renamed. Raises `Refused` if some of it may not be changed."""
         if old.text in self._fixed:
             self._check_all(old, who)
             return Entry(below=True)
         mount = self._mount_of(old)
         inner = old.within(mount.point)
 
-        def work(tx: Transaction, write: GuardedWriter) -> Entry:
-            look = tx.get(inner.text)
-            write.check_all(inner, look)
-            return look
+        def work(snapshot: Snapshot) -> Entry:
+            seen, rules = mount.seen(snapshot, who)
+            entry = seen.get(inner.text)
+            rules.check_all(inner, entry, seen)
+            return entry
 
-        return mount.write(work, who)
+        with mount.named_outward():
+            return mount.store.read(work)
 
     def _check_destination(self, mount: Mount, new: MemoryPath, who: Actor | None) -> None:
         if new.text in self._fixed:
             raise Refused("destination_exists")
-        look = mount.look_as(new.within(mount.point).text, who)
-        if look.exists:
+        entry = mount.entry(new.within(mount.point).text, who)
+        if entry.exists:
             raise Refused("destination_exists")
-        if look.above is not None:
-            raise Refused("not_a_directory", ancestor=mount.outward(look.above))
+        if entry.above is not None:
+            raise Refused("not_a_directory", ancestor=mount.part.outward(entry.above))
 
     def _check_all(self, path: MemoryPath, who: Actor | None) -> None:
         """Raise `Refused` if something below a directory with mount points, or an empty store there, is read-only."""
         for mount, inner in self._parts(path):
-            mount.write(partial(self._changeable, mount, inner, path.written), who)
-
-    def _changeable(self, mount: Mount, under: str, shown: str, tx: Transaction, write: GuardedWriter) -> list[Memory]:
-        """The memories of a store below a directory, as far as they are in the tree. Raises `Refused`."""
-        found = [memory for memory in tx.memories(under) if self._shows(mount, memory.path)]
-        if not all(write.may_change(text) for text in [memory.path for memory in found] or [under]):
-            raise Refused("read_only", path=shown)
-        return found
+            mount.check_all(inner, path.written, who)
 
     def _first_point(self, path: MemoryPath) -> str:
         return next(point for point in self._mounts if f"{point}/".startswith(f"{path.text}/"))
-
-
-def _same(reply: Reply) -> Reply:
-    return reply
 
 
 _AT_A_DIRECTORY = {Create: "exists", StrReplace: "edit_missing", Insert: "missing"}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import compress
 from typing import Any, TypeAlias, TypeVar
 
 from retentive.audit.stage import audited, entry_of_failure, entry_of_read, needs_entry
 from retentive.engine.context import StoreContext
-from retentive.engine.idempotency import forget_now_and_then, idempotent, is_replayable
+from retentive.engine.idempotency import forget_now_and_then, idempotent, is_remembered
 from retentive.engine.operation import REFUSALS, Attempt, Invocation, Operation, Outcome, ReadOperation, WriteOperation
 from retentive.engine.writer import GuardedWriter
 from retentive.errors import RetentiveError, StoreFull
@@ -21,34 +22,19 @@ Proceed: TypeAlias = Callable[[Attempt[Any]], Outcome[Any]]
 Stage: TypeAlias = Callable[[Proceed, Attempt[Any]], Outcome[Any]]
 
 
-def guarded(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
-    """Stage: give the operation the one writer that changes memories, which holds every rule about writing."""
-    attempt.writer = GuardedWriter(attempt.tx, attempt.settings, attempt.actor, attempt.context.examination)
-    return proceed(attempt)
+def guarded(_: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
+    """Stage, and the end of the road: apply the operation with the one writer, which holds every rule about writing."""
+    operation, context = attempt.operation, attempt.context
+    attempt.writer = writer = GuardedWriter(attempt.tx, attempt.settings, attempt.actor, context.examination)
+    if attempt.failure is not None:
+        raise attempt.failure
+    if operation.needs_external_edits:
+        context.record_external_edits(attempt.tx)
+    return Outcome(attempt.settings, operation.apply(attempt.tx, writer), recorded=writer.recorded)
 
 
 STAGES: tuple[Stage, ...] = (audited, idempotent, under_review, guarded)
-
-
-def _applied(attempt: Attempt[Any]) -> Outcome[Any]:
-    """The end of the road: the operation itself."""
-    if attempt.failure is not None:
-        raise attempt.failure
-    assert attempt.writer is not None
-    if attempt.operation.needs_external_edits:
-        attempt.context.record_external_edits(attempt.tx)
-    result = attempt.operation.apply(attempt.tx, attempt.writer)
-    return Outcome(attempt.settings, result, recorded=attempt.writer.recorded)
-
-
-def _composed(stages: tuple[Stage, ...]) -> Proceed:
-    road: Proceed = _applied
-    for stage in reversed(stages):
-        road = partial(stage, road)
-    return road
-
-
-_ROAD = _composed(STAGES)
+"""The order of everything. A stage that has nothing to do for an attempt is left out of its road."""
 
 
 def run(context: StoreContext, operation: Operation[R], invocation: Invocation) -> Outcome[R]:
@@ -61,7 +47,7 @@ def run(context: StoreContext, operation: Operation[R], invocation: Invocation) 
     assert isinstance(operation, WriteOperation)
     attempt = Attempt(context, operation, invocation, invocation.actor or context.actor)
     try:
-        outcome = _write(attempt)
+        outcome = context.backend.write(context.id, partial(_apply, attempt), may_use_reserve=operation.may_use_reserve)
     except RetentiveError as error:
         outcome = _failed(attempt, error)
     if attempt.remembered is not None:
@@ -69,18 +55,29 @@ def run(context: StoreContext, operation: Operation[R], invocation: Invocation) 
     return outcome
 
 
+def _apply(attempt: Attempt[R], tx: Transaction) -> Outcome[R]:
+    """One run of the transaction of a write: through all stages that have something to do."""
+    attempt.tx, attempt.writer = tx, None
+    text, settings = attempt.context.known_settings
+    if settings is None or text != tx.settings:
+        settings = attempt.context.settings_of(tx)
+    attempt.settings, attempt.has_begun, operation = settings, True, attempt.operation
+    needed = (
+        settings.audit or operation.switches_audit,
+        attempt.invocation.tool_use_id and operation.is_replayable,
+        settings.review and operation.under_review != "skip",
+        True,
+    )
+    road: Any = None
+    for stage in reversed(tuple(compress(STAGES, needed))):
+        road = partial(stage, road)
+    outcome: Outcome[R] = road(attempt)
+    return outcome
+
+
 def follow_up(context: StoreContext, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
     """Run bookkeeping that belongs to an operation already recorded, or to none: it changes no memory."""
     return context.backend.write(context.id, work, may_use_reserve=may_use_reserve)
-
-
-def _write(attempt: Attempt[R]) -> Outcome[R]:
-    def work(tx: Transaction) -> Outcome[R]:
-        attempt.begin(tx)
-        return _ROAD(attempt)
-
-    backend, store_id = attempt.context.backend, attempt.context.id
-    return backend.write(store_id, work, may_use_reserve=attempt.operation.may_use_reserve)
 
 
 def _failed(attempt: Attempt[R], error: RetentiveError) -> Outcome[R]:
@@ -96,26 +93,33 @@ def _failed(attempt: Attempt[R], error: RetentiveError) -> Outcome[R]:
         raise error
     if not attempt.has_begun:
         raise error  # the whole memory store is gone
-    if attempt.failure is None and (needs_entry(attempt) or is_replayable(attempt)):
+    if attempt.failure is None and (needs_entry(attempt) or is_remembered(attempt)):
         attempt.failure = error
-        return _write(attempt)
+        context = attempt.context
+        return context.backend.write(
+            context.id, partial(_apply, attempt), may_use_reserve=attempt.operation.may_use_reserve
+        )
     return Outcome(attempt.settings, error=error)
 
 
 def _read(context: StoreContext, operation: ReadOperation[R], invocation: Invocation) -> Outcome[R]:
-    actor = invocation.actor or context.actor
-
-    def work(snapshot: Snapshot) -> Outcome[R]:
-        settings = context.settings_of(snapshot)
-        seen = seen_by(actor, snapshot, settings) if settings.review else snapshot
-        try:
-            if operation.needs_external_edits:
-                context.record_external_edits(snapshot)
-            return Outcome(settings, operation.apply(seen, settings))
-        except REFUSALS as error:
-            return Outcome(settings, error=error)
-
-    outcome = context.backend.read(context.id, work)
+    outcome = context.backend.read(context.id, partial(_applied, context, operation, invocation))
     if outcome.settings.audit:
         entry_of_read(context, operation, invocation, outcome)
     return outcome
+
+
+def _applied(
+    context: StoreContext, operation: ReadOperation[R], invocation: Invocation, snapshot: Snapshot
+) -> Outcome[R]:
+    """The outcome of a read on one state, as its actor sees it."""
+    text, settings = context.known_settings
+    if settings is None or text != snapshot.settings:
+        settings = context.settings_of(snapshot)
+    seen = seen_by(invocation.actor or context.actor, snapshot, settings) if settings.review else snapshot
+    try:
+        if operation.needs_external_edits:
+            context.record_external_edits(snapshot)
+        return Outcome(settings, operation.apply(seen, settings))
+    except REFUSALS as error:
+        return Outcome(settings, error=error)

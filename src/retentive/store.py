@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING, TypeVar
 
 from retentive import pipeline
 from retentive.engine.context import StoreContext
-from retentive.engine.handlers import Answered, RunCommand, RunView, Save
+from retentive.engine.handlers import Answered, RunCommand, RunDeletion, RunView, Save, Viewed
 from retentive.engine.operation import Invocation, Operation, Outcome
 from retentive.engine.queries import ListMemories, ListVersions, Load, ReadUsage, ReadVersion, Search, parsed
-from retentive.engine.rendering import error_reply, paths_named, rendered, say_for
+from retentive.engine.rendering import Say, error_reply, paths_named, rendered
 from retentive.engine.settings import ChangeSettings
-from retentive.errors import ReadOnly, Refused, RetentiveError
+from retentive.errors import InvalidInput, ReadOnly, Refused, RetentiveError
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Memory, Transaction, Usage, Version, as_actor
-from retentive.values.commands import Clear, Command, View, name_given, parse
+from retentive.values.commands import Clear, Command, Delete, View, name_given, parse
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.replies import Reply
 from retentive.values.settings import Settings
-from retentive.values.text import LineCounts
 
 if TYPE_CHECKING:  # imported when they are first wanted: most processes run commands and nothing else
     from retentive.audit.log import Audit
@@ -43,7 +42,6 @@ class MemoryStore(StoreContext):
 
     integration = "python"
     _corpus: Corpus | None = None
-    _lines: LineCounts | None = None
 
     @property
     def key(self) -> str | None:
@@ -93,18 +91,20 @@ class MemoryStore(StoreContext):
         within 24 hours, gets its first reply again and changes nothing. Raises `InvalidInput` for an invalid actor or
         `tool_use_id`.
         """
-        invocation = Invocation(as_actor(actor), tool_use_id, self.integration)
+        if actor is not None or tool_use_id is not None:
+            actor = _checked(actor, tool_use_id)
+        invocation = Invocation(actor, tool_use_id, self.integration)
         try:
             known = command if isinstance(command, Command) else parse(command)
         except Refused as refusal:
             return self.reply(Answered(name_given(command), refusal), invocation)
         if isinstance(known, View):
-            return self._view(known, invocation)
-        return self.reply(RunCommand(known), invocation)
+            return self.reply(RunView(known, self._lines), invocation)
+        return self.reply(RunDeletion(known) if isinstance(known, Delete) else RunCommand(known), invocation)
 
     def clear(self, *, actor: Actor | str | None = None, tool_use_id: str | None = None) -> Reply:
         """Delete all memories, at once or not at all."""
-        return self.reply(RunCommand(Clear()), Invocation(as_actor(actor), tool_use_id, self.integration))
+        return self.reply(RunDeletion(Clear()), Invocation(_checked(actor, tool_use_id), tool_use_id, self.integration))
 
     def save(self, path: str, text: str, *, if_version: str | None, actor: Actor | str | None = None) -> Reply:
         """Replace the whole text of the memory at `path`, if `if_version` is still its newest version.
@@ -117,21 +117,13 @@ class MemoryStore(StoreContext):
     def reply(self, operation: Operation[R], invocation: Invocation) -> Reply:
         """Run an operation and render its outcome; failures of storage become replies too."""
         try:
-            return rendered(self, operation, pipeline.run(self, operation, invocation))
-        except RetentiveError as error:
-            return error_reply(say_for(self), error, paths_named(operation))
-
-    def _view(self, command: View, invocation: Invocation) -> Reply:
-        if self._lines is None:
-            self._lines = LineCounts()
-        operation = RunView(command, self._lines)
-        try:
             outcome = pipeline.run(self, operation, invocation)
-            if outcome.result is not None and outcome.result.memory is not None:
-                self.accesses.note(self.id, outcome.result.memory)
+            result = outcome.result
+            if isinstance(result, Viewed) and result.memory is not None:
+                self.accesses.note(self.id, result.memory)
             return rendered(self, operation, outcome)
         except RetentiveError as error:
-            return error_reply(say_for(self), error, (command.path,))
+            return error_reply(Say(self.replies, self.redacted), error, paths_named(operation))
 
     def run(self, operation: Operation[R], invocation: Invocation) -> Outcome[R]:
         """Run an operation through all stages. Raises the errors of storage."""
@@ -249,3 +241,10 @@ class MemoryStore(StoreContext):
 
         invocation = Invocation(as_actor(actor), None, self.integration)
         return scan(self, invocation, redact=redact, history=history)
+
+
+def _checked(actor: Actor | str | None, tool_use_id: object) -> Actor | None:
+    """The actor. Raises `InvalidInput` for an invalid one, or a tool_use id that is not a string."""
+    if tool_use_id is not None and not isinstance(tool_use_id, str):
+        raise InvalidInput(f"a tool_use id must be a string, not {type(tool_use_id).__name__}")
+    return as_actor(actor)

@@ -25,8 +25,6 @@ def audited(proceed: Callable[[Attempt[Any]], Outcome[Any]], attempt: Attempt[An
 
     A refusal before anything was recorded is an outcome too. One after that rolls everything back first.
     """
-    if not attempt.settings.audit and not attempt.operation.switches_audit:
-        return proceed(attempt)
     tx = attempt.tx  # the stages below may replace it
     if attempt.entry is not None and attempt.outcome is not None and has_entry(tx, *attempt.entry):
         return attempt.outcome  # the commit was lost, and had taken place

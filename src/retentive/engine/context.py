@@ -16,6 +16,7 @@ from retentive.storage.contract import Actor, Backend, Clock, Snapshot, StoreInf
 from retentive.values.paths import ROOT
 from retentive.values.replies import EN, Replies
 from retentive.values.settings import DEFAULTS, Settings, from_text
+from retentive.values.text import LineCounts
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -38,19 +39,17 @@ class StoreContext(ABC):
     ) -> None:
         self.backend = backend
         self.info = info
+        self.id = info.id
         self.pins = dict(pins or {})
         self.examination = examination or Examination()
         self.examination.check(DEFAULTS.changed(self.pins))  # invalid settings are refused here
         self.replies = replies
         self.actor = actor
         self.clock = clock
+        self._lines = LineCounts()
         self.accesses = accesses or Accesses(backend, clock=clock)
-        self._known: tuple[str | None, Settings | None] = (None, None)
-
-    @property
-    def id(self) -> str:
-        """`memstore_...`"""
-        return self.info.id
+        self.known_settings: tuple[str | None, Settings | None] = (None, None)
+        """The stored text last seen, and the effective settings it makes."""
 
     @abstractmethod
     def run(self, operation: Operation[R], invocation: Invocation) -> Outcome[R]:
@@ -66,10 +65,10 @@ class StoreContext(ABC):
 
     def settings_of(self, snapshot: Snapshot) -> Settings:
         """The effective settings: those stored with the store, overridden by those this process pinned."""
-        stored, known, settings = snapshot.settings, *self._known
+        stored, known, settings = snapshot.settings, *self.known_settings
         if settings is None or stored != known:
             settings = from_text(stored).changed(self.pins)
-            self._known = (stored, settings)
+            self.known_settings = (stored, settings)
         return settings
 
     def settings(self) -> Settings:
@@ -82,7 +81,7 @@ class StoreContext(ABC):
         Without `settings` the last known ones count, for failures that came before the store was read.
         """
         if settings is None:
-            settings = self._known[1] or DEFAULTS.changed(self.pins)
+            settings = self.known_settings[1] or DEFAULTS.changed(self.pins)
         try:
             return self.examination(settings, text)[0]
         except Refused:  # a detector failed, which is logged

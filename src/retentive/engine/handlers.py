@@ -46,17 +46,13 @@ class CommandResult:
 class RunCommand(WriteOperation[CommandResult]):
     """A command that changes something."""
 
+    is_replayable = True
     command: WriteCommand
 
     @property
     def name(self) -> str:  # type: ignore[override]
         """The name models call it by."""
         return self.command.name
-
-    @property
-    def may_use_reserve(self) -> bool:  # type: ignore[override]
-        """Whether it deletes."""
-        return isinstance(self.command, Delete | Clear)
 
     def paths(self) -> tuple[str, ...]:
         """The paths of the command."""
@@ -65,6 +61,13 @@ class RunCommand(WriteOperation[CommandResult]):
     def apply(self, tx: Transaction, writer: GuardedWriter) -> CommandResult:
         """Run the handler of the command."""
         return HANDLERS[type(self.command)](tx, writer, self.command)
+
+
+@dataclass(frozen=True, slots=True)
+class RunDeletion(RunCommand):
+    """A command that deletes."""
+
+    may_use_reserve = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,16 +40,15 @@ _PLAIN = {"kinds", "line_numbers", "insert_line", "view_range"}  # values that a
 Proceed: TypeAlias = Callable[[Attempt[Any]], Outcome[Any]]
 
 
-def is_replayable(attempt: Attempt[Any]) -> bool:
-    """Whether the reply of an attempt is remembered: it is a command that came under a tool_use id."""
-    return bool(attempt.invocation.tool_use_id) and isinstance(attempt.operation, RunCommand)
+def is_remembered(attempt: Attempt[Any]) -> bool:
+    """Whether the outcome of an attempt is remembered: it is a command that came under a tool_use id."""
+    return bool(attempt.invocation.tool_use_id) and attempt.operation.is_replayable
 
 
 def idempotent(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
     """Stage: give the first reply again to a command repeated under its tool_use id; remember all others."""
     operation = attempt.operation
-    if not attempt.invocation.tool_use_id or not isinstance(operation, RunCommand):
-        return proceed(attempt)
+    assert isinstance(operation, RunCommand)
     command, key = operation.command, _digest("", str(attempt.actor or ""), str(attempt.invocation.tool_use_id))
     record = attempt.tx.get_record(KIND, key)
     if record is not None and record == attempt.remembered and attempt.outcome is not None:

@@ -38,19 +38,12 @@ REFUSALS = (RolledBack, Refused, InvalidInput, NotFound, Conflict)
 class Invocation:
     """One call: who asks, under which tool_use id, and through which integration.
 
-    Without an actor, the actor the store was opened with counts. Raises `InvalidInput` for a tool_use id that is not a
-    string.
+    Without an actor, the actor the store was opened with counts.
     """
 
     actor: Actor | None = None
     tool_use_id: str | None = None
     integration: str = "python"
-
-    def __post_init__(self) -> None:
-        """Refuse ids of a wrong type, which callers take from untyped JSON."""
-        given: object = self.tool_use_id
-        if given is not None and not isinstance(given, str):
-            raise InvalidInput(f"a tool_use id must be a string, not {type(given).__name__}")
 
 
 class Operation(ABC, Generic[R_co]):
@@ -88,13 +81,14 @@ class WriteOperation(Operation[R_co]):
 
     `may_use_reserve`: it deletes, and may use the space reserved for a full disk. `under_review`: what an actor under
     review gets: a proposal, a refusal, or (`skip`) the operation as it is. `switches_audit`: it may turn the audit log
-    on.
+    on. `is_replayable`: repeated under the same tool_use id, it gets its first outcome again.
     """
 
     __slots__ = ()
     may_use_reserve: bool = False
     under_review: ClassVar[Literal["propose", "refuse", "skip"]] = "propose"
     switches_audit: ClassVar[bool] = False
+    is_replayable: ClassVar[bool] = False
 
     @abstractmethod
     def apply(self, tx: Transaction, writer: GuardedWriter) -> R_co:
@@ -149,8 +143,3 @@ class Attempt(Generic[R]):
     def has_written(self) -> bool:
         """Whether storage was asked to record changes in this run; then a refusal must roll the transaction back."""
         return self.writer is not None and self.writer.tried
-
-    def begin(self, tx: Transaction) -> None:
-        """Start a run of the transaction."""
-        self.tx, self.settings, self.writer = tx, self.context.settings_of(tx), None
-        self.has_begun = True

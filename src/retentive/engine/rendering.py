@@ -13,7 +13,6 @@ from retentive.errors import Refused, RetentiveError
 from retentive.values.commands import Create, Delete, Insert, Rename, StrReplace, View, WriteCommand, paths_of
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.replies import Replies, Reply, echoed
-from retentive.values.settings import Settings
 
 STORAGE_REPLIES = {
     "permission_denied": "permission_denied",
@@ -32,29 +31,36 @@ OF_BACKENDS = {"path_taken", "path_folds"}
 
 
 class Say:
-    """Sentences of a catalogue for one invocation: what they echo of the input holds no sensitive value."""
+    """Sentences of a catalogue for one invocation: what they echo of the input holds no sensitive value.
 
-    def __init__(self, replies: Replies, redact: Callable[[str], str]) -> None:
+    `is_plain` tells short values that need no examination.
+    """
+
+    def __init__(
+        self, replies: Replies, redact: Callable[[str], str], is_plain: Callable[[str], object] | None = None
+    ) -> None:
         self._replies = replies
         self._redact = redact
+        self._is_plain = is_plain
 
     def __call__(self, key: str, **values: object) -> str:
         """The sentence `key`."""
-        return self._replies.phrase(key, echoed(values, self._redact))
+        for value in values.values():
+            if self._is_plain is None or not isinstance(value, str) or not self._is_plain(value):
+                return self._replies.phrase(key, echoed(values, self._redact))
+        template: str = getattr(self._replies, key)
+        return template.format(**values)
 
     def error(self, key: str, values: dict[str, object]) -> Reply:
         """The error reply `key`."""
         return self._replies.error(key, echoed(values, self._redact))
 
 
-def say_for(context: StoreContext, settings: Settings | None = None) -> Say:
-    """The sentences for an invocation under these settings, or those known last."""
-    return Say(context.replies, partial(context.redacted, settings=settings))
-
-
 def rendered(context: StoreContext, operation: Operation[Any], outcome: Outcome[Any]) -> Reply:
     """The reply of an outcome. Raises errors of the application."""
-    say = say_for(context, outcome.settings)
+    settings = outcome.settings
+    redact = partial(context.redacted, settings=settings)
+    say = Say(context.replies, redact, None if settings.sensitive_kinds else context.examination.plain)
     if outcome.error is not None:
         return error_reply(say, outcome.error, paths_named(operation))
     match operation, outcome.result:
@@ -66,6 +72,8 @@ def rendered(context: StoreContext, operation: Operation[Any], outcome: Outcome[
             text, notes = say("inserted", path=path.written), result.notes
         case _:
             raise TypeError(f"{type(operation).__name__} has no reply")
+    if not notes and not outcome.proposed:
+        return Reply(text)
     lines = [text, *(say(note.key, **note.values) for note in notes)]
     return Reply("\n".join([*lines, context.replies.awaits_review] if outcome.proposed else lines))
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from retentive.errors import Phrase, Refused
-from retentive.storage.contract import Actor, Change, Entry, Memory, Recorded, Snapshot, Transaction
+from retentive.storage.contract import Actor, Change, Entry, Memory, Recorded, Snapshot, Transaction, Usage
 from retentive.values.paths import MemoryPath
 from retentive.values.patterns import covers, matches_actor
 from retentive.values.records import Again
@@ -34,7 +34,7 @@ class WriteRules:
         self.settings = settings
         self.actor = actor
         self._examine = examine
-        self._allowed = _allowed(settings, actor)
+        self._allowed = _allowed(settings, actor) if settings.allow_write else None
 
     def shown(self, text: str) -> str:
         """A text of the input as a reply may echo it, without its sensitive values."""
@@ -42,7 +42,10 @@ class WriteRules:
 
     def check(self, path: MemoryPath) -> None:
         """Raise `Refused` if this actor may not change a memory at the path, present or not."""
-        if not self.may_change(path.text):
+        settings = self.settings
+        if (settings.read_only or settings.read_only_paths or self._allowed is not None) and not self.may_change(
+            path.text
+        ):
             raise Refused("read_only", path=path.written)
 
     def check_all(self, path: MemoryPath, entry: Entry, snapshot: Snapshot) -> list[Memory]:
@@ -68,10 +71,9 @@ class WriteRules:
 
     def check_name(self, path: MemoryPath) -> None:
         """Raise `Refused` for a new path that holds a sensitive value."""
-        whole = path.outward(path.text)
         shown, kinds = self._examine(self.settings, path.written)
-        if not kinds and whole != path.written:  # a value may come together as the path is made canonical
-            shown, kinds = self._examine(self.settings, whole)
+        if not kinds and path.text != path.written:  # a value may come together as the path is made canonical
+            shown, kinds = self._examine(self.settings, path.outward(path.text))
         if kinds:
             reason = Phrase("reason_sensitive", {"kinds": _listed(kinds)})
             raise Refused("invalid_path", path=shown, reason=reason)
@@ -113,10 +115,12 @@ class GuardedWriter(WriteRules):
         notes = [Phrase("redacted", {"count": len(kinds), "kinds": _listed(kinds)})] if kinds else []
         data = clean.encode()
         if data != entry.data:
+            usage = self._tx.usage()
             if not is_removal:
-                self._check_size(entry, len(data))
-            self._record([Change(entry.memory, path.text, data, again=again)])
-            notes += self._near(entry, path, len(data))
+                self._check_size(entry, len(data), usage)
+            self.tried = True
+            self.recorded += self._tx.record([Change(entry.memory, path.text, data, again=again)], self.actor)
+            notes += self._near_limits(entry, path, len(data), usage)
         return Written(clean, altered=bool(kinds), notes=tuple(notes))
 
     def delete(self, memories: Sequence[Memory]) -> None:
@@ -131,9 +135,9 @@ class GuardedWriter(WriteRules):
         self.tried = True
         self.recorded += self._tx.record(changes, self.actor)
 
-    def _check_size(self, entry: Entry, size: int) -> None:
+    def _check_size(self, entry: Entry, size: int, usage: Usage) -> None:
         """Raise `Refused` for a text over a limit. Shrinking what is over one is always allowed."""
-        settings, usage, held = self.settings, self._tx.usage(), len(entry.data or b"")
+        settings, held = self.settings, len(entry.data or b"")
         if entry.memory is not None and size < held:
             return
         limit = settings.max_memory_bytes
@@ -145,25 +149,25 @@ class GuardedWriter(WriteRules):
         if limit and after > limit:
             raise Refused("store_too_large", size=after, limit=limit, present=usage.size_bytes)
 
-    def _near(self, entry: Entry, path: MemoryPath, size: int) -> Iterator[Phrase]:
-        """What to say of limits that are near. The usage is that after the change."""
-        settings, usage, held = self.settings, self._tx.usage(), len(entry.data or b"")
+    def _near_limits(self, entry: Entry, path: MemoryPath, size: int, before: Usage) -> list[Phrase]:
+        """The notes about limits that this change has come near."""
+        settings, held = self.settings, len(entry.data or b"")
         if size <= held and entry.memory is not None:
-            return
-        if _is_near(size, settings.max_memory_bytes):
-            yield Phrase("near_memory", {"path": path.written, "size": size, "limit": settings.max_memory_bytes})
-        if entry.memory is None and _is_near(usage.memories, settings.max_memories):
-            yield Phrase("near_count", {"count": usage.memories, "limit": settings.max_memories})
-        if _is_near(usage.size_bytes, settings.max_store_bytes):
-            yield Phrase("near_store", {"size": usage.size_bytes, "limit": settings.max_store_bytes})
+            return []
+        notes, limit = [], settings.max_memory_bytes
+        if limit and size >= limit * NEAR:
+            notes.append(Phrase("near_memory", {"path": path.written, "size": size, "limit": limit}))
+        count, limit = before.memories + 1, settings.max_memories
+        if entry.memory is None and limit and count >= limit * NEAR:
+            notes.append(Phrase("near_count", {"count": count, "limit": limit}))
+        whole, limit = before.size_bytes - held + size, settings.max_store_bytes
+        if limit and whole >= limit * NEAR:
+            notes.append(Phrase("near_store", {"size": whole, "limit": limit}))
+        return notes
 
 
 def _listed(kinds: Iterable[str]) -> str:
     return ", ".join(dict.fromkeys(kinds))
-
-
-def _is_near(present: int, limit: int) -> bool:
-    return bool(limit) and present >= limit * NEAR
 
 
 def _allowed(settings: Settings, who: Actor | None) -> tuple[str, ...] | None:

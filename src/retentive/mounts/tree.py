@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol, runtime_checkable
 from retentive.engine.handlers import Answered, Viewed
 from retentive.engine.operation import Invocation
 from retentive.engine.queries import GetEntry, ListMemories, parsed
-from retentive.engine.rendering import error_reply, listing_reply, say_for
+from retentive.engine.rendering import Say, error_reply, listing_reply
 from retentive.errors import InvalidInput, NotFound, Refused, RetentiveError
 from retentive.mounts.mount import ClearPart, Mount, Part
 from retentive.storage.contract import Actor, Entry, Memory, Snapshot, as_actor
@@ -126,7 +126,7 @@ class Mounts:
                 with mount.named_outward():
                     mount.store.run(ClearPart(mount.part), self._invocation(mount, who)).value()
             except RetentiveError as error:
-                return error_reply(say_for(mount.store), error, [point])
+                return error_reply(Say(mount.store.replies, mount.store.redacted), error, [point])
         return Reply(self.replies.cleared)
 
     # -- for programs ----------------------------------------------------------------------------------------
@@ -254,8 +254,8 @@ class Mounts:
             error = failure
         if error is not None or viewed is None:
             assert error is not None
-            return error_reply(say_for(self._mounts[ROOT].store), error, paths)
-        return listing_reply(say_for(self._mounts[ROOT].store), paths[0], viewed)
+            return error_reply(Say(self.replies, self.redacted), error, paths)
+        return listing_reply(Say(self.replies, self.redacted), paths[0], viewed)
 
     def _invocation(self, mount: Mount, who: Actor | None) -> Invocation:
         return Invocation(who, None, mount.store.integration)

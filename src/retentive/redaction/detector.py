@@ -75,6 +75,12 @@ class Detector:
             kinds += [find.kind for find in found]
         return text, kinds
 
+    def quick(self) -> Callable[[bytes], object] | None:
+        """Tells for the UTF-8 of a short text whether a rule may find something; None if all must be examined."""
+        if self._rules or self._detectors:
+            return None
+        return _engine(self._kinds, self._with_re2).prefilter
+
     def _by_kind(self, text: str) -> Iterator[Find]:
         engine = _engine(self._kinds, self._with_re2)
         for start in range(0, len(text), _STRETCH):
@@ -106,12 +112,12 @@ class _Engine:
             if kind in kinds:
                 work.setdefault(Anchor(word, any_case=True, then=assigned.then(word)), []).append(_reader(word))
         self._work = list(work.values())
-        self._prefilter: Prefilter = prefilter(list(work), with_re2=with_re2)
+        self.prefilter: Prefilter = prefilter(list(work), with_re2=with_re2)
 
     def find(self, text: str, start: int, end: int) -> Iterator[Find]:
         """What starts between two places of a text."""
         stretch = text[start : end + _OVERLAP]
-        hits = self._prefilter(stretch)
+        hits = self.prefilter(stretch.encode("utf-8", "replace"))
         if not hits:
             return
         small = lowered(stretch)

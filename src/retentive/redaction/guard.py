@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from retentive.redaction.detector import Detector, Find, Rule
 
 Detect: TypeAlias = "Callable[[str], Iterable[Find]]"
+QUICK_CHARS = 4_096  # one stretch of the detector: a longer text is examined in parts that overlap
 _WORD = r"(?:[A-Z]?[a-z]{0,14}|[A-Z]{1,10})[0-9]{0,4}"  # parts of tokens mix cases and digits, and are longer
-_PLAIN = re.compile(rf"(?:{_WORD}[/._-])*{_WORD}")
-_PLAIN_CHARS, _PLAIN_DIGITS = 300, 8
+# A few short words and numbers: at most 300 characters, with at most 8 digits.
+_PLAIN = re.compile(rf"(?=.{{0,300}}\Z)(?!(?:[^0-9]*[0-9]){{9}})(?:{_WORD}[/._-])*{_WORD}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +30,16 @@ class Examination:
     rules: Sequence[Rule] = ()
     detectors: Sequence[Detect] = ()
     _made: dict[tuple[str, ...] | None, Detector] = field(default_factory=dict)
+    _prefilters: dict[tuple[str, ...] | None, Callable[[bytes], object]] = field(default_factory=dict)
+    plain: Callable[[str], object] | None = field(init=False, default=None)
+    """Tells short texts, most often paths, in which no rule of ours finds anything; None with other rules."""
 
     def __post_init__(self) -> None:
         """Raise `InvalidInput` for a rule whose pattern `re` does not take."""
         for rule in self.rules:
             _ = rule.compiled
+        if not self.rules and not self.detectors:
+            object.__setattr__(self, "plain", _PLAIN.fullmatch)
 
     def detector(self, kinds: tuple[str, ...] | None) -> Detector:
         """What looks for these kinds. Raises `InvalidInput` for one that is not known."""
@@ -42,6 +48,9 @@ class Examination:
             from retentive.redaction.detector import Detector  # noqa: PLC0415 - see above
 
             found = self._made[kinds] = Detector(kinds, rules=self.rules, detectors=self.detectors)
+            quick = found.quick()
+            if quick is not None:
+                self._prefilters[kinds] = quick
         return found
 
     def check(self, settings: Settings) -> None:
@@ -55,10 +64,14 @@ class Examination:
 
     def __call__(self, settings: Settings, text: str) -> tuple[str, Sequence[str]]:
         """A text without its sensitive values, and their kinds. Raises `Refused` if it cannot be examined."""
-        if settings.sensitive == "off" or self._is_plain(settings, text):
+        kinds = settings.sensitive_kinds
+        if settings.sensitive == "off" or (kinds is None and self.plain is not None and self.plain(text)):
+            return text, ()
+        find = self._prefilters.get(kinds) if len(text) <= QUICK_CHARS and "REDACTED" not in text.upper() else None
+        if find is not None and not find(text.encode("utf-8", "replace")):
             return text, ()
         try:
-            return self.detector(settings.sensitive_kinds).redact(text)
+            return self.detector(kinds).redact(text)
         except Exception as error:  # whatever somebody's detector raises: what was not examined is not written
             failed = type(error).__name__
         import logging  # noqa: PLC0415 - every start would wait for it
@@ -66,12 +79,3 @@ class Examination:
         said = "examining a text for sensitive values failed (%s); it was not written"
         logging.getLogger("retentive").error(said, failed)
         raise Refused("not_examined")  # out here, so that it has no context: the error above may hold the text
-
-    def _is_plain(self, settings: Settings, text: str) -> bool:
-        """Whether a text, most often a path, is a few short words and numbers, in which no rule of ours finds anything.
-
-        Most processes never write a text, and then need not wait for patterns to be compiled.
-        """
-        if self.rules or self.detectors or settings.sensitive_kinds is not None or len(text) > _PLAIN_CHARS:
-            return False
-        return _PLAIN.fullmatch(text) is not None and sum(map(str.isdigit, text)) <= _PLAIN_DIGITS

@@ -19,11 +19,11 @@ class Anchor:
     then: str = ""  # a pattern that follows the text wherever it matters: RE2 looks for both at no cost
 
 
-Prefilter = Callable[[str], Sequence[int]]
+Prefilter = Callable[[bytes], Sequence[int] | None]
 
 
 def prefilter(anchors: Sequence[Anchor], *, with_re2: bool | None = None) -> Prefilter:
-    """A function from a text to the indexes of the anchors that may occur in it: none that does is left out.
+    """A function from UTF-8 to the indexes of the anchors that may occur in it: none that does is left out.
 
     `with_re2` picks how; the default takes RE2 if it is installed. Both serve the same finds.
     """
@@ -48,10 +48,7 @@ def _by_re2(anchors: Sequence[Anchor]) -> Prefilter:
         patterns.Add(f"(?i){pattern}" if anchor.any_case else pattern)
     patterns.Compile()
 
-    def match(text: str) -> Sequence[int]:
-        found: Sequence[int] = patterns.Match(text.encode("utf-8", "replace")) or ()
-        return found
-
+    match: Prefilter = patterns.Match
     return match
 
 
@@ -64,7 +61,8 @@ def _one_by_one(anchors: Sequence[Anchor]) -> Prefilter:
         if anchor.is_pattern
     ]
 
-    def match(text: str) -> Sequence[int]:
+    def match(data: bytes) -> Sequence[int]:
+        text = data.decode()
         found = [index for index, part in texts if part in text]
         small = lowered(text)
         found += [index for index, part in lower if part in small]

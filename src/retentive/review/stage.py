@@ -19,10 +19,9 @@ def under_review(proceed: Callable[[Attempt[Any]], Outcome[Any]], attempt: Attem
 
     Raises `PermissionDenied` for an operation that cannot be proposed.
     """
-    how = attempt.operation.under_review
-    if not attempt.settings.review or how == "skip" or not is_under_review(attempt.settings, attempt.actor):
+    if not is_under_review(attempt.settings, attempt.actor):
         return proceed(attempt)
-    if how == "refuse":
+    if attempt.operation.under_review == "refuse":
         raise PermissionDenied(
             f"{attempt.actor or 'an actor without a name'} is under review and cannot run {attempt.operation.name}"
         )

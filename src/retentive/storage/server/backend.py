@@ -43,7 +43,7 @@ from retentive.storage.contract import (
 )
 from retentive.storage.findings import Finding
 from retentive.storage.pool import Pool
-from retentive.storage.queue import StoreJob, WriteQueue
+from retentive.storage.queue import Ran, StoreJob, WriteQueue, run_batch, run_together
 from retentive.storage.server.dialect import Clash, Engine, Late, Lost, ServerConnection
 from retentive.storage.server.snapshot import LazySnapshot, ServerTransaction
 from retentive.storage.sql import check as sql_check
@@ -265,63 +265,19 @@ class ServerBackend(Backend, Checkable):
                     del self._queues[store_id]
 
     def _run_batch(self, jobs: Sequence[_TimedJob]) -> None:
-        """Run all jobs in one transaction, those of a failed one each in its own. Who is out of time fails alone."""
-        waiting = list(jobs)
-        while waiting:
-            failure = self._try_batch(waiting)
-            if failure is None:
-                return
-            if isinstance(failure, (Lost, Late)):
-                waiting.pop(0).error = failure  # the eldest
-            elif len(waiting) > 1 and not isinstance(failure, OutcomeUnknown):
-                for job in waiting:
-                    self._run_batch([job])
-                return
-            else:
-                for job in waiting:
-                    job.error = failure
-                return
+        run_batch(jobs, self._attempt, eldest_fails=(Lost, Late))
 
-    def _try_batch(self, jobs: Sequence[_TimedJob]) -> Exception | None:
-        """What undid all of the jobs, if anything did."""
-        deadline = jobs[0].deadline
+    def _attempt(self, jobs: Sequence[_TimedJob]) -> None:
+        """Run and commit within the time of the eldest job."""
+        deadline, store_id = jobs[0].deadline, jobs[0].store_id
         if deadline < time.monotonic():
-            return Late("others were in the way for too long")
-        try:
-            self._persevere(partial(self._attempt, jobs=jobs), deadline=deadline)
-        except Exception as error:
-            return error
-        return None
+            raise Late("others were in the way for too long")
+        self._persevere(
+            lambda connection: run_together(_SharedTransaction(self, connection, store_id), jobs), deadline=deadline
+        )
 
-    def _attempt(self, connection: ServerConnection, jobs: Sequence[StoreJob]) -> None:
-        """Run and commit. Raises what undid all of it; what a job raised that had changed nothing is its own."""
-        connection.begin_write()
-        store_id = jobs[0].store_id
-        head = sql_snapshot.select_head(connection, store_id, lock=self.engine.lock)
-        outcomes: list[tuple[object, Exception | None]] = []
-        changed: SqlTransaction | None = None
-        for job in jobs:
-            transaction = ServerTransaction(connection, store_id, head, clock=self.clock, new_id=self.new_id)
-            try:
-                outcomes.append((job.work(transaction), None))
-            except Exception as error:
-                if transaction.changed or isinstance(error, _STORAGE_ERRORS):
-                    raise
-                outcomes.append((None, error))
-            if transaction.changed:
-                if changed is not None:
-                    transaction.newest = transaction.newest or changed.newest
-                    transaction.noted = transaction.noted or changed.noted
-                changed = transaction  # knows the last version of the whole commit, by which it can be found
-        if changed is not None:
-            for job in jobs:
-                job.error = OutcomeUnknown("the commit was interrupted")  # until we know better
-            changed.finish()
-            self._commit(connection, changed)
-        for job, (result, failure) in zip(jobs, outcomes, strict=True):
-            job.result, job.error = result, failure
-
-    def _commit(self, connection: ServerConnection, changed: SqlTransaction) -> None:
+    def commit_for(self, connection: ServerConnection, changed: SqlTransaction) -> None:
+        """Commit. A commit without an answer is looked for."""
         try:
             connection.commit()
         except Lost:
@@ -382,6 +338,45 @@ class ServerBackend(Backend, Checkable):
                 raise
             finally:
                 connection.roll_back()
+
+
+class _SharedTransaction:
+    """Transaction of a batch on one store, with the lock on its row.
+
+    Without savepoints, which cost round trips: a job that fails after it changed something undoes the others too.
+    """
+
+    def __init__(self, backend: ServerBackend, connection: ServerConnection, store_id: str) -> None:
+        self._backend = backend
+        self._connection = connection
+        self._store_id = store_id
+        connection.begin_write()
+        self._head = sql_snapshot.select_head(connection, store_id, lock=backend.engine.lock)
+
+    def start(self, job: StoreJob) -> ServerTransaction:
+        clock, new_id = self._backend.clock, self._backend.new_id
+        return ServerTransaction(self._connection, self._store_id, self._head, clock=clock, new_id=new_id)
+
+    def finish(self, transaction: ServerTransaction) -> None:
+        """Nothing: the head is written once, at the commit."""
+
+    def undo(self, transaction: ServerTransaction | None, error: Exception) -> bool:
+        if transaction is None or transaction.changed or isinstance(error, _STORAGE_ERRORS):
+            raise error
+        return False
+
+    def commit(self, ran: Sequence[Ran[ServerTransaction]]) -> None:
+        """Write the head and commit, with the last version of the whole batch, by which it can be found."""
+        last: ServerTransaction | None = None
+        for one in ran:
+            if one.transaction is not None and one.transaction.changed:
+                if last is not None:
+                    one.transaction.newest = one.transaction.newest or last.newest
+                    one.transaction.noted = one.transaction.noted or last.noted
+                last = one.transaction
+        if last is not None:
+            last.finish()
+            self._backend.commit_for(self._connection, last)
 
 
 def _pauses() -> Iterator[float]:

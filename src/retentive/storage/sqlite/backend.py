@@ -10,14 +10,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
+from functools import partial
 from typing import TypeVar, cast
 
 from retentive.errors import (
     Damaged,
-    OutcomeUnknown,
     PermissionDenied,
     Refused,
     RetentiveError,
@@ -40,7 +39,7 @@ from retentive.storage.contract import (
 from retentive.storage.disk import make_directory, make_file, os_error
 from retentive.storage.findings import Finding
 from retentive.storage.pool import Pool
-from retentive.storage.queue import StoreJob, WriteQueue
+from retentive.storage.queue import BatchFailed, Ran, StoreJob, WriteQueue, run_batch, run_together
 from retentive.storage.sql import check as sql_check
 from retentive.storage.sql import migrations
 from retentive.storage.sql import side_records as sql_side_records
@@ -56,19 +55,6 @@ from retentive.values.records import to_us
 T = TypeVar("T")
 PURGE_WAIT_S = 5.0  # for those who still read from the log
 _STORAGE_ERRORS = (StoreFull, Unavailable, Damaged, PermissionDenied)
-
-
-@dataclass(slots=True)
-class _Ran:
-    """What came of a job, until its commit makes it so."""
-
-    job: StoreJob
-    transaction: SqlTransaction | None = None
-    result: object = None
-    error: Exception | None = None
-
-    def settle(self) -> None:
-        self.job.result, self.job.error = self.result, self.error
 
 
 class SqliteBackend(Backend, Checkable, Purgeable):
@@ -281,28 +267,8 @@ class SqliteBackend(Backend, Checkable, Purgeable):
         return cast("T", self._queue.submit(StoreJob(store_id, work, may_use_reserve=may_use_reserve)))
 
     def _run_batch(self, jobs: Sequence[StoreJob]) -> None:
-        """Run all jobs in one transaction, and those of a failed one each in its own."""
         if admitted := self._admitted(jobs):
-            self._run_admitted(admitted)
-
-    def _run_admitted(self, jobs: Sequence[StoreJob]) -> None:
-        try:
-            with self._exclusive() as connection:
-                self._commits.begin(connection)
-                failure = self._attempt(connection, jobs)
-        except RetentiveError as error:  # no lock, no database: the same for all
-            for job in jobs:
-                job.error = error
-            return
-        if failure is None:
-            return
-        if len(jobs) > 1:
-            for job in jobs:
-                self._run_admitted([job])
-        elif isinstance(failure, StoreFull) and jobs[0].may_use_reserve and self._space and self._space.give_up():
-            self._run_admitted(jobs)  # the reserve is gone now, so this ends
-        else:
-            jobs[0].error = failure
+            run_batch(admitted, self._attempt)
 
     def _admitted(self, jobs: Sequence[StoreJob]) -> Sequence[StoreJob]:
         """The jobs that may run: while the reserve is not whole, only those that free something."""
@@ -312,56 +278,50 @@ class SqliteBackend(Backend, Checkable, Purgeable):
             job.error = StoreFull("no space is left where the memory store rests")
         return [job for job in jobs if job.may_use_reserve]
 
-    def _attempt(self, connection: SqliteConnection, jobs: Sequence[StoreJob]) -> RetentiveError | None:
-        """Run and commit; the failure of storage that undid all of it, if there was one."""
-        ran: list[_Ran] = []
+    def _attempt(self, jobs: Sequence[StoreJob]) -> None:
+        """Run and commit; a deletion that finds the disk full is given the reserve."""
+        with self._begun() as connection:
+            try:
+                self._run_and_commit(connection, jobs)
+            except StoreFull:
+                if len(jobs) > 1 or not jobs[0].may_use_reserve or not self._space or not self._space.give_up():
+                    raise
+                self._commits.begin(connection)
+                self._run_and_commit(connection, jobs)
+
+    @contextmanager
+    def _begun(self) -> Iterator[SqliteConnection]:
+        """The connection that writes, with a transaction begun. Raises `BatchFailed`."""
+        with ExitStack() as held:
+            try:
+                connection = held.enter_context(self._exclusive())
+                self._commits.begin(connection)
+            except RetentiveError as error:  # no lock, no database: the same for all
+                raise BatchFailed(error) from error
+            yield connection
+
+    def _shared(self, connection: SqliteConnection, *, alone: bool) -> _SharedTransaction:
+        return _SharedTransaction(
+            connection,
+            partial(self._transaction, connection),
+            self._job_done,
+            partial(self._commit, connection),
+            alone=alone,
+        )
+
+    def _commit(self, connection: SqliteConnection, changed: Sequence[SqlTransaction]) -> None:
+        self._before_commit(connection, changed)
+        self._commits.commit(connection)
+
+    def _run_and_commit(self, connection: SqliteConnection, jobs: Sequence[StoreJob]) -> None:
         try:
-            for job in jobs:
-                ran.append(self._run_job(connection, job, alone=len(jobs) == 1))  # noqa: PERF401 - kept if it raises
-            changed = [one.transaction for one in ran if one.transaction is not None and one.transaction.changed]
-            if changed:
-                for job in jobs:
-                    job.error = OutcomeUnknown("the commit was interrupted")  # until we know better
-                self._before_commit(connection, changed)
-                self._commits.commit(connection)
-        except OutcomeUnknown as error:
-            for one in ran:
-                one.job.error = one.error or error
-            return None
-        except _STORAGE_ERRORS as error:
-            return error
+            committed = run_together(self._shared(connection, alone=len(jobs) == 1), jobs)
         finally:
             connection.roll_back()
-        for one in ran:
-            one.settle()
-        if changed:
-            self._after_commit(connection, changed)
+        if committed:
+            self._after_commit(connection, committed)
             if self._space is not None and self._space.is_low:
                 self._space.make_room(connection)
-        return None
-
-    def _run_job(self, connection: SqliteConnection, job: StoreJob, *, alone: bool) -> _Ran:
-        """Run one job; what it raised leaves the others of the batch as they are."""
-        if not alone:
-            connection.run("SAVEPOINT job")
-        ran = _Ran(job)
-        try:
-            ran.transaction = self._transaction(connection, job.store_id)
-            ran.result = job.work(ran.transaction)
-            ran.transaction.finish()
-            self._job_done(ran.transaction)
-        except _STORAGE_ERRORS:
-            raise
-        except Exception as error:
-            ran.error = error
-            if isinstance(error, Refused) and ran.transaction is not None and ran.transaction.outlasts_refusal:
-                ran.transaction.finish()
-            else:
-                connection.run("ROLLBACK TO job" if not alone else "ROLLBACK")
-                ran.transaction = None
-        if not alone:
-            connection.run("RELEASE job")
-        return ran
 
     def _transaction(self, connection: SqliteConnection, store_id: str) -> SqlTransaction:
         return SqlTransaction(connection, store_id, clock=self.clock, new_id=self.new_id)
@@ -380,6 +340,53 @@ class SqliteBackend(Backend, Checkable, Purgeable):
         """The connection that writes. The caller leads the queue."""
         self._check_open()
         yield self._open_writer()
+
+
+class _SharedTransaction:
+    """Transaction of a batch, with a savepoint for each job unless it is `alone`."""
+
+    def __init__(
+        self,
+        connection: SqliteConnection,
+        transaction: Callable[[str], SqlTransaction],
+        job_done: Callable[[SqlTransaction], None],
+        commit: Callable[[Sequence[SqlTransaction]], None],
+        *,
+        alone: bool,
+    ) -> None:
+        self._connection = connection
+        self._transaction = transaction
+        self._job_done = job_done
+        self._commit = commit
+        self._alone = alone
+
+    def start(self, job: StoreJob) -> SqlTransaction:
+        if not self._alone:
+            self._connection.run("SAVEPOINT job")
+        return self._transaction(job.store_id)
+
+    def finish(self, transaction: SqlTransaction) -> None:
+        transaction.finish()
+        self._job_done(transaction)
+        if not self._alone:
+            self._connection.run("RELEASE job")
+
+    def undo(self, transaction: SqlTransaction | None, error: Exception) -> bool:
+        if isinstance(error, _STORAGE_ERRORS):
+            raise error
+        kept = isinstance(error, Refused) and transaction is not None and transaction.outlasts_refusal
+        if kept and transaction is not None:
+            transaction.finish()
+        else:
+            self._connection.run("ROLLBACK" if self._alone else "ROLLBACK TO job")
+        if not self._alone:
+            self._connection.run("RELEASE job")
+        return kept
+
+    def commit(self, ran: Sequence[Ran[SqlTransaction]]) -> None:
+        changed = [one.transaction for one in ran if one.transaction is not None and one.transaction.changed]
+        if changed:
+            self._commit(changed)
 
 
 def _identity(path: str) -> tuple[int, int] | None:

@@ -11,19 +11,16 @@ from __future__ import annotations
 import ctypes
 import fcntl
 import os
-import random
 import struct
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from retentive.errors import Unavailable
+from retentive.storage.backoff import lock_backoff
 from retentive.storage.disk import FILE_MODE, os_error
 
-LOCK_TIMEOUT_S = 30.0
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.0002, 0.002
 _LAYOUT = struct.Struct("<qqB")
 
 
@@ -108,13 +105,12 @@ def sync_file_system(descriptor: int) -> None:
 
 def _wait(descriptor: int, operation: int) -> None:
     """Take a lock. Raises `Unavailable` if another process does not let go of it."""
-    deadline = time.monotonic() + LOCK_TIMEOUT_S
-    pause_s = _FIRST_PAUSE_S
+    if _try_lock(descriptor, operation):
+        return
+    backoff = lock_backoff()
     while not _try_lock(descriptor, operation):
-        if time.monotonic() > deadline:
+        if not backoff.wait():
             raise Unavailable("another process holds the memory store")
-        time.sleep(random.uniform(pause_s / 2, pause_s))  # noqa: S311 - spreads waiters, hides nothing
-        pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
 
 
 def _try_lock(descriptor: int, operation: int) -> bool:

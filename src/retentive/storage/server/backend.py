@@ -8,7 +8,6 @@ connection undid is done again; a commit of which nobody knows whether it happen
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,6 +28,7 @@ from retentive.errors import (
     UnknownSchema,
 )
 from retentive.storage import forking
+from retentive.storage.backoff import Backoff
 from retentive.storage.capabilities import Checkable
 from retentive.storage.contract import (
     Actor,
@@ -290,8 +290,8 @@ class ServerBackend(Backend, Checkable):
         The lock on the store's row makes this wait until the server has ended the transaction, one way or the other;
         and the trivial write makes it wait until a cluster keeps what it saw.
         """
-        deadline = self._deadline()
-        for pause_s in _pauses():
+        backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, deadline=self._deadline())
+        while True:
             try:
                 connection = self.engine.connect()
                 try:
@@ -302,10 +302,8 @@ class ServerBackend(Backend, Checkable):
                 finally:
                     connection.close()
             except (RetentiveError, Clash) as error:
-                if time.monotonic() + pause_s > deadline or not isinstance(error, (Unavailable, Clash)):
+                if not (isinstance(error, (Unavailable, Clash)) and backoff.wait()):
                     raise OutcomeUnknown("the connection was lost at the commit, and the server is gone") from None
-            time.sleep(pause_s)
-        raise AssertionError("pauses never end")
 
     # -- trying again ----------------------------------------------------------------------------------------
 
@@ -314,18 +312,16 @@ class ServerBackend(Backend, Checkable):
 
     def _persevere(self, attempt: Callable[[ServerConnection], T], *, deadline: float | None = None) -> T:
         """Run `attempt` in a transaction of its own, again and again while only the way to the server fails it."""
-        deadline = self._deadline() if deadline is None else deadline
-        for pause_s in _pauses():
+        backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, deadline=self._deadline() if deadline is None else deadline)
+        while True:
             try:
                 return self._once(attempt)
             except Lost:
-                if time.monotonic() + pause_s > deadline:
+                if not backoff.wait():
                     raise
             except Clash:
-                if time.monotonic() + pause_s > deadline:
+                if not backoff.wait():
                     raise Late("others were in the way for too long") from None
-            time.sleep(pause_s)
-        raise AssertionError("pauses never end")
 
     def _once(self, attempt: Callable[[ServerConnection], T]) -> T:
         with self._pool.connection() as connection:
@@ -377,14 +373,6 @@ class _SharedTransaction:
         if last is not None:
             last.finish()
             self._backend.commit_for(self._connection, last)
-
-
-def _pauses() -> Iterator[float]:
-    """How long to wait before each next try: longer and longer, and never all at once."""
-    pause_s = _FIRST_PAUSE_S
-    while True:
-        yield random.uniform(pause_s / 2, pause_s)  # noqa: S311 - spreads those who wait, hides nothing
-        pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
 
 def _encodes(text: str) -> bool:

@@ -44,11 +44,17 @@ from retentive.storage.contract import (
 from retentive.storage.findings import Finding
 from retentive.storage.pool import Pool
 from retentive.storage.queue import Ran, StoreJob, WriteQueue, run_batch, run_together
-from retentive.storage.server.dialect import Clash, Engine, Late, Lost, ServerConnection
+from retentive.storage.server.dialect import (
+    ConnectionLost,
+    DeadlineExceeded,
+    Dialect,
+    SerializationConflict,
+    ServerConnection,
+)
 from retentive.storage.server.snapshot import LazySnapshot, ServerTransaction
 from retentive.storage.sql import check as sql_check
 from retentive.storage.sql import migrations
-from retentive.storage.sql import side_records as sql_side_records
+from retentive.storage.sql import records as sql_records
 from retentive.storage.sql import snapshot as sql_snapshot
 from retentive.storage.sql import stores as sql_stores
 from retentive.storage.sql.transaction import SqlTransaction, look_for
@@ -57,7 +63,13 @@ from retentive.values.records import to_us
 T = TypeVar("T")
 MAX_PARTITIONS = 1_024
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.005, 1.0
-_STORAGE_ERRORS = (StoreFull, Unavailable, Damaged, PermissionDenied, Clash)  # they undo all of a transaction
+_STORAGE_ERRORS = (
+    StoreFull,
+    Unavailable,
+    Damaged,
+    PermissionDenied,
+    SerializationConflict,
+)  # they undo all of a transaction
 
 
 class _TimedJob(StoreJob):
@@ -73,10 +85,10 @@ class _TimedJob(StoreJob):
 
 
 class ServerBackend(Backend, Checkable):
-    """Memory stores in the database that `engine` connects to."""
+    """Memory stores in the database that `dialect` connects to."""
 
-    def __init__(self, engine: Engine, *, clock: Clock = time.time, new_id: NewId = sortable_id) -> None:
-        self.engine = engine
+    def __init__(self, dialect: Dialect, *, clock: Clock = time.time, new_id: NewId = sortable_id) -> None:
+        self.dialect = dialect
         self.clock = clock
         self.new_id = new_id
         self._closed = False
@@ -87,8 +99,8 @@ class ServerBackend(Backend, Checkable):
 
     def forget_threads(self) -> None:
         """In a forked child: other threads, and the locks they held, are not there."""
-        engine = self.engine
-        self._pool = Pool(engine.connect, limit=engine.connections, timeout_s=engine.timeout_s)
+        dialect = self.dialect
+        self._pool = Pool(dialect.connect, limit=dialect.connections, timeout_s=dialect.timeout_s)
         self._queues: dict[str, WriteQueue[_TimedJob]] = {}
         self._queues_mutex = threading.Lock()
 
@@ -123,21 +135,21 @@ class ServerBackend(Backend, Checkable):
 
         def attempt(connection: ServerConnection) -> list[int]:
             connection.begin_write()
-            with self.engine.schema_locked(connection):
-                done = migrations.current(connection, self.engine.name)
+            with self.dialect.schema_locked(connection):
+                done = migrations.current(connection, self.dialect.name)
                 if self._knows_schema(connection):
                     return []
                 if done and only_new:
                     raise UnknownSchema("the store has an older schema: run `retentive migrate-schema`")
                 at = now_us(self.clock)
-                applied = migrations.apply(connection, self.engine.name, at, partitions=partitions)
+                applied = migrations.apply(connection, self.dialect.name, at, partitions=partitions)
                 connection.commit()
                 return applied
 
         return self._persevere(attempt)
 
     def _knows_schema(self, connection: ServerConnection) -> bool:
-        return migrations.check(connection, self.engine.name)
+        return migrations.check(connection, self.dialect.name)
 
     # -- memory stores ---------------------------------------------------------------------------------------
 
@@ -180,27 +192,27 @@ class ServerBackend(Backend, Checkable):
         def attempt(connection: ServerConnection) -> None:
             connection.begin_write()
             with suppress(NotFound):  # it is erased already
-                sql_snapshot.select_head(connection, store_id, lock=self.engine.lock)
+                sql_snapshot.select_head(connection, store_id, lock=self.dialect.lock)
                 sql_stores.erase_store(connection, store_id, at=now_us(self.clock), by=by)
                 connection.commit()
 
         self._persevere(attempt)
 
-    # -- notes beside the stores -----------------------------------------------------------------------------
+    # -- side records ----------------------------------------------------------------------------------------
 
     def put_side_records(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
         def attempt(connection: ServerConnection) -> None:
             connection.begin_write()
-            number = sql_side_records.store_number(connection, store_id)
-            sql_side_records.write_notes(connection, number, kind, values)
+            number = sql_records.store_number(connection, store_id)
+            sql_records.write_records(connection, number, kind, values)
             connection.commit()  # if it is lost, it is done again
 
         self._persevere(attempt)
 
     def side_records(self, store_id: str, kind: str, *, after: str = "") -> Iterator[tuple[str, str]]:
         def attempt(connection: ServerConnection) -> list[tuple[str, str]]:
-            number = sql_side_records.store_number(connection, store_id)
-            return sql_side_records.select_notes(connection, number, kind, after=after)
+            number = sql_records.store_number(connection, store_id)
+            return sql_records.select_records(connection, number, kind, after=after)
 
         return iter(self._persevere(attempt))
 
@@ -209,19 +221,19 @@ class ServerBackend(Backend, Checkable):
     def check(self) -> Iterator[Finding]:
         def attempt(connection: ServerConnection) -> list[Finding]:
             connection.begin_read()
-            return list(sql_check.examine(connection, self.engine.name))
+            return list(sql_check.examine(connection, self.dialect.name))
 
         yield from self._persevere(attempt)
 
     def repair(self) -> None:
         def index(connection: ServerConnection) -> None:
             connection.begin_write()
-            sql_check.mend_indexes(connection, self.engine.name)
+            sql_check.repair_indexes(connection, self.dialect.name)
             connection.commit()
 
         def left(connection: ServerConnection) -> list[int]:
             connection.begin_read()  # one state: a store that is being made is there with its rows
-            return sql_check.left_stores(connection)
+            return sql_check.orphaned_stores(connection)
 
         self._persevere(index)
         numbers = self._persevere(left)
@@ -234,11 +246,11 @@ class ServerBackend(Backend, Checkable):
         if numbers:
             self._persevere(remove)
         for store in self.list_stores():
-            self._persevere(partial(self._mend_store, store_id=store.id))
+            self._persevere(partial(self._repair_store, store_id=store.id))
 
-    def _mend_store(self, connection: ServerConnection, store_id: str) -> None:
+    def _repair_store(self, connection: ServerConnection, store_id: str) -> None:
         connection.begin_write()
-        if sql_check.mend_store(connection, store_id, lock=self.engine.lock):
+        if sql_check.repair_store(connection, store_id, lock=self.dialect.lock):
             connection.commit()
 
     # -- reading ---------------------------------------------------------------------------------------------
@@ -265,13 +277,13 @@ class ServerBackend(Backend, Checkable):
                     del self._queues[store_id]
 
     def _run_batch(self, jobs: Sequence[_TimedJob]) -> None:
-        run_batch(jobs, self._attempt, eldest_fails=(Lost, Late))
+        run_batch(jobs, self._attempt, eldest_fails=(ConnectionLost, DeadlineExceeded))
 
     def _attempt(self, jobs: Sequence[_TimedJob]) -> None:
         """Run and commit within the time of the eldest job."""
         deadline, store_id = jobs[0].deadline, jobs[0].store_id
         if deadline < time.monotonic():
-            raise Late("others were in the way for too long")
+            raise DeadlineExceeded("others were in the way for too long")
         self._persevere(
             lambda connection: run_together(_SharedTransaction(self, connection, store_id), jobs), deadline=deadline
         )
@@ -280,9 +292,9 @@ class ServerBackend(Backend, Checkable):
         """Commit. A commit without an answer is looked for."""
         try:
             connection.commit()
-        except Lost:
+        except ConnectionLost:
             if not self._landed(changed):
-                raise Clash("the connection was lost before the commit") from None
+                raise SerializationConflict("the connection was lost before the commit") from None
 
     def _landed(self, changed: SqlTransaction) -> bool:
         """Whether a commit without an answer took place. Raises `OutcomeUnknown` if that cannot be told.
@@ -293,22 +305,22 @@ class ServerBackend(Backend, Checkable):
         backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, deadline=self._deadline())
         while True:
             try:
-                connection = self.engine.connect()
+                connection = self.dialect.connect()
                 try:
                     connection.begin_write()
-                    landed = look_for(connection, changed, lock=self.engine.lock)
+                    landed = look_for(connection, changed, lock=self.dialect.lock)
                     connection.commit()
                     return landed
                 finally:
                     connection.close()
-            except (RetentiveError, Clash) as error:
-                if not (isinstance(error, (Unavailable, Clash)) and backoff.wait()):
+            except (RetentiveError, SerializationConflict) as error:
+                if not (isinstance(error, (Unavailable, SerializationConflict)) and backoff.wait()):
                     raise OutcomeUnknown("the connection was lost at the commit, and the server is gone") from None
 
     # -- trying again ----------------------------------------------------------------------------------------
 
     def _deadline(self) -> float:
-        return time.monotonic() + self.engine.timeout_s
+        return time.monotonic() + self.dialect.timeout_s
 
     def _persevere(self, attempt: Callable[[ServerConnection], T], *, deadline: float | None = None) -> T:
         """Run `attempt` in a transaction of its own, again and again while only the way to the server fails it."""
@@ -316,12 +328,12 @@ class ServerBackend(Backend, Checkable):
         while True:
             try:
                 return self._once(attempt)
-            except Lost:
+            except ConnectionLost:
                 if not backoff.wait():
                     raise
-            except Clash:
+            except SerializationConflict:
                 if not backoff.wait():
-                    raise Late("others were in the way for too long") from None
+                    raise DeadlineExceeded("others were in the way for too long") from None
 
     def _once(self, attempt: Callable[[ServerConnection], T]) -> T:
         with self._pool.connection() as connection:
@@ -329,7 +341,7 @@ class ServerBackend(Backend, Checkable):
                 raise Unavailable("the backend is closed")
             try:
                 return attempt(connection)
-            except Lost:
+            except ConnectionLost:
                 self._pool.drop()  # the others are likely to be gone too
                 raise
             finally:
@@ -347,7 +359,7 @@ class _SharedTransaction:
         self._connection = connection
         self._store_id = store_id
         connection.begin_write()
-        self._head = sql_snapshot.select_head(connection, store_id, lock=backend.engine.lock)
+        self._head = sql_snapshot.select_head(connection, store_id, lock=backend.dialect.lock)
 
     def start(self, job: StoreJob) -> ServerTransaction:
         clock, new_id = self._backend.clock, self._backend.new_id
@@ -368,7 +380,7 @@ class _SharedTransaction:
             if one.transaction is not None and one.transaction.changed:
                 if last is not None:
                     one.transaction.newest = one.transaction.newest or last.newest
-                    one.transaction.noted = one.transaction.noted or last.noted
+                    one.transaction.untraced = one.transaction.untraced or last.untraced
                 last = one.transaction
         if last is not None:
             last.finish()

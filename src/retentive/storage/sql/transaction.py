@@ -55,30 +55,42 @@ class SqlTransaction(SqlSnapshot, Transaction):
         moves: list[Sequence[Value]] = []
         recorded: list[Recorded] = []
         for change in changes:
-            before, size = change.before, change.size_bytes
             who = _name(actor if change.origin is None else change.origin.actor)
-            if change.origin is not None and change.origin.redacted_at is not None:
-                recorded.append(self._put_redacted(change.origin))
+            is_redacted = change.origin is not None and change.origin.redacted_at is not None
+            if change.before is not None and change.path is not None and change.size_bytes is None and not is_redacted:
+                moves.append(self._move(change.before, change, change.path, who))
+                recorded.append(Recorded(change.before.id, str(self.newest)))
                 continue
-            self.head.memories += (before is None) - (change.path is None)
-            if change.path is None and before is not None:
-                recorded.append(self._delete(before, change, who))
-                self.head.size_bytes -= before.size_bytes
-            elif change.path is None and change.origin is not None:
-                recorded.append(self._put_end(change, change.origin, who))
-            elif size is not None and change.path is not None:
-                recorded.append(self._put(change, change.path, size, who))
-                self.head.size_bytes += size - (before.size_bytes if before is not None else 0)
-            elif before is not None and change.path is not None:
-                moves.append(self._move(before, change, change.path, who))
-                recorded.append(Recorded(before.id, str(self.newest)))
+            self._carry_out(moves)  # a later change may need a path that they leave, or move on from one they took
+            recorded.append(self._record_one(change, who))
+        self._carry_out(moves)
+        return recorded
+
+    def _record_one(self, change: Change, who: str | None) -> Recorded:
+        """Record anything but a rename."""
+        before, size, origin = change.before, change.size_bytes, change.origin
+        if origin is not None and origin.redacted_at is not None:
+            return self._put_redacted(origin)
+        self.head.memories += (before is None) - (change.path is None)
+        if change.path is None and before is not None:
+            self.head.size_bytes -= before.size_bytes
+            return self._delete(before, change, who)
+        if change.path is None and origin is not None:
+            return self._put_end(change, origin, who)
+        if change.path is None or size is None:
+            raise InvalidInput("a new memory needs a path and a text")
+        self.head.size_bytes += size - (before.size_bytes if before is not None else 0)
+        return self._put(change, change.path, size, who)
+
+    def _carry_out(self, moves: list[Sequence[Value]]) -> None:
+        """Rename memories, many in one go."""
         if moves:
             self.connection.run_many(
                 "UPDATE memories SET path = ?, version = ?, updated_at = ?, seal = ?, mark = NULL"
                 " WHERE store = ? AND path = ?",
                 moves,
             )
-        return recorded
+            moves.clear()
 
     def drop(self, memories: Sequence[Memory]) -> None:
         self._changes_memories()
@@ -185,8 +197,12 @@ class SqlTransaction(SqlSnapshot, Transaction):
             self.connection.run(
                 "UPDATE memories SET version = ?, text_of = ?, size_bytes = ?, sha256 = ?, updated_at = ?, seal = ?,"
                 " mark = NULL WHERE store = ? AND path = ?",
-                (version, version, size, kept.sha256, at, kept.seal, self.store, path),
+                (version, version, size, kept.sha256, at, kept.seal, self.store, before.path),
             )
+            if path != before.path:  # apart, since setting a column of the key makes the row anew
+                self.connection.run(
+                    "UPDATE memories SET path = ? WHERE store = ? AND path = ?", (path, self.store, before.path)
+                )
             return Recorded(memory, version)
         self.connection.run(
             "INSERT INTO memories (store, path, id, version, text_of, size_bytes, sha256, created_at, updated_at, seal)"

@@ -244,7 +244,7 @@ def test_planted_between_the_look_and_the_reading(scene: Scene, plant: Plant) ->
     plant(scene, scene.memories / "x")
     with scene.opened() as store:
         assert isinstance(store.backend, DirectoryBackend)
-        tree = store.backend._tree(store.info)
+        tree = store.backend._files.tree(store.info)
         assert tree.read("/memories/x") is None
         assert tree.read("/memories/x/canary.txt") is None
 

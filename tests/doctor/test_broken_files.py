@@ -125,7 +125,7 @@ def test_altered_files_of_a_sealed_store_are_found_and_mended(backend: str, tmp_
     repaired = look(at, keys=keys, repair=True)
     assert codes(repaired, severity="repaired") - {"directory_empty"} == {"file_altered"}
     assert codes(repaired) == set()
-    assert codes(repaired, severity="note") == {"file_foreign", "files_aside"}
+    assert codes(repaired, severity="note") == {"file_foreign", "files_quarantined"}
     assert [path.read_bytes() for path in files] == before
 
 

@@ -13,6 +13,7 @@ from retentive import MemoryStore
 from retentive.audit.chain import ENTRY as AUDIT
 from retentive.doctor import check, repair
 from retentive.doctor.side_records import READERS
+from retentive.storage.sqlite.backend import SqliteBackend
 from retentive.transfer.kinds import NOTE_KINDS
 
 from .breaking import A, E, codes, fill, inner, keys_of, look, opened
@@ -101,7 +102,8 @@ def test_a_sealed_record_that_was_moved_is_named(tmp_path: Path) -> None:
         fill(store)
         memories = {memory.path: memory for memory in store.memories()}
         backend = inner(place)
-        backend._alone(  # type: ignore[attr-defined]
+        assert isinstance(backend, SqliteBackend)
+        backend.transact(
             lambda connection: connection.run(
                 "UPDATE versions SET seal = (SELECT seal FROM memories WHERE path = ?) WHERE id = ?",
                 (E, memories[A].version_id),

@@ -45,7 +45,7 @@ class Case:
 
 _TEXT = "UPDATE versions SET text = ? WHERE id = ?"
 _STORE = "UPDATE stores SET {} = ? WHERE store_key = 'default'"
-_NOTE = "INSERT INTO notes (store, kind, name, value) VALUES (1, ?, ?, ?)"
+_NOTE = "INSERT INTO records (store, kind, name, value) VALUES (1, ?, ?, ?)"
 _VERSION = "UPDATE versions SET {} = ? WHERE id = ?"
 _MEMORY = "UPDATE memories SET {} = ? WHERE path = ?"
 OLD = "{a.old}"
@@ -78,7 +78,7 @@ CASES = [
     Case("sum", _STORE.format("size_bytes"), (1,), {"usage_wrong": "of 1 bytes"}),
     Case("settings", _STORE.format("settings"), ('{"nothing": 1}',), {"settings_wrong": ""}),
     Case("no settings", _STORE.format("settings"), ("{",), {"settings_wrong": ""}),
-    Case("nobody's note", _NOTE.replace("(1,", "(999,"), ("a", "b", "c"), {"rows_left": "1 rows of notes"}),
+    Case("nobody's note", _NOTE.replace("(1,", "(999,"), ("a", "b", "c"), {"rows_left": "1 rows of records"}),
     Case("nobody's memory", _MEMORY.format("store"), (999, E), {"rows_left": "", "memory_lost": E, "usage_wrong": ""}),
     Case("tombstone", _NOTE, ("tombstone", "k", "{"), {"note_wrong": "tombstone k"}),
     Case("view", _NOTE, ("accessed", "k", "never"), {"note_wrong": "accessed k"}),
@@ -189,7 +189,7 @@ def test_no_index_is_made_while_an_id_is_there_twice(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("table", ["versions", "memories", "notes", "stores"])
+@pytest.mark.parametrize("table", ["versions", "memories", "records", "stores"])
 def test_a_table_that_is_missing_is_told(backend: str, table: str, tmp_path: Path) -> None:
     """The place is unreadable, and nothing is made in its stead; every command says that it is damaged."""
     place, _ = filled(backend, tmp_path)

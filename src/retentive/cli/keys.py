@@ -102,7 +102,7 @@ def status(place: Place, *, as_json: bool) -> None:
     else:
         output.write("".join("\t".join(row) + "\n" for row in rows).encode())
     if damaged:
-        click.echo(f"{damaged} altered files of sealed memory stores are kept in .retentive/damaged.", err=True)
+        click.echo(f"{damaged} altered files of sealed memory stores are kept in .retentive/quarantine.", err=True)
 
 
 @keys.command("destroy", cls=output.Command)

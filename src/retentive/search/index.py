@@ -7,12 +7,12 @@ for each search. Sealed stores keep nothing in clear but in this process.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from retentive.search.query import Document, Query, Results, fold_document, search
+from retentive.storage import forking
 from retentive.storage.contract import Memory, Snapshot
 from retentive.values.paths import ROOT
 from retentive.values.text import decoded
@@ -37,7 +37,12 @@ class Corpus:
     def __init__(self, *, max_kept_bytes: int = MAX_KEPT_BYTES) -> None:
         self._max_kept_bytes = max_kept_bytes
         self._kept = _Kept()
-        self._lock, self._process = threading.Lock(), os.getpid()
+        self.forget_threads()
+        forking.watch(self)
+
+    def forget_threads(self) -> None:
+        """In a forked child: the thread that held the lock is not there."""
+        self._lock = threading.Lock()
 
     def search(self, found: Snapshot, query: Query, *, under: str, limit: int | None) -> Results:
         """What a query finds below a directory, in one state of the store."""
@@ -47,8 +52,6 @@ class Corpus:
         if found.usage().size_bytes > self._max_kept_bytes:
             self._kept = _Kept()
             return (_document(memory, data) for memory, data in found.texts(ROOT))
-        if self._process != os.getpid():  # forked: the thread that held the lock may not be here
-            self._lock, self._process = threading.Lock(), os.getpid()
         with self._lock:
             kept, revision = self._kept, found.revision
             if kept.revision > revision:  # another thread has seen a later state

@@ -77,7 +77,12 @@ KINDS: dict[str, Kind] = {
         ),
         Kind("file_new", "note", "A file was added by hand.", "the next command records that"),
         Kind("file_foreign", "note", "A file or directory that cannot be a memory; it is left alone.", ""),
-        Kind("files_aside", "note", "Altered files are kept in .retentive/damaged.", "look at them, and remove them"),
+        Kind(
+            "files_quarantined",
+            "note",
+            "Altered files are kept in .retentive/quarantine.",
+            "look at them, and remove them",
+        ),
         _repairable("files_unsynced", "note", "It is not known that files are durable.", _OPENING),
         _repairable("sync_ahead", "problem", "Files count as durable that are not yet written."),
         _repairable("directory_empty", "note", "Empty directories."),

@@ -173,7 +173,8 @@ class Change:
     """A change to record: `before` becomes a memory at `path` with the bytes `data`.
 
     `before` None = created; `path` None = deleted; neither `data` nor a size in `sealing` = the bytes stay and the path
-    changes (a rename). With bytes, the path of an existing memory stays. A backend keeps what `kept` says.
+    changes (a rename); with bytes and another path, both change in one version. The changes of one `record` apply in
+    their order. A backend keeps what `kept` says.
 
     `again` says which memory it is that is made, when it is one that was deleted: it has its id and age back. A version
     that comes from elsewhere is its own `origin`: id, memory, operation, time, revision and actor are kept. If it is

@@ -15,10 +15,10 @@ from retentive.errors import NotFound, PermissionDenied, Unavailable
 from retentive.storage.capabilities import Checkable, PlainFiles
 from retentive.storage.contract import Actor, Backend, Snapshot, StoreInfo, Transaction
 from retentive.storage.files.folders import parts_of
-from retentive.storage.files.quarantine import count_damaged
+from retentive.storage.files.quarantine import count_quarantined
 from retentive.storage.findings import Finding
 from retentive.storage.sql import check as sql_check
-from retentive.storage.sql import side_records as sql_side_records
+from retentive.storage.sql import records as sql_records
 from retentive.storage.sql import stores as sql_stores
 from retentive.storage.sql.snapshot import SqlSnapshot
 from retentive.storage.sqlite.check import integrity
@@ -54,8 +54,8 @@ class ReadOnlyBackend(Backend, Checkable):
 
     def side_records(self, store_id: str, kind: str, *, after: str = "") -> Iterator[tuple[str, str]]:
         with self._lock:
-            number = sql_side_records.store_number(self._connection, store_id)
-            return iter(sql_side_records.select_notes(self._connection, number, kind, after=after))
+            number = sql_records.store_number(self._connection, store_id)
+            return iter(sql_records.select_records(self._connection, number, kind, after=after))
 
     def check(self) -> Iterator[Finding]:
         with self._lock:
@@ -108,7 +108,7 @@ class ReadOnlyDirectory(ReadOnlyBackend, PlainFiles):
         return os.path.join(self.root, *parts_of(store))
 
     def quarantined(self) -> int:
-        return count_damaged(self._base)
+        return count_quarantined(self._base)
 
     def check(self) -> Iterator[Finding]:
         from retentive.storage.files.check import examine_files  # noqa: PLC0415 - POSIX only

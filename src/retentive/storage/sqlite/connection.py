@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import random
 import sqlite3
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from urllib.parse import quote
 
 from retentive.errors import Damaged, PermissionDenied, Refused, RetentiveError, StoreFull, Unavailable
+from retentive.storage.backoff import lock_backoff
 from retentive.storage.sql.connection import Row, Value
 
-LOCK_TIMEOUT_S = 30.0
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.0002, 0.002
 READ_TIMEOUT_S = 30.0
 _PRAGMAS = (
     "PRAGMA synchronous = FULL",  # a reply is durable: the log is synced at every commit
@@ -83,11 +80,10 @@ class SqliteConnection:
 
     def clear_log(self, *, wait_s: float) -> bool:
         """Move the write-ahead log into the database and empty it; False if somebody still reads from it."""
-        deadline = time.monotonic() + wait_s
+        backoff = lock_backoff(timeout_s=wait_s)
         while self.rows("PRAGMA wal_checkpoint(TRUNCATE)")[0][0]:
-            if time.monotonic() > deadline:
+            if not backoff.wait():
                 return False
-            time.sleep(0.005)
         return True
 
     def roll_back(self) -> None:
@@ -130,22 +126,20 @@ def connect_to_look(path: str) -> SqliteConnection:
 
 def wait_for_lock(connection: SqliteConnection) -> None:
     """Start a write transaction. SQLite's own waiting sleeps up to 100 ms at a time, ours at most 2."""
-    deadline = time.monotonic() + LOCK_TIMEOUT_S
-    pause_s = _FIRST_PAUSE_S
+    if connection.begin():
+        return
+    backoff = lock_backoff()
     while not connection.begin():
-        if time.monotonic() > deadline:
+        if not backoff.wait():
             raise Unavailable("another process holds the memory store")
-        time.sleep(random.uniform(pause_s / 2, pause_s))  # noqa: S311 - spreads waiters, hides nothing
-        pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
 
 
 def _use_log(connection: SqliteConnection) -> None:
     """Turn on the write-ahead log. SQLite does not wait here by itself when many open a new file at once."""
-    deadline = time.monotonic() + READ_TIMEOUT_S
+    backoff = lock_backoff()
     while not connection.use_log():
-        if time.monotonic() > deadline:
+        if not backoff.wait():
             raise Unavailable("another process holds the database")
-        time.sleep(0.005)
 
 
 @contextmanager

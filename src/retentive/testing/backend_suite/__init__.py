@@ -15,10 +15,13 @@ from __future__ import annotations
 
 import pytest
 
-_PARTS = ("opening", "stores", "snapshots", "records", "history", "notes", "promises", "seals", "sharing")
-pytest.register_assert_rewrite(*(f"retentive.testing.backend_suite_{part}" for part in _PARTS))
+_PARTS = (
+    "opening", "stores", "snapshots", "records", "moves", "history", "side_records", "promises", "seals", "sharing",
+)  # fmt: skip
+pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in _PARTS))
 
 from retentive.testing.backend_suite.history import HistorySuite  # noqa: E402 - after asking for readable asserts
+from retentive.testing.backend_suite.moves import MovesSuite  # noqa: E402
 from retentive.testing.backend_suite.promises import PromisesSuite  # noqa: E402
 from retentive.testing.backend_suite.records import RecordsSuite  # noqa: E402
 from retentive.testing.backend_suite.seals import SealsSuite  # noqa: E402
@@ -31,6 +34,14 @@ __all__ = ["BackendSuite"]
 
 
 class BackendSuite(
-    StoresSuite, SnapshotsSuite, RecordsSuite, HistorySuite, NotesSuite, PromisesSuite, SealsSuite, SharingSuite
+    StoresSuite,
+    SnapshotsSuite,
+    RecordsSuite,
+    MovesSuite,
+    HistorySuite,
+    NotesSuite,
+    PromisesSuite,
+    SealsSuite,
+    SharingSuite,
 ):
     """Every promise of `retentive.storage.contract`."""

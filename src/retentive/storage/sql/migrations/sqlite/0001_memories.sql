@@ -53,7 +53,7 @@ CREATE TABLE versions (
 CREATE UNIQUE INDEX versions_by_id ON versions (store, id);
 CREATE INDEX versions_by_memory ON versions (store, memory, id);
 
-CREATE TABLE notes (
+CREATE TABLE records (
     store       INTEGER NOT NULL,
     kind        TEXT    NOT NULL,
     name        TEXT    NOT NULL,

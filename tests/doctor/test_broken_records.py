@@ -76,9 +76,7 @@ def test_an_audit_log_that_was_altered_is_named(backend: str, tmp_path: Path) ->
         store.change_settings({"audit": True})
         fill(store)
         assert codes(list(check(place.backend))) == set()
-        key, value = next(
-            (key, value) for key, value in records_of(store, AUDIT) if '"operation":"rename"' in value
-        )
+        key, value = next((key, value) for key, value in records_of(store, AUDIT) if '"operation":"rename"' in value)
         altered = value.replace('"rename"', '"delete"')
         store.backend.write(store.id, lambda tx: tx.put_record(AUDIT, key, altered))
         findings = list(check(place.backend))

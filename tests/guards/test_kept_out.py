@@ -20,7 +20,6 @@ from guards.sensitive_values import BARE, NAMED
 from retentive import InvalidInput, MemoryStore, MemoryTool
 from retentive.redaction.detector import Find, Rule
 from retentive.redaction.guard import Examination
-from retentive.values.settings import DEFAULTS
 
 A = "/memories/a.md"
 KEY = "AKIA" + "QYLPMN5HFIQR7XYA"  # put together here, so that no scanner takes this file for a leak
@@ -281,7 +280,8 @@ def test_what_is_too_plain_to_be_examined_holds_no_value(template: str) -> None:
     makes = [make for made in BARE.values() for make in made] + [row[2] for rows in NAMED.values() for row in rows]
     values = [make(rng) for make in makes for _ in range(5)]
     for text in [template.format(v=value) for value in values]:
-        if examination._is_plain(DEFAULTS, text):
+        assert examination.plain is not None
+        if examination.plain(text):
             assert examination.detector(None).find(text) == []
 
 

@@ -8,9 +8,10 @@ from itertools import compress
 from typing import Any, TypeAlias, TypeVar
 
 from retentive.audit.stage import audited, entry_of_failure, entry_of_read, needs_entry
+from retentive.engine.attempt import Attempt
 from retentive.engine.context import StoreContext
 from retentive.engine.idempotency import forget_now_and_then, idempotent, is_remembered
-from retentive.engine.operation import REFUSALS, Attempt, Invocation, Operation, Outcome, ReadOperation, WriteOperation
+from retentive.engine.operation import REFUSALS, Invocation, Operation, Outcome, ReadOperation, WriteOperation
 from retentive.engine.writer import GuardedWriter
 from retentive.errors import RetentiveError, StoreFull
 from retentive.review.stage import seen_by, under_review

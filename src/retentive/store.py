@@ -23,9 +23,9 @@ from retentive.values.settings import Settings
 if TYPE_CHECKING:  # imported when they are first wanted: most processes run commands and nothing else
     from retentive.audit.log import Audit
     from retentive.history import History
+    from retentive.history.scan import Finding
     from retentive.history.sweep import Swept
     from retentive.review.session import Review
-    from retentive.scan import Finding
     from retentive.search.index import Corpus
     from retentive.search.query import Results
 
@@ -237,7 +237,7 @@ class MemoryStore(StoreContext):
         holds a value. Older versions keep the values, unless `history` is given: then versions are scanned too, by
         their paths, and redacted whole. Raises `InvalidInput` for memories that cannot be rewritten.
         """
-        from retentive.scan import scan  # noqa: PLC0415 - see above
+        from retentive.history.scan import scan  # noqa: PLC0415 - see above
 
         invocation = Invocation(as_actor(actor), None, self.integration)
         return scan(self, invocation, redact=redact, history=history)

@@ -29,7 +29,6 @@ LAYERS: list[set[str]] = [
     {"review"},
     {"audit"},
     {"history"},
-    {"scan"},
     {"pipeline"},
     {"store"},
     {"stats", "mounts"},

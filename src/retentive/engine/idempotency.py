@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias, cast
 
+from retentive.engine.attempt import Attempt
 from retentive.engine.context import StoreContext
 from retentive.engine.handlers import CommandResult, RunCommand
-from retentive.engine.operation import Attempt, Outcome
+from retentive.engine.operation import Outcome
 from retentive.engine.writer import GuardedWriter
 from retentive.errors import NotFound, Phrase, Refused, RetentiveError
 from retentive.storage.contract import Transaction

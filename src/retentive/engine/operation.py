@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from retentive.errors import Conflict, InvalidInput, NotFound, Refused, RetentiveError
 from retentive.values.records import Actor, Recorded
 
 if TYPE_CHECKING:
-    from retentive.engine.context import StoreContext
     from retentive.engine.writer import GuardedWriter
     from retentive.storage.contract import Snapshot, Transaction
     from retentive.values.settings import Settings
@@ -114,32 +113,3 @@ class Outcome(Generic[R]):
         if self.error is not None:
             raise self.error
         return self.result  # type: ignore[return-value]  # without an error there is a result, which may be None
-
-
-@dataclass(slots=True)
-class Attempt(Generic[R]):
-    """One write operation on its way through the stages.
-
-    `tx`, `settings` and `writer` are those of the present run of the transaction, which may run more than once: after a
-    commit whose outcome was lost, `outcome` and the marks of the stages tell whether it took place. With `failure` set,
-    that is raised in place of applying the operation, so that a refusal found late is recorded in a second transaction.
-    """
-
-    context: StoreContext
-    operation: WriteOperation[R]
-    invocation: Invocation
-    actor: Actor | None
-    failure: RetentiveError | None = None
-    has_begun: bool = False
-    tx: Transaction = field(init=False)
-    settings: Settings = field(init=False)
-    writer: GuardedWriter | None = None
-    outcome: Outcome[R] | None = None
-    remembered: str | None = None
-    proposal: tuple[str, int] | None = None
-    entry: tuple[int, str] | None = None
-
-    @property
-    def has_written(self) -> bool:
-        """Whether storage was asked to record changes in this run; then a refusal must roll the transaction back."""
-        return self.writer is not None and self.writer.tried

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from retentive.engine.operation import Attempt, Outcome
+from retentive.engine.attempt import Attempt
+from retentive.engine.operation import Outcome
 from retentive.errors import PermissionDenied
 from retentive.review.proposals import PROPOSAL, REVIEWED, is_under_review, pending
 from retentive.storage.contract import Actor, Snapshot, now_us, sortable_id, to_datetime

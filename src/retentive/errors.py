@@ -100,7 +100,7 @@ class Locked(RetentiveError):
 
 
 class UnknownSchema(RetentiveError):
-    """The storage was written by a newer retentive than this one."""
+    """The storage has an unknown format: that of a newer version of retentive, or of another application."""
 
     code = "unknown_schema"
 

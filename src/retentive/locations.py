@@ -13,7 +13,7 @@ from retentive.errors import InvalidInput
 from retentive.storage.contract import Backend, Clock, NewId, StoreInfo, plain_name, sortable_id
 
 if TYPE_CHECKING:
-    from retentive.storage.server.backend import ServerBackend
+    from retentive.storage.server import ServerBackend
 
 _DIRECTORY_MARKS = ("memories", ".retentive")  # one of them is in every directory that is somebody's memory
 
@@ -34,7 +34,7 @@ def open_backend(at: str | os.PathLike[str], *, clock: Clock = time.time, new_id
 def _open_directory(place: str, clock: Clock, new_id: NewId) -> Backend:
     if os.name != "posix":
         raise InvalidInput("memories as plain files need Linux or macOS; sqlite:///memory.db works here")
-    from retentive.storage.files.backend import DirectoryBackend  # noqa: PLC0415 - drivers are imported late
+    from retentive.storage.files import DirectoryBackend  # noqa: PLC0415 - drivers are imported late
 
     if os.path.isfile(place):
         raise InvalidInput("the place is a file; for a SQLite database write sqlite:///NAME")
@@ -42,7 +42,7 @@ def _open_directory(place: str, clock: Clock, new_id: NewId) -> Backend:
 
 
 def _open_sqlite(rest: str, clock: Clock, new_id: NewId) -> Backend:
-    from retentive.storage.sqlite.backend import SqliteBackend  # noqa: PLC0415 - drivers are imported late
+    from retentive.storage.sqlite import SqliteBackend  # noqa: PLC0415 - drivers are imported late
 
     return SqliteBackend(_sqlite_path(rest), clock=clock, new_id=new_id)
 

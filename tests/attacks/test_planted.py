@@ -250,7 +250,7 @@ def test_planted_between_the_look_and_the_reading(scene: Scene, plant: Plant) ->
 
 
 MARKS = ["memories", ".retentive", "stores", ".retentive/tmp"]
-INNER = [f".retentive/{name}" for name in ("lock", "live", "memory.db", "memory.db-wal", "memory.db-shm")]
+INNER = [f".retentive/{name}" for name in ("format", "lock", "live", "memory.db", "memory.db-wal", "memory.db-shm")]
 INNER_CASES = [
     (name, plant) for name in INNER for plant in (link_to_file, link_to_nothing, link_to_itself, link_to_directory)
 ]

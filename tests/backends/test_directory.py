@@ -391,6 +391,7 @@ def test_an_opening_that_failed_lets_go(place: Path) -> None:
     """Also while its exception is still looked at: no other opening has to wait for it."""
     private = place / ".retentive"
     (private / "memory.db").mkdir(parents=True)
+    (private / "format").write_text("1\n")
     with pytest.raises(RetentiveError) as failed:
         retentive.open(place)
     with (private / "live").open() as live:

@@ -97,7 +97,7 @@ def test_tables_of_somebody_else_are_left_alone(server: str, tmp_path: Path) -> 
         )
         with login, login.cursor() as cursor:
             cursor.execute("CREATE TABLE memories (mine TEXT)")
-    with pytest.raises(InvalidInput, match="something else than retentive"):
+    with pytest.raises(UnknownSchema, match="another application"):
         retentive.open(place)
 
 

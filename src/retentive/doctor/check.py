@@ -17,7 +17,7 @@ from retentive.storage.contract import Backend, StoreInfo
 from retentive.storage.findings import Finding, found
 from retentive.store import MemoryStore
 
-_ENDS = {"schema_old", "schema_new"}  # nothing else can be told then
+_ENDS = {"schema_old", "schema_new", "schema_foreign"}  # nothing else can be told then
 
 
 def check(backend: Backend, *, quick: bool = False, progress: Progress | None = None) -> Iterator[Finding]:

@@ -15,8 +15,9 @@ from retentive.locations import is_in_memory, is_there, open_backend
 from retentive.opening import Keys
 from retentive.storage.contract import Backend
 from retentive.storage.findings import Finding, found
+from retentive.storage.sql.schema import ForeignSchema, OlderSchema
 
-_IN_THE_WAY = {"file_damaged", "schema_new"}  # with these nothing is repaired: it might be made worse
+_IN_THE_WAY = {"file_damaged", "schema_new", "schema_foreign"}  # with these nothing is repaired: it might be made worse
 
 
 def check_place(
@@ -69,7 +70,8 @@ def _looked(
     try:
         opened = open_to_look(at)
     except UnknownSchema as error:
-        yield found("schema_old" if "older" in str(error) else "schema_new", None, reason(error))
+        codes = {OlderSchema: "schema_old", ForeignSchema: "schema_foreign"}
+        yield found(codes.get(type(error), "schema_new"), None, reason(error))
         return
     except Damaged as error:
         yield found("unreadable", None, reason(error))
@@ -84,10 +86,12 @@ def open_to_look(at: str | os.PathLike[str]) -> Backend:
     scheme, separator, rest = place.partition("://")
     if isinstance(at, str) and separator and (scheme != "sqlite" or is_in_memory(place)):
         return open_backend(at)
-    from retentive.storage.files.read_only import ReadOnlyBackend, ReadOnlyDirectory  # noqa: PLC0415 - drivers come late
-
     if isinstance(at, str) and separator:
+        from retentive.storage.sqlite.read_only import ReadOnlyBackend  # noqa: PLC0415 - drivers come late
+
         return ReadOnlyBackend(rest.removeprefix("/"))
+    from retentive.storage.files.read_only import ReadOnlyDirectory  # noqa: PLC0415 - drivers come late
+
     return ReadOnlyDirectory(place)
 
 

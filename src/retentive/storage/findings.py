@@ -35,6 +35,7 @@ KINDS: dict[str, Kind] = {
         Kind("file_damaged", "problem", "The database file is damaged.", _RESTORE),
         Kind("locked", "note", "The store is sealed and its key is not here: not checked.", "give its keys"),
         Kind("schema_old", "problem", "The tables are of an older retentive.", "`retentive migrate-schema`"),
+        Kind("schema_foreign", "problem", "The storage is another application's.", "choose another location"),
         Kind("schema_new", "problem", "The storage was written by a newer retentive.", "upgrade retentive"),
         Kind("key_wrong", "problem", "A memory store is not found by its key.", "name it by its id; " + _RESTORE),
         Kind("settings_wrong", "problem", "The settings cannot be read.", "upgrade retentive, or " + _RESTORE),

@@ -34,6 +34,7 @@ from retentive.storage.contract import (
 from retentive.storage.disk import DIRECTORY_MODE, make_directory, os_error
 from retentive.storage.files.check import examine_files
 from retentive.storage.files.folders import PRIVATE, parts_of
+from retentive.storage.files.format import check_format, write_format
 from retentive.storage.files.intents import keep_numbering, lower_synced
 from retentive.storage.files.observer import FilesObserver
 from retentive.storage.files.quarantine import count_quarantined
@@ -74,10 +75,12 @@ class DirectoryBackend(Backend, PlainFiles, Checkable):
         make_directory(self.root)
         self._base = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._opened.callback(os.close, self._base)
-        for name in (PRIVATE, "memories"):
-            _own_directory(name, self._base)
         private = os.path.join(self.root, PRIVATE)
+        _own_directory(PRIVATE, self._base)
         _refuse_links(private)
+        check_format(private)
+        write_format(private)
+        _own_directory("memories", self._base)
         scratch = _open_scratch(os.path.join(private, "tmp"))
         self._opened.callback(scratch.close)
         files = FilesObserver(self.root, self._base, scratch, folds=_folds(private))

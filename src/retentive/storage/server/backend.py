@@ -25,7 +25,6 @@ from retentive.errors import (
     RetentiveError,
     StoreFull,
     Unavailable,
-    UnknownSchema,
 )
 from retentive.storage import forking
 from retentive.storage.backoff import Backoff
@@ -53,10 +52,10 @@ from retentive.storage.server.dialect import (
 )
 from retentive.storage.server.snapshot import LazySnapshot, ServerTransaction
 from retentive.storage.sql import check as sql_check
-from retentive.storage.sql import migrations
 from retentive.storage.sql import records as sql_records
 from retentive.storage.sql import snapshot as sql_snapshot
 from retentive.storage.sql import stores as sql_stores
+from retentive.storage.sql.schema import OlderSchema, Schema
 from retentive.storage.sql.transaction import SqlTransaction, look_for
 from retentive.values.records import to_us
 
@@ -89,6 +88,7 @@ class ServerBackend(Backend, Checkable):
 
     def __init__(self, dialect: Dialect, *, clock: Clock = time.time, new_id: NewId = sortable_id) -> None:
         self.dialect = dialect
+        self._schema = Schema(dialect.name)
         self.clock = clock
         self.new_id = new_id
         self._closed = False
@@ -120,7 +120,7 @@ class ServerBackend(Backend, Checkable):
 
     def check_schema(self) -> None:
         """Make the tables in an empty database. Raises `UnknownSchema` if they are older or newer than these."""
-        if self._persevere(self._knows_schema):
+        if self._persevere(self._schema.is_current):
             return
         self.migrate(only_new=True)
 
@@ -136,20 +136,15 @@ class ServerBackend(Backend, Checkable):
         def attempt(connection: ServerConnection) -> list[int]:
             connection.begin_write()
             with self.dialect.schema_locked(connection):
-                done = migrations.current(connection, self.dialect.name)
-                if self._knows_schema(connection):
+                if self._schema.is_current(connection):
                     return []
-                if done and only_new:
-                    raise UnknownSchema("the store has an older schema: run `retentive migrate-schema`")
-                at = now_us(self.clock)
-                applied = migrations.apply(connection, self.dialect.name, at, partitions=partitions)
+                if only_new and self._schema.version(connection):
+                    raise OlderSchema("the store has an older schema: run `retentive migrate-schema`")
+                applied = self._schema.upgrade(connection, now_us(self.clock), partitions=partitions)
                 connection.commit()
                 return applied
 
         return self._persevere(attempt)
-
-    def _knows_schema(self, connection: ServerConnection) -> bool:
-        return migrations.check(connection, self.dialect.name)
 
     # -- memory stores ---------------------------------------------------------------------------------------
 
@@ -221,14 +216,14 @@ class ServerBackend(Backend, Checkable):
     def check(self) -> Iterator[Finding]:
         def attempt(connection: ServerConnection) -> list[Finding]:
             connection.begin_read()
-            return list(sql_check.examine(connection, self.dialect.name))
+            return list(sql_check.examine(connection, self._schema))
 
         yield from self._persevere(attempt)
 
     def repair(self) -> None:
         def index(connection: ServerConnection) -> None:
             connection.begin_write()
-            sql_check.repair_indexes(connection, self.dialect.name)
+            sql_check.repair_indexes(connection, self._schema)
             connection.commit()
 
         def left(connection: ServerConnection) -> list[int]:

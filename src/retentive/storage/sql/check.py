@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import cast
 
-from retentive.errors import Damaged, InvalidInput, NotFound, UnknownSchema
+from retentive.errors import Damaged, NotFound, UnknownSchema
 from retentive.storage.findings import Finding, found
-from retentive.storage.sql import migrations
 from retentive.storage.sql.connection import Connection
+from retentive.storage.sql.schema import ForeignSchema, Schema
 from retentive.storage.sql.snapshot import Head, select_head
 
 TABLES = ("memories", "versions", "records")
@@ -61,12 +61,12 @@ _NAMES = {
 }
 
 
-def examine(connection: Connection, dialect: str) -> Iterator[Finding]:
+def examine(connection: Connection, schema: Schema) -> Iterator[Finding]:
     """Schema, rows of no store, and texts of nobody."""
-    if (wrong := schema(connection, dialect)) is not None:
+    if (wrong := _schema_finding(connection, schema)) is not None:
         yield wrong
         return
-    yield from (found("index_missing", None, name) for name in _missing_indexes(connection, dialect))
+    yield from (found("index_missing", None, name) for name in _missing_indexes(connection, schema))
     for table in TABLES:
         count, stores = _left(connection, table)
         if count:
@@ -79,31 +79,33 @@ def examine(connection: Connection, dialect: str) -> Iterator[Finding]:
     yield from (found("revision_wrong", str(row[0]), "its time") for row in connection.rows(_BEHIND))
 
 
-def schema(connection: Connection, dialect: str) -> Finding | None:
-    """What is wrong with the tables as a whole."""
+def _schema_finding(connection: Connection, schema: Schema) -> Finding | None:
+    """A finding if the tables as a whole are not those of this version."""
     try:
-        if migrations.check(connection, dialect):
+        if schema.is_current(connection):
             return None
-        done = migrations.current(connection, dialect)
+        done = schema.version(connection)
+    except ForeignSchema:
+        return found("schema_foreign")
     except UnknownSchema:
         return found("schema_new")
-    except (Damaged, InvalidInput) as error:
+    except Damaged as error:
         return found("unreadable", None, str(error))
     if not done:
         return found("unreadable", None, "the database is empty; nothing of what was in it is left")
-    return found("schema_old", None, f"{done} of {migrations.newest(dialect)}")
+    return found("schema_old", None, f"{done} of {schema.newest}")
 
 
-def _missing_indexes(connection: Connection, dialect: str) -> list[str]:
-    there = {str(row[0]) for row in connection.rows(_NAMES[dialect])}
-    return [name for name in _INDEXES[dialect] if name not in there]
+def _missing_indexes(connection: Connection, schema: Schema) -> list[str]:
+    there = {str(row[0]) for row in connection.rows(_NAMES[schema.dialect])}
+    return [name for name in _INDEXES[schema.dialect] if name not in there]
 
 
-def repair_indexes(connection: Connection, dialect: str) -> None:
+def repair_indexes(connection: Connection, schema: Schema) -> None:
     """Make the indexes that are missing; not while an id is there twice. The caller commits."""
-    for name in _missing_indexes(connection, dialect):
+    for name in _missing_indexes(connection, schema):
         if not connection.rows("SELECT 1 FROM versions GROUP BY store, id HAVING count(*) > 1 LIMIT 1"):
-            connection.run(_INDEXES[dialect][name])
+            connection.run(_INDEXES[schema.dialect][name])
 
 
 def _left(connection: Connection, table: str) -> tuple[int, int]:

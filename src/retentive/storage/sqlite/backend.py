@@ -33,7 +33,6 @@ from retentive.storage.findings import Finding
 from retentive.storage.pool import Pool
 from retentive.storage.queue import BatchFailed, StoreJob, WriteQueue, run_batch, run_together
 from retentive.storage.sql import check as sql_check
-from retentive.storage.sql import migrations
 from retentive.storage.sql import records as sql_records
 from retentive.storage.sql import stores as sql_stores
 from retentive.storage.sql.snapshot import SqlSnapshot
@@ -42,6 +41,7 @@ from retentive.storage.sqlite.batch import SharedTransaction
 from retentive.storage.sqlite.check import integrity
 from retentive.storage.sqlite.commit import Writer
 from retentive.storage.sqlite.connection import SqliteConnection, connect
+from retentive.storage.sqlite.format import SCHEMA, check_format
 from retentive.storage.sqlite.observer import CommitObserver, ObservedTransaction
 from retentive.storage.sqlite.space import Space
 from retentive.values.records import to_us
@@ -73,8 +73,8 @@ class SqliteBackend(Backend, Checkable, Purgeable):
         self._writer = Writer(self._path, self._space)
         self.forget_threads()
         try:
-            if not migrations.check(self._writer.connection, "sqlite"):
-                self._writer.transact(lambda found: migrations.apply(found, "sqlite", now_us(self.clock)))
+            if not SCHEMA.is_current(self._writer.connection):
+                self._writer.transact(lambda found: SCHEMA.upgrade(found, now_us(self.clock)))
         except BaseException:
             self._writer.close()
             raise
@@ -84,6 +84,7 @@ class SqliteBackend(Backend, Checkable, Purgeable):
 
     def _prepare(self, path: str) -> Space:
         try:
+            check_format(path)
             make_directory(os.path.dirname(path))
             space = Space(path)
             make_file(path)
@@ -179,11 +180,11 @@ class SqliteBackend(Backend, Checkable, Purgeable):
 
     def check(self) -> Iterator[Finding]:
         with self.reading() as connection:
-            yield from [*integrity(connection), *sql_check.examine(connection, "sqlite")]
+            yield from [*integrity(connection), *sql_check.examine(connection, SCHEMA)]
 
     def repair(self) -> None:
         def work(connection: SqliteConnection) -> None:
-            sql_check.repair_indexes(connection, "sqlite")
+            sql_check.repair_indexes(connection, SCHEMA)
             sql_check.remove_rows(connection, sql_check.orphaned_stores(connection))
             for store in sql_stores.select_stores(connection, None, None):
                 sql_check.repair_store(connection, store.id)

@@ -89,8 +89,9 @@ class Writer:
         connection = self.connection
         try:
             wait_for_lock(connection)
-            number = int(connection.rows("PRAGMA user_version")[0][0] or 0) % 1_000_000
-            connection.run(f"PRAGMA user_version = {number + 1}")
+            # The only number in the header that SQLite itself counts up: other connections read the schema again.
+            number = int(connection.rows("PRAGMA schema_version")[0][0] or 0) % 1_000_000_000
+            connection.run(f"PRAGMA schema_version = {number + 1}")
             connection.run("COMMIT")
         finally:
             connection.roll_back()

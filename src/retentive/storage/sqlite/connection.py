@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import Literal
 from urllib.parse import quote
 
 from retentive.errors import Damaged, PermissionDenied, Refused, RetentiveError, StoreFull, Unavailable
@@ -25,15 +26,18 @@ class SqliteConnection:
 
     usable = True
 
-    def __init__(self, path: str | None, *, timeout_s: float, only_looks: bool = False) -> None:
+    def __init__(
+        self, path: str | None, *, timeout_s: float, only_looks: Literal["ro", "immutable"] | None = None
+    ) -> None:
         name = ":memory:" if path is None else path
+        options = "mode=ro&immutable=1" if only_looks == "immutable" else "mode=ro"
         with _translated():
             self._raw = sqlite3.connect(
-                f"file:{quote(name)}?mode=ro" if only_looks else name,
+                f"file:{quote(name)}?{options}" if only_looks else name,
                 timeout=timeout_s,
                 isolation_level=None,
                 check_same_thread=False,
-                uri=only_looks,
+                uri=only_looks is not None,
             )
         if only_looks:
             self._raw.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
@@ -112,9 +116,12 @@ def connect(path: str | None, *, timeout_s: float = READ_TIMEOUT_S) -> SqliteCon
     return connection
 
 
-def connect_to_look(path: str) -> SqliteConnection:
-    """A connection that changes no byte of the database; text that is no UTF-8 is read with lone surrogates."""
-    connection = SqliteConnection(path, timeout_s=READ_TIMEOUT_S, only_looks=True)
+def connect_to_look(path: str, *, immutable: bool = False) -> SqliteConnection:
+    """A connection that changes no byte of the database; text that is no UTF-8 is read with lone surrogates.
+
+    `immutable`: it makes no files beside the database and takes no locks, and does not see what is in its log.
+    """
+    connection = SqliteConnection(path, timeout_s=READ_TIMEOUT_S, only_looks="immutable" if immutable else "ro")
     try:
         connection.run("PRAGMA query_only = ON")
         connection.run("PRAGMA trusted_schema = OFF")

@@ -10,8 +10,8 @@ from typing import Unpack
 
 from retentive.errors import InvalidInput
 from retentive.history.sweep import HISTORY, PRUNED
-from retentive.storage.contract import Entry, Memory, Snapshot, Usage, Version
-from retentive.storage.overlay import Overlay, Selection
+from retentive.storage.contract import Entry, Memory, Selection, Snapshot, Usage, Version
+from retentive.storage.overlay import Overlay
 from retentive.values.paths import ROOT, ancestors
 from retentive.values.records import to_us
 
@@ -113,15 +113,7 @@ class PastSnapshot(Overlay):
         return {memory.id: memory.created_at for memory in self._inner.memories(ROOT)}
 
     def _memory(self, version: Version, living: Mapping[str, datetime] = _NOTHING) -> Memory:
-        return Memory(
-            version.memory_id,
-            version.path,
-            version.size_bytes or 0,
-            version.sha256 or "",
-            version.id,
-            living.get(version.memory_id) or self._born(version.memory_id),
-            version.created_at,
-        )
+        return Memory.of(version, living.get(version.memory_id) or self._born(version.memory_id))
 
     def _born(self, memory_id: str) -> datetime:
         """The creation time of a memory: of a present one from its record, of others from their oldest version."""

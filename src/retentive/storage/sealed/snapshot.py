@@ -17,11 +17,12 @@ from retentive.storage.contract import (
     Metadata,
     Recorded,
     Sealing,
+    Selection,
     Snapshot,
     Transaction,
     Version,
 )
-from retentive.storage.overlay import Overlay, Selection
+from retentive.storage.overlay import Overlay
 from retentive.storage.sealed.codec import StoreKeys, Unsealed
 from retentive.values.paths import ROOT
 

@@ -14,6 +14,7 @@ from retentive.engine.writer import NEAR
 from retentive.history import retention
 from retentive.review.proposals import PROPOSAL
 from retentive.storage.contract import Memory, Snapshot, StoreInfo, Version
+from retentive.storage.paging import all_versions
 from retentive.store import MemoryStore
 from retentive.values.paths import ROOT
 from retentive.values.settings import Settings
@@ -23,7 +24,6 @@ HISTORY_DAYS = 371  # 53 weeks, the calendar of a year
 SOON_DAYS = 7.0
 TOP = 10
 _MAX_DAYS = 36_600
-_PAGE = 1_000
 _OPERATIONS = ("created", "modified", "deleted")
 
 
@@ -140,7 +140,7 @@ class ReadStats(ReadOperation[Stats]):
         top, now = self.top, self.now
         memories = list(snapshot.memories(ROOT))
         past = _Past(datetime.fromtimestamp(now, UTC).date(), self.window, self.history_days)
-        for version in _newest_first(snapshot):
+        for version in all_versions(snapshot):
             past.add(version)
         size_bytes = sum(memory.size_bytes for memory in memories)
         paths = {memory.id: memory.path for memory in memories}
@@ -234,13 +234,6 @@ class _Past:
             Changed(paths.get(memory_id) or self._oldest[memory_id].path, count)
             for memory_id, count in self._changed.most_common(top)
         )
-
-
-def _newest_first(found: Snapshot) -> Iterator[Version]:
-    before: str | None = None
-    while page := list(found.versions(before=before, limit=_PAGE)):
-        yield from page
-        before = page[-1].id
 
 
 def _size(memory: Memory) -> int:

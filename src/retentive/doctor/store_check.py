@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime
 from typing import TypeAlias, get_args
 
@@ -14,14 +14,15 @@ from retentive.history.removal import ERASING, PENDING
 from retentive.history.sweep import HISTORY, PRUNED
 from retentive.storage.contract import Memory, Operation, Snapshot, StoreInfo, Usage, Version, to_datetime
 from retentive.storage.findings import Finding, found
+from retentive.storage.paging import all_versions
 from retentive.values.paths import ROOT, MemoryPath, ancestors, visible
 from retentive.values.settings import from_text
+from retentive.values.text import is_text
 
 Progress: TypeAlias = Callable[[str, int], None]
 """Hears the key or id of a memory store, and how many memories and versions of it were looked at."""
 UNREADABLE = (Damaged, UnknownSchema, InvalidInput, Refused, ValueError, TypeError, LookupError, AttributeError)
 """What reading damaged records may raise. Others say that the storage was in the way, and rise."""
-_PAGE = 500
 _MOST = 1_000  # findings of one kind
 _TOLD_EVERY = 100
 _OPERATIONS: tuple[Operation, ...] = get_args(Operation)
@@ -121,7 +122,7 @@ class StoreCheck:
     def _history(self, snapshot: Snapshot) -> None:
         pruned = snapshot.get_record(HISTORY, PRUNED)
         self._pruned = to_datetime(int(pruned)) if pruned is not None and pruned.isdigit() else None
-        for version in _newest_first(snapshot):
+        for version in all_versions(snapshot):
             self.versions += 1
             self._check_order(version)
             if version.memory_id in self._present:
@@ -217,28 +218,4 @@ class StoreCheck:
 
 
 def _fits(data: bytes | None, size_bytes: int | None, sha256: str | None) -> bool:
-    return (
-        data is not None
-        and len(data) == size_bytes
-        and hashlib.sha256(data).hexdigest() == sha256
-        and b"\0" not in data
-        and _decodes(data)
-    )
-
-
-def _decodes(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _newest_first(snapshot: Snapshot) -> Iterator[Version]:
-    """All versions, some at a time."""
-    before: str | None = None
-    while page := list(snapshot.versions(before=before, limit=_PAGE)):
-        yield from page
-        if before is not None and page[-1].id >= before:  # damaged: it would go round for ever
-            return
-        before = page[-1].id
+    return data is not None and len(data) == size_bytes and hashlib.sha256(data).hexdigest() == sha256 and is_text(data)

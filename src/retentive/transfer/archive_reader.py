@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import hashlib
 import re
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from retentive.transfer.archive_writer import BACKUP, EXPORT, MANIFEST, spool
 from retentive.transfer.files import said
 from retentive.transfer.replay import Standing
 from retentive.transfer.tar import CHUNK, TarReader, shown
+from retentive.values.text import TextCheck
 
 T = TypeVar("T")
 MAX_TEXT_BYTES = 2**30  # what a database can hold in one value; a text is taken into memory whole
@@ -175,14 +175,14 @@ class Archive:
         if text is not None and size > MAX_TEXT_BYTES:
             raise Damaged(f"the entry {shown(name)} is larger than any text can be")
         start = self._spool.seek(0, 2)
-        digest, decoder, is_text = hashlib.sha256(), codecs.getincrementaldecoder("utf-8")(), True
+        digest, check, is_text = hashlib.sha256(), TextCheck(), True
         while data := tar.read(CHUNK):
             digest.update(data)
             if text is None:
                 self._spool.write(data)
             elif is_text:
-                is_text = _decodes(decoder, data)
-        is_text = is_text and (text is None or _decodes(decoder, b"", final=True))
+                is_text = check.accepts(data)
+        is_text = is_text and (text is None or check.accepts(b"", final=True))
         if section is not None:
             section.keep(part, (start, size))
         if name != MANIFEST:
@@ -349,14 +349,6 @@ def open_archive(path: str) -> Iterator[Archive]:
 
 def _facts(version: Version) -> tuple[object, ...]:
     return version.id, version.path, version.size_bytes, version.sha256, version.created_at
-
-
-def _decodes(decoder: codecs.IncrementalDecoder, data: bytes, *, final: bool = False) -> bool:
-    try:
-        decoder.decode(data, final)
-    except UnicodeDecodeError:
-        return False
-    return b"\0" not in data
 
 
 def _difference(known: Listed, listed: bytes) -> str:

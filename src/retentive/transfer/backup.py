@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from retentive.errors import NotFound
-from retentive.locations import find_store
-from retentive.storage.contract import Backend, StoreInfo
+from retentive.locations import existing_store
+from retentive.storage.contract import Backend
+from retentive.storage.paging import all_stores
 from retentive.transfer.archive_writer import BACKUP, Progress, StoreSection, about, bare, new_archive
 from retentive.transfer.export import Exported
-
-_PAGE = 200
 
 
 def back_up(
@@ -24,7 +23,7 @@ def back_up(
     Raises `NotFound` for one that is not there.
     """
     source = bare(backend)
-    chosen = [_found(source, name) for name in stores] if stores else list(all_stores(source))
+    chosen = [existing_store(source, name) for name in stores] if stores else list(all_stores(source))
     written: list[Exported] = []
     with new_archive(path) as archive:
         archive.add(BACKUP, (json.dumps(about("a backup")) + "\n").encode())
@@ -45,18 +44,3 @@ def back_up(
                 )
             )
     return written
-
-
-def all_stores(backend: Backend) -> Iterator[StoreInfo]:
-    """All memory stores, oldest first."""
-    after: str | None = None
-    while page := backend.list_stores(after=after, limit=_PAGE):
-        yield from page
-        after = page[-1].id
-
-
-def _found(backend: Backend, name: str) -> StoreInfo:
-    info = find_store(backend, name)
-    if info is None or info.erased_at is not None:
-        raise NotFound(f"there is no memory store {name!r}")
-    return info

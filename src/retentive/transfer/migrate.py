@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 
 from retentive.errors import Damaged, InvalidInput, Locked, NotFound
-from retentive.locations import find_store
+from retentive.locations import existing_store
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Snapshot, StoreInfo, Transaction, Version
+from retentive.storage.paging import PAGE_VERSIONS, all_stores, version_pages
 from retentive.transfer.archive_writer import Progress, bare, see_hand_edits
-from retentive.transfer.backup import all_stores
 from retentive.transfer.kinds import JOTTING_KINDS
 from retentive.transfer.present import Present, copy_jottings
 from retentive.transfer.restore import check_same, newest_version
-from retentive.transfer.versions import PAGE, History, Taken, batches, between, load_all, take_over
+from retentive.transfer.versions import History, Taken, batches, between, load_all, take_over
 
 MARK, UNTIL = "migrated", "until"  # a note of the target, which stays there
 MAX_ROUNDS = 5  # a source that is written to faster than it can be copied is left behind
@@ -52,7 +53,7 @@ def migrate(
     must then be given without keys too. Otherwise it is sealed anew, if the target has keys. Raises `Locked`,
     `InvalidInput` for a target that has other versions of a store, and `Damaged` if a copy is not right.
     """
-    chosen = list(all_stores(source)) if not stores else [_found(source, name) for name in stores]
+    chosen = list(all_stores(source)) if not stores else [existing_store(source, name) for name in stores]
     return [_Copy(source, target, info).run(progress) for info in chosen]
 
 
@@ -189,10 +190,10 @@ class _Copy:
             raise Damaged(f"version {wanted.id} is missing in the copy")
 
     def _newest_first(self, backend: Backend, newest: str) -> Iterator[Version]:
-        before = newest + "!"
-        while page := backend.read(self._id, partial(_page, before=before)):
-            yield from page
-            before = page[-1].id
+        def read(before: str | None) -> list[Version]:
+            return backend.read(self._id, lambda found: list(found.versions(before=before, limit=PAGE_VERSIONS)))
+
+        return chain.from_iterable(version_pages(read, before=newest + "!"))
 
     def _facts(self, version: Version) -> Version:
         """What must be the same of a version at both places: of one that is sealed anew, not its seal."""
@@ -221,14 +222,3 @@ def _marked(snapshot: Snapshot) -> str | None:
         return snapshot.get_record(MARK, UNTIL)
     except Damaged:  # copied without keys, and now read with them
         return None
-
-
-def _page(snapshot: Snapshot, *, before: str) -> list[Version]:
-    return list(snapshot.versions(before=before, limit=PAGE))
-
-
-def _found(backend: Backend, name: str) -> StoreInfo:
-    info = find_store(backend, name)
-    if info is None or info.erased_at is not None:
-        raise NotFound(f"there is no memory store {name!r}")
-    return info

@@ -10,9 +10,10 @@ from typing import TypeAlias, TypeVar
 
 from retentive.errors import Damaged, NotFound
 from retentive.storage.contract import Change, Kept, Memory, Sealing, Snapshot, Transaction, Version
+from retentive.storage.paging import PAGE_VERSIONS, version_pages
 from retentive.values.records import Again
+from retentive.values.text import is_text
 
-PAGE = 500  # versions read at a time
 BATCH_VERSIONS, BATCH_BYTES = 300, 4 * 1024 * 1024  # of one transaction; one revision is never split
 
 T = TypeVar("T")
@@ -43,7 +44,11 @@ class History:
         self.newest: str | None = None
         self._ranges: list[Range] = []
         upper: str | None = None
-        while page := list(snapshot.versions(after=after, before=upper, limit=PAGE)):
+
+        def read(before: str | None) -> list[Version]:
+            return list(snapshot.versions(after=after, before=before, limit=PAGE_VERSIONS))
+
+        for page in version_pages(read):
             if self._ranges:
                 self._ranges[-1] = (page[0].id, self._ranges[-1][1])
             self.newest = self.newest or page[0].id
@@ -88,15 +93,6 @@ def load(snapshot: Snapshot, version_id: str, *, raw: bool) -> tuple[Version, by
     if data is not None and not is_text(data):
         raise Damaged(f"the text of version {version_id} is no text (UTF-8 without NUL)")
     return replace(version, seal=None), data
-
-
-def is_text(data: bytes) -> bool:
-    """Whether bytes can be the text of a memory."""
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return b"\0" not in data
 
 
 def load_all(snapshot: Snapshot, batch: Sequence[Version], born: Ages, *, raw: bool) -> list[Taken]:

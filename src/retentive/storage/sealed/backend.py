@@ -20,6 +20,7 @@ from retentive.storage import capabilities
 from retentive.storage.capabilities import Checkable, Encrypting
 from retentive.storage.contract import Actor, Backend, Clock, Snapshot, StoreInfo, Transaction
 from retentive.storage.findings import Finding, found
+from retentive.storage.paging import all_stores
 from retentive.storage.sealed.codec import StoreKeys
 from retentive.storage.sealed.keys import KEY_BYTES, KeyWrapper
 from retentive.storage.sealed.snapshot import SealedSnapshot, SealedTransaction
@@ -27,7 +28,6 @@ from retentive.storage.sealed.store_seal import StoreSeal, timestamp
 
 T = TypeVar("T")
 _MAX_STORES = 1_000  # whose keys are held ready
-_PAGE = 200
 
 
 class _Pending(Exception):
@@ -313,14 +313,6 @@ def _status(backend: Backend, store: StoreInfo) -> StoreStatus:
         rotated_at=seal.rotated_at,
         destroyed_at=seal.destroyed_at,
     )
-
-
-def all_stores(backend: Backend) -> Iterator[StoreInfo]:
-    """Every memory store, oldest first."""
-    after: str | None = None
-    while page := backend.list_stores(after=after, limit=_PAGE):
-        yield from page
-        after = page[-1].id
 
 
 def find_store(backend: Backend, id_or_key: str) -> StoreInfo:

@@ -14,7 +14,7 @@ from retentive.audit.chain import ENTRY as AUDIT
 from retentive.doctor import check, repair
 from retentive.doctor.side_records import READERS
 from retentive.storage.sqlite.backend import SqliteBackend
-from retentive.transfer.kinds import NOTE_KINDS
+from retentive.transfer.kinds import RECORD_KINDS
 
 from .breaking import A, E, codes, fill, inner, keys_of, look, opened
 
@@ -29,7 +29,7 @@ def records_of(store: MemoryStore, kind: str) -> list[tuple[str, str]]:
 
 def test_every_kind_of_record_is_read() -> None:
     """A new kind needs a reader here."""
-    assert READERS.keys() == set(NOTE_KINDS)
+    assert READERS.keys() == set(RECORD_KINDS)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

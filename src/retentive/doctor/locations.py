@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 
 from retentive.doctor.check import check, reason
 from retentive.doctor.repair import repair as repair_all
@@ -36,10 +37,14 @@ def check_place(
     if not is_there(at):
         raise NotFound("the location has no memory stores")
     encrypted = _encryption(keys)
-    if not repair:
-        yield from _findings(at, encrypted, quick=quick, progress=progress)
-        return
-    before = list(_findings(at, encrypted, quick=quick, progress=progress))
+    findings = partial(_findings, at, encrypted, quick=quick, progress=progress)
+    yield from _repaired(at, encrypted, findings) if repair else findings()
+
+
+def _repaired(
+    at: str | os.PathLike[str], encrypted: Callable[[Backend], Backend], findings: Callable[[], Iterator[Finding]]
+) -> Iterator[Finding]:
+    before = list(findings())
     if any(_prevents_repair(finding) for finding in before):
         yield from before
         return
@@ -47,10 +52,9 @@ def check_place(
         with closing(encrypted(open_backend(at))) as backend:
             repair_all(backend)
     except (Damaged, UnknownSchema) as error:
-        yield from before
-        yield found("unreadable", None, reason(error))
+        yield from (*before, found("unreadable", None, reason(error)))
         return
-    after = list(_findings(at, encrypted, quick=quick, progress=progress))
+    after = list(findings())
     left = set(after)
     yield from (
         replace(finding, severity="repaired") for finding in before if finding.severity != "ok" and finding not in left

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from retentive.errors import InvalidInput
+from retentive.errors import InvalidInput, NotFound
 from retentive.storage.contract import Backend, Clock, NewId, StoreInfo, plain_name, sortable_id
 
 if TYPE_CHECKING:
@@ -105,6 +105,14 @@ def find_store(backend: Backend, id_or_key: str) -> StoreInfo | None:
     has to answer for a lone surrogate.
     """
     return backend.get_store(plain_name("a store key", id_or_key))
+
+
+def existing_store(backend: Backend, id_or_key: str) -> StoreInfo:
+    """The memory store with this id or key. Raises `NotFound` also for an erased one, and `InvalidInput`."""
+    info = find_store(backend, id_or_key)
+    if info is None or info.erased_at is not None:
+        raise NotFound(f"there is no memory store {id_or_key!r}")
+    return info
 
 
 def migrate_schema(at: str | os.PathLike[str], *, partitions: int = 0) -> list[int]:

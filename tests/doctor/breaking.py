@@ -1,4 +1,4 @@
-"""Places with some history in them, and ways to break them underneath."""
+"""Locations with a history, and ways to damage their storage."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def inner(place: Retentive) -> Backend:
 
 
 def sql(place: str, statement: str, values: Sequence[Value] = ()) -> list[Row]:
-    """Run a statement in the database of a place, and commit."""
+    """Run a statement in the database of a location, and commit."""
     with retentive.open(place) as found:
         backend = found.backend
         if isinstance(backend, ServerBackend):

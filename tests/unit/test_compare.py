@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from retentive.errors import InvalidInput
-from retentive.values.diff import Conflict, DiffLine, LineChange, Merged, as_text, blame, line_changes, merge, unified
+from retentive.values import diff as compare
+from retentive.values.diff import Conflict, DiffLine, LineChange, Merged, as_text, blame, merge, unified
+
+
+def line_changes(old: str, new: str) -> list[LineChange]:
+    return compare._changes(compare.lines(old), compare.lines(new))
 
 
 def diff(old: str, new: str, *, context: int = 3) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import retentive
-from retentive.storage.contract import Snapshot
-from retentive.storage.overlay import Overlay, Selection
+from retentive.storage.contract import Selection, Snapshot
+from retentive.storage.overlay import Overlay
 from retentive.storage.sealed.snapshot import SealedSnapshot
 
 METHODS = {name for name in vars(Snapshot) if not name.startswith("_")}

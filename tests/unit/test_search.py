@@ -12,7 +12,7 @@ import pytest
 from profiles import LONG
 from retentive.errors import InvalidInput
 from retentive.search import query as search_module
-from retentive.search.query import Document, Found, Query, Snippet, fold_document, matches, parse_query, search
+from retentive.search.query import Document, Hit, Query, Snippet, fold_document, parse_query, search
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 PATH = "/memories/notes/plan.md"
@@ -28,8 +28,13 @@ def document(path: str, text: str, *, age: int = 0) -> Document:
     return Document(path, text, fold_document(path, text), START - timedelta(days=age), f"mem_{path}", f"memver_{path}")
 
 
-def found(query: str, text: str, *, path: str = PATH, regex: bool = False) -> Found | None:
-    return matches(parse_query(query, regex=regex), path, text)
+def found(query: str, text: str, *, path: str = PATH, regex: bool = False) -> Hit | None:
+    return next(iter(search(parse_query(query, regex=regex), [document(path, text)]).hits), None)
+
+
+def matching(lines: int, snippets: tuple[Snippet, ...], path_spans: tuple[tuple[int, int], ...]) -> Hit:
+    """The hit for the memory that `found` searches."""
+    return Hit(PATH, f"mem_{PATH}", f"memver_{PATH}", START, lines, snippets, path_spans)
 
 
 def lines(query: str, text: str, *, regex: bool = False) -> list[tuple[int, list[str]]]:
@@ -119,12 +124,12 @@ def test_all_words_must_occur_in_the_text_or_the_path() -> None:
 def test_the_root_is_no_part_of_the_path_that_words_are_found_in() -> None:
     """Or `memories` would find every memory."""
     assert found("memories", "x") is None
-    assert found("/notes/", "x") == Found(0, (), ((9, 16),))
+    assert found("/notes/", "x") == matching(0, (), ((9, 16),))
 
 
 def test_words_in_the_path_are_marked_there() -> None:
     at = found("Plan notes", "the plan\n")
-    assert at == Found(1, (Snippet(1, "the plan", ((4, 8),)),), ((10, 15), (16, 20)))
+    assert at == matching(1, (Snippet(1, "the plan", ((4, 8),)),), ((10, 15), (16, 20)))
 
 
 def test_a_phrase_stands_in_one_line_as_it_is_written() -> None:
@@ -167,9 +172,10 @@ def test_the_lines_with_the_most_words_are_shown_in_their_order() -> None:
 
 
 def test_the_number_and_length_of_snippets_can_be_chosen() -> None:
-    at = matches(parse_query("x"), PATH, "x 12345678\nx\n", snippets=1, snippet_chars=5)
-    assert at == Found(2, (Snippet(1, "x 123…", ((0, 1),)),), ())
-    assert matches(parse_query("x"), PATH, "x", snippets=0) == Found(1, (), ())
+    (at,) = search(parse_query("x"), [document(PATH, "x 12345678\nx\n")], snippets=1, snippet_chars=5).hits
+    assert at == matching(2, (Snippet(1, "x 123…", ((0, 1),)),), ())
+    (at,) = search(parse_query("x"), [document(PATH, "x")], snippets=0).hits
+    assert at == matching(1, (), ())
 
 
 def test_a_long_line_is_cut_around_its_first_match() -> None:
@@ -238,7 +244,7 @@ def test_a_pattern_looks_at_each_line_for_itself() -> None:
 def test_a_pattern_minds_case_unless_told_and_looks_at_the_path_too() -> None:
     assert found("TEA", "tea", regex=True) is None
     assert found("(?i)TEA", "tea", regex=True) is not None
-    assert found(r"^/notes/\w+\.md$", "x", regex=True) == Found(0, (), ((9, 23),))
+    assert found(r"^/notes/\w+\.md$", "x", regex=True) == matching(0, (), ((9, 23),))
     assert found("memories", "x", regex=True) is None
 
 

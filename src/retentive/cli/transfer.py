@@ -49,7 +49,7 @@ def export(place: Place, dest: str, *, notes: bool, as_json: bool) -> None:
 
     with place.existing() as store, output.progress("Exporting") as progress:
         if dest.endswith(_WHOLE):
-            done = export_whole(store, dest, notes=notes, progress=progress)
+            done = export_whole(store, dest, records=notes, progress=progress)
         else:
             done = export_files(store, dest, progress=progress)
     if as_json:

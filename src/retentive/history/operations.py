@@ -17,13 +17,13 @@ from retentive.history.past import PastSnapshot, check_kept, check_zone, moment
 from retentive.history.plan import Mode, Plan, State, restored, undone
 from retentive.review.proposals import is_under_review
 from retentive.storage.contract import Operation, Snapshot, Transaction, Version
+from retentive.storage.paging import all_versions
 from retentive.values.paths import MemoryPath
 from retentive.values.patterns import check_actor_pattern, matches_actor
 from retentive.values.settings import Settings
 from retentive.values.text import decoded
 
 R = TypeVar("R")
-_PAGE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,23 +304,16 @@ def _one(version: Version, path: str, memory_id: str) -> Plan:
 def _of(found: Snapshot, target: MemoryPath | None, memory_id: str | None) -> Iterator[Version]:
     """The versions of what a log is asked for, newest first."""
     if memory_id is not None or target is None or target.is_root:
-        return _paged(found, memory_id)
+        return all_versions(found, memory_id=memory_id)
     look = found.get(target.text)
     if look.memory is not None:
-        return _paged(found, look.memory.id)
+        return all_versions(found, memory_id=look.memory.id)
     below = target.text + "/"
     if not look.below:
         last = next(found.versions(path=target.text, limit=1), None)
         if last is not None:
-            return _paged(found, last.memory_id)
-    return (version for version in _paged(found) if version.path.startswith(below))
-
-
-def _paged(found: Snapshot, memory_id: str | None = None, *, before: str | None = None) -> Iterator[Version]:
-    """Versions, newest first, read a page at a time."""
-    while page := list(found.versions(memory_id=memory_id, before=before, limit=_PAGE)):
-        yield from page
-        before = page[-1].id
+            return all_versions(found, memory_id=last.memory_id)
+    return (version for version in all_versions(found) if version.path.startswith(below))
 
 
 def _while_since(versions: Iterator[Version], since: datetime) -> Iterator[Version]:
@@ -332,7 +325,7 @@ def _while_since(versions: Iterator[Version], since: datetime) -> Iterator[Versi
 
 def _by(found: Snapshot, actor: str, since: datetime | None) -> list[Version]:
     check_actor_pattern(actor)
-    versions = _paged(found)
+    versions = all_versions(found)
     return [
         version
         for version in (versions if since is None else _while_since(versions, since))

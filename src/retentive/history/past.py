@@ -10,13 +10,13 @@ from typing import Unpack
 
 from retentive.errors import InvalidInput
 from retentive.history.sweep import HISTORY, PRUNED
-from retentive.storage.contract import Entry, Memory, Snapshot, Usage, Version
-from retentive.storage.overlay import Overlay, Selection
+from retentive.storage.contract import Entry, Memory, Selection, Snapshot, Usage, Version
+from retentive.storage.overlay import Overlay
+from retentive.storage.paging import all_versions
 from retentive.values.paths import ROOT, ancestors
 from retentive.values.records import to_us
 
 OUR_ID = re.compile(r"memver_[0-9a-f]{32}")
-_PAGE = 500
 _NOTHING: Mapping[str, datetime] = {}
 
 
@@ -43,13 +43,7 @@ def check_zone(at: datetime | None) -> None:
 
 
 def _searched(found: Snapshot, at: datetime) -> str:
-    before = None
-    while page := list(found.versions(before=before, limit=_PAGE)):
-        for version in page:
-            if version.created_at <= at:
-                return version.id + "!"
-        before = page[-1].id
-    return ""
+    return next((version.id + "!" for version in all_versions(found) if version.created_at <= at), "")
 
 
 def check_kept(found: Snapshot, at: datetime | str) -> None:
@@ -113,15 +107,7 @@ class PastSnapshot(Overlay):
         return {memory.id: memory.created_at for memory in self._inner.memories(ROOT)}
 
     def _memory(self, version: Version, living: Mapping[str, datetime] = _NOTHING) -> Memory:
-        return Memory(
-            version.memory_id,
-            version.path,
-            version.size_bytes or 0,
-            version.sha256 or "",
-            version.id,
-            living.get(version.memory_id) or self._born(version.memory_id),
-            version.created_at,
-        )
+        return Memory.of(version, living.get(version.memory_id) or self._born(version.memory_id))
 
     def _born(self, memory_id: str) -> datetime:
         """The creation time of a memory: of a present one from its record, of others from their oldest version."""

@@ -78,17 +78,8 @@ class Snippet:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """Where a memory matches: how many lines do, the best of them, and the matches in the path."""
-
-    lines: int
-    snippets: tuple[Snippet, ...]
-    path_spans: tuple[Span, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Hit:
-    """A memory that was found. `lines` is the number of its lines that match: 0 if only the path does."""
+    """A memory that matches. `lines` is the number of its lines that match: 0 if only the path does."""
 
     path: str
     memory_id: str
@@ -161,15 +152,6 @@ def _terms(text: str) -> Iterator[tuple[bool, str]]:
         yield bool(minus), word or phrase
 
 
-def matches(
-    query: Query, path: str, text: str, *, snippets: int = SNIPPETS, snippet_chars: int = SNIPPET_CHARS
-) -> Found | None:
-    """Where one memory matches, or None. Raises `InvalidInput` for a pattern that takes too long."""
-    document = Document(path, text, fold_document(path, text), datetime.min)
-    check = _until(PATTERN_SECONDS, time.monotonic)
-    return _found(query, document, snippets, snippet_chars, check) if _matching(query, [document], check) else None
-
-
 def search(
     query: Query,
     documents: Iterable[Document],
@@ -189,11 +171,8 @@ def search(
         raise InvalidInput("the limit must be a whole number from 0")
     check = _until(pattern_seconds, clock)
     found = _matching(query, documents, check)
-    hits = []
-    for doc in _newest(found, len(found) if limit is None else limit):
-        at = _found(query, doc, snippets, snippet_chars, check)
-        hits.append(Hit(doc.path, doc.memory_id, doc.version_id, doc.updated_at, at.lines, at.snippets, at.path_spans))
-    return Results(tuple(hits), len(found))
+    shown = _newest(found, len(found) if limit is None else limit)
+    return Results(tuple(_hit(query, document, snippets, snippet_chars, check) for document in shown), len(found))
 
 
 def _newest(documents: list[Document], limit: int) -> list[Document]:
@@ -218,7 +197,7 @@ def _matching(query: Query, documents: Iterable[Document], check: _Check) -> lis
     return [document for document in found if covers(query.within, document.path)] if query.within else found
 
 
-def _found(query: Query, document: Document, count: int, chars: int, check: _Check) -> Found:
+def _hit(query: Query, document: Document, count: int, chars: int, check: _Check) -> Hit:
     spans_of: Callable[[str], list[Span]]
     if query.pattern is None:
         held = _lines_with(document.folded, query.words)
@@ -232,7 +211,9 @@ def _found(query: Query, document: Document, count: int, chars: int, check: _Che
     rows = document.text.split("\n") if best else []
     shown = tuple(_snippet(line, rows[line - 1], spans_of(rows[line - 1]), chars) for line in best)
     in_path = spans_of(document.path.removeprefix(ROOT))
-    return Found(len(in_text), shown, tuple((start + len(ROOT), end + len(ROOT)) for start, end in in_path))
+    path_spans = tuple((start + len(ROOT), end + len(ROOT)) for start, end in in_path)
+    memory = (document.path, document.memory_id, document.version_id, document.updated_at)
+    return Hit(*memory, len(in_text), shown, path_spans)
 
 
 def _lines_with(folded: str, words: Iterable[str]) -> dict[int, int]:

@@ -7,20 +7,9 @@ derives from others: a subclass that changes texts overrides `text`, `texts`, `s
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypedDict, Unpack
+from typing import Unpack
 
-from retentive.storage.contract import Entry, Memory, Snapshot, Usage, Version
-
-
-class Selection(TypedDict, total=False):
-    """The arguments of `Snapshot.versions`."""
-
-    memory_id: str | None
-    path: str | None
-    revision_of: str | None
-    after: str | None
-    before: str | None
-    limit: int | None
+from retentive.storage.contract import Entry, Memory, Selection, Snapshot, Usage, Version
 
 
 class Overlay(Snapshot):

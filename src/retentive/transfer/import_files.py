@@ -1,4 +1,4 @@
-"""Import: files become memories through the engine's write path, by the same rules as what a model writes."""
+"""Import of files as memories, through the engine's write path and its rules."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from retentive.errors import InvalidInput, Refused
 from retentive.storage.contract import Actor, Entry, Transaction
 from retentive.store import MemoryStore
 from retentive.transfer.archive_writer import Progress
-from retentive.transfer.files import said
+from retentive.transfer.files import mapped_os_errors
 from retentive.transfer.sources import Item, Source
 from retentive.values.commands import check_text
 from retentive.values.paths import MemoryPath, visible
 from retentive.values.replies import Replies
 
 IMPORT = Actor("job", "import")
-"""Who is recorded with what was imported."""
+"""Actor of imported changes."""
 Became: TypeAlias = Literal["created", "replaced", "same", "exists", "left", "refused"]
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one file. `why` says more, always if refused.
+    """Result for one file. `why` explains it, always if refused.
 
-    `exists`: another text is there, and was kept. `left`: a directory that never holds memories, such as `.git`.
+    `exists`: the memory exists with another text and was kept. `left`: a directory that never holds memories, such as
+    `.git`.
     """
 
     name: str
@@ -47,7 +48,7 @@ class _Ready:
 
 @dataclass(frozen=True, slots=True)
 class ImportFiles(WriteOperation[list[Outcome]]):
-    """Write files as memories, in one transaction: each by the rules of every write, or refused by itself."""
+    """Write files as memories in one transaction, under the rules of every write. Each file is refused by itself."""
 
     name = "import"
     files: tuple[_Ready, ...]
@@ -57,11 +58,11 @@ class ImportFiles(WriteOperation[list[Outcome]]):
     replies: Replies
 
     def paths(self) -> tuple[str, ...]:
-        """The directory they are imported to."""
+        """The directory that the files are imported to."""
         return (self.under,)
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> list[Outcome]:
-        """Write them. Raises `RolledBack` with the outcomes of a dry run."""
+        """Write the files. Raises `RolledBack` with the outcomes of a dry run."""
         outcomes = [self._one(one, tx, writer) for one in self.files]
         if self.dry_run:
             raise RolledBack(outcomes)
@@ -80,7 +81,7 @@ class ImportFiles(WriteOperation[list[Outcome]]):
             _check_free(entry)
             written = writer.put(entry, path, one.text)
         except Refused as refusal:
-            if refusal.key == "too_large_to_keep":  # by the storage, which may have undone all of the transaction
+            if refusal.key == "too_large_to_keep":  # by the storage, which may have rolled back the transaction
                 raise
             return _refused(one, refusal, self.replies)
         notes = [self.replies.phrase(note.key, note.values) for note in written.notes if written.altered]
@@ -93,7 +94,7 @@ class ImportFiles(WriteOperation[list[Outcome]]):
 class Import:
     """One import into a store, below the path `under`.
 
-    The files are written in one transaction. `dry_run` asks the same of the store, and rolls it back.
+    All files are written in one transaction. `dry_run` runs the same transaction and rolls it back.
     """
 
     def __init__(self, store: MemoryStore, *, under: str, overwrite: bool = False, dry_run: bool = False) -> None:
@@ -107,11 +108,11 @@ class Import:
         self._seen: set[str] = set()
 
     def run(self, source: Source, progress: Progress | None = None) -> Iterator[Outcome]:
-        """Import all files; the outcome of each. All that can be imported is written in one transaction, at the end.
+        """Import all files; yields the outcome of each. One transaction at the end writes everything.
 
-        Raises the errors of storage; then nothing was imported.
+        Raises the errors of storage; nothing is imported then.
         """
-        with said():
+        with mapped_os_errors():
             total = source.count() if progress is not None else 0
             ready: list[_Ready] = []
             for done, item in enumerate(source.items(), start=1):
@@ -141,12 +142,12 @@ class Import:
             text = data.decode()
             check_text("text", text)
         except (UnicodeDecodeError, Refused):
-            return Outcome(name, None, "refused", "no text (UTF-8 without NUL)")
+            return Outcome(name, None, "refused", "not a text (UTF-8 without NUL)")
         self._seen.add(path.text)
         return _Ready(name, path, text)
 
     def _write(self, ready: Sequence[_Ready]) -> list[Outcome]:
-        """Write them all; one that storage itself refuses is left out, and the others are tried again."""
+        """Write all files. If the storage refuses one, try again without it."""
         operation = ImportFiles(tuple(ready), self._under, self._overwrite, self._dry_run, self._store.replies)
         try:
             outcome = self._store.run(operation, Invocation(IMPORT, None, self._store.integration))
@@ -172,6 +173,6 @@ def _check_free(look: Entry) -> None:
 
 
 def _sentence(replies: Replies, refusal: Refused, path: str) -> str:
-    """A refusal in words."""
+    """The sentence for a refusal."""
     values = {"path": visible(path), **refusal.values}
     return replies.error(refusal.key, values).text.removeprefix("Error: ")

@@ -113,15 +113,6 @@ def lines(text: str) -> list[str]:
     return [*kept, last] if last else kept
 
 
-def line_changes(old: str, new: str) -> list[LineChange]:
-    """What to change in `old` to have `new`, in the order of the text, at least one common line between two changes.
-
-    As few lines as possible are removed and added, unless the texts are very large (more than some 14,000 lines that
-    occur in both). Where a change could stand in several places it stands in the last, as git has it.
-    """
-    return _changes(lines(old), lines(new))
-
-
 def unified(old: str, new: str, *, old_name: str, new_name: str, context: int = 3) -> list[DiffLine]:
     """The unified diff of two texts, `context` common lines around each change; nothing if they are equal.
 

@@ -86,6 +86,14 @@ class Memory:
     updated_at: datetime
     seal: bytes | None = None
 
+    @classmethod
+    def of(cls, version: Version, created_at: datetime) -> Memory:
+        """The memory whose newest version is `version`, which must not be a deletion."""
+        size_bytes, sha256, updated_at = version.size_bytes or 0, version.sha256 or "", version.created_at
+        return cls(
+            version.memory_id, version.path, size_bytes, sha256, version.id, created_at, updated_at, version.seal
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Version:

@@ -6,6 +6,7 @@ byte it was not asked to touch.
 
 from __future__ import annotations
 
+from codecs import getincrementaldecoder
 from dataclasses import dataclass
 from typing import AnyStr, cast
 
@@ -186,6 +187,26 @@ def line_start(text: AnyStr, line: int, lines: int) -> int:
 
 def _newline(text: AnyStr) -> AnyStr:
     return cast("AnyStr", {bytes: b"\n", str: "\n"}[type(text)])
+
+
+def is_text(data: bytes) -> bool:
+    """True if bytes can be the text of a memory: UTF-8 without NUL."""
+    return TextCheck().accepts(data, final=True)
+
+
+class TextCheck:
+    """Checks in chunks that bytes can be the text of a memory, without decoding all of them at once."""
+
+    def __init__(self) -> None:
+        self._decoder = getincrementaldecoder("utf-8")()
+
+    def accepts(self, chunk: bytes, *, final: bool = False) -> bool:
+        """False if the bytes so far cannot be, or begin, a text. `final` ends the text."""
+        try:
+            self._decoder.decode(chunk, final)
+        except UnicodeDecodeError:
+            return False
+        return b"\0" not in chunk
 
 
 def decoded(data: bytes | None, *, path: str | None = None) -> str:

@@ -17,11 +17,12 @@ from retentive.storage.contract import (
     Metadata,
     Recorded,
     Sealing,
+    Selection,
     Snapshot,
     Transaction,
     Version,
 )
-from retentive.storage.overlay import Overlay, Selection
+from retentive.storage.overlay import Overlay
 from retentive.storage.sealed.codec import StoreKeys, Unsealed
 from retentive.values.paths import ROOT
 
@@ -50,11 +51,11 @@ class SealedSnapshot(Overlay):
             return entry if entry.above is None else Entry(above=_cut(path, entry.above), below=entry.below)
         if memory.path != hidden:
             raise Damaged("the storage returned the memory of another path")
-        said = self._said(memory)
-        return Entry(_plain(memory, said), self._keys.open_text(entry.data, said))
+        unsealed = self._unsealed(memory)
+        return Entry(_plain(memory, unsealed), self._keys.open_text(entry.data, unsealed))
 
     def memories(self, under: str) -> Iterator[Memory]:
-        found = (_plain(memory, self._said(memory)) for memory in self._inner.memories(self._keys.hidden(under)))
+        found = (_plain(memory, self._unsealed(memory)) for memory in self._inner.memories(self._keys.hidden(under)))
         return iter(sorted(found, key=lambda memory: memory.path)) if self._keys.seal_paths else found
 
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
@@ -64,21 +65,21 @@ class SealedSnapshot(Overlay):
 
     def _verified_sizes(self, memories: Iterator[Memory]) -> Iterator[tuple[str, int]]:
         for memory in memories:
-            path = self._said(memory).path
+            path = self._unsealed(memory).path
             yield memory.path if path is None else path, memory.size_bytes
 
     def find(self, memory_id: str) -> Memory | None:
         memory = self._inner.find(memory_id)
-        return None if memory is None else _plain(memory, self._said(memory))
+        return None if memory is None else _plain(memory, self._unsealed(memory))
 
     def versions(self, **selection: Unpack[Selection]) -> Iterator[Version]:
         path = selection.get("path")
         selection["path"] = None if path is None else self._keys.hidden(path)
         found = self._inner.versions(**selection)
-        return (_plain_version(version, self._said_of(version)) for version in found)
+        return (_plain_version(version, self._unsealed_version(version)) for version in found)
 
     def as_of(self, before: str) -> Iterator[Version]:
-        return (_plain_version(version, self._said_of(version)) for version in self._inner.as_of(before))
+        return (_plain_version(version, self._unsealed_version(version)) for version in self._inner.as_of(before))
 
     def text(self, version_id: str) -> bytes | None:
         return self.version(version_id)[1]
@@ -89,45 +90,45 @@ class SealedSnapshot(Overlay):
 
     def _opened_texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
         for memory, data in self._inner.texts(self._keys.hidden(under)):
-            said = self._said(memory)
-            yield _plain(memory, said), self._keys.open_text(data, said) or b""
+            unsealed = self._unsealed(memory)
+            yield _plain(memory, unsealed), self._keys.open_text(data, unsealed) or b""
 
     def get_record(self, kind: str, key: str) -> str | None:
         value = self._inner.get_record(kind, key)
-        return None if value is None else self._keys.open_note(kind, key, value)
+        return None if value is None else self._keys.open_record(kind, key, value)
 
     def records(self, kind: str) -> Iterator[tuple[str, str]]:
-        return ((key, self._keys.open_note(kind, key, value)) for key, value in self._inner.records(kind))
+        return ((key, self._keys.open_record(kind, key, value)) for key, value in self._inner.records(kind))
 
     def version(self, version_id: str) -> tuple[Version, bytes | None]:
         version, data = self._inner.version(version_id)
         if version.id != version_id:
             raise Damaged("the storage returned another version than the one requested")
-        said = self._said_of(version)
-        return _plain_version(version, said), self._keys.open_text(data, said)
+        unsealed = self._unsealed_version(version)
+        return _plain_version(version, unsealed), self._keys.open_text(data, unsealed)
 
     def altered(self) -> Iterator[str]:
         """Ids of the memories and versions whose seal cannot be opened."""
         for memory in self._inner.memories(ROOT):
-            if not _opens(self._said, memory):
+            if not _opens(self._unsealed, memory):
                 yield f"memory {memory.id}"
         for version in self._inner.versions():
-            if not _opens(self._said_of, version):
+            if not _opens(self._unsealed_version, version):
                 yield f"version {version.id}"
 
-    def _said(self, memory: Memory) -> Unsealed:
-        said = self._keys.open_seal(memory.seal, memory.id, memory.version_id, memory.path)
-        if said.text_of is None or said.size_bytes != memory.size_bytes:
+    def _unsealed(self, memory: Memory) -> Unsealed:
+        unsealed = self._keys.open_seal(memory.seal, memory.id, memory.version_id, memory.path)
+        if unsealed.text_of is None or unsealed.size_bytes != memory.size_bytes:
             raise Damaged("a memory of an encrypted store differs from its seal")
-        return said
+        return unsealed
 
-    def _said_of(self, version: Version) -> Unsealed:
+    def _unsealed_version(self, version: Version) -> Unsealed:
         if version.redacted_at is not None:
             return Unsealed()
-        said = self._keys.open_seal(version.seal, version.memory_id, version.id, version.path)
-        if said.size_bytes != version.size_bytes or (said.text_of is None) != (version.operation == "deleted"):
+        unsealed = self._keys.open_seal(version.seal, version.memory_id, version.id, version.path)
+        if unsealed.size_bytes != version.size_bytes or (unsealed.text_of is None) != (version.operation == "deleted"):
             raise Damaged("a version of an encrypted store differs from its seal")
-        return said
+        return unsealed
 
 
 class SealedTransaction(SealedSnapshot, Transaction):
@@ -154,7 +155,7 @@ class SealedTransaction(SealedSnapshot, Transaction):
         self._tx.set_metadata(settings=settings if settings is UNCHANGED else self._keys.seal_settings(settings))
 
     def put_record(self, kind: str, key: str, value: str | None) -> None:
-        self._tx.put_record(kind, key, None if value is None else self._keys.seal_note(kind, key, value))
+        self._tx.put_record(kind, key, None if value is None else self._keys.seal_record(kind, key, value))
 
     def redact(self, version_ids: Sequence[str], actor: Actor | None) -> None:
         self._tx.redact(version_ids, actor)
@@ -177,11 +178,11 @@ class SealedTransaction(SealedSnapshot, Transaction):
             return _sealed_end(change, change.origin, keys)
         if inner is None or before is None:
             raise InvalidInput("a new memory needs a text")
-        said = Unsealed(path=before.path if keys.seal_paths else None)
+        unsealed = Unsealed(path=before.path if keys.seal_paths else None)
         if path is not None:  # a rename keeps the stored text
-            said = keys.open_seal(inner.seal, inner.id, inner.version_id, inner.path)
-            said = said._replace(path=path if keys.seal_paths else None)
-        sealing = Sealing(None, _keeper(keys, said, hidden or inner.path))
+            unsealed = keys.open_seal(inner.seal, inner.id, inner.version_id, inner.path)
+            unsealed = unsealed._replace(path=path if keys.seal_paths else None)
+        sealing = Sealing(None, _keeper(keys, unsealed, hidden or inner.path))
         return replace(change, before=inner, path=hidden, sealing=sealing)
 
 
@@ -196,8 +197,8 @@ def _opens(opened: Callable[[R], Unsealed], record: R) -> bool:
 def _sealed_end(change: Change, origin: Version, keys: StoreKeys) -> Change:
     """The sealed deletion of a memory that is not present, from an imported history."""
     hidden = keys.hidden(origin.path)
-    said = Unsealed(path=origin.path if keys.seal_paths else None)
-    return replace(change, origin=replace(origin, path=hidden), sealing=Sealing(None, _keeper(keys, said, hidden)))
+    unsealed = Unsealed(path=origin.path if keys.seal_paths else None)
+    return replace(change, origin=replace(origin, path=hidden), sealing=Sealing(None, _keeper(keys, unsealed, hidden)))
 
 
 def _text_keeper(keys: StoreKeys, data: bytes, path: str, hidden: str) -> Callable[[str, str], Kept]:
@@ -205,9 +206,9 @@ def _text_keeper(keys: StoreKeys, data: bytes, path: str, hidden: str) -> Callab
     return lambda memory, version: keys.keep_text(data, memory, version, path, hidden)
 
 
-def _keeper(keys: StoreKeys, said: Unsealed, hidden: str) -> Callable[[str, str], Kept]:
+def _keeper(keys: StoreKeys, unsealed: Unsealed, hidden: str) -> Callable[[str, str], Kept]:
     """A function that seals a version without a text."""
-    return lambda memory, version: Kept(None, None, keys.seal(said, memory, version, hidden))
+    return lambda memory, version: Kept(None, None, keys.seal(unsealed, memory, version, hidden))
 
 
 def _hidden_memory(memory: Memory, keys: StoreKeys) -> Memory:
@@ -215,12 +216,13 @@ def _hidden_memory(memory: Memory, keys: StoreKeys) -> Memory:
     return replace(memory, path=keys.hidden(memory.path))
 
 
-def _plain(memory: Memory, said: Unsealed) -> Memory:
+def _plain(memory: Memory, unsealed: Unsealed) -> Memory:
+    path = memory.path if unsealed.path is None else unsealed.path
     return Memory(
         memory.id,
-        memory.path if said.path is None else said.path,
+        path,
         memory.size_bytes,
-        said.sha256 or "",
+        unsealed.sha256 or "",
         memory.version_id,
         memory.created_at,
         memory.updated_at,
@@ -228,8 +230,8 @@ def _plain(memory: Memory, said: Unsealed) -> Memory:
     )
 
 
-def _plain_version(version: Version, said: Unsealed) -> Version:
-    return replace(version, sha256=said.sha256, path=version.path if said.path is None else said.path)
+def _plain_version(version: Version, unsealed: Unsealed) -> Version:
+    return replace(version, sha256=unsealed.sha256, path=version.path if unsealed.path is None else unsealed.path)
 
 
 def _cut(path: str, hidden_above: str) -> str:

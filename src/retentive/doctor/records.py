@@ -1,4 +1,4 @@
-"""The small records of a memory store: whether each can be read as what it is, and belongs to something."""
+"""Checks of the records of a memory store: every value can be parsed, and no text lacks its proposal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Texts = Mapping[tuple[str, str], object]
 def _object(value: str) -> dict[str, Any]:
     found = json.loads(value)
     if not isinstance(found, dict):
-        raise TypeError("no object")
+        raise TypeError("not an object")
     return cast("dict[str, Any]", found)
 
 
@@ -49,7 +49,7 @@ def _reviewed(value: str) -> None:
 
 
 def _proposal(value: str) -> list[dict[str, Any]]:
-    """Its changes."""
+    """The changes of a proposal."""
     found = _object(value)
     to_datetime(found["at"])
     int(found["number"])
@@ -81,30 +81,30 @@ READERS: Mapping[str, Callable[[str], object]] = {
     SWEPT: float,
     TOMBSTONE: _tombstone,
 }
-"""How a record of each kind is read; raises what JSON and numbers raise."""
+"""Parser of the records of each kind; raises one of `_ERRORS`."""
 _ERRORS = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
 _TEXTS = (AFTER, BEFORE)
 
 
-def check_notes(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
-    """Code and subject of what is wrong with the records of a store."""
+def check_records(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
+    """Code and subject of the findings about the records of a store."""
     texts: dict[tuple[str, str], None] = {}
     for kind, read in READERS.items():
         for key, value in snapshot.records(kind):
             try:
-                made = read(value)
+                parsed = read(value)
             except _ERRORS:
-                yield "note_wrong", f"{kind} {key}"
+                yield "record_wrong", f"{kind} {key}"
                 continue
             if kind == PROPOSAL:
-                texts |= _texts_of(key, cast("list[dict[str, Any]]", made))
-    there = {(kind, key): None for kind in _TEXTS for key, _ in snapshot.records(kind)}
-    yield from (("proposal_text_missing", f"{kind} {key}") for kind, key in texts.keys() - there.keys())
-    yield from (("proposal_text_left", f"{kind} {key}") for kind, key in left_texts(snapshot))
+                texts |= _texts_of(key, cast("list[dict[str, Any]]", parsed))
+    present = {(kind, key): None for kind in _TEXTS for key, _ in snapshot.records(kind)}
+    yield from (("proposal_text_missing", f"{kind} {key}") for kind, key in texts.keys() - present.keys())
+    yield from (("proposal_text_left", f"{kind} {key}") for kind, key in orphaned_texts(snapshot))
 
 
-def left_texts(snapshot: Snapshot) -> list[tuple[str, str]]:
-    """Kinds and keys of the texts whose proposal is no more."""
+def orphaned_texts(snapshot: Snapshot) -> list[tuple[str, str]]:
+    """Kinds and keys of texts whose proposal does not exist."""
     proposals = {key for key, _ in snapshot.records(PROPOSAL)}
     return [
         (kind, key) for kind in _TEXTS for key, _ in snapshot.records(kind) if key.rpartition(".")[0] not in proposals
@@ -112,7 +112,7 @@ def left_texts(snapshot: Snapshot) -> list[tuple[str, str]]:
 
 
 def _texts_of(proposal_id: str, changes: list[dict[str, Any]]) -> dict[tuple[str, str], None]:
-    """The texts that belong to a proposal."""
+    """Kinds and keys of the texts of a proposal."""
     found: dict[tuple[str, str], None] = {}
     for number, change in enumerate(changes):
         if change["operation"] in {"created", "modified"}:

@@ -139,7 +139,7 @@ def test_rm_deletes_what_it_can_and_ends_with_the_first_error(at: str) -> None:
     assert ended.exit_code == 3
     assert ended.stdout == f"Successfully deleted {PATH}\nSuccessfully deleted /memories/d\n"
     assert ended.stderr == (
-        "Error: The path /memories/none does not exist\nError: The /memories directory itself cannot be deleted\n"
+        "Error: The path /memories/none does not exist\nError: Cannot delete the /memories directory itself\n"
     )
     assert here(at, "ls").stdout == ""
 

@@ -52,7 +52,10 @@ CALLS: tuple[tuple[dict[str, Any], Check], ...] = (
     ({"query": "refund"}, Check(FOUND)),
     ({"query": "nowhere"}, Check(NOTHING)),
     ({"query": '"before a'}, Check(UNFINISHED, is_error=True)),
-    ({"query": "refund", "path": "/etc"}, Check(contains=("must be /memories or below it",), is_error=True)),
+    (
+        {"query": "refund", "path": "/etc"},
+        Check(contains=("Error: Path must start with /memories, got: /etc",), is_error=True),
+    ),
 )
 
 
@@ -198,7 +201,11 @@ def test_a_word_in_four_lines_leaves_one_out(store: MemoryStore) -> None:
         ({"query": "x", "limit": "many"}, "invalid_input", "`limit`"),
         ({"query": "x", "limit": object()}, "invalid_input", "`limit` parameter: something else"),
         ({"query": "x", "path": 5}, "invalid_input", "`path`"),
-        ({"query": "x", "path": "/memories/../a"}, "invalid_path", "may not contain '..'"),
+        (
+            {"query": "x", "path": "/memories/../a"},
+            "invalid_path",
+            "Path /memories/../a would escape /memories directory",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_with_what_is_right(given: Any, code: str, part: str, store: MemoryStore) -> None:

@@ -70,11 +70,11 @@ def test_a_mount_point_and_what_is_above_can_neither_be_deleted_nor_renamed(path
 
 def test_the_root_is_refused_in_the_words_of_one_store() -> None:
     with tree(TEAM) as at:
-        assert at.run("delete", "/memories/") == "Error: The /memories directory itself cannot be deleted"
+        assert at.run("delete", "/memories/") == "Error: Cannot delete the /memories directory itself"
         assert at.run("rename", "/memories", "/memories/team/a") == (
-            "Error: The /memories directory itself cannot be renamed"
+            "Error: Cannot rename the /memories directory itself"
         )
-        assert at.run("rename", "/memories", "/memories") == "Error: The /memories directory itself cannot be renamed"
+        assert at.run("rename", "/memories", "/memories") == "Error: Cannot rename the /memories directory itself"
 
 
 def test_a_rename_across_mounts_is_refused_and_says_what_would_be_right() -> None:

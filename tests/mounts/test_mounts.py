@@ -26,8 +26,8 @@ TEAM, DEEP, SHARED = "/memories/team", "/memories/team/deep", "/memories/shared/
         (("/memories", "/memories/"), "two memory stores are to be mounted at /memories"),
         (("/memories", "/memories/a", "/memories//a"), "two memory stores are to be mounted at /memories/a"),
         (("/memories", "/memories/é", "/memories/e\u0301"), "two memory stores are to be mounted at /memories/é"),
-        (("/memories", "team"), "not a mount point: Error: Invalid path team: must be /memories or below it"),
-        (("/memories", "/memories/../x"), "may not contain '..'"),
+        (("/memories", "team"), "not a mount point: Error: Path must start with /memories, got: team"),
+        (("/memories", "/memories/../x"), "Path /memories/../x would escape /memories directory"),
     ],
 )
 def test_what_cannot_be_mounted_is_refused(points: tuple[str, ...], said: str) -> None:

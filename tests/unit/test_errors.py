@@ -46,7 +46,7 @@ def test_errors_survive_pickling(kind: type[RetentiveError]) -> None:
 
 
 def test_refusals_survive_pickling_with_their_values() -> None:
-    refusal = errors.Refused("invalid_path", path="/x", reason=errors.Phrase("reason_outside", {}))
+    refusal = errors.Refused("invalid_path", path="/memories/.", reason=errors.Phrase("reason_dots", {"name": "."}))
     again = pickle.loads(pickle.dumps(refusal))
     assert (again.key, again.values) == (refusal.key, refusal.values)
 

@@ -40,15 +40,15 @@ class MemoryPath:
 
     @classmethod
     def parse(cls, written: str) -> MemoryPath:
-        """The path `written` means. Raises `Refused("invalid_path")` with the reason."""
+        """The path that `written` names. Raises `Refused` for one that docs/commands.md refuses."""
         if _PLAIN.fullmatch(written) and len(written) - len(ROOT) - 1 <= MAX_PATH_BYTES:
             return cls(written, written)
-        if not written.startswith(ROOT):  # no other character normalises to one of these
-            raise _refused(written, "reason_outside")
+        if written != ROOT and not written.startswith(ROOT + "/"):  # NFC makes none of these characters, and keeps them
+            raise Refused("path_outside", path=_shown(written))
+        if _leads_above_root(written):
+            raise Refused("path_escapes", path=_shown(written))
         _check_size(written)
         normal = unicodedata.normalize("NFC", written)
-        if normal != ROOT and not normal.startswith(ROOT + "/"):
-            raise _refused(written, "reason_outside")
         segments = [segment for segment in normal[len(ROOT) :].split("/") if segment]
         for segment in segments:
             _check_segment(segment, written)
@@ -138,6 +138,18 @@ def visible(text: str) -> str:
     return "".join(_escaped(char) if _is_unseen(char) else char for char in text)
 
 
+def _leads_above_root(written: str) -> bool:
+    depth = 0
+    for segment in written[len(ROOT) :].split("/"):
+        if segment == "..":
+            depth -= 1
+        elif segment not in {"", "."}:
+            depth += 1
+        if depth < 0:
+            return True
+    return False
+
+
 def _check_size(written: str) -> None:
     """Refuse what is too long in any form, before it is normalised: that takes time by the square of a segment."""
     segments = [segment for segment in written[len(ROOT) :].split("/") if segment]
@@ -196,4 +208,8 @@ def _escaped(char: str) -> str:
 
 
 def _refused(written: str, reason: str, **values: object) -> Refused:
-    return Refused("invalid_path", path=visible(written[:_MOST_SHOWN]), reason=Phrase(reason, values))
+    return Refused("invalid_path", path=_shown(written), reason=Phrase(reason, values))
+
+
+def _shown(written: str) -> str:
+    return visible(written[:_MOST_SHOWN])

@@ -20,6 +20,7 @@ _NAMES = "**"
 MAX_PATTERN_CHARS = 1_100
 MAX_STARS_FOR_RE = 2
 _REASONS = {
+    "path_escapes": "leads above /memories",
     "reason_dots": "has the name '{name}' in it",
     "reason_backslash": "has a backslash in it",
     "reason_unseen": "has the invisible character {code_point} in it",
@@ -54,8 +55,8 @@ def _never(pattern: str) -> Phrase | None:
         try:
             MemoryPath.parse(pattern.replace("?", "a").replace("*", little))
         except Refused as refusal:
-            found = refusal.values["reason"]
-            reason = found if isinstance(found, Phrase) else Phrase("", {})
+            found = refusal.values.get("reason")
+            reason = found if isinstance(found, Phrase) else Phrase(refusal.key, {})
         else:
             return None
     return reason

@@ -76,8 +76,8 @@ class Replies:
         "Error: Invalid `insert_line` parameter: {insert_line}. "
         "It should be within the range of lines of the file: [0, {lines}]"
     )
-    root_deleted: str = "Error: The /memories directory itself cannot be deleted"
-    root_renamed: str = "Error: The /memories directory itself cannot be renamed"
+    root_deleted: str = "Error: Cannot delete the /memories directory itself"
+    root_renamed: str = "Error: Cannot rename the /memories directory itself"
     mount_deleted: str = (
         "Error: {path} cannot be deleted: a memory store is mounted at {mount}. Delete what lies in it instead."
     )
@@ -142,8 +142,9 @@ class Replies:
     )
     not_this_tool: str = "Error: There is no tool named {given} here. It should be the tool `memory`"
 
+    path_outside: str = "Error: Path must start with /memories, got: {path}"
+    path_escapes: str = "Error: Path {path} would escape /memories directory"
     invalid_path: str = "Error: Invalid path {path}: {reason}"
-    reason_outside: str = "must be /memories or below it"
     reason_dots: str = "may not contain '{name}'"
     reason_backslash: str = "may not contain a backslash"
     reason_unseen: str = "may not contain the invisible character {code_point}"
@@ -159,7 +160,7 @@ class Replies:
     store_full: str = "Error: The memory store is full"
     unavailable: str = "Error: The memory store is unavailable; try again later"
     outcome_unknown: str = "Error: The outcome of this command is unknown; view {path} before trying again"
-    damaged: str = "Error: What is stored at {path} is damaged and cannot be read"
+    damaged: str = "Error: The memory {path} is damaged"
     locked: str = "Error: The memory store is sealed and its key is not available"
     unknown_schema: str = (
         "Error: The memory store was written by a newer version of this program and cannot be used until that is "
@@ -255,6 +256,8 @@ ERROR_CODES: Mapping[str, str] = {
     "into_itself": "into_itself",
     "path_taken": "path_taken",
     "path_folds": "path_taken",
+    "path_outside": "invalid_path",
+    "path_escapes": "invalid_path",
     "invalid_path": "invalid_path",
     "not_an_object": "invalid_input",
     "bad_command": "invalid_input",

@@ -18,7 +18,7 @@ from retentive.redaction.guard import Detect, Examination
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Clock, NewId, StoreInfo, as_actor, plain_name, sortable_id
 from retentive.store import MemoryStore
-from retentive.values.replies import LANGUAGES, Replies
+from retentive.values.replies import REPLIES, Replies
 from retentive.values.settings import DEFAULTS, Pins
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class Retentive:
 def open(  # noqa: A001 - `retentive.open` is the name a reader expects
     at: str | os.PathLike[str] = DEFAULT_PLACE,
     *,
-    replies: Replies | str = "en",
+    replies: Replies = REPLIES,
     actor: Actor | str | None = None,
     clock: Clock = time.time,
     new_id: NewId = sortable_id,
@@ -140,8 +140,8 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
 
     `at` is a directory (`./memory`), `sqlite:///file.db` (`sqlite:////` for an absolute path), `sqlite://` for one
     in memory, `postgresql://user:password@host/database`, `mariadb://user:password@host/database`, or object storage:
-    `s3://bucket/prefix`, `gs://` or `az://` (docs/backends.md). `replies` is a language (`en`, `fr`) or a catalogue of
-    one's own. `actor` is recorded with changes that name no other. Raises `InvalidInput` for what cannot be opened,
+    `s3://bucket/prefix`, `gs://` or `az://` (docs/backends.md). `replies` replaces sentences of
+    the tool. `actor` is recorded with changes that name no other. Raises `InvalidInput` for what cannot be opened,
     and the errors of storage.
 
     `rules` and `detectors` find sensitive values besides those we know (docs/guards.md).
@@ -157,12 +157,10 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
     pins = dict(settings)
     examination = Examination(rules, detectors)
     examination.check(DEFAULTS.changed(pins))  # refuse what is wrong before anything is made
-    catalogue, who = _catalogue(replies), as_actor(actor)
+    who = as_actor(actor)
     seal = _sealing(keys, clock, seal_paths=seal_paths)
     backend = seal(open_backend(at, clock=clock, new_id=new_id))
-    return Retentive(
-        backend, pins=pins, examination=examination, replies=catalogue, actor=who, clock=clock, sweep=sweep
-    )
+    return Retentive(backend, pins=pins, examination=examination, replies=replies, actor=who, clock=clock, sweep=sweep)
 
 
 def _sweep(store: MemoryStore) -> None:
@@ -190,11 +188,3 @@ def _sealing(keys: Keys | None, clock: Clock, *, seal_paths: bool) -> Callable[[
         raise InvalidInput("encryption needs its library: pip install 'retentive[crypto]'") from None
     wrapper = as_wrapper(keys)
     return lambda backend: SealedBackend(backend, wrapper, seal_paths=seal_paths, clock=clock)
-
-
-def _catalogue(replies: Replies | str) -> Replies:
-    if isinstance(replies, Replies):
-        return replies
-    if replies not in LANGUAGES:
-        raise InvalidInput(f"no replies in {replies!r}; there are {', '.join(LANGUAGES)}")
-    return LANGUAGES[replies]

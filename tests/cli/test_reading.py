@@ -58,20 +58,13 @@ KINDS = "sqlite, postgresql, mariadb, s3, gs, az, memory"
 
 
 @pytest.mark.parametrize("path", ["/memories", "/memories/a.txt", "/memories/b", "/memories/none", "nonsense"])
-@pytest.mark.parametrize("language", ["en", "fr"])
-def test_view_is_the_reply_a_model_gets(at: str, path: str, language: str) -> None:
-    with retentive.open(at, replies=language) as opened:
+def test_view_is_the_reply_a_model_gets(at: str, path: str) -> None:
+    with retentive.open(at) as opened:
         reply = opened.store().execute({"command": "view", "path": path})
-    ended = here(at, "--lang", language, "view", path)
+    ended = here(at, "view", path)
     assert (ended.stderr_bytes if reply.is_error else ended.stdout_bytes) == (reply.text + "\n").encode()
-    as_json = json.loads(here(at, "--lang", language, "view", path, "--json").stdout)
+    as_json = json.loads(here(at, "view", path, "--json").stdout)
     assert as_json == {"text": reply.text, "is_error": reply.is_error, "code": reply.code}
-
-
-def test_view_in_french(at: str) -> None:
-    assert here(at, "--lang", "fr", "view", "/memories/a.txt").stdout.startswith(
-        "Voici le contenu de /memories/a.txt avec les numéros de ligne:\n"
-    )
 
 
 @pytest.mark.parametrize(

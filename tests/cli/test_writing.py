@@ -31,10 +31,9 @@ def test_create_takes_what_is_piped_in(lasting_place: str) -> None:
     assert here(lasting_place, "cat", PATH).stdout_bytes == data
 
 
-@pytest.mark.parametrize("language", ["en", "fr"])
-def test_an_empty_text_is_a_text(lasting_place: str, language: str) -> None:
-    assert here(lasting_place, "--lang", language, "create", PATH).exit_code == 0
-    assert here(lasting_place, "--lang", language, "create", "/memories/b", "", text=b"not read").exit_code == 0
+def test_an_empty_text_is_a_text(lasting_place: str) -> None:
+    assert here(lasting_place, "create", PATH).exit_code == 0
+    assert here(lasting_place, "create", "/memories/b", "", text=b"not read").exit_code == 0
     assert (text_at(lasting_place), text_at(lasting_place, "/memories/b")) == ("", "")
 
 

@@ -10,18 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 DIRECTORY = Path(__file__).parent / "transcripts"
-HEADERS = {
-    "fr": (
-        (
-            "Here're the files and directories up to 2 levels deep in {}, excluding hidden items and node_modules:",
-            (
-                "Voici les fichiers et répertoires jusqu'à 2 niveaux de profondeur dans {}, "
-                "excluant les éléments cachés et node_modules:"
-            ),
-        ),
-        ("Here's the content of {} with line numbers:", "Voici le contenu de {} avec les numéros de ligne:"),
-    )
-}
 
 
 @dataclass
@@ -37,14 +25,10 @@ class Exchange:
     def command(self) -> object:
         return json.loads(self.raw)
 
-    def text(self, language: str = "en") -> str:
-        """The reply; in another language the header of a view is another."""
-        first, *rest = self.reply
-        for english, other in HEADERS.get(language, ()):
-            start, end = english.split("{}")
-            if first.startswith(start) and first.endswith(end):
-                first = other.format(first[len(start) : len(first) - len(end)])
-        return "\n".join([first, *rest])
+    @property
+    def text(self) -> str:
+        """The reply."""
+        return "\n".join(self.reply)
 
 
 @dataclass

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from retentive.errors import Refused
 from retentive.values.paths import MemoryPath
-from retentive.values.replies import EN
+from retentive.values.replies import REPLIES
 
 from . import model
 from .strategies import any_paths, odd_paths
@@ -92,7 +92,7 @@ def test_a_refusal_shows_nothing_invisible_and_says_why(written: str) -> None:
     try:
         MemoryPath.parse(written)
     except Refused as refusal:
-        reply = EN.error(refusal.key, refusal.values)
+        reply = REPLIES.error(refusal.key, refusal.values)
     else:
         return
     assert reply.is_error

@@ -9,7 +9,7 @@ import pytest
 from retentive.errors import Refused
 from retentive.values.commands import Command, Create, Delete, Insert, Rename, StrReplace, View, parse
 from retentive.values.paths import MemoryPath
-from retentive.values.replies import EN
+from retentive.values.replies import REPLIES
 
 A, B = MemoryPath.parse("/memories/a"), MemoryPath.parse("/memories/b")
 SIX = ("view", "create", "str_replace", "insert", "delete", "rename")
@@ -18,7 +18,7 @@ SIX = ("view", "create", "str_replace", "insert", "delete", "rename")
 def refusal(given: object) -> str:
     with pytest.raises(Refused) as caught:
         parse(given)
-    reply = EN.error(caught.value.key, caught.value.values)
+    reply = REPLIES.error(caught.value.key, caught.value.values)
     assert reply.is_error
     return reply.text
 

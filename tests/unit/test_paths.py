@@ -9,7 +9,7 @@ import pytest
 
 from retentive.errors import Refused
 from retentive.values.paths import MemoryPath, visible
-from retentive.values.replies import EN, echo
+from retentive.values.replies import REPLIES, echo
 
 ACCEPTED = {
     "/memories": "/memories",
@@ -152,7 +152,7 @@ SENTENCES = {
 def refusal(written: str) -> str:
     with pytest.raises(Refused) as caught:
         MemoryPath.parse(written)
-    return EN.error(caught.value.key, caught.value.values).text
+    return REPLIES.error(caught.value.key, caught.value.values).text
 
 
 @pytest.mark.parametrize(("written", "meant"), ACCEPTED.items(), ids=range(len(ACCEPTED)))

@@ -5,20 +5,20 @@ from __future__ import annotations
 import pytest
 
 from retentive.errors import Refused
-from retentive.values.replies import EN
+from retentive.values.replies import REPLIES
 from retentive.values.text import count_lines, insert, replace, snippet, view
 
 
 def shown(text: str, view_range: tuple[int, int] | None = None, *, max_chars: int = 16_000) -> str:
     page = view(text.encode(), view_range, max_chars=max_chars)
-    notice = [] if page.notice is None else [EN.phrase(page.notice.key, page.notice.values)]
+    notice = [] if page.notice is None else [REPLIES.phrase(page.notice.key, page.notice.values)]
     return "\n".join([page.numbered, *notice])
 
 
 def refusal(text: str, view_range: tuple[int, int] | None) -> str:
     with pytest.raises(Refused) as caught:
         view(text.encode(), view_range, max_chars=0)
-    return EN.phrase(caught.value.key, {"path": "/memories/a"} | dict(caught.value.values))
+    return REPLIES.phrase(caught.value.key, {"path": "/memories/a"} | dict(caught.value.values))
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_insert_adds_lines_of_its_own(text: str, line: int, new: str, expected: 
 def test_insert_outside_is_refused(text: str, line: int, lines: int) -> None:
     with pytest.raises(Refused) as caught:
         insert(text, line, "x")
-    assert EN.phrase(caught.value.key, caught.value.values) == (
+    assert REPLIES.phrase(caught.value.key, caught.value.values) == (
         f"Error: Invalid `insert_line` parameter: {line}. "
         f"It should be within the range of lines of the file: [0, {lines}]"
     )

@@ -20,12 +20,11 @@ KEYS_VARIABLE, FILE_VARIABLE = "RETENTIVE_KEYS", "RETENTIVE_KEYS_FILE"  # as in 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place, a memory store in it, who works there, the language of the replies, and the keys."""
+    """A place, a memory store in it, who works there, and the keys."""
 
     at: str
     key: str
     actor: str | None
-    language: str
     keys: str | None = None
     seal_paths: bool = False
 
@@ -70,7 +69,6 @@ class Place:
             raise NotFound(f"there is no memory at {self.at} yet; `retentive create` makes one")
         with retentive.open(
             self.at,
-            replies=self.language,
             actor=self.actor or _login(),
             keys=self.given_keys(),
             seal_paths=self.seal_paths,

@@ -14,7 +14,7 @@ from retentive.redaction.guard import Examination
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Clock, Snapshot, StoreInfo, Transaction
 from retentive.values.paths import ROOT
-from retentive.values.replies import EN, Replies
+from retentive.values.replies import REPLIES, Replies
 from retentive.values.settings import DEFAULTS, Settings, from_text
 from retentive.values.text import LineCounts
 
@@ -32,7 +32,7 @@ class StoreContext(ABC):
         *,
         pins: Mapping[str, object] | None = None,
         examination: Examination | None = None,
-        replies: Replies = EN,
+        replies: Replies = REPLIES,
         actor: Actor | None = None,
         clock: Clock = time.time,
         accesses: Accesses | None = None,

@@ -16,7 +16,7 @@ from retentive import opening
 from retentive.integrations.search_tool import DESCRIPTION, INPUT_SCHEMA, NAME, search_reply
 from retentive.mounts import Mounts
 from retentive.store import MemoryStore
-from retentive.values.replies import Replies, Reply
+from retentive.values.replies import REPLIES, Replies, Reply
 
 if TYPE_CHECKING:
     from anthropic.types.beta import BetaCacheControlEphemeralParam, BetaToolParam
@@ -33,7 +33,7 @@ class _Opened:
         at: str | os.PathLike[str] | MemoryStore | Mounts = opening.DEFAULT_PLACE,
         *,
         store: str | None = None,
-        replies: Replies | str = "en",
+        replies: Replies = REPLIES,
         keys: opening.Keys | None = None,
         cache_control: BetaCacheControlEphemeralParam | None = None,
     ) -> None:

@@ -1,15 +1,14 @@
-"""Every sentence a model reads, in one catalogue.
+"""Catalogue of every sentence a model reads.
 
-`Replies` holds templates with `{names}`; `EN` and `FR` are shipped, and an application may pass its own:
-`dataclasses.replace(EN, file_header="Contents of {path}:")`. The exact strings are the contract of the tool
-`memory_20250818` (docs/commands.md).
+`Replies` holds templates with `{names}`. The defaults are the contract of the tool `memory_20250818`, exact to the
+byte (docs/commands.md). An application can replace single templates: `Replies(file_header="Contents of {path}:")`.
 """
 
 from __future__ import annotations
 
 import string
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import TypeAlias
 
 from retentive.errors import InvalidInput, Phrase
@@ -275,13 +274,5 @@ ERROR_CODES: Mapping[str, str] = {
 }
 """The stable code of every error reply; doors map these to exit codes and HTTP statuses."""
 
-EN = Replies()
-FR = replace(
-    EN,
-    directory_header=(
-        "Voici les fichiers et répertoires jusqu'à 2 niveaux de profondeur dans {path}, "
-        "excluant les éléments cachés et node_modules:"
-    ),
-    file_header="Voici le contenu de {path} avec les numéros de ligne:",
-)
-LANGUAGES: Mapping[str, Replies] = {"en": EN, "fr": FR}
+REPLIES = Replies()
+"""The sentences of the tool."""

@@ -76,7 +76,7 @@ def test_names_of_255_and_256_bytes(scene: Scene) -> None:
             assert call({"command": "create", "path": path, "file_text": "mine"}).startswith("File created")
             assert (scene.memories / "d" / name).read_text() == "mine"
             for command in every_command(f"/memories/{name}x"):
-                assert call(command).endswith("a name in it is longer than 255 bytes")
+                assert call(command).endswith("has a name longer than 255 bytes")
         assert len(listing(call)) == 1 + len(names) + 1 + len(names)
 
 

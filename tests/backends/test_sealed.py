@@ -68,7 +68,7 @@ def test_a_model_is_told_that_the_store_is_locked(at: str, key_file: Path, open_
         {"command": "rename", "old_path": A, "new_path": "/memories/b"},
     ):
         reply = store.execute(command)
-        assert reply.text == "Error: The memory store is sealed and its key is not available"
+        assert reply.text == "Error: The memory store is encrypted and its key is not available"
         assert (reply.is_error, reply.code) == (True, "locked")
 
 

@@ -113,7 +113,7 @@ def test_a_change_by_somebody_else_meanwhile_is_not_overwritten(desk: Desk) -> N
     other = f'"{RETENTIVE}" --at {AT} replace {PATH} one ONE >&2'
     ended = desk.edit(f'{other}; echo mine > "$2"')
     assert (ended.out, ended.status) == (b"", 6)
-    assert f"Error: {PATH} was changed meanwhile. Nothing was saved." in ended.err
+    assert f"Error: {PATH} has changed since it was read. Nothing was saved." in ended.err
     assert [text for _, text, _ in desk.versions()] == ["ONE\r\ntwo", "one\r\ntwo"]
     (kept,) = KEPT.findall(ended.err)
     assert Path(kept).read_text() == "mine\n"

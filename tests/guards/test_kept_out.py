@@ -75,7 +75,7 @@ def test_nothing_is_written_where_values_are_rejected(store: MemoryStore) -> Non
     assert reply.code == "sensitive"
     assert reply.text == (
         f"Error: {A} would hold sensitive values: aws_access_key_id, payment_card. Nothing was written. "
-        "Leave them out, and say where they are kept instead."
+        "Remove them, or write where they are kept instead."
     )
     assert not [*store.memories(), *store.versions()]
     store.change_settings({"sensitive": "off"})
@@ -133,7 +133,7 @@ def test_a_detector_that_raises_lets_nothing_pass(tmp_path: Path, caplog: pytest
         raise ValueError(text)
 
     with opened("sqlite", tmp_path, detectors=[broken]) as place, caplog.at_level(logging.ERROR):
-        with pytest.raises(ToolError, match="could not be examined"):
+        with pytest.raises(ToolError, match="could not be checked"):
             MemoryTool(place.store()).call(create(TEXT))
         assert list(place.store().versions()) == []
     assert "ValueError" in caplog.text
@@ -200,7 +200,7 @@ def test_what_cannot_be_cleaned_is_told_and_the_rest_is_cleaned(tmp_path: Path) 
         place.store().execute(create(f"first {KEY}"))
         place.store().execute(create(f"second {KEY}", "/memories/b"))
     with retentive.open(tmp_path / "m", detectors=[fails]) as place:
-        with pytest.raises(InvalidInput, match="could not be examined"):
+        with pytest.raises(InvalidInput, match="could not be checked"):
             place.store().scan(redact=True)
         del seen[:]
         assert [one.path for one in place.store().scan()] == [A]
@@ -263,7 +263,7 @@ def test_an_error_holds_nothing_of_the_text_a_detector_failed_at(tmp_path: Path)
         place.store().execute(create(f"broken {KEY}", "/memories/b"))
     with retentive.open(tmp_path / "m", detectors=[fails]) as place:
         for work in (partial(place.store().history.undo, change=deleted), place.store().scan):
-            with pytest.raises(InvalidInput, match="could not be examined") as raised:
+            with pytest.raises(InvalidInput, match="could not be checked") as raised:
                 work()
             chain: list[BaseException] = [raised.value]
             for error in chain:

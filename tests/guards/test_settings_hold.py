@@ -54,7 +54,7 @@ def test_quotas_refuse_and_warn_in_time(store: MemoryStore) -> None:
         "Note: The memory store holds 80 of at most 100 bytes.",
     ]
     assert said(store, create("/memories/5", "")) == (
-        "Error: The memory store holds 5 memories, its limit is 5. Nothing was written. "
+        "Error: The memory store holds 5 memories and its limit is 5. Nothing was written. "
         "Delete memories that are no longer needed, or join small ones."
     )
     grow = {"command": "insert", "path": "/memories/0", "insert_line": 0, "insert_text": "y" * 30}

@@ -56,13 +56,13 @@ def test_a_mount_point_and_what_is_above_can_neither_be_deleted_nor_renamed(path
     with tree(TEAM, SHARED) as at:
         at.run("create", f"{path.rstrip('/')}/f", "x")
         assert at.run("delete", path) == (
-            f"Error: {path} cannot be deleted: a memory store is mounted at {point}. Delete what lies in it instead."
+            f"Error: {path} cannot be deleted: a memory store is mounted at {point}. Delete the memories in it instead."
         )
         assert at.code == "root_protected"
         for new in ("/memories/new", "/memories/team/new", f"{point}/new", "/memories/team"):
             assert at.run("rename", path, new) == (
                 f"Error: {path} cannot be renamed: a memory store is mounted at {point}. "
-                "Rename what lies in it instead."
+                "Rename the memories in it instead."
             )
             assert at.code == "root_protected"
         assert at.mounts.text(f"{path.rstrip('/')}/f") == "x"
@@ -89,7 +89,7 @@ def test_a_rename_across_mounts_is_refused_and_says_what_would_be_right() -> Non
             ("/memories/a/", "/memories/team/deep/a/"),
         ):
             assert at.run("rename", old, new) == (
-                f"Error: {old} cannot be renamed to {new}: that crosses from one mounted memory store to another. "
+                f"Error: {old} cannot be renamed to {new}: the paths are in different mounted memory stores. "
                 "Create it at the new path, then delete the old one."
             )
             assert at.code == "across_mounts"
@@ -110,7 +110,7 @@ def test_what_one_store_would_refuse_of_a_rename_is_said_before_that_it_crosses(
             (
                 "/memories/a/b",
                 "/memories/team/g/",
-                "Error: Invalid path /memories/team/g/: may not end with '/', as it names a file",
+                "Error: Invalid path /memories/team/g/: may not end with '/', because it names a file",
             ),
         ):
             assert at.run("rename", old, new) == said
@@ -127,7 +127,7 @@ def test_a_destination_that_is_a_directory_of_mounts_already_exists(new: str) ->
         if new != "/memories":
             assert at.run("rename", "/memories/a", f"{new}/") == f"Error: The destination {new}/ already exists"
             assert at.run("rename", "/memories/a/b", f"{new}/") == (
-                f"Error: Invalid path {new}/: may not end with '/', as it names a file"
+                f"Error: Invalid path {new}/: may not end with '/', because it names a file"
             )
 
 

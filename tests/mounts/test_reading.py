@@ -37,7 +37,7 @@ def test_the_same_store_can_be_mounted_twice() -> None:
         ]
         assert at.run("rename", "/memories/a/f", "/memories/f") == "Error: The destination /memories/f already exists"
         assert at.run("rename", "/memories/a/f", "/memories/g").startswith(
-            "Error: /memories/a/f cannot be renamed to /memories/g: that crosses"
+            "Error: /memories/a/f cannot be renamed to /memories/g: the paths are in different"
         )
         assert at.run("create", "/memories/a/a/f", "y") == "File created successfully at: /memories/a/a/f"
         assert store.text("/memories/a/f") == "y"

@@ -105,10 +105,10 @@ def name_given(given: object) -> str | None:
 def parse(given: object) -> Command:
     """The command `given` asks for. Raises `Refused`, which says which field was wrong and what would be right."""
     if not isinstance(given, Mapping):
-        raise Refused("not_an_object", commands=_NAMES, given=_shown(given))
+        raise Refused("not_an_object", commands=_NAMES, value=_shown(given))
     name = given.get("command")
     if not isinstance(name, str) or name not in _COMMANDS:
-        raise Refused("bad_command", commands=_NAMES, given=_shown(name))
+        raise Refused("bad_command", commands=_NAMES, value=_shown(name))
     build, specs = _COMMANDS[name]
     values = {spec.name: _field(name, spec, given) for spec in specs}
     for spec in specs:  # paths last: the shape of the whole command is checked before any path
@@ -151,7 +151,7 @@ def _field(command: str, spec: _Spec, given: Mapping[str, object]) -> object:
     try:
         read = spec.read(value)
     except _Unfit:
-        raise Refused("bad_field", field=spec.name, given=_shown(value), expected=spec.expected) from None
+        raise Refused("bad_field", field=spec.name, value=_shown(value), expected=spec.expected) from None
     if spec.read is _text:
         check_text(spec.name, str(read))
     return read

@@ -109,7 +109,7 @@ class MemoryPath:
         path = new.text + text[len(self.text) :]
         broken = limit_broken(new.outward(path))
         if broken is not None:
-            reason = Phrase("reason_moved", {"moved": self.outward(text), "limit_broken": broken})
+            reason = Phrase("reason_moved", {"moved": self.outward(text), "excess": broken})
             raise Refused("invalid_path", path=new.written, reason=reason)
         return path
 

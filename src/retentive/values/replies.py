@@ -15,7 +15,7 @@ from retentive.errors import InvalidInput, Phrase
 
 MAX_ECHO_CHARS = 2_000
 _BEYOND_CHARS = 1_000  # looked at behind an echo that is cut, so that a value at the cut is seen whole
-_ECHOED = frozenset({"path", "old_path", "new_path", "ancestor", "mount", "moved", "old_str", "given"})
+_ECHOED = frozenset({"path", "old_path", "new_path", "ancestor", "mount", "moved", "old_str", "value"})
 Redact: TypeAlias = Callable[[str], str]
 """Gives a text without its sensitive values."""
 _MISSING = "The path {path} does not exist. Please provide a valid path."
@@ -78,26 +78,26 @@ class Replies:
     root_deleted: str = "Error: Cannot delete the /memories directory itself"
     root_renamed: str = "Error: Cannot rename the /memories directory itself"
     mount_deleted: str = (
-        "Error: {path} cannot be deleted: a memory store is mounted at {mount}. Delete what lies in it instead."
+        "Error: {path} cannot be deleted: a memory store is mounted at {mount}. Delete the memories in it instead."
     )
     mount_renamed: str = (
-        "Error: {old_path} cannot be renamed: a memory store is mounted at {mount}. Rename what lies in it instead."
+        "Error: {old_path} cannot be renamed: a memory store is mounted at {mount}. Rename the memories in it instead."
     )
     across_mounts: str = (
-        "Error: {old_path} cannot be renamed to {new_path}: that crosses from one mounted memory store to another. "
+        "Error: {old_path} cannot be renamed to {new_path}: the paths are in different mounted memory stores. "
         "Create it at the new path, then delete the old one."
     )
     destination_exists: str = "Error: The destination {new_path} already exists"
     into_itself: str = "Error: The directory {old_path} cannot be moved into itself"
     changed_meanwhile: str = (
-        "Error: {path} was changed meanwhile. Nothing was saved. View it and make the change again."
+        "Error: {path} has changed since it was read. Nothing was saved. View it and make the change again."
     )
     too_large: str = (
         "Error: {path} would hold {size} bytes, over the limit of {limit} bytes for one memory "
         "(it holds {present} now). Nothing was written. Shorten the text, or split it over several memories."
     )
     too_many: str = (
-        "Error: The memory store holds {present} memories, its limit is {limit}. Nothing was written. "
+        "Error: The memory store holds {present} memories and its limit is {limit}. Nothing was written. "
         "Delete memories that are no longer needed, or join small ones."
     )
     store_too_large: str = (
@@ -110,36 +110,34 @@ class Replies:
     read_only: str = "Error: {path} is read-only"
     awaits_review: str = "Note: This change awaits review by a person. Until then only you see it."
     too_many_proposals: str = (
-        "Error: {present} changes of this memory store await review by a person, and no more than {limit} may. "
-        "Nothing was written. Try again when some of them were reviewed."
+        "Error: {present} changes to this memory store await review by a person; the limit is {limit}. "
+        "Nothing was written. Try again after some of them have been reviewed."
     )
     redacted: str = "Note: {count} sensitive value(s) were removed before saving: {kinds}."
     sensitive: str = (
         "Error: {path} would hold sensitive values: {kinds}. Nothing was written. "
-        "Leave them out, and say where they are kept instead."
+        "Remove them, or write where they are kept instead."
     )
-    not_examined: str = "Error: The text could not be examined for sensitive values. Nothing was written."
+    not_examined: str = "Error: The text could not be checked for sensitive values. Nothing was written."
     too_large_to_keep: str = (
         "Error: The text is larger than the storage can hold in one memory. Nothing was written. "
         "Shorten the text, or split it over several memories."
     )
     path_taken: str = "Error: The path {path} is taken by something that is not a memory"
     path_folds: str = (
-        "Error: The path {path} cannot be told from an existing one on this file system, "
-        "which ignores differences of case or form. Choose another name."
+        "Error: The path {path} is the same as an existing path on this file system, "
+        "which ignores case and Unicode form. Choose another name."
     )
 
-    not_an_object: str = (
-        "Error: The input must be an object with a `command` field, one of: {commands}; {given} was given."
-    )
-    bad_command: str = "Error: Invalid `command` parameter: {given}. It should be one of: {commands}"
+    not_an_object: str = "Error: The input must be an object with a `command` field, one of: {commands}, got: {value}"
+    bad_command: str = "Error: Invalid `command` parameter: {value}. It should be one of: {commands}"
     missing_field: str = "Error: Missing `{field}` parameter of the {command} command. It should be {expected}"
-    bad_field: str = "Error: Invalid `{field}` parameter: {given}. It should be {expected}"
+    bad_field: str = "Error: Invalid `{field}` parameter: {value}. It should be {expected}"
     bad_text: str = (
-        "Error: Invalid `{field}` parameter: the character {code_point} at position {position} cannot be kept. "
+        "Error: Invalid `{field}` parameter: the character {code_point} at position {position} cannot be stored. "
         "It should be text without NUL characters and lone surrogates"
     )
-    not_this_tool: str = "Error: There is no tool named {given} here. It should be the tool `memory`"
+    not_this_tool: str = "Error: Unknown tool {value}. The tool is named `memory`"
 
     path_outside: str = "Error: Path must start with /memories, got: {path}"
     path_escapes: str = "Error: Path {path} would escape /memories directory"
@@ -148,22 +146,22 @@ class Replies:
     reason_backslash: str = "may not contain a backslash"
     reason_unseen: str = "may not contain the invisible character {code_point}"
     reason_encoded: str = "may not contain an encoded or look-alike '..', '/', '\\' or control character"
-    reason_segment_bytes: str = "a name in it is longer than {limit} bytes"
-    reason_path_bytes: str = "longer than {limit} bytes below /memories"
-    reason_segments: str = "more than {limit} levels deep"
-    reason_slash: str = "may not end with '/', as it names a file"
+    reason_segment_bytes: str = "has a name longer than {limit} bytes"
+    reason_path_bytes: str = "is longer than {limit} bytes below /memories"
+    reason_segments: str = "is more than {limit} levels deep"
+    reason_slash: str = "may not end with '/', because it names a file"
     reason_sensitive: str = "holds a sensitive value: {kinds}"
-    reason_moved: str = "{moved} could not move there: its path would be {limit_broken}"
+    reason_moved: str = "the new path of {moved} {excess}"
 
     permission_denied: str = "Error: Permission denied: {path}"
     store_full: str = "Error: The memory store is full"
     unavailable: str = "Error: The memory store is unavailable; try again later"
     outcome_unknown: str = "Error: The outcome of this command is unknown; view {path} before trying again"
     damaged: str = "Error: The memory {path} is damaged"
-    locked: str = "Error: The memory store is sealed and its key is not available"
+    locked: str = "Error: The memory store is encrypted and its key is not available"
     unknown_schema: str = (
-        "Error: The memory store was written by a newer version of this program and cannot be used until that is "
-        "upgraded. Trying again does not help."
+        "Error: The memory store was written by a newer version of this program. "
+        "Upgrade the program; trying again does not help."
     )
 
     def __post_init__(self) -> None:

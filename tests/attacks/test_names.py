@@ -129,7 +129,7 @@ def test_a_tree_of_21_levels(scene: Scene) -> None:
         for command in every_command(levels(20) + "/too-deep.txt"):
             assert call(command).endswith("more than 20 levels deep")
         said = call({"command": "rename", "old_path": "/memories/x", "new_path": "/memories/y/y"})
-        assert "its path would be more than 20 levels deep" in said
+        assert said.endswith("is more than 20 levels deep")
         assert call({"command": "delete", "path": "/memories/x"}) == "Successfully deleted /memories/x"
         assert not (bottom.parent / "deep.txt").exists()
         assert (bottom / "too-deep.txt").read_text() == TEXT

@@ -14,7 +14,7 @@ from retentive.engine.access_times import Accesses
 from retentive.errors import InvalidInput, NotFound, RetentiveError
 from retentive.history.retention import is_on
 from retentive.locations import find_store, open_backend
-from retentive.redaction.guard import Detect, Examination
+from retentive.redaction.guard import Detect, RedactionGuard
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Clock, NewId, StoreInfo, as_actor, plain_name, sortable_id
 from retentive.store import MemoryStore
@@ -41,7 +41,7 @@ class Retentive:
         backend: Backend,
         *,
         pins: Mapping[str, object],
-        examination: Examination,
+        guard: RedactionGuard,
         replies: Replies,
         actor: Actor | None,
         clock: Clock,
@@ -50,7 +50,7 @@ class Retentive:
         self.backend = backend
         self._sweeps = sweep
         self._pins = pins
-        self._examination = examination
+        self._guard = guard
         self._replies = replies
         self._actor = actor
         self._clock = clock
@@ -77,7 +77,7 @@ class Retentive:
             self.backend,
             info,
             pins=self._pins,
-            examination=self._examination,
+            examination=self._guard,
             replies=self._replies,
             actor=self._actor,
             clock=self._clock,
@@ -155,12 +155,12 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
     `seal_paths` their paths too; docs/encryption.md.
     """
     pins = dict(settings)
-    examination = Examination(rules, detectors)
-    examination.check(DEFAULTS.changed(pins))  # refuse what is wrong before anything is made
+    guard = RedactionGuard(rules, detectors)
+    guard.check(DEFAULTS.changed(pins))  # refuse what is wrong before anything is made
     who = as_actor(actor)
     seal = _sealing(keys, clock, seal_paths=seal_paths)
     backend = seal(open_backend(at, clock=clock, new_id=new_id))
-    return Retentive(backend, pins=pins, examination=examination, replies=replies, actor=who, clock=clock, sweep=sweep)
+    return Retentive(backend, pins=pins, guard=guard, replies=replies, actor=who, clock=clock, sweep=sweep)
 
 
 def _sweep(store: MemoryStore) -> None:

@@ -19,7 +19,7 @@ from cli.running import here
 from guards.sensitive_values import BARE, NAMED
 from retentive import InvalidInput, MemoryStore, MemoryTool
 from retentive.redaction.detector import Find, Rule
-from retentive.redaction.guard import Examination
+from retentive.redaction.guard import RedactionGuard
 
 A = "/memories/a.md"
 KEY = "AKIA" + "QYLPMN5HFIQR7XYA"  # put together here, so that no scanner takes this file for a leak
@@ -276,7 +276,7 @@ def test_an_error_holds_nothing_of_the_text_a_detector_failed_at(tmp_path: Path)
 )
 def test_what_is_too_plain_to_be_examined_holds_no_value(template: str) -> None:
     """Of all values that the tests know, and words that announce one."""
-    examination, rng = Examination(), Random(7)
+    examination, rng = RedactionGuard(), Random(7)
     makes = [make for made in BARE.values() for make in made] + [row[2] for rows in NAMED.values() for row in rows]
     values = [make(rng) for make in makes for _ in range(5)]
     for text in [template.format(v=value) for value in values]:
@@ -352,12 +352,12 @@ def test_what_cannot_be_examined_is_not_echoed(tmp_path: Path) -> None:
     assert (reply.text, reply.code) == ("Error: The path … does not exist", "not_found")
 
 
-def test_ordinary_paths_are_not_examined(tmp_path: Path) -> None:
+def test_ordinary_paths_are_not_checked(tmp_path: Path) -> None:
     """The patterns, which take a while to be compiled, are not wanted for these."""
     with opened("sqlite", tmp_path) as place:
         for path in ("/memories", "/memories/notes/2026-11-22_Plan.md", "/memories/README"):
             for command in ({"command": "view", "path": path}, {"command": "delete", "path": f"{path}/x"}):
                 place.store().execute(command)
-        assert place._examination._made == {}
+        assert place._guard._detectors == {}
         place.store().execute({"command": "view", "path": f"/memories/{KEY}"})
-        assert len(place._examination._made) == 1
+        assert len(place._guard._detectors) == 1

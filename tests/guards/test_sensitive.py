@@ -157,7 +157,7 @@ def test_only_the_kinds_picked_are_found() -> None:
 
 @pytest.mark.parametrize("kinds", [["passwort"], ["password", "x"], "password"])
 def test_an_unknown_kind_is_refused_with_what_is_known(kinds: list[str]) -> None:
-    with pytest.raises(InvalidInput, match=r"Known: .*github_token|not one text"):
+    with pytest.raises(InvalidInput, match=r"Known kinds: .*github_token|not a string"):
         Detector(kinds)
 
 

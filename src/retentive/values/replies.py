@@ -118,7 +118,7 @@ class Replies:
         "Error: {path} would hold sensitive values: {kinds}. Nothing was written. "
         "Remove them, or write where they are kept instead."
     )
-    not_examined: str = "Error: The text could not be checked for sensitive values. Nothing was written."
+    not_checked: str = "Error: The text could not be checked for sensitive values. Nothing was written."
     too_large_to_keep: str = (
         "Error: The text is larger than the storage can hold in one memory. Nothing was written. "
         "Shorten the text, or split it over several memories."
@@ -244,7 +244,7 @@ ERROR_CODES: Mapping[str, str] = {
     "read_only": "read_only",
     "too_many_proposals": "too_large",
     "sensitive": "sensitive",
-    "not_examined": "sensitive",
+    "not_checked": "sensitive",
     "root_deleted": "root_protected",
     "root_renamed": "root_protected",
     "mount_deleted": "root_protected",

@@ -148,12 +148,12 @@ def test_a_very_long_change_is_shown_without_marks() -> None:
 
 @pytest.mark.parametrize("name", ["", "a\nb", "a\tb", "a\x7f"])
 def test_a_name_that_would_break_the_header_is_refused(name: str) -> None:
-    with pytest.raises(InvalidInput, match="without control characters"):
+    with pytest.raises(InvalidInput, match="or contain control characters"):
         unified("a", "b", old_name="a", new_name=name)
 
 
 def test_negative_context_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="whole number from 0"):
+    with pytest.raises(InvalidInput, match="integer from 0"):
         unified("a", "b", old_name="a", new_name="b", context=-1)
 
 

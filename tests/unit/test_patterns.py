@@ -95,16 +95,16 @@ def test_a_pattern_is_taken_in_the_form_that_paths_have() -> None:
     ("pattern", "told"),
     [
         ("/memories/../x", "leads above /memories"),
-        ("/memories/./**", "has the name '.' in it"),
+        ("/memories/./**", "contains the name '.'"),
         ("/memories/a\0", "U\\+0000"),
         ("/memories/a\n*", "U\\+000A"),
         ("/memories/\u200b", "U\\+200B"),
-        ("/memories/a\\b", "has a backslash"),
+        ("/memories/a\\b", "contains a backslash"),
         ("/memories/%2e%2e", "an encoded or look-alike"),
         ("/memories/" + "x" * 256, "longer or deeper"),
         ("/memories" + "/x" * 21, "longer or deeper"),
-        ("/memories/**.md", "stands for whole names"),
-        ("/memories/a**/b", "stands for whole names"),
+        ("/memories/**.md", "replaces whole names"),
+        ("/memories/a**/b", "replaces whole names"),
     ],
 )
 def test_a_pattern_that_no_path_can_match_is_refused(pattern: str, told: str) -> None:

@@ -85,7 +85,7 @@ def test_a_wrong_query_is_told_what_would_be_right(text: str, message: str) -> N
 
 def test_a_query_knows_the_paths_to_look_within() -> None:
     assert parse_query("a", within=["/memories/team/**"]) == Query(("a",), within=("/memories/team/**",))
-    with pytest.raises(InvalidInput, match="must begin with /memories/"):
+    with pytest.raises(InvalidInput, match="must start with /memories/"):
         parse_query("a", within=["team"])
 
 
@@ -213,7 +213,7 @@ def test_the_newest_change_comes_first_then_the_path() -> None:
     cut = search(parse_query("x"), documents, limit=2)
     assert (cut.hits, cut.total) == (results.hits[:2], 5)
     assert search(parse_query("x"), documents, limit=0).total == 5
-    with pytest.raises(InvalidInput, match="whole number from 0"):
+    with pytest.raises(InvalidInput, match="integer from 0"):
         search(parse_query("x"), documents, limit=-1)
 
 

@@ -81,7 +81,7 @@ def test_a_wrong_number_is_refused_before_anything_is_made(name: str, value: Any
     ],
 )
 def test_senseless_settings_are_refused_with_the_reason(name: str, value: Any) -> None:
-    with pytest.raises(InvalidInput, match=r"view_chars|must|is a text such as|has an empty name"):
+    with pytest.raises(InvalidInput, match=r"view_chars|must|contains an empty name"):
         DEFAULTS.changed({name: value})
 
 

@@ -76,5 +76,5 @@ class RedactionGuard:
             failed = type(error).__name__
         import logging  # noqa: PLC0415 - importing it here keeps startup fast
 
-        logging.getLogger("retentive").error("checking a text for sensitive values failed (%s); it was not saved", failed)
+        logging.getLogger("retentive").error("sensitive value check failed (%s); the text was not saved", failed)
         raise Refused("not_checked")  # raised outside `except`: the original error may quote the text

@@ -168,7 +168,7 @@ def search(
     characters. Raises `InvalidInput` for a pattern that takes longer than `pattern_seconds` (words always are fast).
     """
     if limit is not None and limit < 0:
-        raise InvalidInput("the limit must be a whole number from 0")
+        raise InvalidInput("limit must be an integer from 0")
     check = _until(pattern_seconds, clock)
     found = _matching(query, documents, check)
     shown = _newest(found, len(found) if limit is None else limit)

@@ -14,16 +14,16 @@ from typing import TypeAlias
 from retentive.errors import InvalidInput, Phrase
 
 MAX_ECHO_CHARS = 2_000
-_BEYOND_CHARS = 1_000  # looked at behind an echo that is cut, so that a value at the cut is seen whole
+_LOOKAHEAD_CHARS = 1_000  # checked beyond a cut echo, so that a sensitive value at the cut is found whole
 _ECHOED = frozenset({"path", "old_path", "new_path", "ancestor", "mount", "moved", "old_str", "value"})
 Redact: TypeAlias = Callable[[str], str]
-"""Gives a text without its sensitive values."""
+"""Function that removes sensitive values from a text."""
 _MISSING = "The path {path} does not exist. Please provide a valid path."
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a command answers. `code` is None, or the stable name of what went wrong (`ERROR_CODES`)."""
+    """Reply to a command. `code` is None, or the stable code of the error (`ERROR_CODES`)."""
 
     text: str
     is_error: bool = False
@@ -32,7 +32,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Replies:
-    """The templates, by name. A template may use any of the names that the shipped one uses, and no others."""
+    """Reply templates by name. A replacement may use only the placeholders of the default template."""
 
     directory_header: str = (
         "Here're the files and directories up to 2 levels deep in {path}, excluding hidden items and node_modules:"
@@ -165,20 +165,22 @@ class Replies:
     )
 
     def __post_init__(self) -> None:
-        """Raise `InvalidInput` for a template that asks for a value it will not get."""
+        """Raise `InvalidInput` for a template with an unknown placeholder."""
         for spec in fields(Replies):
             allowed = _placeholders(str(spec.default))
             extra = _placeholders(getattr(self, spec.name)) - allowed
             if extra:
-                raise InvalidInput(f"reply {spec.name!r} has no {sorted(extra)}; it may use {sorted(allowed)}")
+                raise InvalidInput(
+                    f"unknown placeholders {sorted(extra)} in reply {spec.name!r}; it may use {sorted(allowed)}"
+                )
 
     def phrase(self, key: str, values: Mapping[str, object]) -> str:
-        """The sentence `key` with its values; what stems from the input is cut after 2,000 characters."""
+        """Fill the template `key`. Values from the input are cut after 2,000 characters."""
         template: str = getattr(self, key)
         return template.format(**{name: self._shown(value) for name, value in values.items()})
 
     def error(self, key: str, values: Mapping[str, object]) -> Reply:
-        """The error reply `key`."""
+        """Error reply made from the template `key`."""
         return Reply(self.phrase(key, values), is_error=True, code=ERROR_CODES[key])
 
     def _shown(self, value: object) -> object:
@@ -189,27 +191,27 @@ class Replies:
         return echo(value)
 
 
-def echoed(values: Mapping[str, object], redact: Redact) -> dict[str, object]:
-    """The values of a sentence; those that echo the input (paths, `old_str`, fields) without sensitive values."""
-    return {name: _echoed(name, value, redact) for name, value in values.items()}
+def redact_echoes(values: Mapping[str, object], redact: Redact) -> dict[str, object]:
+    """Redact the values of a template that echo the input: paths, `old_str`, fields."""
+    return {name: _redact_echo(name, value, redact) for name, value in values.items()}
 
 
-def _echoed(name: str, value: object, redact: Redact) -> object:
+def _redact_echo(name: str, value: object, redact: Redact) -> object:
     if isinstance(value, Phrase):
-        return Phrase(value.key, echoed(value.values, redact))
+        return Phrase(value.key, redact_echoes(value.values, redact))
     if not isinstance(value, str) or name not in _ECHOED:
         return value
-    examined = value[: MAX_ECHO_CHARS + _BEYOND_CHARS]
-    shown = redact(examined)
-    if shown == examined:
+    checked = value[: MAX_ECHO_CHARS + _LOOKAHEAD_CHARS]
+    clean = redact(checked)
+    if clean == checked:
         return value
-    if len(value) == len(examined):
-        return echo(shown)
-    return echo(shown[:-_BEYOND_CHARS]).removesuffix("…") + "…"  # a value that the cut split is at the end
+    if len(value) == len(checked):
+        return echo(clean)
+    return echo(clean[:-_LOOKAHEAD_CHARS]).removesuffix("…") + "…"  # drop the end: it may hold half of a value
 
 
 def echo(text: str) -> str:
-    """`text`, cut after 2,000 characters with `…`."""
+    """Cut a text after 2,000 characters and add `…`."""
     return text if len(text) <= MAX_ECHO_CHARS else text[:MAX_ECHO_CHARS] + "…"
 
 
@@ -217,9 +219,9 @@ def _placeholders(template: str) -> set[str]:
     try:
         parts = [part for part in string.Formatter().parse(template) if part[1] is not None]
     except ValueError as error:
-        raise InvalidInput(f"not a reply template: {error}") from None
+        raise InvalidInput(f"invalid reply template: {error}") from None
     if any(spec or conversion for _, _, spec, conversion in parts):
-        raise InvalidInput("a reply template takes plain {names}, without format or conversion")
+        raise InvalidInput("a reply template takes plain {names} without format specification or conversion")
     return {name for _, name, _, _ in parts if name is not None}
 
 
@@ -270,7 +272,7 @@ ERROR_CODES: Mapping[str, str] = {
     "locked": "locked",
     "unknown_schema": "unknown_schema",
 }
-"""The stable code of every error reply; doors map these to exit codes and HTTP statuses."""
+"""Stable code of every error reply. Integrations map codes to exit statuses and HTTP statuses."""
 
 REPLIES = Replies()
 """The sentences of the tool."""

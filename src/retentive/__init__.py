@@ -43,7 +43,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The classes over the official SDK, imported when they are asked for: the SDK alone takes a second."""
+    """Import the classes that need the Anthropic SDK at first use, since the SDK takes a second to import."""
     if name in {"AsyncMemoryTool", "MemoryTool"}:
         from retentive.integrations import anthropic  # noqa: PLC0415 - see above
 

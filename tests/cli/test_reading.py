@@ -157,8 +157,8 @@ def test_errors_are_plain_sentences(at: str, command: list[str], status: int, sa
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--at", "nosuch://x"], f"unknown kind of place 'nosuch'; known are a directory, and {KINDS}"),
-        (["--at", ""], "the place of the memory must not be empty"),
+        (["--at", "nosuch://x"], f"unknown scheme 'nosuch'; use a directory, or one of {KINDS}"),
+        (["--at", ""], "the location must not be empty or contain NUL"),
         (["--store", ""], "a store key must have 1 to 255 characters, not 0"),
         (["--actor", "user:"], "actor must have 1 to 255 characters, not 0"),
     ],

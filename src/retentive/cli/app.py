@@ -10,7 +10,7 @@ import click
 from retentive import __version__
 from retentive.cli.exits import INTERRUPTED
 from retentive.cli.location import Place
-from retentive.opening import DEFAULT_KEY, DEFAULT_PLACE
+from retentive.opening import DEFAULT_KEY, DEFAULT_LOCATION
 
 COMMANDS: Mapping[str, str] = {
     "ls": "retentive.cli.read:ls",
@@ -76,7 +76,7 @@ class LateGroup(click.Group):
 @click.option(
     "--at",
     metavar="URL",
-    default=DEFAULT_PLACE,
+    default=DEFAULT_LOCATION,
     envvar="RETENTIVE_AT",
     show_default=True,
     show_envvar=True,

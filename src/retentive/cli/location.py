@@ -11,7 +11,7 @@ import click
 
 import retentive
 from retentive.errors import InvalidInput, NotFound
-from retentive.locations import find_store, is_in_memory, is_there
+from retentive.locations import find_store, is_in_memory, location_exists
 from retentive.opening import DEFAULT_KEY, Keys, Retentive
 from retentive.store import MemoryStore
 
@@ -65,7 +65,7 @@ class Place:
     @contextmanager
     def opened(self, *, make: bool = False, sweep: bool = False) -> Iterator[Retentive]:
         """All that is at the place. Raises `NotFound` if nothing is, unless `make`; a memory store is not made."""
-        if not make and not is_there(self.at):
+        if not make and not location_exists(self.at):
             raise NotFound(f"there is no memory at {self.at} yet; `retentive create` makes one")
         with retentive.open(
             self.at,

@@ -226,7 +226,7 @@ def _place(
         raise InvalidInput("give the place once: as the first argument or as base_path")
     if base_path is not None:
         return Path(base_path)  # the SDK's argument is a directory, whatever it looks like
-    return opening.DEFAULT_PLACE if at is None else at
+    return opening.DEFAULT_LOCATION if at is None else at
 
 
 def _text(reply: Reply) -> str:

@@ -30,7 +30,7 @@ class _Opened:
 
     def __init__(
         self,
-        at: str | os.PathLike[str] | MemoryStore | Mounts = opening.DEFAULT_PLACE,
+        at: str | os.PathLike[str] | MemoryStore | Mounts = opening.DEFAULT_LOCATION,
         *,
         store: str | None = None,
         replies: Replies = REPLIES,

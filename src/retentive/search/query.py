@@ -171,8 +171,8 @@ def search(
         raise InvalidInput("limit must be an integer from 0")
     check = _until(pattern_seconds, clock)
     matching = _filter(query, documents, check)
-    shown = _newest(found, len(found) if limit is None else limit)
-    return Results(tuple(_hit(query, document, snippets, snippet_chars, check) for document in shown), len(found))
+    shown = _newest(matching, len(matching) if limit is None else limit)
+    return Results(tuple(_hit(query, document, snippets, snippet_chars, check) for document in shown), len(matching))
 
 
 def _newest(documents: list[Document], limit: int) -> list[Document]:

@@ -1,4 +1,4 @@
-"""Every transcript is answered word for word at every door, on every backend."""
+"""Every integration and every backend gives the replies of the transcripts, byte for byte."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ ELSEWHERE = [*SERVERS, *(name for name in SEALED if name.startswith("sealed"))]
 
 
 @pytest.mark.parametrize(("transcript", "door"), CASES)
-def test_a_transcript_is_answered_word_for_word(transcript: Transcript, door: str, tmp_path: Path) -> None:
+def test_replies_match_the_transcript(transcript: Transcript, door: str, tmp_path: Path) -> None:
     check("sqlite", transcript, door, tmp_path)
 
 
 @pytest.mark.parametrize(("transcript", "door"), CASES)
 @pytest.mark.parametrize("backend", [name for name in LOCAL if name != "sqlite"])
-def test_so_it_is_on_every_backend(backend: str, transcript: Transcript, door: str, tmp_path: Path) -> None:
+def test_replies_match_on_every_backend(backend: str, transcript: Transcript, door: str, tmp_path: Path) -> None:
     check(backend, transcript, door, tmp_path)
 
 
 @pytest.mark.parametrize(("transcript", "door"), CASES if LONG else BY_ENGINE)
 @pytest.mark.parametrize("backend", ELSEWHERE)
-def test_so_it_is_on_servers_and_under_encryption(
+def test_replies_match_on_servers_and_under_encryption(
     backend: str, transcript: Transcript, door: str, tmp_path: Path
 ) -> None:
     check(backend, transcript, door, tmp_path)
@@ -81,7 +81,7 @@ SENTENCES = (
 
 
 @pytest.mark.parametrize("sentence", SENTENCES)
-def test_every_sentence_of_the_tool_stands_in_a_transcript(sentence: str) -> None:
-    """All but those for which a million lines or broken storage is needed."""
+def test_every_sentence_of_the_tool_is_in_a_transcript(sentence: str) -> None:
+    """Except those that need a million lines or broken storage."""
     replies = [exchange.text for transcript in TRANSCRIPTS for exchange in transcript.exchanges]
     assert any(sentence in reply for reply in replies)

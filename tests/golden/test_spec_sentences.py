@@ -1,4 +1,4 @@
-"""The sentences of the specification: each is in the catalogue, word for word, and a command provokes it."""
+"""Sentences of the specification: the catalogue has each of them, byte for byte, and a command produces it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Failing(SqliteBackend):
 
 @dataclass(frozen=True)
 class Story:
-    """Commands that succeed, and the last one, whose reply holds the sentence."""
+    """Commands that succeed, and a last one whose reply has the sentence."""
 
     commands: list[dict[str, Any]]
     settings: dict[str, Any] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class Story:
 
 @dataclass(frozen=True)
 class Failure(Story):
-    """A story on storage that fails at the last command."""
+    """Story on storage that fails at the last command."""
 
     error: RetentiveError = field(default_factory=RetentiveError)
 
@@ -102,7 +102,7 @@ class Failure(Story):
 
 @dataclass(frozen=True)
 class Damage(Story):
-    """A story in which the stored bytes change before the last command."""
+    """Story in which the stored bytes change before the last command."""
 
     def run(self, directory: Path) -> Reply:
         with retentive.open(f"sqlite:///{directory}/memory.db") as opened:
@@ -115,7 +115,7 @@ class Damage(Story):
 
 @dataclass(frozen=True)
 class Link(Story):
-    """A story on a directory with a symbolic link at `/memories/b`."""
+    """Story on a directory with a symbolic link at `/memories/b`."""
 
     def run(self, directory: Path) -> Reply:
         (directory / "memory" / "memories").mkdir(parents=True)
@@ -197,13 +197,13 @@ STORIES: dict[str, list[Story]] = {
 
 @pytest.mark.parametrize("sentence", PARAMETERS)
 def test_the_catalogue_has_every_sentence(sentence: str) -> None:
-    """A template of the catalogue renders the sentence, byte for byte, from the values at the same places."""
+    """A template of the catalogue renders the same bytes from the same values."""
     assert any(renders(template, sentence) for template in catalogue())
 
 
 @pytest.mark.parametrize("sentence", PARAMETERS)
-def test_a_command_provokes_every_sentence(sentence: str, tmp_path: Path) -> None:
-    """The sentence is a line of the reply, or closes one in brackets."""
+def test_a_command_produces_every_sentence(sentence: str, tmp_path: Path) -> None:
+    """The sentence is a line of the reply, or the end of a bracketed line."""
     literals = map(re.escape, _PLACEHOLDER.split(sentence))
     end = r"\]" if sentence.startswith("View the rest") else ""
     pattern = re.compile((".* " if end else "") + ".*?".join(literals) + end)
@@ -215,19 +215,19 @@ def test_a_command_provokes_every_sentence(sentence: str, tmp_path: Path) -> Non
         assert reply.is_error == is_error
 
 
-def test_no_story_is_about_another_sentence() -> None:
+def test_every_story_is_about_a_sentence() -> None:
     assert STORIES.keys() == set(SENTENCES) - NOT_BUILT
 
 
 def catalogue() -> Iterator[str]:
-    """The templates; the notice of a cut line without what may follow in it."""
+    """All templates. The notice of a cut line appears without its optional end, which is listed separately."""
     for each in fields(Replies):
         yield str(each.default).removesuffix("{rest}]") + "]" * str(each.default).endswith("{rest}]")
     yield Replies().line_cut_rest.strip()
 
 
 def renders(template: str, sentence: str) -> bool:
-    """Whether two templates give the same text for all values: the same words, the same places repeated."""
+    """Return whether two templates give the same text for all values, with repeated placeholders in the same places."""
     ours, theirs = (_PLACEHOLDER.findall(each) for each in (template, sentence))
     values = dict(zip(ours, (f"<{number}>" for number in range(len(ours))), strict=True))
     names = dict(zip(theirs, (values[name] for name in ours), strict=False))

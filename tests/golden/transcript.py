@@ -1,4 +1,4 @@
-"""Reads transcripts: `> ` a command in JSON, then the lines of its reply, `| ` before each or `! ` in an error.
+"""Parser of transcripts. `> ` starts a command in JSON; `| ` starts a line of its reply, `! ` one of an error.
 
 `@ name=value` sets a limit for the whole transcript. Everything else is prose.
 """
@@ -14,7 +14,7 @@ DIRECTORY = Path(__file__).parent / "transcripts"
 
 @dataclass
 class Exchange:
-    """A command, raw as a line of JSON, and its reply."""
+    """Command, as a line of JSON, and its reply."""
 
     line: int
     raw: str
@@ -33,7 +33,7 @@ class Exchange:
 
 @dataclass
 class Transcript:
-    """One story, told in a new memory store."""
+    """Transcript, to be run in a new memory store."""
 
     name: str
     limits: dict[str, int]

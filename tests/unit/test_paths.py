@@ -1,4 +1,4 @@
-"""Memory paths: the table of accepted and refused ones, and what a refusal says."""
+"""Memory paths: accepted and refused paths, and the sentences of refusals."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def refusal(written: str) -> str:
 
 @pytest.mark.parametrize(("written", "meant"), ACCEPTED.items(), ids=range(len(ACCEPTED)))
 def test_accepted_paths_mean_one_canonical_path(written: str, meant: str) -> None:
-    """Doubled and trailing slashes go, text becomes NFC, everything ordinary stays."""
+    """Doubled and trailing slashes are removed, text is normalised to NFC, other characters stay."""
     path = MemoryPath.parse(written)
     assert (path.text, str(path), path.written) == (meant, meant, written)
     assert path.is_root == (meant == "/memories")
@@ -209,20 +209,20 @@ def test_a_refused_path_is_cut_after_2000_characters(length: int) -> None:
 
 
 def test_paths_of_a_megabyte_and_of_5000_levels_are_refused_at_once() -> None:
-    """The work is bounded by the limits, not by what is sent."""
+    """The work is bounded by the limits, not by the length of the input."""
     for written in ("/memories/" + "%25" * 300_000, "/memories" + "/a" * 5_000, "/memories/" + "．" * 100_000):
         assert len(refusal(written)) < 2_200
 
 
 def test_long_runs_of_combining_marks_are_refused_at_once() -> None:
-    """Normalising takes time by the square of such a run: 20 s for 160,000 marks, with all other threads waiting."""
+    """Normalising such a run takes quadratic time: 20 s for 160,000 marks, while all other threads wait."""
     start = time.perf_counter()
     assert "255" in refusal("/memories/a" + "\u0301\u0323" * 50_000)
     assert time.perf_counter() - start < 1
 
 
-def test_equal_however_written() -> None:
-    """Equality and hash look at the canonical path alone; a path can be pickled."""
+def test_paths_written_differently_are_equal() -> None:
+    """Equality and hash use only the canonical path; a path can be pickled."""
     one, other = MemoryPath.parse("/memories//a/"), MemoryPath.parse("/memories/a")
     assert one == other
     assert hash(one) == hash(other)

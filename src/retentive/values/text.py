@@ -139,7 +139,7 @@ def _match_lines(text: str, old: str, at: int) -> str:
 
 
 def snippet(text: str, at: int, length: int, *, max_chars: int) -> str | None:
-    """Numbered lines around the `length` new characters at `at`; None if there are none or they exceed `max_chars`."""
+    """Numbered lines around the `length` new characters at `at`; None if empty or over `max_chars`."""
     lines = count_lines(text)
     if not lines:
         return None

@@ -15,7 +15,7 @@ from retentive.engine.settings import ChangeSettings
 from retentive.errors import InvalidInput, ReadOnly, Refused, RetentiveError
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Memory, Transaction, Usage, Version, as_actor
-from retentive.values.commands import Clear, Command, Delete, View, name_given, parse
+from retentive.values.commands import Clear, Command, Delete, View, command_name, parse
 from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.replies import Reply
 from retentive.values.settings import Settings
@@ -97,7 +97,7 @@ class MemoryStore(StoreContext):
         try:
             known = command if isinstance(command, Command) else parse(command)
         except Refused as refusal:
-            return self.reply(Answered(name_given(command), refusal), invocation)
+            return self.reply(Answered(command_name(command), refusal), invocation)
         if isinstance(known, View):
             return self.reply(RunView(known, self._lines), invocation)
         return self.reply(RunDeletion(known) if isinstance(known, Delete) else RunCommand(known), invocation)

@@ -10,8 +10,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import retentive
-from retentive import EN, InvalidInput, MemoryStore, Reply
+from retentive import InvalidInput, MemoryStore, Reply
 from retentive.agent import function_tool, memory_protocol
+from retentive.values.replies import REPLIES
 
 PATH = "/memories/a.md"
 COMMANDS = ["view", "create", "str_replace", "insert", "delete", "rename"]
@@ -24,7 +25,7 @@ CALLS: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"command": "str_replace", "path": PATH, "old_str": "two", "new_str": "2"},
-        f"{EN.edited_snippet}\n     1\tone\n     2\t2",
+        f"{REPLIES.edited_snippet}\n     1\tone\n     2\t2",
     ),
     (
         {"command": "rename", "old_path": PATH, "new_path": "/memories/b.md"},

@@ -68,7 +68,7 @@ def test_a_model_is_told_that_the_store_is_locked(at: str, key_file: Path, open_
         {"command": "rename", "old_path": A, "new_path": "/memories/b"},
     ):
         reply = store.execute(command)
-        assert reply.text == "Error: The memory store is sealed and its key is not available"
+        assert reply.text == "Error: The memory store is encrypted and its key is not available"
         assert (reply.is_error, reply.code) == (True, "locked")
 
 
@@ -181,7 +181,7 @@ def test_what_is_damaged_is_told_as_such(tmp_path: Path, key_file: Path, open_pl
     with closing(sqlite3.connect(tmp_path / "memory.db")) as connection, connection:
         connection.execute("UPDATE versions SET text = zeroblob(60) WHERE seq = 1")
     reply = store.execute({"command": "view", "path": A})
-    assert reply.text == f"Error: What is stored at {A} is damaged and cannot be read"
+    assert reply.text == f"Error: The memory {A} is damaged"
     with pytest.raises(Damaged):
         store.text(A)
     assert store.text("/memories/b") == "two"

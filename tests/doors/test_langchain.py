@@ -101,7 +101,7 @@ def test_a_conversation_is_answered_as_by_the_store(store: MemoryStore, twin: Me
         assert offered(server) == [[TOOL]] * (len(STORY) + 1)
     answers = [message for message in messages if isinstance(message, ToolMessage)]
     assert [n for n, message in enumerate(answers) if message.status == "error"] == list(ERRORS)
-    assert answers[19].content == "Error: The /memories directory itself cannot be deleted"
+    assert answers[19].content == "Error: Cannot delete the /memories directory itself"
     assert {str(version.actor) for version in store.versions()} == {"session:s1"}
     assert [version.path for version in store.versions()] == [version.path for version in twin.versions()]
 

@@ -33,7 +33,7 @@ def test_is_error_stands_in_a_result_only_if_true(store: MemoryStore) -> None:
     assert bad == {
         "type": "tool_result",
         "tool_use_id": "toolu_1",
-        "content": "Error: The /memories directory itself cannot be deleted",
+        "content": "Error: Cannot delete the /memories directory itself",
         "is_error": True,
     }
     json.dumps([good, bad])

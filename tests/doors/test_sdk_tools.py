@@ -152,7 +152,7 @@ def test_an_error_reply_is_raised_as_the_sdks_tool_error(place: str) -> None:
     tool = MemoryTool(place)
     with pytest.raises(ToolError) as caught:
         tool.call({"command": "delete", "path": "/memories"})
-    assert caught.value.content == "Error: The /memories directory itself cannot be deleted"
+    assert caught.value.content == "Error: Cannot delete the /memories directory itself"
     assert str(caught.value) == caught.value.content
     tool.close()
 

@@ -47,12 +47,15 @@ ASK: dict[str, Any] = {
     "max_tokens": 1_000,
     "messages": [{"role": "user", "content": "What do I know about refunds?"}],
 }
-UNFINISHED = 'Error: Invalid `query` parameter: a phrase is not closed: end it with "'
+UNFINISHED = 'Error: Invalid `query` parameter: a phrase is not closed; end it with "'
 CALLS: tuple[tuple[dict[str, Any], Check], ...] = (
     ({"query": "refund"}, Check(FOUND)),
     ({"query": "nowhere"}, Check(NOTHING)),
     ({"query": '"before a'}, Check(UNFINISHED, is_error=True)),
-    ({"query": "refund", "path": "/etc"}, Check(contains=("must be /memories or below it",), is_error=True)),
+    (
+        {"query": "refund", "path": "/etc"},
+        Check(contains=("Error: Path must start with /memories, got: /etc",), is_error=True),
+    ),
 )
 
 
@@ -190,7 +193,7 @@ def test_a_word_in_four_lines_leaves_one_out(store: MemoryStore) -> None:
         ({"query": None}, "invalid_input", "Missing `query`"),
         ({"query": ["refund"]}, "invalid_input", 'Invalid `query` parameter: ["refund"]. It should be a string'),
         ({"query": ""}, "invalid_input", "the query is empty"),
-        ({"query": "-refund"}, "invalid_input", "only says what to leave out"),
+        ({"query": "-refund"}, "invalid_input", "has only excluded words"),
         ({"query": "x" * 2_000}, "invalid_input", "longer than"),
         ({"query": "\ud800"}, "invalid_input", "lone surrogate"),
         ({"query": "x", "limit": 0}, "invalid_input", "Invalid `limit` parameter: 0. It should be an integer from 1"),
@@ -198,7 +201,11 @@ def test_a_word_in_four_lines_leaves_one_out(store: MemoryStore) -> None:
         ({"query": "x", "limit": "many"}, "invalid_input", "`limit`"),
         ({"query": "x", "limit": object()}, "invalid_input", "`limit` parameter: something else"),
         ({"query": "x", "path": 5}, "invalid_input", "`path`"),
-        ({"query": "x", "path": "/memories/../a"}, "invalid_path", "may not contain '..'"),
+        (
+            {"query": "x", "path": "/memories/../a"},
+            "invalid_path",
+            "Path /memories/../a would escape /memories directory",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_with_what_is_right(given: Any, code: str, part: str, store: MemoryStore) -> None:

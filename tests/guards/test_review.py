@@ -305,7 +305,7 @@ def test_guards_are_asked_when_it_is_proposed_and_when_it_is_accepted(store: Mem
     assert said(store, create(f"{D}/x")) == f"Error: {D}/x is read-only"
     assert said(store, create(A, "password: hunter2horse\n" + "x" * 9)).startswith(f"Error: {A} would hold")
     first, second = proposed(store, create(A, "123456789")), proposed(store, create(B, "two"))
-    assert said(store, create("/memories/c")).startswith("Error: The memory store holds 2 memories, its limit is 2.")
+    assert said(store, create("/memories/c")).startswith("Error: The memory store holds 2 memories and its limit is 2.")
     store.change_settings({"max_memories": 1, "read_only_paths": None, "allow_write": {"session:*": [A]}})
     assert obstacles(store, [second]) == [("guard", B, f"Error: {B} is read-only")]
     store.change_settings({"allow_write": None})
@@ -367,8 +367,8 @@ def test_only_so_many_changes_may_wait(store: MemoryStore) -> None:
     assert (refused.code, refused.text) == (
         "too_large",
         (
-            "Error: 2 changes of this memory store await review by a person, and no more than 2 may. "
-            "Nothing was written. Try again when some of them were reviewed."
+            "Error: 2 changes to this memory store await review by a person; the limit is 2. "
+            "Nothing was written. Try again after some of them have been reviewed."
         ),
     )
     assert said(store, view(D), "session:s2").startswith("The path")

@@ -32,7 +32,7 @@ from retentive.agent.turns import Budget, Turns, runs_tools
 from retentive.errors import InvalidInput
 from retentive.integrations.function_tool import Executes
 from retentive.integrations.messages import TOOL
-from retentive.opening import DEFAULT_PLACE
+from retentive.opening import DEFAULT_LOCATION
 from retentive.storage.contract import Actor, as_actor
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class _Conversation:
         self,
         *,
         model: str = MODEL,
-        memory: Executes | str | os.PathLike[str] = DEFAULT_PLACE,
+        memory: Executes | str | os.PathLike[str] = DEFAULT_LOCATION,
         tools: Iterable[Any] = (),
         context: ContextManagement | None = _CONTEXT,
         system: str = "",

@@ -32,7 +32,7 @@ from retentive.errors import InvalidInput
 from retentive.integrations.function_tool import Executes
 from retentive.integrations.messages import TOOL
 from retentive.storage.contract import Actor
-from retentive.values.replies import EN
+from retentive.values.replies import REPLIES
 
 if TYPE_CHECKING:
     from anthropic.types.beta import BetaMemoryTool20250818Param
@@ -91,7 +91,7 @@ def _answer(memory: Executes, command: object, actor: Actor) -> str:
     except Exception:
         # A bug, ours or of the application's own memory. The SDK would show the model its text, with whatever is in it.
         _LOG.exception("the memory failed")
-        raise ToolError(EN.unavailable) from None
+        raise ToolError(REPLIES.unavailable) from None
     if reply.is_error:
         raise ToolError(reply.text)
     return reply.text

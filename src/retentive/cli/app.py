@@ -10,8 +10,7 @@ import click
 from retentive import __version__
 from retentive.cli.exits import INTERRUPTED
 from retentive.cli.location import Place
-from retentive.opening import DEFAULT_KEY, DEFAULT_PLACE
-from retentive.values.replies import LANGUAGES
+from retentive.opening import DEFAULT_KEY, DEFAULT_LOCATION
 
 COMMANDS: Mapping[str, str] = {
     "ls": "retentive.cli.read:ls",
@@ -77,7 +76,7 @@ class LateGroup(click.Group):
 @click.option(
     "--at",
     metavar="URL",
-    default=DEFAULT_PLACE,
+    default=DEFAULT_LOCATION,
     envvar="RETENTIVE_AT",
     show_default=True,
     show_envvar=True,
@@ -104,23 +103,14 @@ class LateGroup(click.Group):
     help="The key file: memory stores are sealed.  [env var: RETENTIVE_KEYS_FILE, or RETENTIVE_KEYS, its contents]",
 )
 @click.option("--seal-paths", is_flag=True, help="Memory stores that are made hide their paths too. Needs keys.")
-@click.option(
-    "--lang",
-    type=click.Choice(list(LANGUAGES)),
-    default="en",
-    show_default=True,
-    help="The language of the replies.",
-)
 @click.version_option(__version__, prog_name="retentive", message="%(prog)s %(version)s")
 @click.pass_context
-def app(
-    ctx: click.Context, *, at: str, store: str, actor: str | None, keys: str | None, seal_paths: bool, lang: str
-) -> None:
+def app(ctx: click.Context, *, at: str, store: str, actor: str | None, keys: str | None, seal_paths: bool) -> None:
     """Durable, versioned, shared memory for Claude's memory tool.
 
     Reads and changes memories as the tool does: same paths (/memories/...), same commands, same replies.
     """
-    ctx.obj = Place(at=at, key=store, actor=actor, language=lang, keys=keys, seal_paths=seal_paths)
+    ctx.obj = Place(at=at, key=store, actor=actor, keys=keys, seal_paths=seal_paths)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

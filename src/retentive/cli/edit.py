@@ -22,7 +22,7 @@ from retentive.engine.operation import Invocation
 from retentive.engine.queries import GetEntry
 from retentive.errors import NotFound, Refused, RetentiveError
 from retentive.values.paths import MemoryPath
-from retentive.values.replies import LANGUAGES, Reply
+from retentive.values.replies import REPLIES, Reply
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_. -]{0,99}", re.ASCII)
 _NOT_SAVED = "No change: nothing was saved."
@@ -76,7 +76,7 @@ def _present(place: Place, path: str) -> _Before | Reply:
         at = MemoryPath.parse(path)
         return _editable(place, at)
     except Refused as refusal:
-        return LANGUAGES[place.language].error(refusal.key, {"path": path} | refusal.values)
+        return REPLIES.error(refusal.key, {"path": path} | refusal.values)
 
 
 def _editable(place: Place, at: MemoryPath) -> _Before:

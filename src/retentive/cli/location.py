@@ -11,7 +11,7 @@ import click
 
 import retentive
 from retentive.errors import InvalidInput, NotFound
-from retentive.locations import find_store, is_in_memory, is_there
+from retentive.locations import find_store, is_in_memory, location_exists
 from retentive.opening import DEFAULT_KEY, Keys, Retentive
 from retentive.store import MemoryStore
 
@@ -20,12 +20,11 @@ KEYS_VARIABLE, FILE_VARIABLE = "RETENTIVE_KEYS", "RETENTIVE_KEYS_FILE"  # as in 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place, a memory store in it, who works there, the language of the replies, and the keys."""
+    """A place, a memory store in it, who works there, and the keys."""
 
     at: str
     key: str
     actor: str | None
-    language: str
     keys: str | None = None
     seal_paths: bool = False
 
@@ -66,11 +65,10 @@ class Place:
     @contextmanager
     def opened(self, *, make: bool = False, sweep: bool = False) -> Iterator[Retentive]:
         """All that is at the place. Raises `NotFound` if nothing is, unless `make`; a memory store is not made."""
-        if not make and not is_there(self.at):
+        if not make and not location_exists(self.at):
             raise NotFound(f"there is no memory at {self.at} yet; `retentive create` makes one")
         with retentive.open(
             self.at,
-            replies=self.language,
             actor=self.actor or _login(),
             keys=self.given_keys(),
             seal_paths=self.seal_paths,

@@ -12,7 +12,7 @@ from retentive.agent.projects import DIRECTORY, Feature, start_project
 from retentive.cli import output
 from retentive.cli.location import Place, pass_place
 from retentive.errors import NotFound
-from retentive.locations import find_store, is_there
+from retentive.locations import find_store, location_exists
 from retentive.opening import DEFAULT_KEY
 from retentive.store import MemoryStore
 from retentive.values.replies import Reply
@@ -103,7 +103,7 @@ def init(
 
 
 def _is_there(place: Place) -> bool:
-    if not is_there(place.at):
+    if not location_exists(place.at):
         return False
     with place.opened() as found:
         return find_store(found.backend, place.key) is not None

@@ -15,7 +15,7 @@ from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Place, pass_place
 from retentive.errors import InvalidInput, NotFound
-from retentive.locations import is_there, open_backend
+from retentive.locations import location_exists, open_backend
 from retentive.values.paths import ROOT
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ def _same(source: str, target: str) -> bool:
 @contextmanager
 def _backend(at: str, keys: str | None, *, make: bool = False, seal_paths: bool = False) -> Iterator[Backend]:
     """The backend at a place, sealed if there are keys. Raises `NotFound` if nothing is there, unless `make`."""
-    if not make and not is_there(at):
+    if not make and not location_exists(at):
         raise NotFound(f"there is no memory at {at}")
     if keys is None:
         backend = open_backend(at)

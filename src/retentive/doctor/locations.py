@@ -12,7 +12,7 @@ from retentive.doctor.check import check, reason
 from retentive.doctor.repair import repair as repair_all
 from retentive.doctor.store_check import Progress
 from retentive.errors import Damaged, InvalidInput, NotFound, UnknownSchema
-from retentive.locations import is_in_memory, is_there, open_backend
+from retentive.locations import is_in_memory, location_exists, open_backend
 from retentive.opening import Keys
 from retentive.storage.contract import Backend
 from retentive.storage.findings import Finding, found
@@ -35,7 +35,7 @@ def check_place(
     `repair`, the location is checked again after the repair, and findings that are gone have the severity `repaired`.
     Raises `NotFound` if the location does not exist, and the errors of unreachable storage.
     """
-    if not is_there(at):
+    if not location_exists(at):
         raise NotFound("the location has no memory stores")
     encrypted = _encryption(keys)
     findings = partial(_findings, at, encrypted, quick=quick, progress=progress)

@@ -10,11 +10,11 @@ from typing import TypeVar
 from retentive.engine.access_times import Accesses
 from retentive.engine.operation import Invocation, Operation, Outcome
 from retentive.errors import Refused
-from retentive.redaction.guard import Examination
+from retentive.redaction.guard import RedactionGuard
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Clock, Snapshot, StoreInfo, Transaction
 from retentive.values.paths import ROOT
-from retentive.values.replies import EN, Replies
+from retentive.values.replies import REPLIES, Replies
 from retentive.values.settings import DEFAULTS, Settings, from_text
 from retentive.values.text import LineCounts
 
@@ -31,8 +31,8 @@ class StoreContext(ABC):
         info: StoreInfo,
         *,
         pins: Mapping[str, object] | None = None,
-        examination: Examination | None = None,
-        replies: Replies = EN,
+        examination: RedactionGuard | None = None,
+        replies: Replies = REPLIES,
         actor: Actor | None = None,
         clock: Clock = time.time,
         accesses: Accesses | None = None,
@@ -41,7 +41,7 @@ class StoreContext(ABC):
         self.info = info
         self.id = info.id
         self.pins = dict(pins or {})
-        self.examination = examination or Examination()
+        self.examination = examination or RedactionGuard()
         self.examination.check(DEFAULTS.changed(self.pins))  # invalid settings are refused here
         self.replies = replies
         self.actor = actor

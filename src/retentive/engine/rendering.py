@@ -12,7 +12,7 @@ from retentive.engine.operation import Operation, Outcome
 from retentive.errors import Refused, RetentiveError
 from retentive.values.commands import Create, Delete, Insert, Rename, StrReplace, View, WriteCommand, paths_of
 from retentive.values.paths import ROOT, MemoryPath
-from retentive.values.replies import Replies, Reply, echoed
+from retentive.values.replies import Replies, Reply, redact_echoes
 
 STORAGE_REPLIES = {
     "permission_denied": "permission_denied",
@@ -47,13 +47,13 @@ class Say:
         """The sentence `key`."""
         for value in values.values():
             if self._is_plain is None or not isinstance(value, str) or not self._is_plain(value):
-                return self._replies.phrase(key, echoed(values, self._redact))
+                return self._replies.phrase(key, redact_echoes(values, self._redact))
         template: str = getattr(self._replies, key)
         return template.format(**values)
 
     def error(self, key: str, values: dict[str, object]) -> Reply:
         """The error reply `key`."""
-        return self._replies.error(key, echoed(values, self._redact))
+        return self._replies.error(key, redact_echoes(values, self._redact))
 
 
 def rendered(context: StoreContext, operation: Operation[Any], outcome: Outcome[Any]) -> Reply:

@@ -8,7 +8,7 @@ from typing import Any
 
 from retentive.engine.operation import WriteOperation
 from retentive.engine.writer import GuardedWriter
-from retentive.redaction.guard import Examination
+from retentive.redaction.guard import RedactionGuard
 from retentive.storage.contract import Transaction
 from retentive.values.settings import DEFAULTS, Settings, check_names, from_text
 
@@ -21,7 +21,7 @@ class ChangeSettings(WriteOperation[Settings]):
     under_review = "skip"  # else a setting that puts everyone under review could not be reversed
     switches_audit = True
     changes: Mapping[str, object]
-    examination: Examination
+    examination: RedactionGuard
 
     def __post_init__(self) -> None:
         """Raise `InvalidInput` for unknown names."""

@@ -13,7 +13,7 @@ from retentive.engine.queries import raised
 from retentive.engine.writer import GuardedWriter
 from retentive.errors import InvalidInput, PermissionDenied, Refused
 from retentive.history.removal import PENDING, finish
-from retentive.redaction.guard import Examination
+from retentive.redaction.guard import RedactionGuard
 from retentive.review.proposals import forget_proposals
 from retentive.storage.contract import Snapshot, Transaction, Version
 from retentive.values.paths import ROOT, MemoryPath
@@ -60,7 +60,7 @@ class Scan(ReadOperation[Scanned]):
 
     name = "scan"
     needs_external_edits = True
-    examination: Examination
+    examination: RedactionGuard
     history: bool
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> Scanned:
@@ -80,7 +80,7 @@ class RedactFound(WriteOperation[Scanned]):
     needs_external_edits = True
     may_use_reserve = True
     under_review = "refuse"
-    examination: Examination
+    examination: RedactionGuard
     history: bool
     now: float
 
@@ -147,7 +147,7 @@ def scan(context: StoreContext, invocation: Invocation, *, redact: bool, history
 class _Look:
     """Examines texts and paths by the kinds that the settings of a store name, whatever they do with finds."""
 
-    def __init__(self, examination: Examination, settings: Settings) -> None:
+    def __init__(self, examination: RedactionGuard, settings: Settings) -> None:
         self._examination = examination
         self._settings = settings.changed({"sensitive": "redact"})
 

@@ -23,7 +23,7 @@ from retentive.errors import InvalidInput
 from retentive.mounts import MemoryTree
 from retentive.storage.contract import Actor, as_actor
 from retentive.store import MemoryStore
-from retentive.values.replies import Replies, Reply
+from retentive.values.replies import REPLIES, Replies, Reply
 from retentive.values.settings import Pins
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class _OpenedStore:
         *,
         store: str | MemoryTree | None,
         actor: Actor | str | None,
-        replies: Replies | str,
+        replies: Replies,
         keys: opening.Keys | None,
         settings: Pins,
     ) -> None:
@@ -99,7 +99,7 @@ class MemoryTool(_OpenedStore, BetaAbstractMemoryTool):
         base_path: str | os.PathLike[str] | None = None,
         store: str | MemoryTree | None = None,
         actor: Actor | str | None = None,
-        replies: Replies | str = "en",
+        replies: Replies = REPLIES,
         keys: opening.Keys | None = None,
         cache_control: BetaCacheControlEphemeralParam | None = None,
         **settings: Unpack[Pins],
@@ -164,7 +164,7 @@ class AsyncMemoryTool(_OpenedStore, BetaAsyncAbstractMemoryTool):
         base_path: str | os.PathLike[str] | None = None,
         store: str | MemoryTree | None = None,
         actor: Actor | str | None = None,
-        replies: Replies | str = "en",
+        replies: Replies = REPLIES,
         keys: opening.Keys | None = None,
         cache_control: BetaCacheControlEphemeralParam | None = None,
         **settings: Unpack[Pins],
@@ -226,7 +226,7 @@ def _place(
         raise InvalidInput("give the place once: as the first argument or as base_path")
     if base_path is not None:
         return Path(base_path)  # the SDK's argument is a directory, whatever it looks like
-    return opening.DEFAULT_PLACE if at is None else at
+    return opening.DEFAULT_LOCATION if at is None else at
 
 
 def _text(reply: Reply) -> str:

@@ -16,7 +16,7 @@ from retentive import opening
 from retentive.integrations.search_tool import DESCRIPTION, INPUT_SCHEMA, NAME, search_reply
 from retentive.mounts import Mounts
 from retentive.store import MemoryStore
-from retentive.values.replies import Replies, Reply
+from retentive.values.replies import REPLIES, Replies, Reply
 
 if TYPE_CHECKING:
     from anthropic.types.beta import BetaCacheControlEphemeralParam, BetaToolParam
@@ -30,10 +30,10 @@ class _Opened:
 
     def __init__(
         self,
-        at: str | os.PathLike[str] | MemoryStore | Mounts = opening.DEFAULT_PLACE,
+        at: str | os.PathLike[str] | MemoryStore | Mounts = opening.DEFAULT_LOCATION,
         *,
         store: str | None = None,
-        replies: Replies | str = "en",
+        replies: Replies = REPLIES,
         keys: opening.Keys | None = None,
         cache_control: BetaCacheControlEphemeralParam | None = None,
     ) -> None:

@@ -31,7 +31,7 @@ def tool_result(store: MemoryTree, block: object, *, actor: Actor | str | None =
         reply = store.execute(given, actor=actor, tool_use_id=block_id)
     else:
         shown = f"'{visible(name[:3_001])}'" if isinstance(name, str) else "nothing"
-        reply = store.replies.error("not_this_tool", {"given": shown})
+        reply = store.replies.error("not_this_tool", {"value": shown})
     return render(block_id, reply)
 
 

@@ -149,7 +149,7 @@ def _bad(field: str, given: object, expected: str) -> Refused:
         shown = json.dumps(given, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
         shown = "something else"
-    return Refused("bad_field", field=field, given=visible(shown[:200]), expected=expected)
+    return Refused("bad_field", field=field, value=visible(shown[:200]), expected=expected)
 
 
 def _text(found: Results, under: MemoryPath) -> str:

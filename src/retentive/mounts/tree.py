@@ -34,7 +34,7 @@ from retentive.values.commands import (
 from retentive.values.listing import listing
 from retentive.values.paths import ROOT, MemoryPath, ancestors
 from retentive.values.patterns import check_path_pattern, covers
-from retentive.values.replies import EN, Replies, Reply
+from retentive.values.replies import REPLIES, Replies, Reply
 from retentive.values.text import decoded
 
 if TYPE_CHECKING:
@@ -344,7 +344,7 @@ def _checked(stores: Mapping[str, MemoryStore]) -> dict[str, MemoryStore]:
         try:
             point = MemoryPath.parse(written).text
         except Refused as refusal:
-            raise InvalidInput(f"not a mount point: {EN.phrase(refusal.key, refusal.values)}") from None
+            raise InvalidInput(f"not a mount point: {REPLIES.phrase(refusal.key, refusal.values)}") from None
         if point in found:
             raise InvalidInput(f"two memory stores are to be mounted at {point}")
         if not isinstance(store, MemoryStore):

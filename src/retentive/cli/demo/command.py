@@ -48,7 +48,7 @@ def demo(context: click.Context, *, live: bool, place: str | None, model: str, s
     place = place or _place_of_the_group(context)
     _check_requirements(live=live)
     if session is not None:
-        context.exit(_play(session, place or opening.DEFAULT_PLACE, model))
+        context.exit(_play(session, place or opening.DEFAULT_LOCATION, model))
     if place is None:
         place = _new_directory()
     elif not live:

@@ -54,7 +54,7 @@ def run_demo(screen: Screen, place: str, model: str, *, live: bool) -> int:
 
 def memory_of(place: str, actor: str | None = None) -> Place:
     """The memory at a place: the one that commands see, by the store and keys that the environment names."""
-    return Place(at=place, key=os.environ.get("RETENTIVE_STORE") or DEFAULT_KEY, actor=actor, language="en")
+    return Place(at=place, key=os.environ.get("RETENTIVE_STORE") or DEFAULT_KEY, actor=actor)
 
 
 class _Session:

@@ -245,7 +245,7 @@ def test_a_run_that_ends_in_time_is_not_over_budget(server: ScriptedClaude, stor
 
 @pytest.mark.parametrize("limits", [{"max_turns": 0}, {"max_tokens": -1}, {"max_total_tokens": 0}, {"max_turns": True}])
 def test_a_budget_that_makes_no_sense_is_refused(limits: dict[str, int]) -> None:
-    with pytest.raises(InvalidInput, match="must be a whole number of at least 1"):
+    with pytest.raises(InvalidInput, match="must be an integer of at least 1"):
         Budget(**limits)
 
 
@@ -403,35 +403,38 @@ def test_each_agent_is_a_session_of_its_own(server: ScriptedClaude, store: Memor
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"memory": 5}, "a place .* a MemoryStore, or have `execute`"),
-        ({"language": "es"}, "there are en, de, fr, ja, zh-TW"),
-        ({"request": {"tools": [], "model": "x"}}, "request must not have model, tools"),
-        ({"budget": Budget(max_tokens=30_000)}, "need stream=True"),
+        ({"memory": 5}, "a location .* a MemoryStore, or an object with an `execute` method"),
+        ({"language": "es"}, "choose one of en, de, fr, ja, zh-TW"),
+        ({"request": {"tools": [], "model": "x"}}, "request must not contain model, tools"),
+        ({"budget": Budget(max_tokens=30_000)}, "requires stream=True"),
         ({"actor": ""}, "actor"),
         ({"actor": 5}, "actor must be"),
         ({"context": 5}, "context must be a ContextManagement"),
         ({"budget": 5}, "budget must be a Budget"),
         ({"messages": "hi"}, "messages must be a list"),
-        ({"messages": [5]}, r"messages\[0\] must be an object with a role"),
-        ({"messages": [{"role": "x", "content": "hi"}]}, r"messages\[0\] must be an object with a role"),
+        ({"messages": [5]}, r"messages\[0\] must be a dict with `content` and a `role`"),
+        ({"messages": [{"role": "x", "content": "hi"}]}, r"messages\[0\] must be a dict with `content` and a `role`"),
         ({"messages": [{"role": "user"}]}, r"messages\[0\]: content must be"),
-        ({"messages": [{"role": "user", "content": " "}]}, r"messages\[0\]: a text must not be blank"),
+        ({"messages": [{"role": "user", "content": " "}]}, r"messages\[0\]: a text block must not be blank"),
         ({"messages": [{"role": "user", "content": "\ud800"}]}, "lone surrogate"),
-        ({"messages": [{"role": "user", "content": [{"type": "text", "text": "a", "b": object()}]}]}, "must be JSON"),
-        ({"request": 5}, "request must be an object"),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "text", "text": "a", "b": object()}]}]},
+            "cannot be serialized as JSON",
+        ),
+        ({"request": 5}, "request must be a dict"),
         ({"request": {"betas": "one"}}, "betas in request"),
         ({"request": {"betas": [1]}}, "betas in request"),
         ({"tools": 5}, "tools must be a list"),
-        ({"tools": [5]}, "tools must be functions"),
-        ({"tools": [print]}, "tools must be functions"),
-        ({"tools": [{"x": 1}]}, "tools must be functions"),
-        ({"model": ""}, "model must be the name"),
-        ({"model": 5}, "model must be a text"),
+        ({"tools": [5]}, "each tool must be a function"),
+        ({"tools": [print]}, "each tool must be a function"),
+        ({"tools": [{"x": 1}]}, "each tool must be a function"),
+        ({"model": ""}, "model must not be empty"),
+        ({"model": 5}, "model must be a string"),
         ({"stream": "yes"}, "stream must be"),
         ({"tidy": "yes"}, "tidy must be"),
-        ({"system": 5}, "system prompt must be a text"),
+        ({"system": 5}, "system prompt must be a string"),
         ({"system": "\ud800"}, "lone surrogate"),
-        ({"topic": 5}, "topic must be a text"),
+        ({"topic": 5}, "topic must be a string"),
     ],
 )
 def test_options_that_cannot_be_right_are_refused(
@@ -448,10 +451,10 @@ def test_options_that_cannot_be_right_are_refused(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"request": {"nope": 1}}, "the SDK cannot make this request: .*nope"),
-        ({"request": {"metadata": object()}}, "something in it that is no JSON"),
-        ({"request": {"metadata": {"user_id": "\ud800"}}}, "a lone surrogate in it"),
-        ({"tools": [{"name": "x", "input_schema": object()}]}, "something in it that is no JSON"),
+        ({"request": {"nope": 1}}, "the SDK cannot build this request: .*nope"),
+        ({"request": {"metadata": object()}}, "cannot be serialized as JSON"),
+        ({"request": {"metadata": {"user_id": "\ud800"}}}, "contains a lone surrogate"),
+        ({"tools": [{"name": "x", "input_schema": object()}]}, "cannot be serialized as JSON"),
     ],
 )
 def test_fields_that_no_request_can_have_are_refused_when_it_is_made(
@@ -468,7 +471,7 @@ def test_one_run_at_a_time(server: ScriptedClaude, store: MemoryStore) -> None:
         agent = Agent(client, memory=store)
         events = agent.run(TOLD)
         next(event for event in events if isinstance(event, ToolCall))
-        with pytest.raises(InvalidInput, match="one run at a time"):
+        with pytest.raises(InvalidInput, match="a run in progress"):
             agent.ask("And coffee?")
         assert [turn["role"] for turn in agent.messages] == ["user"]
         assert isinstance(list(events)[-1], Finished)
@@ -492,7 +495,7 @@ def test_runs_of_several_threads_are_told_apart(store: MemoryStore) -> None:
         with ThreadPoolExecutor(1) as pool:
             first = pool.submit(agent.ask, "One?")
             assert inside.wait(30)
-            with pytest.raises(InvalidInput, match="one run at a time"):
+            with pytest.raises(InvalidInput, match="a run in progress"):
                 agent.ask("Two?")
             go_on.set()
             assert first.result(30) == "One."
@@ -509,7 +512,7 @@ def test_a_run_left_in_an_async_loop_is_in_nobodys_way(store: MemoryStore) -> No
                 if isinstance(event, ToolReply):
                     break
             async for _ in agent.run():
-                with pytest.raises(InvalidInput, match="one run at a time"):
+                with pytest.raises(InvalidInput, match="a run in progress"):
                     await agent.ask("More?")
                 break
             return await agent.ask()

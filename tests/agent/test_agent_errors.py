@@ -29,7 +29,7 @@ from retentive.agent import (
     Stopped,
 )
 from retentive.agent import errors as agent_errors
-from retentive.agent.sdk import translated
+from retentive.agent.sdk import to_agent_error
 from retentive.testing.scripted_claude import Broken, Cut, Refused, ScriptedClaude, scripted_claude
 from retentive.testing.scripted_claude.faults import Trouble
 
@@ -140,7 +140,7 @@ def test_a_stream_that_ends_too_early_is_a_lost_connection(events: int, store: M
     transport = httpx2.MockTransport(lambda _: answer)
     with anthropic.Anthropic(api_key="none", http_client=httpx2.Client(transport=transport)) as client:
         agent = Agent(client, memory=store, stream=True)
-        with pytest.raises(ConnectionLost, match="broke off"):
+        with pytest.raises(ConnectionLost, match="interrupted"):
             agent.ask(TOLD)
     assert [message["role"] for message in agent.messages] == ["user"]
 
@@ -205,7 +205,7 @@ def test_an_error_of_ask_is_the_same(server: ScriptedClaude, store: MemoryStore)
     PLANNED.set({1: Refused(529)})
     with client_of(server.url) as client:
         agent = Agent(client, memory=store)
-        with pytest.raises(Overloaded, match="the API answered overloaded_error: "):
+        with pytest.raises(Overloaded, match="the API returned overloaded_error: "):
             agent.ask(TOLD)
         assert agent.ask() == "You like tea, and I will remember it."
 
@@ -213,10 +213,10 @@ def test_an_error_of_ask_is_the_same(server: ScriptedClaude, store: MemoryStore)
 def test_other_errors_of_the_sdk_have_a_name_too() -> None:
     request = httpx2.Request("POST", "http://localhost/v1/messages")
     broken = anthropic.APIResponseValidationError(httpx2.Response(200, request=request), None)
-    assert type(translated(broken)) is ApiFailed
-    assert type(translated(anthropic.CredentialsError("no file at /home/me/key"))) is NotAuthorized
-    assert "/home/me" not in str(translated(anthropic.CredentialsError("no file at /home/me/key")))
-    assert type(translated(anthropic.AnthropicError("a stream is used twice"))) is RequestRefused
+    assert type(to_agent_error(broken)) is ApiFailed
+    assert type(to_agent_error(anthropic.CredentialsError("no file at /home/me/key"))) is NotAuthorized
+    assert "/home/me" not in str(to_agent_error(anthropic.CredentialsError("no file at /home/me/key")))
+    assert type(to_agent_error(anthropic.AnthropicError("a stream is used twice"))) is RequestRefused
 
 
 CLASSES = [

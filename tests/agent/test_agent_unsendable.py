@@ -154,7 +154,7 @@ UNREADABLE: list[Any] = [
 def test_an_answer_that_is_no_message_is_a_failure_of_the_api(kind: str, answer: Any, store: MemoryStore) -> None:
     whole = httpx2.Response(200, text=json.dumps(answer), headers={"content-type": "application/json"})
     asked = Asked(kind, Api(whole, message([text("Here I am.")])), store)
-    with pytest.raises(ApiFailed, match="sent what cannot be read") as failed:
+    with pytest.raises(ApiFailed, match="sent a malformed response") as failed:
         asked.run("Hello?")
     assert failed.value.retryable
     assert last(asked.run()).text == "Here I am."
@@ -169,7 +169,7 @@ def test_a_streamed_call_that_cannot_be_read_is_a_failure_of_the_api(
     kind: str, partial_json: str, store: MemoryStore
 ) -> None:
     asked = Asked(kind, Api(streamed_call(partial_json)), store, stream=True)
-    with pytest.raises(ApiFailed, match="sent what cannot be read") as failed:
+    with pytest.raises(ApiFailed, match="sent a malformed response") as failed:
         asked.run("Note it.")
     assert "command" not in str(failed.value)
     assert [turn["role"] for turn in asked.messages] == ["user"]
@@ -178,7 +178,7 @@ def test_a_streamed_call_that_cannot_be_read_is_a_failure_of_the_api(
 
 def test_a_stream_without_a_beginning_is_a_failure_of_the_api(store: MemoryStore) -> None:
     body = 'event: message_stop\ndata: {"type": "message_stop"}\n\n'
-    with pytest.raises(ApiFailed, match="sent what cannot be read"):
+    with pytest.raises(ApiFailed, match="sent a malformed response"):
         Asked("sync", Api(body), store, stream=True).run("Hello?")
 
 

@@ -121,5 +121,5 @@ def test_the_name_may_be_another(store: MemoryStore) -> None:
 def test_what_answers_no_commands_is_no_memory(store: MemoryStore) -> None:
     with pytest.raises(InvalidInput, match="memory must be a MemoryStore"):
         function_tool(5)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="name must be"):
+    with pytest.raises(InvalidInput, match="name must not be empty"):
         function_tool(store, name="")

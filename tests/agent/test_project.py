@@ -155,8 +155,8 @@ def test_what_agents_wrote_by_themselves_stays(project: MemoryStore) -> None:
 @pytest.mark.parametrize("text", ["", "not JSON", "[]", '{"features": 3}', '{"features": [1]}', "[" * 100_000])
 def test_a_broken_checklist_is_said_and_never_overwritten(text: str, project: MemoryStore) -> None:
     project.save(FEATURES, text, if_version=project.load(FEATURES)[0].version_id)
-    assert f"The checklist {FEATURES} is missing or broken" in open_session(project)
-    with pytest.raises(InvalidInput, match=r"not the JSON it was"):
+    assert f"The checklist {FEATURES} is missing or invalid" in open_session(project)
+    with pytest.raises(InvalidInput, match=r"must be a JSON object"):
         close_session(project, done="step 1", verified=["f1"])
     assert project.text(FEATURES) == text
     assert "Done: step 1" in project.text(PROGRESS)
@@ -172,7 +172,7 @@ def test_a_start_that_was_interrupted_is_made_again(store: MemoryStore) -> None:
 
 def test_a_project_that_is_there_is_not_begun_again(project: MemoryStore) -> None:
     before = project.text(PROGRESS)
-    with pytest.raises(InvalidInput, match="open_session goes on with it"):
+    with pytest.raises(InvalidInput, match="continue it with open_session"):
         start_project(project, goal="Another")
     assert project.text(PROGRESS) == before
 
@@ -205,7 +205,7 @@ def test_of_two_starts_at_once_one_wins(lasting_place: str) -> None:
 
 @pytest.mark.parametrize("ask", [open_session, close_session, lambda memory: close_session(memory, verified=["f1"])])
 def test_without_a_project_it_is_said(ask: Callable[[MemoryStore], object], store: MemoryStore) -> None:
-    with pytest.raises(NotFound, match="start_project makes one"):
+    with pytest.raises(NotFound, match="create one with start_project"):
         ask(store)
     assert list(store.memories()) == []
 
@@ -213,9 +213,9 @@ def test_without_a_project_it_is_said(ask: Callable[[MemoryStore], object], stor
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"goal": " "}, "goal must say"),
-        ({"goal": "x", "features": [Feature("a", "1"), Feature("a", "2")]}, "an id of its own"),
-        ({"goal": "x", "features": [Feature("", "1")]}, "an id of its own"),
+        ({"goal": " "}, "goal must not be blank"),
+        ({"goal": "x", "features": [Feature("a", "1"), Feature("a", "2")]}, "a unique, non-empty id"),
+        ({"goal": "x", "features": [Feature("", "1")]}, "a unique, non-empty id"),
     ],
 )
 def test_a_start_that_cannot_be_right_is_refused(options: dict[str, Any], said: str, store: MemoryStore) -> None:
@@ -225,7 +225,7 @@ def test_a_start_that_cannot_be_right_is_refused(options: dict[str, Any], said: 
 
 
 def test_a_feature_that_is_not_there_is_refused(project: MemoryStore) -> None:
-    with pytest.raises(InvalidInput, match=r"no feature f9 in .*; there are f1, pay"):
+    with pytest.raises(InvalidInput, match=r"unknown feature f9 in .*; known features: f1, pay"):
         close_session(project, verified=["f1", "f9"])
     with pytest.raises(InvalidInput, match="f1 cannot be both"):
         close_session(project, verified=["f1"], broken=["f1"])

@@ -62,7 +62,7 @@ def test_english_is_the_default() -> None:
 
 @pytest.mark.parametrize("language", ["es", "EN", "zh", ""])
 def test_an_unknown_language_is_refused_with_those_there_are(language: str) -> None:
-    known = r"there are en, de, fr, ja, zh-TW"
+    known = r"choose one of en, de, fr, ja, zh-TW"
     with pytest.raises(InvalidInput, match=known):
         tidy_note(language=language)
     with pytest.raises(InvalidInput, match=known):

@@ -26,7 +26,7 @@ TEXTS = {
     "/memories/team/refund/other.md": "Nothing of it.\n",
 }
 FOUND = """\
-3 of 3 memories, those changed last first:
+3 of 3 memories, last changed first:
 
 /memories/team/refund/other.md (only its path matches)
 
@@ -39,8 +39,8 @@ FOUND = """\
 4: refund
 [2 more lines match]"""
 NOTHING = (
-    "0 memories hold all of these words. Try fewer or other words, or only a part of a word; "
-    "`view` /memories shows what there is."
+    "0 memories contain all of these words. Try fewer or other words, or only part of a word; "
+    "`view` /memories lists the memories."
 )
 ASK: dict[str, Any] = {
     "model": "claude-sonnet-5-5",
@@ -161,17 +161,17 @@ def test_the_function_takes_what_the_schema_says(store: MemoryStore) -> None:
 
 def test_what_is_left_out_is_told(store: MemoryStore) -> None:
     assert search_reply(store, {"query": "refund", "path": "/memories/team/", "limit": "1"}).text == (
-        "1 of 2 memories below /memories/team, those changed last first:\n\n"
+        "1 of 2 memories below /memories/team, last changed first:\n\n"
         "/memories/team/refund/other.md (only its path matches)\n\n"
-        "[1 more. To see them give more words, or a `path`, or a higher `limit`.]"
+        "[1 more. To see them, use more words, or a `path`, or a higher `limit`.]"
     )
     for number in range(MAX_LIMIT + 3):
         store.execute({"command": "create", "path": f"/memories/many/{number}", "file_text": "word"})
     reply = search_reply(store, {"query": "word", "limit": 1_000})
     assert reply.text.startswith(f"{MAX_LIMIT} of {MAX_LIMIT + 3} memories, ")
-    assert reply.text.endswith("[3 more. To see them give more words, or a `path`.]")
+    assert reply.text.endswith("[3 more. To see them, use more words, or a `path`.]")
     one = search_reply(store, {"query": "REFUND ask", "limit": None, "path": None, "other": 1})
-    assert one.text.startswith("1 of 1 memories, those changed last first:\n\n/memories/team/rules.md\n1: Ask")
+    assert one.text.startswith("1 of 1 memories, last changed first:\n\n/memories/team/rules.md\n1: Ask")
     lines = search_reply(store, {"query": "refund", "path": "/memories/refunds.md"}).text
     assert lines.startswith("1 of 1 memories below /memories/refunds.md, ")
 
@@ -247,8 +247,8 @@ def test_several_stores_are_searched_as_one_tree() -> None:
         with pytest.raises(retentive.InvalidInput):
             tree.search("word", limit=-1)
         assert search_reply(tree, {"query": "word", "limit": 2}).text == (
-            "2 of 3 memories, those changed last first:\n\n"
+            "2 of 3 memories, last changed first:\n\n"
             "/memories/c\n1: a word\n\n/memories/team/word/b\n1: a word\n\n"
-            "[1 more. To see them give more words, or a `path`, or a higher `limit`.]"
+            "[1 more. To see them, use more words, or a `path`, or a higher `limit`.]"
         )
         assert MemorySearchTool(tree).call({"query": "word", "path": "/memories/a"}).startswith("1 of 1 memories")

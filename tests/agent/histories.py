@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from retentive.testing.scripted_claude.messages import Block, Message, merged
+from retentive.testing.scripted_claude.messages import Block, Message, merge_messages
 from retentive.testing.scripted_claude.tokens import messages_tokens
 
 NAMES = ("memory", "read", "edit")
@@ -25,7 +25,7 @@ def histories(draw: Any, *, compacted: bool = False) -> tuple[Message, ...]:
         results = [{"type": "tool_result", "tool_use_id": use_id, "content": draw(TEXTS)} for use_id in asked]
         extra = [{"type": "text", "text": draw(TEXTS)}] if not asked or draw(st.booleans()) else []
         messages += [Message("assistant", tuple(said)), Message("user", (*results, *extra))]
-    return merged(messages)
+    return merge_messages(messages)
 
 
 def _user(draw: Any) -> Message:

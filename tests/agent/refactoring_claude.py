@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from retentive.testing.scripted_claude import Call, Seen, SeenCall
+from retentive.testing.scripted_claude import Call, Prompt, ToolUse
 
 PROGRESS = "/memories/refactoring_progress.xml"
 DONE = "All files are done."
@@ -29,39 +29,39 @@ class Progress:
         return f'<progress done="{self.done}" doing="{self.doing}"/>'
 
 
-def answer(seen: Seen) -> Call | str:
+def answer(prompt: Prompt) -> Call | str:
     """The next step."""
-    if "memory" not in seen.tool_names:
-        return without_memory(seen)
-    if not seen.calls:
+    if "memory" not in prompt.tool_names:
+        return without_memory(prompt)
+    if not prompt.calls:
         return Call({"command": "view", "path": "/memories"})
-    last = seen.calls[-1]
-    progress = known(seen)
+    last = prompt.calls[-1]
+    progress = known(prompt)
     if progress is None:
-        return begin(seen, last)
+        return begin(prompt, last)
     if last.name == "memory":
-        return go_on(seen, last, progress)
+        return go_on(prompt, last, progress)
     if last.input["command"] == "replace":
         return note(progress, Progress(progress.done + 1))
     return after_reading(last, progress)
 
 
-def begin(seen: Seen, last: SeenCall) -> Call:
+def begin(prompt: Prompt, last: ToolUse) -> Call:
     """The directory was viewed: there is progress from before, or there is none."""
     if PROGRESS in text_of(last):
         return Call({"command": "view", "path": PROGRESS})
-    text = f'<refactoring total="{total(seen)}">\n  {Progress(0)}\n</refactoring>\n'
+    text = f'<refactoring total="{total(prompt)}">\n  {Progress(0)}\n</refactoring>\n'
     return Call({"command": "create", "path": PROGRESS, "file_text": text})
 
 
-def go_on(seen: Seen, last: SeenCall, progress: Progress) -> Call | str:
+def go_on(prompt: Prompt, last: ToolUse, progress: Progress) -> Call | str:
     """Memory was viewed or written: edit what was just noted as begun, else read the next file, if there is one."""
     if progress.doing and last.input["command"] == "str_replace":
         return replace(progress.done, progress.doing)
-    return DONE if progress.done == total(seen) else read(progress.done)
+    return DONE if progress.done == total(prompt) else read(progress.done)
 
 
-def after_reading(last: SeenCall, progress: Progress) -> Call:
+def after_reading(last: ToolUse, progress: Progress) -> Call:
     """A file was read: note that it begins; or, if that was noted before an interruption, see how far it came."""
     call = call_in(text_of(last))
     if not progress.doing:
@@ -69,24 +69,24 @@ def after_reading(last: SeenCall, progress: Progress) -> Call:
     return replace(progress.done, call) if call == progress.doing else note(progress, Progress(progress.done + 1))
 
 
-def known(seen: Seen) -> Progress | None:
+def known(prompt: Prompt) -> Progress | None:
     """The progress as memory said it last, or was told it."""
-    for call in reversed([call for call in seen.calls if call.name == "memory"]):
+    for call in reversed([call for call in prompt.calls if call.name == "memory"]):
         told = str(call.input.get("new_str") or call.input.get("file_text") or text_of(call))
         if found := _PROGRESS.search(told):
             return Progress(int(found[1]), found[2])
     return None
 
 
-def without_memory(seen: Seen) -> Call | str:
+def without_memory(prompt: Prompt) -> Call | str:
     """The same with nothing but the conversation: one file after the other, as far as it can be seen."""
-    if not seen.calls:
+    if not prompt.calls:
         return read(0)
-    last = seen.calls[-1]
+    last = prompt.calls[-1]
     number = int(re.sub(r"\D", "", str(last.input["path"])))
     if last.input["command"] == "read":
         return replace(number, call_in(text_of(last)))
-    return DONE if number + 1 == total(seen) else read(number + 1)
+    return DONE if number + 1 == total(prompt) else read(number + 1)
 
 
 def note(before: Progress, after: Progress) -> Call:
@@ -112,13 +112,13 @@ def call_in(text: str) -> str:
     return found[0]
 
 
-def total(seen: Seen) -> int:
-    found = _TOTAL.search(seen.opening)
-    assert found is not None, seen.opening
+def total(prompt: Prompt) -> int:
+    found = _TOTAL.search(prompt.opening)
+    assert found is not None, prompt.opening
     return int(found[1])
 
 
-def text_of(call: SeenCall) -> str:
+def text_of(call: ToolUse) -> str:
     assert call.result is not None
     assert not call.result.is_error, call.result.text
     assert not call.cleared, "what is needed was cleared"

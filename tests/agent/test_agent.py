@@ -34,9 +34,9 @@ from retentive.agent.turns import NOT_RUN
 from retentive.testing.scripted_claude import (
     Call,
     Check,
+    Prompt,
     Script,
     ScriptedClaude,
-    Seen,
     Thinking,
     Turn,
     scripted_claude,
@@ -191,14 +191,14 @@ def test_a_memory_that_fails_shows_nothing_of_it(
 ) -> None:
     """A bug of the application's memory is logged; the model is told to try again later, not where it happened."""
 
-    class Broken:
+    class StreamError:
         def execute(self, command: object, *, actor: object = None) -> Reply:
             raise OSError("/srv/secret/place")
 
     unavailable = "Error: The memory store is unavailable; try again later"
     look = Call({"command": "view", "path": "/memories"}, Check(unavailable, is_error=True))
     with scripted_claude(Script((Turn((look,)), Turn(("Later, then.",))))) as server:
-        played = play(kind, server.url, TOLD, memory=Broken())
+        played = play(kind, server.url, TOLD, memory=StreamError())
         assert server.failures == []
     assert played.of(ToolReply)[0].text == unavailable
     assert [record.name for record in caplog.records if record.levelname == "ERROR"] == ["retentive.agent"]
@@ -278,10 +278,10 @@ def test_a_call_that_was_only_announced_has_not_run(kind: str, server: ScriptedC
 def test_a_new_agent_goes_on_with_the_memory_alone(kind: str, store: MemoryStore) -> None:
     """The conversation is gone; what was noted is not."""
 
-    def answer(seen: Seen) -> Turn | str | Call:
-        if not seen.calls:
+    def answer(prompt: Prompt) -> Turn | str | Call:
+        if not prompt.calls:
             return Call({"command": "view", "path": "/memories"})
-        last = seen.calls[-1]
+        last = prompt.calls[-1]
         listed = last.result.text if last.result else ""
         if last.input["command"] == "view" and TEA in listed:
             return "You like tea, as my notes say."
@@ -485,7 +485,7 @@ def test_one_run_at_a_time(server: ScriptedClaude, store: MemoryStore) -> None:
 def test_runs_of_several_threads_are_told_apart(store: MemoryStore) -> None:
     inside, go_on = threading.Event(), threading.Event()
 
-    def answer(_seen: Seen) -> str:
+    def answer(_seen: Prompt) -> str:
         inside.set()
         assert go_on.wait(30)
         return "One."

@@ -26,7 +26,7 @@ from retentive.agent import (
     UsageReport,
     memory_context,
 )
-from retentive.testing.scripted_claude import Call, Script, Seen, Thinking, Turn, scripted_claude
+from retentive.testing.scripted_claude import Call, Prompt, Script, Thinking, Turn, scripted_claude
 
 from .playing import KINDS, play
 
@@ -68,9 +68,9 @@ def test_what_was_cleared_is_told_and_still_there(kind: str, stream: bool, store
 def test_what_was_read_of_the_memory_stays_in_view(kind: str, store: MemoryStore) -> None:
     """The default of a memory agent: its own memory is not cleared from under it."""
 
-    def answer(seen: Seen) -> Turn | Call | str:
-        assert not any(call.cleared for call in seen.calls)
-        return VIEW if len(seen.calls) < 4 else "Done."
+    def answer(prompt: Prompt) -> Turn | Call | str:
+        assert not any(call.cleared for call in prompt.calls)
+        return VIEW if len(prompt.calls) < 4 else "Done."
 
     with scripted_claude(answer) as server:
         played = play(kind, server.url, "Entry.", memory=store, context=memory_context(trigger=ToolUses(1), keep=0))
@@ -83,10 +83,10 @@ def test_what_was_read_of_the_memory_stays_in_view(kind: str, store: MemoryStore
 def test_a_compaction_is_told_kept_and_sent_on(kind: str, stream: bool, store: MemoryStore) -> None:
     """The block goes back as it came; what it cost counts."""
 
-    def answer(seen: Seen) -> Turn | Call | str:
-        if seen.summary is None:
+    def answer(prompt: Prompt) -> Turn | Call | str:
+        if prompt.summary is None:
             return VIEW
-        return "Done, by the summary." if seen.calls else VIEW
+        return "Done, by the summary." if prompt.calls else VIEW
 
     context = ContextManagement(Compact(trigger=InputTokens(50_000)))
     with scripted_claude(answer, summarize=lambda _seen: "They like tea.") as server:
@@ -111,8 +111,8 @@ def test_a_compaction_is_told_kept_and_sent_on(kind: str, stream: bool, store: M
 def test_a_pause_after_compaction_hands_the_run_back(kind: str, stream: bool, store: MemoryStore) -> None:
     """The application may add something; run() goes on behind the summary."""
 
-    def answer(seen: Seen) -> Turn | Call | str:
-        return f"I know: {seen.summary} {seen.messages[-1].text}".strip()
+    def answer(prompt: Prompt) -> Turn | Call | str:
+        return f"I know: {prompt.summary} {prompt.messages[-1].text}".strip()
 
     context = ContextManagement(Compact(trigger=InputTokens(50_000), pause_after_compaction=True))
     with scripted_claude(answer, summarize=lambda _seen: "They like tea.") as server:
@@ -143,12 +143,12 @@ def test_a_long_task_is_done_by_memory_in_a_small_window(kind: str, store: Memor
     for n, page in enumerate(pages):
         store.save(f"/memories/in/{n:02}.txt", page, if_version=None)
 
-    def answer(seen: Seen) -> Turn | Call | str:
-        notes = [str(call.input["insert_text"]) for call in seen.calls if call.input.get("command") == "insert"]
+    def answer(prompt: Prompt) -> Turn | Call | str:
+        notes = [str(call.input["insert_text"]) for call in prompt.calls if call.input.get("command") == "insert"]
         done = len(notes)
         if done == len(pages):
             return f"The numbers are {', '.join(notes)}."
-        last = seen.calls[-1] if seen.calls else None
+        last = prompt.calls[-1] if prompt.calls else None
         if last is not None and last.input["command"] == "view" and last.input["path"] == f"/memories/in/{done:02}.txt":
             assert last.result is not None
             number = last.result.text.split("the number is ")[1].split(".")[0]

@@ -30,8 +30,8 @@ from retentive.agent import (
 )
 from retentive.agent import errors as agent_errors
 from retentive.agent.sdk import to_agent_error
-from retentive.testing.scripted_claude import Broken, Cut, Refused, ScriptedClaude, scripted_claude
-from retentive.testing.scripted_claude.faults import Trouble
+from retentive.testing.scripted_claude import Disconnect, ErrorResponse, ScriptedClaude, StreamError, scripted_claude
+from retentive.testing.scripted_claude.faults import Fault
 
 from .playing import KINDS, STORY, TEA, client_of, play
 
@@ -48,17 +48,17 @@ def store() -> Iterator[MemoryStore]:
 
 
 class Planned:
-    """The troubles of the test that runs: its first request is number 1, whatever the server answered before."""
+    """The faults of the test that runs: its first request is number 1, whatever the server answered before."""
 
     def __init__(self) -> None:
-        self.plan: dict[int, Trouble] = {}
+        self.plan: dict[int, Fault] = {}
         self._asked = 0
 
-    def __call__(self, _number: int) -> Trouble | None:
+    def __call__(self, _number: int) -> Fault | None:
         self._asked += 1
         return self.plan.get(self._asked)
 
-    def set(self, plan: dict[int, Trouble]) -> None:
+    def set(self, plan: dict[int, Fault]) -> None:
         self.plan, self._asked = plan, 0
 
 
@@ -67,7 +67,7 @@ PLANNED = Planned()
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[ScriptedClaude]:
-    with scripted_claude(STORY, troubles=PLANNED) as started:
+    with scripted_claude(STORY, faults=PLANNED) as started:
         yield started
 
 
@@ -93,16 +93,18 @@ def assert_goes_on(kind: str, server: ScriptedClaude, store: MemoryStore, saved:
 
 @both
 @streamed
-@pytest.mark.parametrize("trouble", [Refused(429, retry_after=1), Refused(529), Refused(500), Cut()], ids=str)
+@pytest.mark.parametrize(
+    "fault", [ErrorResponse(429, retry_after=1), ErrorResponse(529), ErrorResponse(500), Disconnect()], ids=str
+)
 def test_a_request_that_fails_can_be_made_again(
-    kind: str, stream: bool, trouble: Refused | Cut, server: ScriptedClaude, store: MemoryStore
+    kind: str, stream: bool, fault: ErrorResponse | Disconnect, server: ScriptedClaude, store: MemoryStore
 ) -> None:
     """Whichever request of the run it is."""
     expected = {429: RateLimited, 529: Overloaded, 500: ApiFailed, None: ConnectionLost}
-    status = trouble.status if isinstance(trouble, Refused) else None
+    status = fault.status if isinstance(fault, ErrorResponse) else None
     for at in (1, 2, 3):
         store.clear()
-        PLANNED.set({at: trouble})
+        PLANNED.set({at: fault})
         played = play(kind, server.url, TOLD, memory=store, stream=stream)
         assert type(played.error) is expected[status]
         assert (played.error.status, played.error.retryable) == (status, True)
@@ -110,17 +112,17 @@ def test_a_request_that_fails_can_be_made_again(
 
 
 @both
-@pytest.mark.parametrize("trouble", [Cut, Broken])
+@pytest.mark.parametrize("fault", [Disconnect, StreamError])
 @pytest.mark.parametrize("at", [1, 2])
 def test_a_stream_that_breaks_off_can_be_made_again(
-    kind: str, trouble: type[Cut | Broken], at: int, server: ScriptedClaude, store: MemoryStore
+    kind: str, fault: type[Disconnect | StreamError], at: int, server: ScriptedClaude, store: MemoryStore
 ) -> None:
     """Wherever in the reply: no call of a reply that did not come to its end is run."""
     for after in range(1, 9):
         store.clear()
-        PLANNED.set({at: trouble(after)})
+        PLANNED.set({at: fault(after)})
         played = play(kind, server.url, TOLD, memory=store, stream=True)
-        assert type(played.error) is (ConnectionLost if trouble is Cut else Overloaded)
+        assert type(played.error) is (ConnectionLost if fault is Disconnect else Overloaded)
         assert played.error.retryable
         assert list(store.memories()) == []
         assert_goes_on(kind, server, store, played.messages, stream=True)
@@ -147,7 +149,7 @@ def test_a_stream_that_ends_too_early_is_a_lost_connection(events: int, store: M
 
 @both
 def test_an_answer_that_is_cut_off_is_a_lost_connection(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
-    PLANNED.set({1: Cut(3)})
+    PLANNED.set({1: Disconnect(3)})
     played = play(kind, server.url, TOLD, memory=store)
     assert type(played.error) is ConnectionLost
     assert_goes_on(kind, server, store, played.messages, stream=False)
@@ -168,7 +170,7 @@ def test_an_answer_that_is_cut_off_is_a_lost_connection(kind: str, server: Scrip
 def test_what_the_api_does_not_take_is_said(
     kind: str, status: int, expected: type[AgentError], server: ScriptedClaude, store: MemoryStore
 ) -> None:
-    PLANNED.set({1: Refused(status)})
+    PLANNED.set({1: ErrorResponse(status)})
     error = play(kind, server.url, TOLD, memory=store).error
     assert type(error) is expected
     assert (error.status, error.retryable) == (status, status == 504)
@@ -178,7 +180,7 @@ def test_what_the_api_does_not_take_is_said(
 
 @both
 def test_the_retries_of_the_sdk_come_first(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
-    PLANNED.set({1: Refused(529), 3: Refused(429, retry_after=0)})
+    PLANNED.set({1: ErrorResponse(529), 3: ErrorResponse(429, retry_after=0)})
     played = play(kind, server.url, TOLD, memory=store, max_retries=1)
     assert [exchange.status for exchange in server.requests] == [529, 200, 429, 200, 200]
     assert [finished.reason for finished in played.of(Finished)] == ["end_turn"]
@@ -202,7 +204,7 @@ def test_a_missing_key_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_an_error_of_ask_is_the_same(server: ScriptedClaude, store: MemoryStore) -> None:
-    PLANNED.set({1: Refused(529)})
+    PLANNED.set({1: ErrorResponse(529)})
     with client_of(server.url) as client:
         agent = Agent(client, memory=store)
         with pytest.raises(Overloaded, match="the API returned overloaded_error: "):

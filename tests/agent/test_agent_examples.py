@@ -15,12 +15,12 @@ import pytest
 
 import retentive
 from retentive.testing.scripted_claude import (
-    Broken,
     Call,
-    Refused,
+    ErrorResponse,
+    Prompt,
     Result,
     ScriptedClaude,
-    Seen,
+    StreamError,
     Turn,
     scripted_claude,
 )
@@ -64,22 +64,22 @@ def ask_here(claude: ScriptedClaude, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "none-needed")
 
 
-def last(seen: Seen) -> Result:
+def last(prompt: Prompt) -> Result:
     """What came back for the last call."""
-    found = seen.calls[-1].result
+    found = prompt.calls[-1].result
     assert found is not None
     return found
 
 
-def refactoring(seen: Seen) -> Turn | Call | str:
+def refactoring(prompt: Prompt) -> Turn | Call | str:
     """Two sessions: the first checks the tests and is done, the second changes the code. It knows only `seen`."""
-    names = [call.name for call in seen.calls]
-    if "not yet: f1:" in seen.opening:
+    names = [call.name for call in prompt.calls]
+    if "not yet: f1:" in prompt.opening:
         if not names:
             return Call({"feature": "f1"}, name="feature_done")
-        assert last(seen).text.startswith("It passes.")
+        assert last(prompt).text.startswith("It passes.")
         return "The tests pass. Next: shorten total."
-    assert "Next: shorten total." in seen.opening, "the second session does not know of the first"
+    assert "Next: shorten total." in prompt.opening, "the second session does not know of the first"
     plan = [
         Call({"name": "shop.py"}, name="read_file"),
         Call({"name": "../shop.py", "text": ""}, name="write_file"),
@@ -89,9 +89,9 @@ def refactoring(seen: Seen) -> Turn | Call | str:
         Call({"feature": "f2"}, name="feature_done"),
     ]
     if len(names) == 2:
-        assert last(seen) == Result("Error: ../shop.py is outside the code", is_error=True)
+        assert last(prompt) == Result("Error: ../shop.py is outside the code", is_error=True)
     if len(names) == 4:
-        assert last(seen).text.startswith("The tests fail, so it does not pass yet.")
+        assert last(prompt).text.startswith("The tests fail, so it does not pass yet.")
     return plan[len(names)] if len(names) < len(plan) else "I shortened total. Nothing is left."
 
 
@@ -122,7 +122,7 @@ def test_a_session_that_breaks_off_is_on_record(
 ) -> None:
     example: Any = loaded("refactoring_agent")
     (tmp_path / "code").mkdir()
-    with scripted_claude(refactoring, troubles=lambda _: Refused(400)) as claude:
+    with scripted_claude(refactoring, faults=lambda _: ErrorResponse(400)) as claude:
         ask_here(claude, monkeypatch)
         example.session(tmp_path / "code", goal="Shorter", test="true", at=str(tmp_path / "memory"), model="any")
     assert (
@@ -134,14 +134,14 @@ def test_a_session_that_breaks_off_is_on_record(
     assert "Done: The session broke off (request_refused)." in log
 
 
-def mistaken(seen: Seen) -> Call | str:
+def mistaken(prompt: Prompt) -> Call | str:
     """Names a feature that is not there, and may spoil the checklist."""
-    if not seen.calls:
+    if not prompt.calls:
         return Call({"feature": "the split"}, name="feature_done")
-    if len(seen.calls) == 1:
-        assert last(seen) == Result("Error: there is no feature 'the split'; the ids are f1, f2", is_error=True)
+    if len(prompt.calls) == 1:
+        assert last(prompt) == Result("Error: there is no feature 'the split'; the ids are f1, f2", is_error=True)
         return Call({"feature": "f1"}, name="feature_done")
-    if "spoil" in seen.opening and len(seen.calls) == 2:
+    if "spoil" in prompt.opening and len(prompt.calls) == 2:
         path = "/memories/project/features.json"
         return Call({"command": "insert", "path": path, "insert_line": 0, "insert_text": "Done!"})
     return "I split it."
@@ -165,25 +165,25 @@ def test_what_was_done_is_on_record_whatever_claude_calls_it(
     assert ("No feature was marked" in capsys.readouterr().out) == (goal == "spoil")
 
 
-def service(seen: Seen) -> Turn | Call | str | list[str | Call]:
+def service(prompt: Prompt) -> Turn | Call | str | list[str | Call]:
     """Looks at its memory and the rules, notes what it learns, and knows it the next time."""
-    commands = [(call.input["command"], call.input.get("path")) for call in seen.calls]
+    commands = [(call.input["command"], call.input.get("path")) for call in prompt.calls]
     if ("view", "/memories") not in commands:
         return ["One moment, I look.", Call({"command": "view", "path": "/memories"})]
-    listed = seen.calls[0].result
+    listed = prompt.calls[0].result
     assert listed is not None
     assert "/memories/house/rules.md" in listed.text
     if "/memories/likes.md" in listed.text:
         if len(commands) == 1:
             return Call({"command": "view", "path": "/memories/likes.md"})
-        assert "green tea" in last(seen).text
+        assert "green tea" in last(prompt).text
         return "Welcome back! Green tea again?"
     if len(commands) == 1:
         return Call({"command": "create", "path": "/memories/likes.md", "file_text": "likes green tea\n"})
     if len(commands) == 2:
         return Call({"command": "delete", "path": "/memories/house/rules.md"})
-    assert "read-only" in last(seen).text
-    return "You can send it back within 30 days." if "back" in seen.messages[-1].text else "Noted, green tea."
+    assert "read-only" in last(prompt).text
+    return "You can send it back within 30 days." if "back" in prompt.messages[-1].text else "Noted, green tea."
 
 
 @pytest.mark.long
@@ -215,7 +215,7 @@ def test_a_customer_hears_when_the_api_fails(
 ) -> None:
     """And can go on in the same visit."""
     example: Any = loaded("customer_service")
-    with scripted_claude(service, troubles={1: Broken(3)}) as claude:
+    with scripted_claude(service, faults={1: StreamError(3)}) as claude:
         ask_here(claude, monkeypatch)
         example.serve("ada", ["I like green tea.", "Hello?"], at=str(tmp_path / "memory"), model="any")
     printed = capsys.readouterr().out

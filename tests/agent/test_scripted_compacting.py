@@ -13,9 +13,9 @@ from retentive.testing.scripted_claude import (
     Call,
     Check,
     Choices,
+    Prompt,
     Script,
     ScriptedClaude,
-    Seen,
     Turn,
     scripted_claude,
 )
@@ -47,18 +47,18 @@ LONG = uses(20, chars=12_000)  # some 60,000 tokens
 COMPACTED = management(compacting())
 
 
-def fine(_seen: Seen) -> str:
+def fine(_seen: Prompt) -> str:
     return "Fine."
 
 
-def summary(seen: Seen) -> str:
-    return f"{len(seen.calls)} files were read. {seen.instructions or ''}"
+def summary(prompt: Prompt) -> str:
+    return f"{len(prompt.calls)} files were read. {prompt.instructions or ''}"
 
 
-def seen_by(claude: ScriptedClaude) -> Seen:
-    seen = claude.requests[-1].seen
-    assert seen is not None
-    return seen
+def seen_by(claude: ScriptedClaude) -> Prompt:
+    prompt = claude.requests[-1].prompt
+    assert prompt is not None
+    return prompt
 
 
 # --- as a law ---
@@ -105,14 +105,14 @@ def test_what_stands_before_a_summary_is_ignored(way: str) -> None:
         first = ask(server, way, messages=LONG, context_management=COMPACTED)
         further: list[Any] = [{"role": "assistant", "content": first.content}, {"role": "user", "content": "And?"}]
         kept = ask(server, way, messages=[*LONG, *further], context_management=COMPACTED)
-        seen = seen_by(server)
+        prompt = seen_by(server)
         dropped = ask(server, way, messages=further, context_management=COMPACTED)
-        assert seen_by(server) == seen
-        assert (seen.summary, "<19>" in seen.text) == (first.content[0].content, False)
-        assert [message.role for message in seen.messages] == ["assistant", "user"]
+        assert seen_by(server) == prompt
+        assert (prompt.summary, "<19>" in prompt.text) == (first.content[0].content, False)
+        assert [message.role for message in prompt.messages] == ["assistant", "user"]
         for reply in (kept, dropped):
             assert [block.type for block in reply.content] == ["text"]
-            assert (reply.usage.input_tokens, reply.usage.iterations) == (seen.input_tokens, None)
+            assert (reply.usage.input_tokens, reply.usage.iterations) == (prompt.input_tokens, None)
 
 
 def test_only_the_last_summary_counts() -> None:
@@ -227,7 +227,7 @@ def test_a_failed_compaction_changes_nothing() -> None:
 
 
 def test_a_summary_that_is_none_is_a_failure() -> None:
-    wrong: list[tuple[Any, str]] = [(lambda seen: seen.calls[99].name, "IndexError"), (lambda _seen: 5, "got 5")]
+    wrong: list[tuple[Any, str]] = [(lambda prompt: prompt.calls[99].name, "IndexError"), (lambda _seen: 5, "got 5")]
     for function, message in wrong:
         claude = ScriptedClaude(fine, summarize=function)
         reply = post(claude, messages=LONG, tools=[READ], headers=CONTEXT, context_management=COMPACTED)[1]
@@ -288,9 +288,9 @@ def test_a_summary_is_streamed_in_one_piece() -> None:
     [
         (
             [{"role": "user", "content": [{"type": "compaction", "content": "x"}]}],
-            "a compaction block is the assistant's",
+            "a compaction block needs the role assistant",
         ),
-        ([{"role": "assistant", "content": [{"type": "compaction", "content": ""}]}], "and its content not empty"),
+        ([{"role": "assistant", "content": [{"type": "compaction", "content": ""}]}], "and non-empty content"),
         ([*HELLO, said("view"), result("ok"), said("view"), result("ok")], "`tool_use` ids must be unique"),
     ],
 )
@@ -299,7 +299,10 @@ def test_odd_blocks_are_refused(messages: list[Any], message: str) -> None:
     assert (status, message in reply["error"]["message"]) == (400, True)
 
 
-def test_compacting_on_request_is_not_played() -> None:
+def test_compaction_on_request_is_rejected() -> None:
     """The SDK has a parameter for it; a request with it is refused, not answered as if it had none."""
-    with scripted_claude(fine) as server, pytest.raises(BadRequestError, match="compacting on request is not played"):
+    with (
+        scripted_claude(fine) as server,
+        pytest.raises(BadRequestError, match="compaction on request is not supported"),
+    ):
         ask(server, "plain", messages=LONG, tools=[TOOL, READ], compaction={"type": "summarize"})

@@ -12,9 +12,9 @@ from anthropic import BadRequestError
 from retentive.testing.scripted_claude import (
     Call,
     Choices,
+    Prompt,
     Script,
     ScriptedClaude,
-    Seen,
     Thinking,
     Turn,
     scripted_claude,
@@ -39,7 +39,7 @@ from .asking import (
 PLACEHOLDER = Choices().placeholder
 
 
-def fine(_seen: Seen) -> str:
+def fine(_seen: Prompt) -> str:
     return "Fine."
 
 
@@ -50,10 +50,10 @@ def server() -> Iterator[ScriptedClaude]:
         yield started
 
 
-def seen_by(server: ScriptedClaude) -> Seen:
-    seen = server.requests[-1].seen
-    assert seen is not None
-    return seen
+def seen_by(server: ScriptedClaude) -> Prompt:
+    prompt = server.requests[-1].prompt
+    assert prompt is not None
+    return prompt
 
 
 def applied(reply: Any) -> list[dict[str, Any]]:
@@ -67,10 +67,10 @@ def applied(reply: Any) -> list[dict[str, Any]]:
 def test_old_results_are_placeholders_and_the_answer_says_so(server: ScriptedClaude, way: str) -> None:
     plain = ask(server, way, messages=uses(10))
     reply = ask(server, way, messages=uses(10), context_management=management(clearing(keep=2)))
-    seen = seen_by(server)
-    assert [call.cleared for call in seen.calls] == [True] * 8 + [False] * 2
-    assert [call.result.text[:3] for call in seen.calls if call.result] == [PLACEHOLDER[:3]] * 8 + ["<8>", "<9>"]
-    assert [call.input for call in seen.calls] == [{"path": f"file-{n}"} for n in range(10)]
+    prompt = seen_by(server)
+    assert [call.cleared for call in prompt.calls] == [True] * 8 + [False] * 2
+    assert [call.result.text[:3] for call in prompt.calls if call.result] == [PLACEHOLDER[:3]] * 8 + ["<8>", "<9>"]
+    assert [call.input for call in prompt.calls] == [{"path": f"file-{n}"} for n in range(10)]
     cleared = plain.usage.input_tokens - reply.usage.input_tokens
     assert applied(reply) == [
         {"type": "clear_tool_uses_20250919", "cleared_tool_uses": 8, "cleared_input_tokens": cleared}
@@ -189,9 +189,9 @@ def test_a_model_can_forget_thoughts_by_itself() -> None:
     ):
         claude = ScriptedClaude(fine, choices=choices)
         post(claude, messages=thoughts(4), headers=CONTEXT, context_management=edits)
-        seen = claude.requests[-1].seen
-        assert seen is not None
-        assert len([message for message in seen.messages if message.of_type("thinking")]) == left
+        prompt = claude.requests[-1].prompt
+        assert prompt is not None
+        assert len([message for message in prompt.messages if message.of_type("thinking")]) == left
 
 
 @pytest.mark.parametrize("way", WAYS)

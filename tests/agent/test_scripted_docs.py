@@ -45,7 +45,7 @@ def test_every_choice_is_described_with_its_default() -> None:
     assert described == shown
 
 
-@pytest.mark.parametrize("name", ["Broken", "Choices", "Cut", "Refused", "Seen", "Thinking"])
+@pytest.mark.parametrize("name", ["StreamError", "Choices", "Disconnect", "ErrorResponse", "Prompt", "Thinking"])
 def test_the_names_of_the_page_are_exported(name: str) -> None:
     assert name in scripted_claude.__all__
     assert re.search(rf"\b{name}\b", PAGE)

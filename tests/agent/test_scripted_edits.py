@@ -9,7 +9,7 @@ from anthropic import BadRequestError
 
 from retentive.testing.scripted_claude import ScriptedClaude, scripted_claude
 from retentive.testing.scripted_claude.choices import Choices
-from retentive.testing.scripted_claude.edits import BETAS, ClearThinking, ClearToolUses, Compact, Trigger, edits_of
+from retentive.testing.scripted_claude.edits import BETAS, ClearThinking, ClearToolUses, Compact, Trigger, parse_edits
 from retentive.testing.scripted_claude.errors import ApiError
 
 from .asking import (
@@ -29,7 +29,9 @@ CLEAR = "clear_tool_uses_20250919"
 
 
 def edits(*given: object, choices: Choices | None = None, **body: object) -> Any:
-    return edits_of({"context_management": {"edits": list(given)}, **body}, set(BETAS.values()), choices or Choices())
+    return parse_edits(
+        {"context_management": {"edits": list(given)}, **body}, set(BETAS.values()), choices or Choices()
+    )
 
 
 def test_the_defaults_are_those_of_the_documentation() -> None:
@@ -61,8 +63,8 @@ def test_every_field_is_read() -> None:
 
 
 def test_no_edits_are_none_and_an_empty_list_is_one() -> None:
-    assert edits_of({}, set(), Choices()) is None
-    assert edits() == edits_of({"context_management": {}}, {CONTEXT_BETA}, Choices()) == ()
+    assert parse_edits({}, set(), Choices()) is None
+    assert edits() == parse_edits({"context_management": {}}, {CONTEXT_BETA}, Choices()) == ()
 
 
 WRONG: dict[str, tuple[object, str]] = {
@@ -130,7 +132,7 @@ WRONG: dict[str, tuple[object, str]] = {
     ),
     "pause as a text": ({"edits": [compacting(pause_after_compaction="yes")]}, "Input should be a valid boolean"),
     "instructions as a list": ({"edits": [compacting(instructions=[])]}, "Input should be a valid string"),
-    "twice": ({"edits": [clearing(), clearing()]}, "each strategy can be given once only"),
+    "twice": ({"edits": [clearing(), clearing()]}, "each strategy can be used only once"),
 }
 
 

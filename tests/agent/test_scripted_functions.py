@@ -15,18 +15,18 @@ import pytest
 from anthropic import Anthropic, BadRequestError
 
 from retentive import MemoryTool
-from retentive.testing.scripted_claude import Call, Result, ScriptedClaude, Seen, Thinking, Turn, scripted_claude
+from retentive.testing.scripted_claude import Call, Prompt, Result, ScriptedClaude, Thinking, Turn, scripted_claude
 
 from .asking import ASK, HELLO, READ, TOOL, WAYS, ask, clearing, management, open_url, post, result, said, uses
 
 
-def remembering(seen: Seen) -> Turn | Call | str:
+def remembering(prompt: Prompt) -> Turn | Call | str:
     """Look into memory, note what is new, and say what is known."""
-    if not seen.calls:
+    if not prompt.calls:
         return Call({"command": "view", "path": "/memories"})
-    if seen.calls[-1].input["command"] == "create":
+    if prompt.calls[-1].input["command"] == "create":
         return "Noted."
-    listing = seen.calls[0].result
+    listing = prompt.calls[0].result
     if listing is not None and "tea.md" in listing.text:
         return Turn(("You like tea.",))
     return Call({"command": "create", "path": "/memories/tea.md", "file_text": "likes tea\n"})
@@ -51,14 +51,18 @@ def test_all_that_a_function_sees() -> None:
     claude = ScriptedClaude(lambda _seen: "Fine.")
     messages = [*HELLO, said("view"), result([{"type": "text", "text": "yes"}, {"type": "image"}], is_error=True)]
     post(claude, messages=messages, system="Be kind.", tools=[TOOL, READ])
-    seen = claude.requests[-1].seen
-    assert seen is not None
-    assert (seen.opening, seen.system, seen.tool_names) == ("Remember that I like tea.", "Be kind.", ("memory", "read"))
-    call = seen.calls[0]
+    prompt = claude.requests[-1].prompt
+    assert prompt is not None
+    assert (prompt.opening, prompt.system, prompt.tool_names) == (
+        "Remember that I like tea.",
+        "Be kind.",
+        ("memory", "read"),
+    )
+    call = prompt.calls[0]
     assert (call.name, call.input, call.cleared) == ("memory", {"command": "view"}, False)
     assert call.result == Result("yes[image]", is_error=True)
-    assert (seen.summary, seen.warning, seen.instructions) == (None, None, None)
-    assert all(part in seen.text for part in ("Be kind.", "I like tea", "yes", "Read a file"))
+    assert (prompt.summary, prompt.warning, prompt.instructions) == (None, None, None)
+    assert all(part in prompt.text for part in ("Be kind.", "I like tea", "yes", "Read a file"))
 
 
 @pytest.mark.parametrize(
@@ -77,17 +81,17 @@ def test_a_function_answers_with_blocks_or_a_turn(answer: Any, content: list[Any
         assert post(claude, tools=[READ])[1]["content"] == content
 
 
-def failing(seen: Seen) -> str:
-    raise LookupError(f"{len(seen.calls)} calls")
+def failing(prompt: Prompt) -> str:
+    raise LookupError(f"{len(prompt.calls)} calls")
 
 
 @pytest.mark.parametrize(
     ("function", "message"),
     [
         (failing, "script 'failing', turn 1: the function raised LookupError('0 calls')"),
-        (lambda _seen: 5, "an answer is a Turn, or texts, Calls and Thinking, got 5"),
-        (lambda _seen: [], "a turn needs at least one block"),
-        (lambda _seen: Call({}, name="write"), "'write' is not among them"),
+        (lambda _seen: 5, "a script function must return a Turn, or strings, Calls and Thinking, got 5"),
+        (lambda _seen: [], "a turn must have at least one block"),
+        (lambda _seen: Call({}, name="write"), "'write' is not in the request"),
     ],
 )
 def test_what_a_function_cannot_answer_is_a_failure(function: Any, message: str) -> None:
@@ -98,15 +102,15 @@ def test_what_a_function_cannot_answer_is_a_failure(function: Any, message: str)
 
 
 MODULE = """
-from retentive.testing.scripted_claude import Call, Seen
+from retentive.testing.scripted_claude import Call, Prompt
 
 
-def answer(seen: Seen) -> str | Call:
-    return f"{len(seen.calls)} calls, {[call.cleared for call in seen.calls].count(True)} cleared, {seen.warning}"
+def answer(prompt: Prompt) -> str | Call:
+    return f"{len(prompt.calls)} calls, {[call.cleared for call in prompt.calls].count(True)} cleared, {prompt.warning}"
 
 
-def summarize(seen: Seen) -> str:
-    return f"{len(seen.calls)} calls"
+def summarize(prompt: Prompt) -> str:
+    return f"{len(prompt.calls)} calls"
 
 
 number = 5
@@ -125,14 +129,14 @@ def program(directory: Path, *arguments: str) -> Iterator[str]:
         finally:
             server.send_signal(signal.SIGTERM)
             errors = server.communicate(timeout=30)[1]
-    assert (server.returncode, "this is a script, not a model" in errors) == (0, True)
+    assert (server.returncode, "not from a model" in errors) == (0, True)
 
 
 def test_a_function_is_served_by_a_process_that_remembers_nothing(tmp_path: Path) -> None:
-    """Every option at once: the window, the summary, choices and troubles. No thread is held."""
+    """Every option at once: the window, the summary, choices and faults. No thread is held."""
     choices = json.dumps({"warning": "Soon.", "warn_without_memory": True})
     options = ["--context-window", "70000", "--summarize", "telling:summarize", "--choices", choices]
-    with program(tmp_path, "telling:answer", *options, "--trouble", "2=529", "--trouble", "3=cut") as url:
+    with program(tmp_path, "telling:answer", *options, "--fault", "2=529", "--fault", "3=cut") as url:
         other = ScriptedClaude()
         other.url = url
         edits = management(clearing(over=12_000))
@@ -160,9 +164,9 @@ def test_a_function_is_served_by_a_process_that_remembers_nothing(tmp_path: Path
     [
         (["nowhere:answer"], "No module named 'nowhere'"),
         (["json:nothing"], "has no attribute 'nothing'"),
-        (["sys:path"], "sys:path is not a function"),
+        (["sys:path"], "sys:path is not a function; expected"),
         (["nothing.json"], "No such file"),
-        (["json:dumps", "--trouble", "x"], "'x' is no trouble"),
+        (["json:dumps", "--fault", "x"], "invalid fault 'x'"),
         (["json:dumps", "--choices", '{"warn": 1}'], "unknown choice 'warn'"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 from anthropic import BadRequestError
 
 from retentive.agent import Agent, Finished
-from retentive.testing.scripted_claude import Call, Check, Script, ScriptedClaude, Seen, Turn, scripted_claude
+from retentive.testing.scripted_claude import Call, Check, Prompt, Script, ScriptedClaude, Turn, scripted_claude
 
 from .asking import HELLO, WAYS, ask, post
 from .playing import client_of
@@ -18,8 +18,8 @@ LOOK = Call({"command": "view", "path": "/memories"}, Check(contains=("/memories
 STORY = Script((PAUSED, Turn(("Still searching.",), "pause_turn"), Turn(("Found.",)), Turn(("You are welcome.",))))
 
 
-def answer(seen: Seen) -> Turn | str:
-    return "Found." if "Searching." in seen.text else PAUSED
+def answer(prompt: Prompt) -> Turn | str:
+    return "Found." if "Searching." in prompt.text else PAUSED
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -35,7 +35,7 @@ def test_a_streamed_reply_is_the_events_of_the_api() -> None:
         with open_url(f"{server.url}/v1/messages", body) as response:
             raw = response.read().decode()
     assert response.headers["content-type"].startswith("text/event-stream")
-    assert "script, not a model" in response.headers["x-scripted-claude"]
+    assert "not from a model" in response.headers["x-scripted-claude"]
     events = [dict(line.split(": ", 1) for line in event.split("\n")) for event in raw.rstrip("\n").split("\n\n")]
     datas = [json.loads(event["data"]) for event in events]
     assert [event["event"] for event in events] == [data["type"] for data in datas]
@@ -113,18 +113,18 @@ def test_a_script_file_is_a_script() -> None:
     [
         ("{", "the script is not JSON"),
         ("[]", "script: expected an object"),
-        ('{"scripts": [], "turns": []}', "'scripts' stands alone"),
+        ('{"scripts": [], "turns": []}', "no other field is allowed beside 'scripts'"),
         ('{"scripts": {}}', "script.scripts: expected a list"),
         ('{"name": "x"}', "scripts[0].turns: expected a list"),
-        ('{"turns": [], "when": 1}', "scripts[0].when: expected a text"),
-        ('{"turns": [{"blocks": []}]}', "scripts[0].turns[0]: a turn needs at least one block"),
+        ('{"turns": [], "when": 1}', "scripts[0].when: expected a string"),
+        ('{"turns": [{"blocks": []}]}', "scripts[0].turns[0]: a turn must have at least one block"),
         ('{"turns": [{"blocks": [1]}]}', "scripts[0].turns[0].blocks[0]: expected an object"),
-        ('{"turns": [{"blocks": [{}]}]}', "a block is a text, or an object with a 'call'"),
+        ('{"turns": [{"blocks": [{}]}]}', "a block must be a string, an object with 'call'"),
         (
             '{"turns": [{"blocks": [{"call": {}, "check": {"txt": ""}}]}]}',
-            "turns[0].blocks[0].check: unknown field 'txt', expected one of text, contains, is_error",
+            "turns[0].blocks[0].check: unknown field 'txt'; expected one of text, contains, is_error",
         ),
-        ('{"turns": [{"blocks": [{"call": {}, "check": {"contains": [1]}}]}]}', "expected a list of texts"),
+        ('{"turns": [{"blocks": [{"call": {}, "check": {"contains": [1]}}]}]}', "expected a list of strings"),
         ('{"turns": [{"blocks": [{"call": {}, "check": {"is_error": 0}}]}]}', "expected true, false or null"),
     ],
 )
@@ -158,7 +158,7 @@ def test_the_program_serves_a_file_and_tells_how_it_went(tmp_path: Path, fails: 
         _, errors = program.communicate(timeout=30)
     assert (state["requests"], len(state["failures"])) == (1, int(fails))
     assert program.returncode == int(fails)
-    assert "this is a script, not a model" in errors
+    assert "not from a model" in errors
     assert ("turn 1" in errors) == fails
 
 

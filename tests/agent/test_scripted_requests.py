@@ -14,7 +14,7 @@ CHECKS = {
     "text": (Check("no"), "expected the text 'no', got 'yes, it is'"),
     "contains": (Check(contains=("yes", "no")), "expected a text that contains 'no', got 'yes, it is'"),
     "no error": (Check(is_error=True), "expected is_error True, got False with the text 'yes, it is'"),
-    "holds": (Check(holds=lambda text: "no" in text), "the check did not hold for the text 'yes, it is'"),
+    "holds": (Check(holds=lambda text: "no" in text), "the check failed for the text 'yes, it is'"),
     "raises": (
         Check(holds=lambda text: text.index("no")),
         "the check raised ValueError('substring not found')",
@@ -54,9 +54,9 @@ def test_what_no_model_could_do_is_a_failure() -> None:
         assert post(claude, **request)[0] == 400
     messages = [failure.message for failure in claude.failures]
     assert len(messages) == 3
-    assert "'memory' is not among them" in messages[0]
-    assert "the history was changed" in messages[1]
-    assert "no script is for a conversation that opens with 'Good morning.'" in messages[2]
+    assert "'memory' is not in the request" in messages[0]
+    assert "changed the history" in messages[1]
+    assert "no script matches the first user message 'Good morning.'" in messages[2]
 
 
 REFUSED: dict[str, tuple[dict[str, Any], int, str]] = {
@@ -119,9 +119,9 @@ REFUSED: dict[str, tuple[dict[str, Any], int, str]] = {
     "memory tool of another type": (
         {"tools": [{"type": "memory_20990101", "name": "memory"}]},
         400,
-        "the memory tool is {'type': 'memory_20250818', 'name': 'memory'}",
+        "the memory tool must be {'type': 'memory_20250818', 'name': 'memory'}",
     ),
-    "memory tool of another name": ({"tools": [{**TOOL, "name": "notes"}]}, 400, "the memory tool is"),
+    "memory tool of another name": ({"tools": [{**TOOL, "name": "notes"}]}, 400, "the memory tool must be"),
     "thread without its beta": (
         {"thread": {"type": "create"}},
         400,

@@ -89,7 +89,7 @@ def refactoring(prompt: Prompt) -> Turn | Call | str:
         Call({"feature": "f2"}, name="feature_done"),
     ]
     if len(names) == 2:
-        assert last(prompt) == Result("Error: ../shop.py is outside the code", is_error=True)
+        assert last(prompt) == Result("Error: ../shop.py is outside the code directory", is_error=True)
     if len(names) == 4:
         assert last(prompt).text.startswith("The tests fail, so it does not pass yet.")
     return plan[len(names)] if len(names) < len(plan) else "I shortened total. Nothing is left."
@@ -124,14 +124,14 @@ def test_a_session_that_breaks_off_is_on_record(
     (tmp_path / "code").mkdir()
     with scripted_claude(refactoring, faults=lambda _: ErrorResponse(400)) as claude:
         ask_here(claude, monkeypatch)
-        example.session(tmp_path / "code", goal="Shorter", test="true", at=str(tmp_path / "memory"), model="any")
+        example.session(tmp_path / "code", goal="Shorter", test="true", location=str(tmp_path / "memory"), model="any")
     assert (
         capsys.readouterr().out
-        == "The session broke off (request_refused). Look at the code and run the tests first.\n"
+        == "The session was interrupted (request_refused). Look at the code and run the tests first.\n"
     )
     with retentive.open(tmp_path / "memory") as memory:
         log = memory.store("refactoring-code").text("/memories/project/progress.md")
-    assert "Done: The session broke off (request_refused)." in log
+    assert "Done: The session was interrupted (request_refused)." in log
 
 
 def mistaken(prompt: Prompt) -> Call | str:
@@ -139,7 +139,7 @@ def mistaken(prompt: Prompt) -> Call | str:
     if not prompt.calls:
         return Call({"feature": "the split"}, name="feature_done")
     if len(prompt.calls) == 1:
-        assert last(prompt) == Result("Error: there is no feature 'the split'; the ids are f1, f2", is_error=True)
+        assert last(prompt) == Result("Error: unknown feature 'the split'; known ids: f1, f2", is_error=True)
         return Call({"feature": "f1"}, name="feature_done")
     if "spoil" in prompt.opening and len(prompt.calls) == 2:
         path = "/memories/project/features.json"
@@ -156,7 +156,7 @@ def test_what_was_done_is_on_record_whatever_claude_calls_it(
     (tmp_path / "code").mkdir()
     with scripted_claude(mistaken) as claude:
         ask_here(claude, monkeypatch)
-        example.session(tmp_path / "code", goal=goal, test="true", at=str(tmp_path / "memory"), model="any")
+        example.session(tmp_path / "code", goal=goal, test="true", location=str(tmp_path / "memory"), model="any")
         assert claude.failures == []
     with retentive.open(tmp_path / "memory") as memory:
         log = memory.store("refactoring-code").text("/memories/project/progress.md")
@@ -217,7 +217,7 @@ def test_a_customer_hears_when_the_api_fails(
     example: Any = loaded("customer_service")
     with scripted_claude(service, faults={1: StreamError(3)}) as claude:
         ask_here(claude, monkeypatch)
-        example.serve("ada", ["I like green tea.", "Hello?"], at=str(tmp_path / "memory"), model="any")
+        example.serve("ada", ["I like green tea.", "Hello?"], location=str(tmp_path / "memory"), model="any")
     printed = capsys.readouterr().out
-    assert "Sorry, that did not work (overloaded). Please say it again." in printed
+    assert "Sorry, that did not work (overloaded). Please try again." in printed
     assert printed.splitlines()[-1] == "Noted, green tea."

@@ -24,7 +24,7 @@ def rows(heading: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
 
 
-RULES = [row for row in rows("What it does as the API does") if not row[0].startswith("**")]
+RULES = [row for row in rows("Rules of the API") if not row[0].startswith("**")]
 
 
 def test_there_are_rules() -> None:
@@ -39,7 +39,7 @@ def test_each_rule_names_the_test_that_holds_it(rule: list[str]) -> None:
 
 
 def test_every_choice_is_described_with_its_default() -> None:
-    described = {row[0].strip("`"): row[1].strip("`") for row in rows("Where the documentation is silent")}
+    described = {row[0].strip("`"): row[1].strip("`") for row in rows("Undocumented behaviour")}
     values = {spec.name: getattr(Choices(), spec.name) for spec in fields(Choices)}
     shown = {name: repr(dict(value) if isinstance(value, Mapping) else value) for name, value in values.items()}
     assert described == shown

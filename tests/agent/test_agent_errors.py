@@ -1,4 +1,4 @@
-"""What goes wrong between an agent and the API: a clear error, nothing half done, and the run goes on afterwards."""
+"""API errors: each is a clear `AgentError`, no command runs twice, and the run can continue."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from retentive.agent.sdk import to_agent_error
 from retentive.testing.scripted_claude import Disconnect, ErrorResponse, ScriptedClaude, StreamError, scripted_claude
 from retentive.testing.scripted_claude.faults import Fault
 
-from .playing import KINDS, STORY, TEA, client_of, play
+from .runs import KINDS, STORY, TEA, client_of, play
 
 TOLD = "I like tea."
 USAGE = {"input_tokens": 1, "output_tokens": 1}
@@ -47,8 +47,8 @@ def store() -> Iterator[MemoryStore]:
         yield opened.store()
 
 
-class Planned:
-    """The faults of the test that runs: its first request is number 1, whatever the server answered before."""
+class PlannedFaults:
+    """Faults of the current test. Requests are counted per test, not per server."""
 
     def __init__(self) -> None:
         self.plan: dict[int, Fault] = {}
@@ -62,7 +62,7 @@ class Planned:
         self.plan, self._asked = plan, 0
 
 
-PLANNED = Planned()
+PLANNED = PlannedFaults()
 
 
 @pytest.fixture(scope="module")
@@ -73,15 +73,15 @@ def running() -> Iterator[ScriptedClaude]:
 
 @pytest.fixture
 def server(running: ScriptedClaude) -> ScriptedClaude:
-    """One server for all, as if it were new."""
+    """Shared server that looks new to each test."""
     running.requests.clear()
     running.failures.clear()
     PLANNED.set({})
     return running
 
 
-def assert_goes_on(kind: str, server: ScriptedClaude, store: MemoryStore, saved: object, *, stream: bool) -> None:
-    """run() without a message plays the rest, and every command was done once."""
+def assert_continues(kind: str, server: ScriptedClaude, store: MemoryStore, saved: object, *, stream: bool) -> None:
+    """run() without a message plays the rest, and every command ran once."""
     messages: list[dict[str, object]] = list(saved)  # type: ignore[call-overload]
     played = play(kind, server.url, None, memory=store, messages=messages, stream=stream)
     assert played.error is None
@@ -96,10 +96,10 @@ def assert_goes_on(kind: str, server: ScriptedClaude, store: MemoryStore, saved:
 @pytest.mark.parametrize(
     "fault", [ErrorResponse(429, retry_after=1), ErrorResponse(529), ErrorResponse(500), Disconnect()], ids=str
 )
-def test_a_request_that_fails_can_be_made_again(
+def test_a_failed_request_can_be_retried(
     kind: str, stream: bool, fault: ErrorResponse | Disconnect, server: ScriptedClaude, store: MemoryStore
 ) -> None:
-    """Whichever request of the run it is."""
+    """For every request of the run."""
     expected = {429: RateLimited, 529: Overloaded, 500: ApiFailed, None: ConnectionLost}
     status = fault.status if isinstance(fault, ErrorResponse) else None
     for at in (1, 2, 3):
@@ -108,16 +108,16 @@ def test_a_request_that_fails_can_be_made_again(
         played = play(kind, server.url, TOLD, memory=store, stream=stream)
         assert type(played.error) is expected[status]
         assert (played.error.status, played.error.retryable) == (status, True)
-        assert_goes_on(kind, server, store, played.messages, stream=stream)
+        assert_continues(kind, server, store, played.messages, stream=stream)
 
 
 @both
 @pytest.mark.parametrize("fault", [Disconnect, StreamError])
 @pytest.mark.parametrize("at", [1, 2])
-def test_a_stream_that_breaks_off_can_be_made_again(
+def test_an_interrupted_stream_can_be_retried(
     kind: str, fault: type[Disconnect | StreamError], at: int, server: ScriptedClaude, store: MemoryStore
 ) -> None:
-    """Wherever in the reply: no call of a reply that did not come to its end is run."""
+    """At any position: calls of an incomplete response never run."""
     for after in range(1, 9):
         store.clear()
         PLANNED.set({at: fault(after)})
@@ -125,12 +125,12 @@ def test_a_stream_that_breaks_off_can_be_made_again(
         assert type(played.error) is (ConnectionLost if fault is Disconnect else Overloaded)
         assert played.error.retryable
         assert list(store.memories()) == []
-        assert_goes_on(kind, server, store, played.messages, stream=True)
+        assert_continues(kind, server, store, played.messages, stream=True)
 
 
 @pytest.mark.parametrize("events", range(4))
-def test_a_stream_that_ends_too_early_is_a_lost_connection(events: int, store: MemoryStore) -> None:
-    """Though it ends in order, as behind a proxy that gave up: after no event, or any before the last."""
+def test_a_stream_without_its_last_events_is_a_lost_connection(events: int, store: MemoryStore) -> None:
+    """Even if the connection closes cleanly, as with a proxy that gives up."""
     start = {"type": "message", "id": "m", "role": "assistant", "model": "any", "content": [], "usage": USAGE}
     every: list[dict[str, Any]] = [
         {"type": "message_start", "message": {**start, "stop_reason": None, "stop_sequence": None}},
@@ -148,11 +148,11 @@ def test_a_stream_that_ends_too_early_is_a_lost_connection(events: int, store: M
 
 
 @both
-def test_an_answer_that_is_cut_off_is_a_lost_connection(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
+def test_a_truncated_body_is_a_lost_connection(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
     PLANNED.set({1: Disconnect(3)})
     played = play(kind, server.url, TOLD, memory=store)
     assert type(played.error) is ConnectionLost
-    assert_goes_on(kind, server, store, played.messages, stream=False)
+    assert_continues(kind, server, store, played.messages, stream=False)
 
 
 @both
@@ -167,7 +167,7 @@ def test_an_answer_that_is_cut_off_is_a_lost_connection(kind: str, server: Scrip
         (504, ConnectionLost),
     ],
 )
-def test_what_the_api_does_not_take_is_said(
+def test_a_rejected_request_reports_the_reason(
     kind: str, status: int, expected: type[AgentError], server: ScriptedClaude, store: MemoryStore
 ) -> None:
     PLANNED.set({1: ErrorResponse(status)})
@@ -186,7 +186,7 @@ def test_the_retries_of_the_sdk_come_first(kind: str, server: ScriptedClaude, st
     assert [finished.reason for finished in played.of(Finished)] == ["end_turn"]
 
 
-def test_an_api_that_is_not_there(store: MemoryStore) -> None:
+def test_an_unreachable_api_is_a_lost_connection(store: MemoryStore) -> None:
     with scripted_claude(STORY) as server:
         url = server.url
     error = play("sync", url, TOLD, memory=store).error
@@ -194,8 +194,8 @@ def test_an_api_that_is_not_there(store: MemoryStore) -> None:
     assert url.removeprefix("http://") not in str(error)
 
 
-def test_a_missing_key_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first mistake of a newcomer."""
+def test_a_missing_key_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The most common first mistake."""
     for name in [name for name in os.environ if name.startswith("ANTHROPIC_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -203,7 +203,7 @@ def test_a_missing_key_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         agent.ask(TOLD)
 
 
-def test_an_error_of_ask_is_the_same(server: ScriptedClaude, store: MemoryStore) -> None:
+def test_ask_raises_the_same_errors(server: ScriptedClaude, store: MemoryStore) -> None:
     PLANNED.set({1: ErrorResponse(529)})
     with client_of(server.url) as client:
         agent = Agent(client, memory=store)
@@ -212,7 +212,7 @@ def test_an_error_of_ask_is_the_same(server: ScriptedClaude, store: MemoryStore)
         assert agent.ask() == "You like tea, and I will remember it."
 
 
-def test_other_errors_of_the_sdk_have_a_name_too() -> None:
+def test_other_sdk_errors_are_translated() -> None:
     request = httpx2.Request("POST", "http://localhost/v1/messages")
     broken = anthropic.APIResponseValidationError(httpx2.Response(200, request=request), None)
     assert type(to_agent_error(broken)) is ApiFailed
@@ -228,7 +228,7 @@ CLASSES = [
 ]
 
 
-def test_every_error_has_a_code_of_its_own() -> None:
+def test_every_error_has_a_unique_code() -> None:
     assert {found.code: found.retryable for found in CLASSES} == {
         "not_authorized": False,
         "request_refused": False,

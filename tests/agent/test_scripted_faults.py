@@ -1,4 +1,4 @@
-"""What goes wrong on demand, as the SDK meets it: retries get over it, and without them it raises as for the API."""
+"""Simulated faults: SDK retries recover from them, and without retries the SDK raises as for the API."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from retentive.testing.scripted_claude import (
 )
 from retentive.testing.scripted_claude.faults import parse_fault
 
-from .asking import ASK, HELLO, WAYS, ask, open_url, post
+from .requests import ASK, HELLO, WAYS, ask, open_url, post
 
 LONG = "A longer answer that comes in several pieces, so that it can be cut. " * 5
 SCRIPT = Script((Turn((LONG,)),))
@@ -38,8 +38,8 @@ STREAMED = [way for way in WAYS if way.endswith("streamed")]
         (Disconnect(), APIConnectionError),
     ],
 )
-def test_the_sdk_raises_what_was_planned_for_this_request(way: str, fault: Any, error: type[Exception]) -> None:
-    """The second fails; the first and the third do not."""
+def test_the_sdk_raises_the_planned_fault(way: str, fault: Any, error: type[Exception]) -> None:
+    """The second request fails; the first and the third do not."""
     with scripted_claude(SCRIPT, faults={2: fault}) as server:
         assert ask(server, way).content[0].text == LONG
         with pytest.raises(error) as raised:
@@ -56,16 +56,16 @@ def test_the_sdk_raises_what_was_planned_for_this_request(way: str, fault: Any, 
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_retries_get_over_it(way: str) -> None:
-    """Repeats are counted like other requests; a script takes no turn for what failed."""
+def test_retries_recover_from_faults(way: str) -> None:
+    """Retries count as requests, and a failed request uses no turn of a script."""
     with scripted_claude(SCRIPT, faults={1: ErrorResponse(529, retry_after=0), 2: Disconnect()}) as server:
         assert ask(server, way, retries=2).content[0].text == LONG
     assert [exchange.status for exchange in server.requests] == [529, 0, 200]
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_an_answer_is_cut_in_the_middle(way: str) -> None:
-    """The client never takes the half for the whole."""
+def test_a_response_is_cut_in_the_middle(way: str) -> None:
+    """The client never accepts half a response."""
     with scripted_claude(SCRIPT, faults={1: Disconnect(after_events=5)}) as server:
         with pytest.raises(Exception, match=r"(?i)peer closed|incomplete|connection|disconnect"):
             ask(server, way)
@@ -81,7 +81,7 @@ def test_a_stream_ends_with_an_error_event(way: str) -> None:
         assert ask(server, way).content[0].text == LONG
 
 
-def test_as_many_events_come_as_were_planned() -> None:
+def test_the_planned_number_of_events_is_sent() -> None:
     faults: dict[int, StreamError | Disconnect] = {1: StreamError(after_events=5), 2: Disconnect(after_events=5)}
     with scripted_claude(SCRIPT, faults=faults) as server:
         body = {**ASK, "messages": HELLO, "stream": True}
@@ -93,7 +93,7 @@ def test_as_many_events_come_as_were_planned() -> None:
     assert cut.value.partial.decode().count("event: ") == 5
 
 
-def test_a_plain_answer_cannot_break_and_is_refused() -> None:
+def test_a_stream_error_without_streaming_is_an_error_response() -> None:
     with scripted_claude(SCRIPT, faults={1: StreamError(status=500)}) as server, pytest.raises(InternalServerError):
         ask(server, "plain")
 
@@ -103,7 +103,7 @@ def test_a_plan_can_be_a_function() -> None:
     assert [post(claude)[0] for _ in range(4)] == [529, 200, 529, 200]
 
 
-def test_an_error_has_the_form_of_the_api() -> None:
+def test_an_error_has_the_format_of_the_api() -> None:
     claude = ScriptedClaude(
         SCRIPT, faults={1: ErrorResponse(429, retry_after=2), 2: ErrorResponse(529), 3: ErrorResponse(500)}
     )

@@ -1,1 +1,1 @@
-"""The ways in for the official SDK and for own loops."""
+"""Tests of the integrations with SDKs and agent frameworks."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from doors.test_imports import ROOT, imported
+from integrations.test_imports import ROOT, imported
 
 # Lower may not import higher; those of one line may not import each other.
 WALLS = [

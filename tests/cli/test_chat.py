@@ -22,12 +22,12 @@ from retentive.agent import loop as agent_chat
 from retentive.cli.chat import command
 from retentive.cli.chat.session import Session
 from retentive.testing.scripted_claude import (
-    Broken,
     Call,
-    Cut,
-    Refused,
+    Disconnect,
+    ErrorResponse,
     Script,
     ScriptedClaude,
+    StreamError,
     Thinking,
     Turn,
     scripted_claude,
@@ -357,20 +357,22 @@ def test_help_names_every_command_and_what_is_none_is_told(at: str, server: Scri
 
 # -- when things go wrong ------------------------------------------------------------------------------------
 
-TROUBLES = [
+FAULTS = [
     pytest.param(
-        {n: Refused(429) for n in (1, 2, 3)}, "The API takes no more requests for now (rate limit).", id="429"
+        {n: ErrorResponse(429) for n in (1, 2, 3)}, "The API takes no more requests for now (rate limit).", id="429"
     ),
-    pytest.param({1: Broken(after_events=4)}, "The API has too much to do just now (overloaded).", id="overloaded"),
-    pytest.param({1: Cut(after_events=4)}, "The API could not be reached, or the answer broke off.", id="cut"),
-    pytest.param({1: Refused(400)}, "The API refuses the request as it is.", id="refused"),
-    pytest.param({1: Refused(401)}, "The API does not accept the key, or the key may not do this.", id="key"),
+    pytest.param(
+        {1: StreamError(after_events=4)}, "The API has too much to do just now (overloaded).", id="overloaded"
+    ),
+    pytest.param({1: Disconnect(after_events=4)}, "The API could not be reached, or the answer broke off.", id="cut"),
+    pytest.param({1: ErrorResponse(400)}, "The API refuses the request as it is.", id="refused"),
+    pytest.param({1: ErrorResponse(401)}, "The API does not accept the key, or the key may not do this.", id="key"),
 ]
 
 
-@pytest.mark.parametrize(("troubles", "said"), TROUBLES)
-def test_a_failing_api_is_told_and_asked_again(at: str, troubles: dict[int, Refused], said: str) -> None:
-    with scripted_claude(STORY, troubles=troubles) as server:
+@pytest.mark.parametrize(("faults", "said"), FAULTS)
+def test_a_failing_api_is_told_and_asked_again(at: str, faults: dict[int, ErrorResponse], said: str) -> None:
+    with scripted_claude(STORY, faults=faults) as server:
         printed, status = told(at, server, f"{TOLD}/retry\n")
         found, _ = told(at, server, f"{CORRECTED}/retry\n", "--json")
     assert f"Error: {said}" in printed
@@ -389,7 +391,7 @@ def test_an_answer_that_ends_within_an_event_is_told(at: str, server: ScriptedCl
 
 
 def test_an_error_as_json(at: str) -> None:
-    with scripted_claude(STORY, troubles={1: Refused(400)}) as server:
+    with scripted_claude(STORY, faults={1: ErrorResponse(400)}) as server:
         printed, _ = told(at, server, TOLD, "--json")
     (error,) = events(printed, "error")
     assert (error["code"], error["retryable"]) == ("request_refused", False)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from retentive.agent.applied import TokenCount, token_count
 from retentive.agent.context import ContextManagement
+from retentive.agent.responses import TokenCount, token_count
 from retentive.integrations.messages import TOOL
 
 if TYPE_CHECKING:

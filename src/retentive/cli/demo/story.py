@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from retentive.testing.scripted_claude.script import Call, Turn
 
 if TYPE_CHECKING:
-    from retentive.testing.scripted_claude.observations import Seen, SeenCall
+    from retentive.testing.scripted_claude.prompt import Prompt, ToolUse
 
 TICKETS = {1: 12, 2: 16, 3: 24, 4: 34, 5: 46, 6: 28, 7: 18}
 """How many tickets there are of each week; the three fullest are over 50,000 tokens, the least that is compacted."""
@@ -92,14 +92,14 @@ class Notes:
         return Notes(self.done + 1, self.total, self.counts + counted(tickets))
 
 
-def answer(seen: Seen) -> Turn:
+def answer(prompt: Prompt) -> Turn:
     """What comes next: look into the memory, read the next week, note what was counted, or the answer."""
-    if not seen.calls:
-        return _look(seen)
-    notes = _known(seen)
+    if not prompt.calls:
+        return _look(prompt)
+    notes = _known(prompt)
     if notes is None:
-        return _begin(seen)
-    last = seen.calls[-1]
+        return _begin(prompt)
+    last = prompt.calls[-1]
     if last.name == "read_week":
         return _note(notes, notes.after(_text(last)))
     if notes.done < notes.total:
@@ -107,18 +107,18 @@ def answer(seen: Seen) -> Turn:
     return Turn((f"All {notes.total} weeks are counted. This often they came back: {named(notes.counts)}.",))
 
 
-def _look(seen: Seen) -> Turn:
+def _look(prompt: Prompt) -> Turn:
     """Nothing is before it: the conversation begins, or a summary stands in its place."""
-    if seen.summary is not None:
+    if prompt.summary is not None:
         return Turn(("I see only a summary now; my notes know how far I am.", _view(NOTES)))
     return Turn((_view("/memories"),))
 
 
-def _begin(seen: Seen) -> Turn:
+def _begin(prompt: Prompt) -> Turn:
     """The memory was listed: there are notes from before, or the work starts here."""
-    if NOTES in _text(seen.calls[-1]):
+    if NOTES in _text(prompt.calls[-1]):
         return Turn(("I was at this before; here are my notes.", _view(NOTES)))
-    total = _TOTAL.search(seen.opening)
+    total = _TOTAL.search(prompt.opening)
     if total is None:
         raise ValueError("the task does not say how many weeks there are")
     notes = Notes(0, int(total[1]), Counter())
@@ -132,9 +132,9 @@ def _note(before: Notes, after: Notes) -> Turn:
     return Turn((note, *more))
 
 
-def _known(seen: Seen) -> Notes | None:
+def _known(prompt: Prompt) -> Notes | None:
     """The notes as the memory was told them, or told them, last."""
-    for call in reversed([call for call in seen.calls if call.name == "memory"]):
+    for call in reversed([call for call in prompt.calls if call.name == "memory"]):
         told = str(call.input.get("new_str") or call.input.get("file_text") or _text(call))
         _text(call)  # what failed is not known
         if found := _PROGRESS.search(told):
@@ -143,7 +143,7 @@ def _known(seen: Seen) -> Notes | None:
     return None
 
 
-def _text(call: SeenCall) -> str:
+def _text(call: ToolUse) -> str:
     """What a call came back with. Raises `ValueError` where that cannot be worked with."""
     if call.result is None or call.result.is_error or call.cleared:
         found = "nothing" if call.result is None else call.result.text

@@ -1,4 +1,4 @@
-"""The backend suite: changes of path, alone and together with others."""
+"""Backend suite: renames, alone and combined with other changes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def move_and_edit(store: Opened, path: str, new: str, data: bytes) -> None:
 
 
 class MovesSuite(SuiteOpening):
-    """One version for each change, and memories that agree with it."""
+    """Tests of renames, alone and combined with other changes."""
 
     def test_a_change_of_path_and_text_is_one_version(self, store: Opened) -> None:
-        """At the new path, with the new text; the id and the time of creation stay."""
+        """At the new path with the new text. The id and the creation time stay."""
         store.create({A: b"one"})
         before = store.memory(A)
         move_and_edit(store, A, C, b"other")
@@ -39,7 +39,7 @@ class MovesSuite(SuiteOpening):
         assert store.chosen(path=A) == versions[1:]
 
     def test_a_memory_that_was_moved_and_edited_can_be_changed_further(self, store: Opened) -> None:
-        """Edited, moved back, deleted: nothing of the old path is left in the way."""
+        """Edited, moved back, deleted: its old path is free."""
         store.create({A: b"one", B: b"two"})
         move_and_edit(store, A, C, b"other")
         store.create({A: b"new"})
@@ -51,8 +51,8 @@ class MovesSuite(SuiteOpening):
         store.delete(A, B)
         assert (store.tree(), store.usage()) == ({}, Usage(0, 0))
 
-    def test_moves_with_text_last(self, tmp_path: Path) -> None:
-        """They are there when the place is opened again."""
+    def test_moves_with_text_are_durable(self, tmp_path: Path) -> None:
+        """They exist when the location is opened again."""
         if not self.lasting:
             pytest.skip("this backend keeps nothing once it is closed")
         store = Opened(self.opened(tmp_path))
@@ -64,8 +64,8 @@ class MovesSuite(SuiteOpening):
         assert again.tree() == {C: b"other"}
         assert again.versions() == versions
 
-    def test_changes_of_one_record_apply_in_their_order(self, store: Opened) -> None:
-        """A path that one leaves, also with a new text, is free for the next."""
+    def test_changes_of_one_record_apply_in_order(self, store: Opened) -> None:
+        """A path that one change frees is free for the next."""
         store.create({A: b"one", B: b"two"})
         ids = store.memory(A).id, store.memory(B).id
 
@@ -80,8 +80,8 @@ class MovesSuite(SuiteOpening):
         assert store.usage() == Usage(3, 16)
         assert [version.path for version in store.versions()[:3]] == [B, A, C]
 
-    def test_a_renamed_memory_leaves_its_path_to_one_with_a_new_text(self, store: Opened) -> None:
-        """In one record: the rename is carried out before what follows it."""
+    def test_a_rename_frees_its_path_for_a_later_change(self, store: Opened) -> None:
+        """In one record: the rename applies before the changes after it."""
         store.create({A: b"one", B: b"two"})
 
         def work(tx: Transaction) -> None:

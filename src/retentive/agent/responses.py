@@ -1,7 +1,7 @@
-"""What the API did to a context, and what it cost, read from its responses as values to log.
+"""Applied context edits, compactions and token usage, read from API responses.
 
-Every function takes a response of an SDK or the same as a dict. What a newer API adds is kept as it is; nothing
-here raises.
+Every function takes an SDK response object or the same data as a dict. Unknown edit types are kept as `OtherEdit`.
+No function here raises.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from retentive.agent.context import ClearThinking, ClearToolUses
 
 @dataclass(frozen=True, slots=True)
 class ClearedToolUses:
-    """Results of so many tool uses were not shown to the model."""
+    """Tool results the API removed from the model's context."""
 
     tool_uses: int
     input_tokens: int
@@ -23,7 +23,7 @@ class ClearedToolUses:
 
 @dataclass(frozen=True, slots=True)
 class ClearedThinking:
-    """The thinking of so many turns was not shown to the model."""
+    """Thinking the API removed from the model's context, counted in turns."""
 
     turns: int
     input_tokens: int
@@ -31,7 +31,7 @@ class ClearedThinking:
 
 @dataclass(frozen=True, slots=True)
 class OtherEdit:
-    """An edit of a kind not known here, as the API reported it."""
+    """An edit of an unknown type, with the fields the API reported."""
 
     type: str
     fields: Mapping[str, object]
@@ -42,7 +42,7 @@ AppliedEdit: TypeAlias = ClearedToolUses | ClearedThinking | OtherEdit
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of a response, or of one step in it. `kind` is "message", "compaction" or what the API calls it."""
+    """Tokens of a response or of one step in it. `kind` is "message", "compaction" or another type of the API."""
 
     kind: str
     input_tokens: int = 0
@@ -52,55 +52,55 @@ class Usage:
 
     @property
     def total_tokens(self) -> int:
-        """All tokens, whatever they cost."""
+        """Sum of all tokens, regardless of price."""
         return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_creation_tokens
 
 
 @dataclass(frozen=True, slots=True)
 class TokenCount:
-    """An answer of `count_tokens`: tokens after the edits of the request, and before them if there were edits."""
+    """Result of `count_tokens`: tokens after context edits, and before them if the request has edits."""
 
     input_tokens: int
     original_input_tokens: int | None
 
 
 def applied_edits(response: object) -> tuple[AppliedEdit, ...]:
-    """The edits a message or a message_delta event reports, in their order."""
-    reported = part(part(response, "context_management"), "applied_edits")
-    return tuple(_edit(edit) for edit in _items(reported))
+    """Edits that a message or a message_delta event reports, in order."""
+    edits = field(field(response, "context_management"), "applied_edits")
+    return tuple(_edit(edit) for edit in _items(edits))
 
 
 def compactions(response: object) -> tuple[str | None, ...]:
-    """The summary of each compaction block in a message; None for one that failed."""
-    blocks = [block for block in _items(part(response, "content")) if part(block, "type") == "compaction"]
-    summaries = (part(block, "content") for block in blocks)
+    """Summary of each compaction block in a message. A failed compaction gives None."""
+    blocks = [block for block in _items(field(response, "content")) if field(block, "type") == "compaction"]
+    summaries = (field(block, "content") for block in blocks)
     return tuple(summary if isinstance(summary, str) else None for summary in summaries)
 
 
 def usage(response: object) -> Usage:
-    """The tokens of a message. Compactions are not in it, see `iterations`."""
-    return _usage(part(response, "usage"), "message")
+    """Token usage of a message, without compactions. `iterations` includes them."""
+    return _usage(field(response, "usage"), "message")
 
 
 def iterations(response: object) -> tuple[Usage, ...]:
-    """The steps within a message, where the API reports them: compactions, rounds of server tools."""
-    return tuple(_usage(step, "unknown") for step in _items(part(part(response, "usage"), "iterations")))
+    """Token usage of each step in a message: compactions and server tool rounds. Empty if the API reports no steps."""
+    return tuple(_usage(step, "unknown") for step in _items(field(field(response, "usage"), "iterations")))
 
 
 def billed_tokens(response: object) -> int:
-    """All tokens of a message, compactions included: those of its steps, or of the whole where there are none."""
+    """Total tokens of a message, including compactions."""
     steps = iterations(response)
     return sum(step.total_tokens for step in steps) if steps else usage(response).total_tokens
 
 
 def token_count(response: object) -> TokenCount:
-    """An answer of `count_tokens`."""
-    original = part(part(response, "context_management"), "original_input_tokens")
-    return TokenCount(_count(part(response, "input_tokens")), _count(original) if _is_count(original) else None)
+    """Read a `count_tokens` response."""
+    original = field(field(response, "context_management"), "original_input_tokens")
+    return TokenCount(_count(field(response, "input_tokens")), _count(original) if _is_count(original) else None)
 
 
-def part(value: object, name: str) -> object:
-    """A field of an SDK's object or of a dict, None where there is none."""
+def field(value: object, name: str) -> object:
+    """Return a field of an SDK object or of a dict, or None if it is missing."""
     return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
 
 
@@ -109,9 +109,9 @@ def _items(value: object) -> Iterable[object]:
 
 
 def _edit(edit: object) -> AppliedEdit:
-    kind = part(edit, "type")
+    kind = field(edit, "type")
     tokens, uses, turns = (
-        part(edit, name) for name in ("cleared_input_tokens", "cleared_tool_uses", "cleared_thinking_turns")
+        field(edit, name) for name in ("cleared_input_tokens", "cleared_tool_uses", "cleared_thinking_turns")
     )
     if kind == ClearToolUses.type and _is_count(tokens) and _is_count(uses):
         return ClearedToolUses(_count(uses), _count(tokens))
@@ -127,13 +127,13 @@ def _fields(value: object) -> Mapping[str, object]:
 
 
 def _usage(value: object, kind: str) -> Usage:
-    given = part(value, "type")
+    reported_kind = field(value, "type")
     return Usage(
-        given if isinstance(given, str) else kind,
-        _count(part(value, "input_tokens")),
-        _count(part(value, "output_tokens")),
-        _count(part(value, "cache_read_input_tokens")),
-        _count(part(value, "cache_creation_input_tokens")),
+        reported_kind if isinstance(reported_kind, str) else kind,
+        _count(field(value, "input_tokens")),
+        _count(field(value, "output_tokens")),
+        _count(field(value, "cache_read_input_tokens")),
+        _count(field(value, "cache_creation_input_tokens")),
     )
 
 

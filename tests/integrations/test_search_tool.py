@@ -1,4 +1,4 @@
-"""The search tool: what a model reads, through the SDK, as a function, and over several stores."""
+"""The search tool: through the SDK, as a function tool, and over several stores."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TEXTS = {
     "/memories/team/refund/other.md": "Nothing of it.\n",
 }
 FOUND = """\
-3 of 3 memories, those changed last first:
+3 of 3 memories, last changed first:
 
 /memories/team/refund/other.md (only its path matches)
 
@@ -39,8 +39,8 @@ FOUND = """\
 4: refund
 [2 more lines match]"""
 NOTHING = (
-    "0 memories hold all of these words. Try fewer or other words, or only a part of a word; "
-    "`view` /memories shows what there is."
+    "0 memories contain all of these words. Try fewer or other words, or only part of a word; "
+    "`view` /memories lists the memories."
 )
 ASK: dict[str, Any] = {
     "model": "claude-sonnet-5-5",
@@ -73,7 +73,7 @@ def store() -> Iterator[MemoryStore]:
 
 @pytest.fixture
 def claude() -> Iterator[ScriptedClaude]:
-    """One who searches, in all ways, and then looks at what was found."""
+    """Script that searches in all ways and then views a match."""
     searches = [Turn((Call(given, check, NAME),)) for given, check in CALLS]
     look = Turn((Call({"command": "view", "path": "/memories/refunds.md"}, Check(contains=("30 days",))),))
     with scripted_claude(Script((*searches, look, Turn(("Within 30 days.",))))) as server:
@@ -105,7 +105,7 @@ def test_the_async_tool_runs_too(store: MemoryStore, claude: ScriptedClaude) -> 
     assert (asyncio.run(talk()), claude.failures) == ("text", [])
 
 
-def test_they_are_the_sdks_own_kind_of_tool(store: MemoryStore) -> None:
+def test_the_tools_have_the_base_classes_of_the_sdk(store: MemoryStore) -> None:
     tool = MemorySearchTool(store, cache_control={"type": "ephemeral"})
     assert isinstance(tool, BetaBuiltinFunctionTool)
     assert isinstance(AsyncMemorySearchTool(store), BetaAsyncBuiltinFunctionTool)
@@ -118,8 +118,8 @@ def test_they_are_the_sdks_own_kind_of_tool(store: MemoryStore) -> None:
     )
 
 
-def test_a_place_is_opened_and_closed(tmp_path: Path) -> None:
-    """With the store in it; one that was opened before stays open."""
+def test_the_tool_opens_and_closes_a_location(tmp_path: Path) -> None:
+    """With the store in it. A store opened by the application stays open."""
     at = f"sqlite:///{tmp_path}/memory.db"
     with retentive.open(at) as opened:
         filled(opened.store("team"))
@@ -133,7 +133,7 @@ def test_a_place_is_opened_and_closed(tmp_path: Path) -> None:
         assert beside.call({"query": "refund"}) == FOUND
 
 
-def test_without_the_sdk_it_says_what_to_install() -> None:
+def test_without_the_sdk_the_error_names_the_package() -> None:
     code = """
 import sys
 sys.modules["anthropic"] = None
@@ -150,8 +150,7 @@ except ImportError as error:
 # -- the function ----------------------------------------------------------------------------------------------------
 
 
-def test_the_function_takes_what_the_schema_says(store: MemoryStore) -> None:
-    """As an object or as JSON."""
+def test_the_function_accepts_objects_and_json(store: MemoryStore) -> None:
     tool = search_tool(store)
     definition = json.loads(json.dumps(tool.definition))
     Draft202012Validator.check_schema(definition["parameters"])
@@ -162,24 +161,24 @@ def test_the_function_takes_what_the_schema_says(store: MemoryStore) -> None:
     assert search_tool(store, name="find").definition["name"] == "find"
 
 
-def test_what_is_left_out_is_told(store: MemoryStore) -> None:
+def test_the_number_of_omitted_matches_is_shown(store: MemoryStore) -> None:
     assert search_reply(store, {"query": "refund", "path": "/memories/team/", "limit": "1"}).text == (
-        "1 of 2 memories below /memories/team, those changed last first:\n\n"
+        "1 of 2 memories below /memories/team, last changed first:\n\n"
         "/memories/team/refund/other.md (only its path matches)\n\n"
-        "[1 more. To see them give more words, or a `path`, or a higher `limit`.]"
+        "[1 more. To see them, use more words, or a `path`, or a higher `limit`.]"
     )
     for number in range(MAX_LIMIT + 3):
         store.execute({"command": "create", "path": f"/memories/many/{number}", "file_text": "word"})
     reply = search_reply(store, {"query": "word", "limit": 1_000})
     assert reply.text.startswith(f"{MAX_LIMIT} of {MAX_LIMIT + 3} memories, ")
-    assert reply.text.endswith("[3 more. To see them give more words, or a `path`.]")
+    assert reply.text.endswith("[3 more. To see them, use more words, or a `path`.]")
     one = search_reply(store, {"query": "REFUND ask", "limit": None, "path": None, "other": 1})
-    assert one.text.startswith("1 of 1 memories, those changed last first:\n\n/memories/team/rules.md\n1: Ask")
+    assert one.text.startswith("1 of 1 memories, last changed first:\n\n/memories/team/rules.md\n1: Ask")
     lines = search_reply(store, {"query": "refund", "path": "/memories/refunds.md"}).text
     assert lines.startswith("1 of 1 memories below /memories/refunds.md, ")
 
 
-def test_a_word_in_four_lines_leaves_one_out(store: MemoryStore) -> None:
+def test_a_word_in_four_lines_shows_three(store: MemoryStore) -> None:
     store.execute({"command": "create", "path": "/memories/four", "file_text": "w0rd\n" * 4})
     assert search_reply(store, {"query": "w0rd"}).text.endswith("3: w0rd\n[1 more line matches]")
 
@@ -208,7 +207,9 @@ def test_a_word_in_four_lines_leaves_one_out(store: MemoryStore) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_said_with_what_is_right(given: Any, code: str, part: str, store: MemoryStore) -> None:
+def test_invalid_input_gets_an_error_with_the_expected_value(
+    given: Any, code: str, part: str, store: MemoryStore
+) -> None:
     reply = search_reply(store, given)
     assert (reply.is_error, reply.code) == (True, code)
     assert reply.text.startswith("Error: ")
@@ -217,11 +218,11 @@ def test_what_is_wrong_is_said_with_what_is_right(given: Any, code: str, part: s
 
 
 @pytest.mark.parametrize("text", ["", "{'query'", "[" * 100_000, "null"])
-def test_what_is_no_json_is_an_error(text: str, store: MemoryStore) -> None:
+def test_invalid_json_is_an_error(text: str, store: MemoryStore) -> None:
     assert search_tool(store).reply(text).code == "invalid_input"
 
 
-def test_a_storage_that_is_gone_is_said(tmp_path: Path) -> None:
+def test_an_unavailable_storage_is_an_error_reply(tmp_path: Path) -> None:
     opened = retentive.open(f"sqlite:///{tmp_path}/memory.db")
     store = opened.store()
     opened.close()
@@ -233,7 +234,7 @@ def test_a_storage_that_is_gone_is_said(tmp_path: Path) -> None:
 
 
 def test_several_stores_are_searched_as_one_tree() -> None:
-    """With the paths of the tree; what a mount covers is not in it."""
+    """Matches have the paths of the tree. Memories covered by a mount are not searched."""
     with retentive.open("sqlite://") as opened:
         mine, team = opened.store("mine"), opened.store("team")
         tree = Mounts({"/memories": mine, "/memories/team": team.read_only()})
@@ -254,8 +255,8 @@ def test_several_stores_are_searched_as_one_tree() -> None:
         with pytest.raises(retentive.InvalidInput):
             tree.search("word", limit=-1)
         assert search_reply(tree, {"query": "word", "limit": 2}).text == (
-            "2 of 3 memories, those changed last first:\n\n"
+            "2 of 3 memories, last changed first:\n\n"
             "/memories/c\n1: a word\n\n/memories/team/word/b\n1: a word\n\n"
-            "[1 more. To see them give more words, or a `path`, or a higher `limit`.]"
+            "[1 more. To see them, use more words, or a `path`, or a higher `limit`.]"
         )
         assert MemorySearchTool(tree).call({"query": "word", "path": "/memories/a"}).startswith("1 of 1 memories")

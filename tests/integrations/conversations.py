@@ -1,4 +1,4 @@
-"""A conversation with everything in it that a model does to its memory, for the doors of frameworks."""
+"""A conversation with every kind of memory command and error, for the framework integrations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MODEL = "claude-sonnet-5-5"
 KEY = "none-needed"
 A, B = "/memories/a.md", "/memories/moved/b.md"
 
-# Fields of a model's own invention, named as a framework names its own; they are ignored.
+# Invented fields with names that frameworks use internally; they are ignored.
 INVENTED = {"self": 1, "config": {}, "context": 2, "ctx": 3, "run_manager": 4, "tool_input": 5, "type": "x", "args": []}
 
 STORY: tuple[dict[str, Any], ...] = (
@@ -25,7 +25,7 @@ STORY: tuple[dict[str, Any], ...] = (
     {"command": "str_replace", "path": A, "old_str": "one\r\n"},
     {"command": "insert", "path": A, "insert_line": "0", "insert_text": "top\n\n"},
     {"command": "insert", "path": A, "insert_line": 1, "insert_text": ""},
-    # Errors, more in a row than a framework would let a tool try again
+    # More errors in a row than a framework allows as retries
     {"command": "insert", "path": A, "insert_line": 99, "insert_text": "x"},
     {"command": "str_replace", "path": A, "old_str": "nowhere\n", "new_str": ""},
     {"command": "view", "path": "/memories/none"},
@@ -39,18 +39,18 @@ STORY: tuple[dict[str, Any], ...] = (
     {"command": "create", "path": "/memories/c", "file_text": "nul \0"},
     {"command": "delete", "path": "/memories/"},
     {"command": "rename", "old_path": A, "new_path": f"{A}/below"},
-    # and all is as well as before
+    # later commands still work
     {"command": "rename", "old_path": A, "new_path": B},
     {"command": "view", "path": "/memories"},
     {"command": "view", "path": B},
     {"command": "delete", "path": "/memories/moved"},
     {"command": "view", "path": "/memories"},
 )
-ERRORS = range(8, 21)  # where in the story
+ERRORS = range(8, 21)  # position in the conversation
 
 
 def story(twin: MemoryStore) -> Script:
-    """The story as a script that wants for each command, byte for byte, what an empty store answers to it."""
+    """Script that expects for each command the exact reply of an empty store."""
     replies = [twin.execute(command) for command in STORY]
     assert [n for n, reply in enumerate(replies) if reply.is_error] == list(ERRORS)
     checks = [Check(reply.text, is_error=reply.is_error) for reply in replies]
@@ -59,12 +59,12 @@ def story(twin: MemoryStore) -> Script:
 
 
 def one_turn(*commands: dict[str, Any]) -> Script:
-    """A script that makes all calls in one turn, and wants none of them to fail."""
+    """Script that makes all calls in one turn and expects no error."""
     return Script((Turn(tuple(Call(command, Check()) for command in commands)), Turn(("Done.",))), "one turn")
 
 
 def mounted(tree: Mounts) -> Script:
-    """A script that writes to a tree with a read-only `/memories/team`, and wants what the tree says of it."""
+    """Script that writes to a tree with a read-only `/memories/team` and expects its replies."""
     mine = Call({"command": "create", "path": A, "file_text": "mine"}, Check(f"File created successfully at: {A}"))
     theirs = {"command": "create", "path": "/memories/team/a", "file_text": "mine too"}
     refused = Check(tree.execute(theirs).text, ("read-only",), is_error=True)
@@ -72,13 +72,13 @@ def mounted(tree: Mounts) -> Script:
 
 
 INSERTS = [{"command": "insert", "path": A, "insert_line": 0, "insert_text": f"line {n}"} for n in range(12)]
-INSERTED = [f"line {n}" for n in reversed(range(12))]  # if they ran in their order
-APART_S = 0.2  # long enough for a call that is not held back to come in beside another
-BESIDE_S = 30  # the end of waiting for one that comes
+INSERTED = [f"line {n}" for n in reversed(range(12))]  # if they ran in order
+APART_S = 0.2  # long enough for a concurrent call to arrive
+BESIDE_S = 30  # timeout for a call that must arrive
 
 
-class Crowded:
-    """A memory whose commands wait for a second one to come in beside them; `most` is how many ran at once."""
+class ConcurrencyProbe:
+    """Memory whose commands wait for a second concurrent one. `most` is the highest concurrency seen."""
 
     def __init__(self, wait_s: float) -> None:
         self.seen: list[object] = []
@@ -101,6 +101,6 @@ class Crowded:
         return Reply("done")
 
 
-def offered(server: ScriptedClaude) -> list[Any]:
+def offered_tools(server: ScriptedClaude) -> list[Any]:
     """The `tools` of each request so far."""
     return [exchange.body.get("tools") for exchange in server.requests if isinstance(exchange.body, dict)]

@@ -1,4 +1,4 @@
-"""A server that answers every request with the same stream, whole or not."""
+"""Server that answers every request with the same stream, complete or truncated."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class _Answering(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def answering(answer: bytes) -> Iterator[str]:
-    """The URL of such a server, which ends with the block."""
+def serve_answer(answer: bytes) -> Iterator[str]:
+    """Start the server and yield its URL."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("_This", (_Answering,), {"answer": answer}))
     thread = threading.Thread(target=server.serve_forever)
     thread.start()

@@ -1,4 +1,4 @@
-"""A cancelled call: a command that began runs to its end, and nobody gets half of it."""
+"""Cancellation: a started command completes, and no caller sees a partial result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CREATE = {"command": "create", "path": "/memories/a", "file_text": "x"}
 
 
 class Gate:
-    """Holds every write of a store inside its transaction until it is opened."""
+    """Blocks every write of a store inside its transaction until it is opened."""
 
     def __init__(self, store: MemoryStore) -> None:
         self.entered, self.open, self.left = threading.Event(), threading.Event(), threading.Event()
@@ -40,7 +40,7 @@ def gate(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> Gate:
     return gate
 
 
-def test_a_task_cancelled_while_its_command_runs_leaves_it_done(store: MemoryStore, gate: Gate) -> None:
+def test_a_command_completes_if_its_task_is_cancelled(store: MemoryStore, gate: Gate) -> None:
     async def run() -> None:
         tool = AsyncMemoryTool(store)
         task = asyncio.create_task(tool.call(CREATE))
@@ -57,7 +57,7 @@ def test_a_task_cancelled_while_its_command_runs_leaves_it_done(store: MemorySto
 
 
 def test_a_cancelled_scope_waits_for_the_command(store: MemoryStore, gate: Gate) -> None:
-    """When the scope is left, the command is over: nothing of it happens later."""
+    """When the scope exits, the command has completed."""
 
     async def run() -> list[str]:
         tool = AsyncMemoryTool(store)
@@ -71,7 +71,7 @@ def test_a_cancelled_scope_waits_for_the_command(store: MemoryStore, gate: Gate)
     assert asyncio.run(run()) == ["/memories/a"]
 
 
-def test_a_call_cancelled_before_it_begins_does_nothing(store: MemoryStore) -> None:
+def test_a_call_cancelled_before_it_starts_does_nothing(store: MemoryStore) -> None:
     async def run() -> None:
         task = asyncio.create_task(AsyncMemoryTool(store).call(CREATE))
         task.cancel()
@@ -82,7 +82,7 @@ def test_a_call_cancelled_before_it_begins_does_nothing(store: MemoryStore) -> N
     assert list(store.memories()) == []
 
 
-def test_many_calls_at_once_are_all_answered(store: MemoryStore) -> None:
+def test_many_concurrent_calls_all_get_replies(store: MemoryStore) -> None:
     async def run() -> list[str]:
         tool = AsyncMemoryTool(store)
         commands = [CREATE | {"path": f"/memories/{number}"} for number in range(100)]

@@ -1,4 +1,4 @@
-"""How the tests ask a scripted Claude: good requests, and the ways to send them without the SDK."""
+"""Valid requests to a scripted Claude, sent with and without the SDK."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CONTEXT = {"x-api-key": "key", "anthropic-beta": f"{CONTEXT_BETA},{COMPACT_BETA}
 THREADS = {"x-api-key": "key", "anthropic-beta": THREADS_BETA, **VERSION}
 
 
-def said(command: str, tool_use_id: str = "t1") -> dict[str, Any]:
+def assistant_call(command: str, tool_use_id: str = "t1") -> dict[str, Any]:
     call = {"type": "tool_use", "id": tool_use_id, "name": "memory", "input": {"command": command}}
     return {"role": "assistant", "content": [call]}
 
@@ -42,7 +42,7 @@ def post(
     raw: bytes = b"",
     **fields: object,
 ) -> tuple[int, dict[str, Any]]:
-    """Status and body for one request, without HTTP; a good one unless told otherwise."""
+    """Send a request without HTTP and return status and body. The default request is valid."""
     body: dict[str, Any] = {**ASK, "messages": HELLO, "tools": [TOOL], **fields}
     sent = {name: value for name, value in body.items() if name not in drop}
     given: Any = {"x-api-key": "key", "anthropic-version": "2023-06-01"} if headers is None else headers
@@ -61,7 +61,7 @@ WAYS = ["plain", "streamed", "async plain", "async streamed"]  # in which the SD
 
 
 def ask(server: ScriptedClaude, way: str, *, retries: int = 0, **fields: Any) -> Any:
-    """The message the SDK makes of the answer, asked for with both betas in this way."""
+    """Send a request with both betas in one of the SDK's modes and return the message."""
     request = {**ASK, "messages": HELLO, "tools": [TOOL, READ], "betas": [CONTEXT_BETA, COMPACT_BETA], **fields}
     if way.startswith("async"):
         return asyncio.run(_ask_async(server, request, streamed=way.endswith("streamed"), retries=retries))
@@ -81,7 +81,7 @@ async def _ask_async(server: ScriptedClaude, request: dict[str, Any], *, streame
 
 
 def uses(count: int, *, chars: int = 4_000, name: str = "read", start: int = 0) -> list[Any]:
-    """So many calls of a tool with results of this length, each known by its number, and a first user message."""
+    """A user message and this many tool calls with results of this length, each with its number."""
     messages: list[Any] = [*HELLO]
     for n in range(start, start + count):
         call = {"type": "tool_use", "id": f"t{n}", "name": name, "input": {"path": f"file-{n}"}}
@@ -94,7 +94,7 @@ def management(*edits: dict[str, Any]) -> dict[str, Any]:
 
 
 def clearing(*, over: int = 5_000, keep: int = 2, **more: Any) -> dict[str, Any]:
-    """The edit that clears tool uses; `more` are its other fields."""
+    """The edit that clears tool uses, with `more` as its other fields."""
     trigger, kept = {"type": "input_tokens", "value": over}, {"type": "tool_uses", "value": keep}
     return {"type": "clear_tool_uses_20250919", "trigger": trigger, "keep": kept, **more}
 

@@ -1,4 +1,4 @@
-"""What a script that is a function gets: the request as the model sees it, and nothing else."""
+"""`Prompt`, the argument of a script function: the request as the model sees it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class SeenCall:
-    """One tool call of the conversation with what came back; `cleared` if that is a placeholder by now."""
+class ToolUse:
+    """Tool call in a prompt, with its result. `cleared` is True if the result is a placeholder."""
 
     name: str
     input: Mapping[str, object]
@@ -25,11 +25,11 @@ class SeenCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """One request after clearing and compaction.
+class Prompt:
+    """Request after clearing and compaction.
 
-    `input_tokens` is the counted size of just this. `warning` is what the API tells Claude when the context is
-    close to being cleared, else None. `instructions` is there for a summary only: the request's own prompt for it.
+    `input_tokens` is the size of this prompt. `warning` is the API's warning that clearing is near, or None.
+    `instructions` is the summary prompt of the request, set only for a summary.
     """
 
     messages: tuple[Message, ...]
@@ -42,50 +42,50 @@ class Seen:
 
     @property
     def opening(self) -> str:
-        """The text of the first user message that is left; empty if none is."""
+        """Text of the first user message in the prompt, or an empty text without user messages."""
         return next((message.text for message in self.messages if message.role == "user"), "")
 
     @property
     def summary(self) -> str | None:
-        """What an earlier compaction left, if there was one."""
+        """Summary of an earlier compaction, if there was one."""
         first = self.messages[0].blocks[0] if self.messages and self.messages[0].blocks else {}
         content = first.get("content") if first.get("type") == COMPACTION else None
         return content if isinstance(content, str) else None
 
     @property
     def tool_names(self) -> tuple[str, ...]:
-        """The names of the tools it may call."""
+        """Names of the tools in the request."""
         return tuple(str(tool.get("name")) for tool in self.tools)
 
     @property
-    def calls(self) -> tuple[SeenCall, ...]:
-        """Every tool call that is left, in order, with its result."""
+    def calls(self) -> tuple[ToolUse, ...]:
+        """Tool calls in the prompt, in order, with their results."""
         blocks = [block for message in self.messages for block in message.blocks]
-        results = {str(b.get("tool_use_id")): result_of(b) for b in blocks if b.get("type") == "tool_result"}
+        results = {str(b.get("tool_use_id")): parse_result(b) for b in blocks if b.get("type") == "tool_result"}
         uses = [block for block in blocks if block.get("type") == "tool_use"]
         return tuple(self._call(use, results.get(str(use.get("id")))) for use in uses)
 
     @property
     def text(self) -> str:
-        """All of it in one text, as JSON: what does not occur here, the script cannot know from this request."""
+        """The whole prompt as JSON text, for assertions on its content."""
         messages = [[message.role, message.blocks] for message in self.messages]
         return json.dumps([self.system, self.tools, messages, self.warning], ensure_ascii=False, default=dict)
 
-    def _call(self, use: Block, result: Result | None) -> SeenCall:
-        given = use.get("input")
+    def _call(self, use: Block, result: Result | None) -> ToolUse:
+        input_ = use.get("input")
         cleared = result is not None and result.text == self.placeholder
-        return SeenCall(str(use.get("name")), given if isinstance(given, Mapping) else {}, result, cleared)
+        return ToolUse(str(use.get("name")), input_ if isinstance(input_, Mapping) else {}, result, cleared)
 
 
-def result_of(block: Block) -> Result:
-    """What a tool_result block says; blocks other than text show as `[type]`."""
+def parse_result(block: Block) -> Result:
+    """Read the text and `is_error` of a tool_result block. Content other than text shows as `[type]`."""
     content = block.get("content")
     if isinstance(content, list):
-        content = "".join(_shown(part) for part in content)
+        content = "".join(_part_text(part) for part in content)
     return Result(content if isinstance(content, str) else "", block.get("is_error") is True)
 
 
-def _shown(part: object) -> str:
+def _part_text(part: object) -> str:
     if not isinstance(part, Mapping):
         return ""
     return str(part.get("text", "")) if part.get("type") == "text" else f"[{part.get('type')}]"

@@ -1,4 +1,4 @@
-"""An API of fixed answers, for what no scripted Claude would say: half characters, no message at all, a pause."""
+"""API with fixed responses that the scripted Claude cannot produce: lone surrogates, malformed messages, pauses."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ VIEW = {"command": "view", "path": "/memories"}
 
 
 def message(content: list[dict[str, Any]], stop_reason: str = "end_turn") -> dict[str, Any]:
-    """A whole answer."""
+    """A complete response."""
     usage = {"input_tokens": 1, "output_tokens": 1}
     known = {"id": "msg_1", "type": "message", "role": "assistant", "model": "any", "stop_sequence": None}
     return {**known, "content": content, "stop_reason": stop_reason, "usage": usage}
 
 
-def text(said: str) -> dict[str, Any]:
-    return {"type": "text", "text": said}
+def text(value: str) -> dict[str, Any]:
+    return {"type": "text", "text": value}
 
 
 def use(given: object, *, name: str = "memory", call_id: str = "t1") -> dict[str, Any]:
@@ -29,7 +29,7 @@ def use(given: object, *, name: str = "memory", call_id: str = "t1") -> dict[str
 
 
 def streamed_call(partial_json: str) -> str:
-    """An answer in events, which calls the memory with this as the JSON of its input."""
+    """A streamed response with a memory call, with this text as the JSON of its input."""
     start = {**message([], "tool_use"), "stop_reason": None}
     delta = {"type": "input_json_delta", "partial_json": partial_json}
     events: list[dict[str, Any]] = [
@@ -44,7 +44,7 @@ def streamed_call(partial_json: str) -> str:
 
 
 class Api:
-    """Answers each request with the next of `answers`, the last again and again; `sent` are the requests."""
+    """Answers each request with the next of `answers` and repeats the last. `sent` records the requests."""
 
     def __init__(self, *answers: object) -> None:
         self.sent: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""The tools for the official SDK: what stood there before can be replaced by them, word for word."""
+"""The tools for the official SDK are drop-in replacements for its local memory tool."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ REPLIES = [
 ]
 
 
-def test_they_are_the_sdks_own_kind_of_tool(place: str) -> None:
+def test_the_tools_have_the_base_classes_of_the_sdk(place: str) -> None:
     tool, async_tool = MemoryTool(place), AsyncMemoryTool(place)
     assert isinstance(tool, BetaAbstractMemoryTool)
     assert isinstance(async_tool, BetaAsyncAbstractMemoryTool)
@@ -52,14 +52,14 @@ def test_they_are_the_sdks_own_kind_of_tool(place: str) -> None:
         one.close()
 
 
-def test_cache_control_stands_in_the_tools_entry(place: str) -> None:
+def test_cache_control_is_in_the_tools_entry(place: str) -> None:
     tool = MemoryTool(place, cache_control={"type": "ephemeral"})
     assert tool.to_dict() == {"type": "memory_20250818", "name": "memory", "cache_control": {"type": "ephemeral"}}
     tool.close()
 
 
 def test_base_path_is_a_drop_in_for_the_local_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Same argument, same attributes, same places on disk; what the local tool left is taken over."""
+    """Same argument, attributes and paths on disk. Files of the local tool are imported."""
     monkeypatch.chdir(tmp_path)
     before = BetaLocalFilesystemMemoryTool(base_path="./memory")
     before.call({"command": "create", "path": "/memories/d/notes.md", "file_text": "kept\n"})
@@ -77,7 +77,7 @@ def test_base_path_is_a_drop_in_for_the_local_tool(tmp_path: Path, monkeypatch: 
     tool.close()
 
 
-def test_base_path_is_a_directory_whatever_it_looks_like(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_base_path_is_always_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     tool = MemoryTool(base_path="sqlite:/memory")
     tool.call({"command": "create", "path": "/memories/a", "file_text": "x"})
@@ -85,7 +85,7 @@ def test_base_path_is_a_directory_whatever_it_looks_like(tmp_path: Path, monkeyp
     tool.close()
 
 
-def test_without_a_place_it_is_the_local_tools_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_location_is_that_of_the_local_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     tool = MemoryTool()
     tool.call({"command": "create", "path": "/memories/a", "file_text": "x"})
@@ -93,7 +93,7 @@ def test_without_a_place_it_is_the_local_tools_default(tmp_path: Path, monkeypat
     tool.close()
 
 
-def test_there_are_no_files_where_memories_are_no_files() -> None:
+def test_base_path_exists_only_for_plain_files() -> None:
     tool = MemoryTool("sqlite://")
     for name in ("base_path", "memory_root"):
         with pytest.raises(AttributeError):
@@ -101,14 +101,14 @@ def test_there_are_no_files_where_memories_are_no_files() -> None:
     tool.close()
 
 
-def test_the_six_methods_take_the_sdks_objects(place: str) -> None:
+def test_the_six_methods_accept_sdk_objects(place: str) -> None:
     tool = MemoryTool(place)
     replies = [getattr(tool, name)(kind(command=name, **fields)) for name, kind, fields in STORY]
     assert replies == REPLIES
     tool.close()
 
 
-def test_the_six_methods_take_dicts_with_or_without_the_command(place: str) -> None:
+def test_the_six_methods_accept_dicts_with_or_without_the_command(place: str) -> None:
     for extra in (False, True):
         tool = MemoryTool(place, store=f"store-{extra}")
         replies = [getattr(tool, name)({"command": name, **fields} if extra else fields) for name, _, fields in STORY]
@@ -116,8 +116,8 @@ def test_the_six_methods_take_dicts_with_or_without_the_command(place: str) -> N
         tool.close()
 
 
-def test_execute_takes_the_sdks_objects_as_the_runner_makes_them(place: str) -> None:
-    """Also such as the runner builds unchecked: without the optional fields, with others, of wrong types."""
+def test_execute_accepts_unvalidated_sdk_objects(place: str) -> None:
+    """The runner builds them unchecked: without optional fields, with unknown ones, with wrong types."""
     tool = MemoryTool(place)
     assert [tool.execute(kind(command=name, **fields)) for name, kind, fields in STORY] == REPLIES
     tool.call({"command": "create", "path": "/memories/a", "file_text": "ab"})
@@ -134,7 +134,7 @@ def test_execute_takes_the_sdks_objects_as_the_runner_makes_them(place: str) -> 
 
 
 @pytest.mark.anyio
-async def test_the_async_tool_does_the_same(place: str) -> None:
+async def test_the_async_tool_behaves_the_same(place: str) -> None:
     tool = AsyncMemoryTool(place)
     replies = [await getattr(tool, name)(kind(command=name, **fields)) for name, kind, fields in STORY]
     assert replies == REPLIES
@@ -148,7 +148,7 @@ async def test_the_async_tool_does_the_same(place: str) -> None:
     tool.close()
 
 
-def test_an_error_reply_is_raised_as_the_sdks_tool_error(place: str) -> None:
+def test_an_error_reply_raises_tool_error(place: str) -> None:
     tool = MemoryTool(place)
     with pytest.raises(ToolError) as caught:
         tool.call({"command": "delete", "path": "/memories"})
@@ -172,8 +172,8 @@ def test_the_actor_is_recorded(place: str, actor: str | retentive.Actor) -> None
 
 
 @pytest.mark.parametrize("actor", ["", "a\nb", "x" * 300])
-def test_an_actor_that_names_nobody_is_refused_at_once(place: str, actor: str) -> None:
-    """Not at the first call, from which only a ToolError may come."""
+def test_an_invalid_actor_is_rejected_immediately(place: str, actor: str) -> None:
+    """Not in the first call, which must only raise ToolError."""
     for kind in (MemoryTool, AsyncMemoryTool):
         with pytest.raises(InvalidInput):
             kind(place, actor=actor)
@@ -190,7 +190,7 @@ def test_the_limits_are_arguments(place: str) -> None:
     tool.close()
 
 
-def test_no_limits_with_zero(place: str) -> None:
+def test_zero_means_no_limit(place: str) -> None:
     tool = MemoryTool(place, view_chars=0, list_rows=0, max_memory_bytes=0)
     text = "x" * 200_000
     tool.call({"command": "create", "path": "/memories/a", "file_text": text})
@@ -199,7 +199,7 @@ def test_no_limits_with_zero(place: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["view_chars", "list_rows", "max_memory_bytes"])
-def test_wrong_limits_are_refused(name: str, tmp_path: Path) -> None:
+def test_invalid_limits_are_rejected(name: str, tmp_path: Path) -> None:
     wrong: Mapping[str, Any] = {name: -1}
     for kind in (MemoryTool, AsyncMemoryTool):
         with pytest.raises(InvalidInput, match=name):
@@ -207,13 +207,13 @@ def test_wrong_limits_are_refused(name: str, tmp_path: Path) -> None:
     assert not (tmp_path / "memory").exists()
 
 
-def test_a_place_twice_is_refused(tmp_path: Path) -> None:
+def test_location_and_base_path_together_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput):
         MemoryTool(tmp_path / "one", base_path=tmp_path / "two")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_opened_store_can_be_given_and_stays_open(place: str, open_place: OpenPlace) -> None:
+def test_an_open_store_can_be_passed_and_stays_open(place: str, open_place: OpenPlace) -> None:
     opened = open_place(place)
     store = opened.store("user-42")
     for tool in (MemoryTool(store=store), MemoryTool(store)):
@@ -222,7 +222,7 @@ def test_an_opened_store_can_be_given_and_stays_open(place: str, open_place: Ope
     assert not store.execute({"command": "view", "path": "/memories"}).is_error
 
 
-def test_many_tools_on_one_place_see_each_other(lasting_place: str) -> None:
+def test_tools_on_one_location_share_the_memories(lasting_place: str) -> None:
     tools = [MemoryTool(lasting_place) for _ in range(5)]
     for number, tool in enumerate(tools):
         tool.call({"command": "create", "path": f"/memories/{number}", "file_text": "x"})
@@ -231,7 +231,7 @@ def test_many_tools_on_one_place_see_each_other(lasting_place: str) -> None:
         tool.close()
 
 
-def test_a_closed_tool_answers_that_the_store_is_unavailable(place: str) -> None:
+def test_a_closed_tool_replies_that_the_store_is_unavailable(place: str) -> None:
     tool = MemoryTool(place)
     tool.close()
     tool.close()
@@ -239,7 +239,7 @@ def test_a_closed_tool_answers_that_the_store_is_unavailable(place: str) -> None
         tool.call({"command": "view", "path": "/memories"})
 
 
-def test_a_store_by_key_is_made_and_by_id_must_be_there(lasting_place: str) -> None:
+def test_a_key_creates_a_store_and_an_id_must_exist(lasting_place: str) -> None:
     tool = MemoryTool(lasting_place, store="user-42")
     tool.call({"command": "create", "path": "/memories/a", "file_text": "x"})
     same = MemoryTool(lasting_place, store=tool.store.id)
@@ -251,8 +251,8 @@ def test_a_store_by_key_is_made_and_by_id_must_be_there(lasting_place: str) -> N
         one.close()
 
 
-def test_nothing_is_left_open(lasting_place: str) -> None:
-    """Opening and closing many times keeps no descriptor; a driver may take a moment to let go of its sockets."""
+def test_no_descriptor_is_leaked(lasting_place: str) -> None:
+    """After many cycles of opening and closing. A driver can close its sockets with a short delay."""
 
     def open_files() -> int:
         return len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0

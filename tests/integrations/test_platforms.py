@@ -1,4 +1,4 @@
-"""The SDK's clients for other platforms take the same tools. What a platform does to a request is undone on its way."""
+"""The memory tools with the SDK's clients for other platforms."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from retentive.testing.scripted_claude import ScriptedClaude
 from .conversations import KEY, MODEL, STORY, story
 
 ASK: dict[str, Any] = {"model": MODEL, "max_tokens": 1_000, "messages": [{"role": "user", "content": "Hello"}]}
-HELD = {"Anthropic", "AnthropicFoundry"}  # those that are asked to hold the conversation
+HELD = {"Anthropic", "AnthropicFoundry"}  # clients that first try a message thread
 _PATH = re.compile(r"/model/(?P<bedrock>[^/]+)/invoke|.*/publishers/anthropic/models/(?P<vertex>[^/]+):rawPredict")
 CLIENTS: dict[str, dict[str, Any]] = {
     "Anthropic": {"api_key": KEY},
@@ -37,12 +37,12 @@ def store(open_place: OpenPlace) -> MemoryStore:
 
 @pytest.fixture
 def claude(open_place: OpenPlace) -> ScriptedClaude:
-    """One that, as these platforms may, does not hold conversations for the client."""
+    """Scripted Claude without message threads, which these platforms may not support."""
     return ScriptedClaude(story(open_place("sqlite://").store()), threads=False)
 
 
 def platform(claude: ScriptedClaude) -> Callable[[httpx2.Request], httpx2.Response]:
-    """Model, version and betas go back to where the API itself has them."""
+    """Transport that undoes a platform's changes to a request: model, version and betas."""
 
     def handle(request: httpx2.Request) -> httpx2.Response:
         body = json.loads(request.content)

@@ -1,4 +1,4 @@
-"""The LangChain door in a real agent, with a scripted Claude behind `ChatAnthropic`."""
+"""The LangChain integration in a real agent, with a scripted Claude behind `ChatAnthropic`."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from .conversations import (
     MODEL,
     STORY,
     A,
-    Crowded,
+    ConcurrencyProbe,
     mounted,
-    offered,
+    offered_tools,
     one_turn,
     story,
 )
@@ -56,7 +56,7 @@ def twin(open_place: OpenPlace) -> MemoryStore:
 
 @contextmanager
 def chat(server: ScriptedClaude, *, streaming: bool = False) -> Iterator[ChatAnthropic]:
-    """A chat model whose connections are closed at the end; LangChain keeps them for the whole process."""
+    """Chat model whose connections are closed after the test. LangChain keeps them for the whole process."""
     model = ChatAnthropic(  # type: ignore[call-arg]
         model_name=MODEL, base_url=server.url, api_key=SecretStr(KEY), max_retries=0, streaming=streaming
     )
@@ -72,14 +72,14 @@ def chat(server: ScriptedClaude, *, streaming: bool = False) -> Iterator[ChatAnt
 def invoke(
     server: ScriptedClaude, tool: BaseTool, config: RunnableConfig | None = None, *, streaming: bool = False
 ) -> list[Any]:
-    """The messages of an agent's run."""
+    """Run an agent and return its messages."""
     with chat(server, streaming=streaming) as model:
         messages: list[Any] = create_agent(model, [tool]).invoke(HELLO, config)["messages"]
         return messages
 
 
 def ainvoke(server: ScriptedClaude, tool: BaseTool, config: RunnableConfig | None = None) -> list[Any]:
-    """As `invoke`, async."""
+    """Async version of `invoke`."""
 
     async def talk(model: ChatAnthropic) -> list[Any]:
         try:
@@ -92,13 +92,13 @@ def ainvoke(server: ScriptedClaude, tool: BaseTool, config: RunnableConfig | Non
         return asyncio.run(talk(model))
 
 
-def test_a_conversation_is_answered_as_by_the_store(store: MemoryStore, twin: MemoryStore) -> None:
-    """All six commands and all errors, byte for byte; the tool goes out as Claude's own."""
+def test_replies_equal_those_of_the_store(store: MemoryStore, twin: MemoryStore) -> None:
+    """All six commands and all errors, byte for byte. The tool is sent as Claude's built-in tool."""
     with scripted_claude(story(twin)) as server:
         messages = invoke(server, memory_tool(store, actor="session:s1"))
         assert server.failures == []
         assert messages[-1].content == "That is all."
-        assert offered(server) == [[TOOL]] * (len(STORY) + 1)
+        assert offered_tools(server) == [[TOOL]] * (len(STORY) + 1)
     answers = [message for message in messages if isinstance(message, ToolMessage)]
     assert [n for n, message in enumerate(answers) if message.status == "error"] == list(ERRORS)
     assert answers[19].content == "Error: Cannot delete the /memories directory itself"
@@ -106,13 +106,13 @@ def test_a_conversation_is_answered_as_by_the_store(store: MemoryStore, twin: Me
     assert [version.path for version in store.versions()] == [version.path for version in twin.versions()]
 
 
-def test_an_async_conversation_is_answered_as_by_the_store(store: MemoryStore, twin: MemoryStore) -> None:
+def test_async_replies_equal_those_of_the_store(store: MemoryStore, twin: MemoryStore) -> None:
     with scripted_claude(story(twin)) as server:
         assert ainvoke(server, memory_tool(store))[-1].content == "That is all."
         assert server.failures == []
 
 
-def test_a_streamed_conversation_is_answered_as_by_the_store(store: MemoryStore, twin: MemoryStore) -> None:
+def test_streamed_replies_equal_those_of_the_store(store: MemoryStore, twin: MemoryStore) -> None:
     with scripted_claude(story(twin)) as server:
         invoke(server, memory_tool(store), streaming=True)
         assert server.failures == []
@@ -129,9 +129,9 @@ def test_no_edit_of_one_turn_is_lost(store: MemoryStore, talk: Any) -> None:
 
 
 @pytest.mark.parametrize("talk", [invoke, ainvoke])
-def test_with_a_concurrency_of_one_the_calls_of_a_turn_keep_their_order(talk: Any) -> None:
-    """Without it they run at the same time."""
-    apart, beside = Crowded(APART_S), Crowded(BESIDE_S)
+def test_max_concurrency_one_keeps_the_order_of_calls(talk: Any) -> None:
+    """By default calls of one turn run concurrently."""
+    apart, beside = ConcurrencyProbe(APART_S), ConcurrencyProbe(BESIDE_S)
     with scripted_claude(one_turn(*INSERTS[:4])) as server:
         talk(server, memory_tool(apart), {"max_concurrency": 1})
         talk(server, memory_tool(beside))
@@ -141,8 +141,8 @@ def test_with_a_concurrency_of_one_the_calls_of_a_turn_keep_their_order(talk: An
     assert beside.most > 1
 
 
-def test_memory_and_actor_may_depend_on_the_run(open_place: OpenPlace) -> None:
-    """One agent, several users, each with a store of their own."""
+def test_memory_and_actor_can_depend_on_the_run(open_place: OpenPlace) -> None:
+    """One agent serves several users with a store each."""
     place = open_place("sqlite://")
     tool = memory_tool(
         lambda config: place.store(config["configurable"]["user"]),
@@ -161,16 +161,16 @@ def test_other_models_get_a_function_tool(store: MemoryStore) -> None:
     assert function == {"name": "memory", "description": DESCRIPTION, "parameters": INPUT_SCHEMA}
 
 
-def test_claude_gets_a_function_tool_if_told_so(store: MemoryStore) -> None:
+def test_claude_gets_a_function_tool_with_native_false(store: MemoryStore) -> None:
     with scripted_claude(one_turn({"command": "view", "path": "/memories"})) as server:
         invoke(server, memory_tool(store, native=False))
         assert server.failures == []
         expected = {"name": "memory", "description": DESCRIPTION, "input_schema": INPUT_SCHEMA}
-        assert offered(server)[0] == [expected]
+        assert offered_tools(server)[0] == [expected]
 
 
 def test_the_tool_can_be_called_without_an_agent(store: MemoryStore) -> None:
-    """With a tool call it gives a message, with the input alone the text; text is no command."""
+    """A tool call returns a message, a plain input returns the text. A string is not a command."""
     tool = memory_tool(store)
     view = {"command": "view", "path": "/memories"}
     call = AIMessage("", tool_calls=[{"name": "memory", "args": view, "id": "toolu_1"}]).tool_calls[0]
@@ -180,7 +180,7 @@ def test_the_tool_can_be_called_without_an_agent(store: MemoryStore) -> None:
     assert tool.invoke("view") == store.execute("view").text
 
 
-def test_several_stores_as_one_tree_will_do(open_place: OpenPlace) -> None:
+def test_mounts_are_supported(open_place: OpenPlace) -> None:
     place = open_place("sqlite://")
     tree = Mounts({"/memories": place.store("mine"), "/memories/team": place.store("team").read_only()})
     with scripted_claude(mounted(tree)) as server:
@@ -189,7 +189,7 @@ def test_several_stores_as_one_tree_will_do(open_place: OpenPlace) -> None:
     assert place.store("mine").usage().memories == 1
 
 
-def test_anything_that_executes_will_do() -> None:
+def test_any_object_with_execute_is_a_memory() -> None:
     class Echo:
         def execute(self, command: object, *, actor: object = None) -> Reply:
             return Reply(f"{command} by {actor}")
@@ -206,12 +206,12 @@ def test_a_bug_is_not_hidden_from_the_application() -> None:
         memory_tool(Broken()).invoke({})
 
 
-def test_an_actor_that_names_nobody_is_refused_at_once(store: MemoryStore) -> None:
+def test_an_invalid_actor_is_rejected_immediately(store: MemoryStore) -> None:
     with pytest.raises(InvalidInput):
         memory_tool(store, actor="user:")
 
 
-def test_without_langchain_the_door_says_what_to_install() -> None:
+def test_without_langchain_the_error_names_the_package() -> None:
     code = """
 import sys
 sys.modules["langchain_core"] = None

@@ -1,4 +1,4 @@
-"""Many memory stores in one place: by id or by key, each for itself."""
+"""Several memory stores in one location, selected by id or key."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ KEYS = [
 ]
 
 
-def test_a_key_gets_its_store_or_makes_it(place: str, open_place: OpenPlace) -> None:
-    """Any characters but controls, taken as they are: no two keys share a store."""
+def test_a_key_opens_or_creates_its_store(place: str, open_place: OpenPlace) -> None:
+    """Any characters except control characters are allowed unchanged, and no two keys share a store."""
     opened = open_place(place)
     stores = {key: opened.store(key) for key in KEYS}
     for key, store in stores.items():
@@ -53,7 +53,7 @@ def test_a_key_gets_its_store_or_makes_it(place: str, open_place: OpenPlace) -> 
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "a\nb", "a\0", "\x7f", "\x85", "\ud800"])
-def test_a_key_has_1_to_255_characters_and_no_controls(place: str, open_place: OpenPlace, key: str) -> None:
+def test_a_key_has_1_to_255_characters_and_no_control_characters(place: str, open_place: OpenPlace, key: str) -> None:
     opened = open_place(place)
     with pytest.raises(InvalidInput):
         opened.store(key)
@@ -63,8 +63,8 @@ def test_a_key_has_1_to_255_characters_and_no_controls(place: str, open_place: O
     assert opened.stores() == []
 
 
-def test_an_id_works_too_and_wins(place: str, open_place: OpenPlace) -> None:
-    """A store whose key is the id of another is not to be had by it."""
+def test_an_id_takes_precedence_over_a_key(place: str, open_place: OpenPlace) -> None:
+    """A store whose key equals the id of another store cannot be opened by that key."""
     ids = iter(["memstore_one", "memstore_two", "mem_1", "memver_1", "mem_2", "memver_2"])
     opened = open_place(place, new_id=lambda prefix, _: next(ids))
     first = opened.store("memstore_two")
@@ -74,7 +74,7 @@ def test_an_id_works_too_and_wins(place: str, open_place: OpenPlace) -> None:
     assert opened.store("memstore_one").id == first.id
 
 
-def test_an_id_that_is_not_there_is_not_made(place: str, open_place: OpenPlace) -> None:
+def test_an_unknown_id_does_not_create_a_store(place: str, open_place: OpenPlace) -> None:
     opened = open_place(place)
     with pytest.raises(NotFound):
         opened.store("memstore_" + "0" * 32)
@@ -88,14 +88,14 @@ def test_the_default_store_has_the_key_default(place: str, open_place: OpenPlace
     assert opened.store("default").id == store.id
 
 
-def test_the_name_is_for_people_and_only_set_when_made(place: str, open_place: OpenPlace) -> None:
+def test_the_name_is_set_only_at_creation(place: str, open_place: OpenPlace) -> None:
     opened = open_place(place)
     assert opened.store("k", name="Ann's notes").name == "Ann's notes"
     assert opened.store("k", name="Other").name == "Ann's notes"
     assert opened.store("k2").name == "k2"
 
 
-def test_listing_tells_key_name_and_size(lasting_place: str, open_place: OpenPlace) -> None:
+def test_listing_shows_key_name_and_size(lasting_place: str, open_place: OpenPlace) -> None:
     with open_place(lasting_place) as opened:
         opened.store("a").execute({"command": "create", "path": "/memories/x", "file_text": "é"})
         opened.store("b")
@@ -104,7 +104,7 @@ def test_listing_tells_key_name_and_size(lasting_place: str, open_place: OpenPla
     assert listed[0].created_at <= listed[1].created_at
 
 
-def test_many_threads_asking_for_one_key_get_one_store(place: str, open_place: OpenPlace) -> None:
+def test_threads_that_open_one_key_share_one_store(place: str, open_place: OpenPlace) -> None:
     opened = open_place(place)
     ids: list[str] = []
     barrier = threading.Barrier(8)

@@ -1,4 +1,4 @@
-"""How the tests play an agent, sync or async, against a scripted Claude."""
+"""Runs of an agent, sync or async, against a scripted Claude."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ STORY = Script(
 
 @dataclass
 class Played:
-    """The events of all runs, the conversation they left, and the error that ended the last."""
+    """Events of all runs, the resulting conversation, and the error that ended the last run."""
 
     events: list[Event] = field(default_factory=list)
     messages: list[dict[str, Any]] = field(default_factory=list)
@@ -51,18 +51,18 @@ class Played:
 def play(
     kind: str,
     url: str,
-    *said: str | None,
+    *prompts: str | None,
     stop_at: type[Event] | None = None,
     max_retries: int = 0,
     **options: Unpack[Options],
 ) -> Played:
-    """One agent that is told `said`, a run for each; a run is left at the first event of the kind `stop_at`."""
+    """Send each of `prompts` to one agent as a run. A run is left at the first event of type `stop_at`."""
     if kind == "async":
-        return asyncio.run(_play_async(url, *said, stop_at=stop_at, max_retries=max_retries, **options))
+        return asyncio.run(_play_async(url, *prompts, stop_at=stop_at, max_retries=max_retries, **options))
     played = Played()
     with client_of(url, max_retries=max_retries) as client, Agent(client, **options) as agent:
         try:
-            for text in said:
+            for text in prompts:
                 with closing(agent.run(text)) as events:  # type: ignore[type-var] # a generator
                     for event in events:
                         played.events.append(event)
@@ -75,19 +75,19 @@ def play(
 
 
 def client_of(url: str, *, max_retries: int = 0) -> Anthropic:
-    """A client of the SDK; reading the certificates of this machine would take most of a test's time."""
+    """An SDK client without TLS verification: loading the certificates would take most of a test's time."""
     return Anthropic(base_url=url, api_key="none", max_retries=max_retries, http_client=httpx2.Client(verify=False))
 
 
 async def _play_async(
-    url: str, *said: str | None, stop_at: type[Event] | None, max_retries: int, **options: Unpack[Options]
+    url: str, *prompts: str | None, stop_at: type[Event] | None, max_retries: int, **options: Unpack[Options]
 ) -> Played:
     played = Played()
     http = httpx2.AsyncClient(verify=False)
     client = AsyncAnthropic(base_url=url, api_key="none", max_retries=max_retries, http_client=http)
     async with client, AsyncAgent(client, **options) as agent:
         try:
-            for text in said:
+            for text in prompts:
                 async with aclosing(agent.run(text)) as events:
                     async for event in events:
                         played.events.append(event)

@@ -1,4 +1,4 @@
-"""`tool_result` and `TOOL`, for people who write their own loop, in any client."""
+"""`tool_result` and `TOOL` for your own agent loop."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def block(given: object, name: object = "memory", block_id: object = "toolu_1") 
     return {"type": "tool_use", "id": block_id, "name": name, "input": given}
 
 
-def test_the_tools_entry_is_that_of_the_documentation() -> None:
+def test_the_tools_entry_matches_the_documentation() -> None:
     assert TOOL == {"type": "memory_20250818", "name": "memory"}
 
 
-def test_is_error_stands_in_a_result_only_if_true(store: MemoryStore) -> None:
+def test_is_error_is_present_only_if_true(store: MemoryStore) -> None:
     good, bad = tool_result(store, block(VIEW)), tool_result(store, block({"command": "delete", "path": "/memories"}))
     assert good == {
         "type": "tool_result",
@@ -39,7 +39,7 @@ def test_is_error_stands_in_a_result_only_if_true(store: MemoryStore) -> None:
     json.dumps([good, bad])
 
 
-def test_blocks_may_be_objects_of_any_client(store: MemoryStore) -> None:
+def test_blocks_can_be_objects_of_any_client(store: MemoryStore) -> None:
     fields = block(VIEW)
     for one in (
         ToolUseBlock.model_validate(fields),
@@ -56,7 +56,7 @@ def test_the_actor_is_recorded(store: MemoryStore) -> None:
 
 
 @pytest.mark.parametrize("name", ["bash", "", "Memory", None, 5, "x" * 9_000, "\n\u202e"])
-def test_a_call_of_another_tool_is_told_so(store: MemoryStore, name: object) -> None:
+def test_a_call_of_another_tool_gets_an_error(store: MemoryStore, name: object) -> None:
     result = tool_result(store, block(VIEW, name))
     assert result["content"].startswith("Error: ")
     assert "memory" in result["content"]
@@ -66,13 +66,13 @@ def test_a_call_of_another_tool_is_told_so(store: MemoryStore, name: object) -> 
 
 
 @pytest.mark.parametrize("given", [None, "view", [], 5, {}, {"command": None}])
-def test_input_that_is_no_command_is_answered(store: MemoryStore, given: object) -> None:
+def test_invalid_input_gets_an_error(store: MemoryStore, given: object) -> None:
     result = tool_result(store, block(given))
     assert result["content"].startswith("Error: ")
     assert result["is_error"] is True
 
 
-def test_a_block_without_an_id_cannot_be_answered(store: MemoryStore) -> None:
+def test_a_block_without_an_id_raises(store: MemoryStore) -> None:
     for wrong in (None, {}, "tool_use", block(VIEW, block_id=None), block(VIEW, block_id=5), SimpleNamespace()):
         with pytest.raises(InvalidInput):
             tool_result(store, wrong)

@@ -1,4 +1,4 @@
-"""What imports what: downwards only, drivers only where they belong, and little at the start."""
+"""Import rules: layers import downwards only, drivers only in their own files, and little at startup."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HEAVY = (
     "psycopg", "pymysql", "obstore", "cryptography", "langchain", "pydantic_ai",
 )  # fmt: skip
 
-# Lower may not import higher; those of one line may not import each other unless they are one package.
+# A lower layer must not import a higher one. Modules of one line must not import each other, except in one package.
 LAYERS: list[set[str]] = [
     {"errors"},
     {"values"},
@@ -38,7 +38,7 @@ LAYERS: list[set[str]] = [
     {"integrations"},
     {"agent"},
     {"testing"},
-    {"cli"},  # `demo` plays the scripted Claude
+    {"cli"},  # `demo` runs the scripted Claude
 ]
 DRIVERS = {
     "sqlite3": {"storage/sqlite/connection.py"},
@@ -65,7 +65,7 @@ def modules() -> list[Path]:
 
 
 def imported(path: Path) -> Iterator[str]:
-    """The names a module imports when it runs, wherever in it."""
+    """Names that a module imports at runtime, at any position."""
     for node in _running(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -76,7 +76,7 @@ def imported(path: Path) -> Iterator[str]:
 
 
 def _running(tree: ast.AST) -> Iterator[ast.AST]:
-    """All of a tree but what is there for the type checker alone."""
+    """Nodes of a tree, without those for the type checker."""
     for node in ast.iter_child_nodes(tree):
         if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
             yield node
@@ -84,7 +84,7 @@ def _running(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def layer(name: str) -> int | None:
-    """The layer of a module of ours, by its longest name that has one."""
+    """Layer of a module of this package, by its longest listed prefix."""
     parts = name.split(".")
     for end in range(len(parts), 0, -1):
         for level, names in enumerate(LAYERS):
@@ -121,8 +121,8 @@ def run(code: str) -> str:
     return done.stdout.strip()
 
 
-def test_importing_retentive_imports_nothing_heavy() -> None:
-    """Nor does opening and using a store."""
+def test_importing_retentive_imports_no_heavy_modules() -> None:
+    """Opening and using a store imports none either."""
     code = """
 import sys, retentive
 def heavy(): return [name for name in {heavy!r} if name in sys.modules]
@@ -144,7 +144,7 @@ sys.meta_path.insert(0, Missing())
 """
 
 
-def test_all_but_the_two_classes_works_without_the_sdk() -> None:
+def test_only_the_two_classes_need_the_sdk() -> None:
     code = """
 import retentive
 from retentive import TOOL, tool_result
@@ -156,7 +156,7 @@ with retentive.open("sqlite://") as opened:
 
 
 @pytest.mark.parametrize("name", ["MemoryTool", "AsyncMemoryTool"])
-def test_the_two_classes_say_what_to_install(name: str) -> None:
+def test_without_the_sdk_the_error_names_the_package(name: str) -> None:
     code = f"""
 try:
     from retentive import {name}
@@ -166,7 +166,7 @@ except ImportError as error:
     assert "pip install 'retentive[anthropic]'" in run(WITHOUT_SDK + code)
 
 
-def test_the_public_names_are_there() -> None:
+def test_public_names_are_exported() -> None:
     for name in retentive.__all__:
         assert getattr(retentive, name) is not None
     assert retentive.__all__ == sorted(

@@ -1,4 +1,4 @@
-"""The Pydantic AI door in a real agent, with a scripted Claude behind `AnthropicModel`."""
+"""The Pydantic AI integration in a real agent, with a scripted Claude behind `AnthropicModel`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,20 @@ from retentive.integrations.pydantic_ai import MemoryCapability, memory_tool
 from retentive.mounts import Mounts
 from retentive.testing.scripted_claude import ScriptedClaude, scripted_claude
 
-from .conversations import APART_S, ERRORS, INSERTS, KEY, MODEL, STORY, A, Crowded, mounted, offered, one_turn, story
+from .conversations import (
+    APART_S,
+    ERRORS,
+    INSERTS,
+    KEY,
+    MODEL,
+    STORY,
+    A,
+    ConcurrencyProbe,
+    mounted,
+    offered_tools,
+    one_turn,
+    story,
+)
 from .test_imports import run
 
 
@@ -37,7 +50,7 @@ def twin(open_place: OpenPlace) -> MemoryStore:
 
 
 def talk(server: ScriptedClaude, agent: Agent[Any, str], *, deps: object = None) -> AgentRunResult[str]:
-    """An agent's run."""
+    """Run an agent."""
 
     async def main() -> AgentRunResult[str]:
         async with AsyncAnthropic(base_url=server.url, api_key=KEY, max_retries=0) as client:
@@ -52,20 +65,20 @@ def returns(messages: list[ModelMessage]) -> list[ToolReturnPart]:
     return [part for request in requests for part in request.parts if isinstance(part, ToolReturnPart)]
 
 
-def test_a_conversation_is_answered_as_by_the_store(store: MemoryStore, twin: MemoryStore) -> None:
-    """All six commands and more errors in a row than retries, byte for byte; the tool goes out as Claude's own."""
+def test_replies_equal_those_of_the_store(store: MemoryStore, twin: MemoryStore) -> None:
+    """All six commands and more errors than retries, byte for byte. The tool is sent as Claude's built-in tool."""
     agent = Agent(capabilities=[MemoryCapability[None](store, actor="session:s1")])
     with scripted_claude(story(twin)) as server:
         result = talk(server, agent)
         assert server.failures == []
         assert result.output == "That is all."
-        assert offered(server) == [[TOOL]] * (len(STORY) + 1)
+        assert offered_tools(server) == [[TOOL]] * (len(STORY) + 1)
     assert [n for n, part in enumerate(returns(result.all_messages())) if part.outcome == "failed"] == list(ERRORS)
     assert {str(version.actor) for version in store.versions()} == {"session:s1"}
     assert [version.path for version in store.versions()] == [version.path for version in twin.versions()]
 
 
-def test_a_streamed_conversation_is_answered_as_by_the_store(store: MemoryStore, twin: MemoryStore) -> None:
+def test_streamed_replies_equal_those_of_the_store(store: MemoryStore, twin: MemoryStore) -> None:
     async def main(server: ScriptedClaude) -> str:
         async with AsyncAnthropic(base_url=server.url, api_key=KEY, max_retries=0) as client:
             model = AnthropicModel(MODEL, provider=AnthropicProvider(anthropic_client=client))
@@ -78,8 +91,8 @@ def test_a_streamed_conversation_is_answered_as_by_the_store(store: MemoryStore,
         assert server.failures == []
 
 
-def test_the_calls_of_a_turn_run_one_after_another_in_their_order() -> None:
-    memory = Crowded(APART_S)
+def test_the_calls_of_a_turn_run_in_order() -> None:
+    memory = ConcurrencyProbe(APART_S)
     with scripted_claude(one_turn(*INSERTS[:4])) as server:
         talk(server, Agent(capabilities=[MemoryCapability[None](memory)]))
         assert server.failures == []
@@ -87,8 +100,8 @@ def test_the_calls_of_a_turn_run_one_after_another_in_their_order() -> None:
     assert memory.seen == INSERTS[:4]
 
 
-def test_memory_and_actor_may_depend_on_the_run(open_place: OpenPlace) -> None:
-    """One agent, several users, each with a store of their own."""
+def test_memory_and_actor_can_depend_on_the_run(open_place: OpenPlace) -> None:
+    """One agent serves several users with a store each."""
     place = open_place("sqlite://")
     capability = MemoryCapability[str](lambda context: place.store(context.deps), actor=lambda ctx: f"user:{ctx.deps}")
     agent = Agent(deps_type=str, capabilities=[capability])
@@ -100,8 +113,8 @@ def test_memory_and_actor_may_depend_on_the_run(open_place: OpenPlace) -> None:
     assert [str(version.actor) for version in place.store("ben").versions()] == ["user:ben"]
 
 
-def test_claude_gets_a_function_tool_if_told_so(store: MemoryStore) -> None:
-    """By the capability, or by the tool alone."""
+def test_claude_gets_a_function_tool_with_native_false(store: MemoryStore) -> None:
+    """With the capability and with the tool alone."""
     agents = (
         Agent(capabilities=[MemoryCapability[None](store, native=False)]),
         Agent(tools=[memory_tool(store)]),
@@ -110,13 +123,13 @@ def test_claude_gets_a_function_tool_if_told_so(store: MemoryStore) -> None:
         for agent in agents:
             talk(server, agent)
         assert server.failures == []
-        for (tool,) in offered(server):
+        for (tool,) in offered_tools(server):
             assert (tool["name"], tool["description"]) == ("memory", DESCRIPTION)
             assert tool["input_schema"]["properties"].keys() == INPUT_SCHEMA["properties"].keys()
 
 
 def test_other_models_get_a_function_tool(store: MemoryStore, twin: MemoryStore) -> None:
-    """And the same replies; that a model has no memory tool of its own is no error."""
+    """With the same replies, although the model has no built-in memory tool."""
 
     def play(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         (tool,) = info.function_tools
@@ -139,7 +152,7 @@ def test_other_models_get_a_function_tool(store: MemoryStore, twin: MemoryStore)
     assert [part.outcome == "failed" for part in parts] == [reply.is_error for reply in replies]
 
 
-def test_several_stores_as_one_tree_will_do(open_place: OpenPlace) -> None:
+def test_mounts_are_supported(open_place: OpenPlace) -> None:
     place = open_place("sqlite://")
     tree = Mounts({"/memories": place.store("mine"), "/memories/team": place.store("team").read_only()})
     with scripted_claude(mounted(tree)) as server:
@@ -148,7 +161,7 @@ def test_several_stores_as_one_tree_will_do(open_place: OpenPlace) -> None:
     assert place.store("mine").usage().memories == 1
 
 
-def test_anything_that_executes_will_do() -> None:
+def test_any_object_with_execute_is_a_memory() -> None:
     class Echo:
         def execute(self, command: object, *, actor: object = None) -> Reply:
             return Reply(f"{command} by {actor}")
@@ -167,12 +180,12 @@ def test_a_bug_is_not_hidden_from_the_application() -> None:
         talk(server, Agent(capabilities=[MemoryCapability[None](Broken())]))
 
 
-def test_an_actor_that_names_nobody_is_refused_at_once(store: MemoryStore) -> None:
+def test_an_invalid_actor_is_rejected_immediately(store: MemoryStore) -> None:
     with pytest.raises(InvalidInput):
         MemoryCapability[None](store, actor="user:")
 
 
-def test_without_pydantic_ai_the_door_says_what_to_install() -> None:
+def test_without_pydantic_ai_the_error_names_the_package() -> None:
     code = """
 import sys
 sys.modules["pydantic_ai"] = None

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from profiles import LONG
+from profiles import LONG, sized
 
 from .scene import Call, Scene, every_command
 from .second_process import TESTS
 
-ROUNDS = 1_200 if LONG else 100
+ROUNDS = sized(quick=60, long=400, full=1_500)
 PATIENCE_S = 300.0
 COMPONENTS = ["memories/d", "memories/d/e", "memories", "memories/d/canary.txt"]
 

@@ -16,9 +16,9 @@ from retentive.transfer.kinds import NOTE_KINDS
 
 from .breaking import A, E, codes, fill, inner, keys_of, look, opened
 
-BACKENDS = ["sqlite", "hidden sqlite", "s3", "hidden s3"]
+BACKENDS = ["sqlite", "hidden s3"]
 if LONG:
-    BACKENDS += ["directory", "sealed directory", "postgresql", "mariadb", "memory"]
+    BACKENDS += ["hidden sqlite", "s3", "directory", "sealed directory", "postgresql", "mariadb", "memory"]
 
 
 def test_every_kind_of_record_is_read() -> None:

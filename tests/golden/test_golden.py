@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.places import KEYS, LOCAL, SEALED, SERVERS, place_of
+from backends.places import ALL_LOCAL, KEYS, SEALED, SERVERS, place_of
 from profiles import LONG
 
 from .doors import DOORS
@@ -33,8 +33,8 @@ def test_a_transcript_is_answered_word_for_word(
     check("sqlite", transcript, door, language, tmp_path)
 
 
-@pytest.mark.parametrize(("transcript", "door", "language"), ENGLISH)
-@pytest.mark.parametrize("backend", [name for name in LOCAL if name != "sqlite"])
+@pytest.mark.parametrize(("transcript", "door", "language"), ENGLISH if LONG else BY_ENGINE)
+@pytest.mark.parametrize("backend", [name for name in ALL_LOCAL if name != "sqlite"])
 def test_so_it_is_on_every_backend(
     backend: str, transcript: Transcript, door: str, language: str, tmp_path: Path
 ) -> None:

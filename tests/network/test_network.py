@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 import retentive
-from profiles import LONG
+from profiles import sized
 from retentive.storage.server.backend import ServerBackend
 
 from .faults import Fault, InTurn, Moment, Once, every_kind
 from .load import Load, judge, prepare
 from .networks import HANGS_S, TIMEOUT_S, Network, postgresql
 
-SEEDS = 2 if LONG else 1
-EDITS = 600 if LONG else 80  # of all workers, per backend and seed; more, until all faults were met
+SEEDS = sized(quick=1, long=1, full=4)
+EDITS = sized(quick=80, long=300, full=600)  # of all workers, per backend and seed; more, until all faults were met
 MOST_EDITS = 4 * EDITS
-TIMES = 4 if LONG else 1  # each kind of fault
+TIMES = sized(quick=1, long=2, full=4)  # each kind of fault
 WORKERS = 4  # in two backends
 DEADLINE_S = 600.0
 

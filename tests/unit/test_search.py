@@ -9,7 +9,7 @@ from itertools import count
 
 import pytest
 
-from profiles import LONG
+from profiles import REQUIRED
 from retentive.errors import InvalidInput
 from retentive.search import query as search_module
 from retentive.search.query import Document, Found, Query, Snippet, fold_document, matches, parse_query, search
@@ -20,7 +20,7 @@ PATH = "/memories/notes/plan.md"
 
 # Where it must be there, in CI, its absence is a failure.
 needs_re2 = pytest.mark.skipif(
-    importlib.util.find_spec("re2") is None and not LONG, reason="google-re2 is not installed"
+    importlib.util.find_spec("re2") is None and not REQUIRED, reason="google-re2 is not installed"
 )
 
 

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from retentive.errors import InvalidInput
+from retentive.extras import pip_install
 from retentive.storage.contract import Backend, Clock, NewId, StoreInfo, plain_name, sortable_id
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def _driver(what: str, *, extra: str) -> Iterator[None]:
     try:
         yield
     except ImportError:
-        raise InvalidInput(f"{what} needs its driver: pip install 'retentive[{extra}]'") from None
+        raise InvalidInput(f"{what} needs its driver: {pip_install(extra)}") from None
 
 
 def _sqlite_path(rest: str) -> str | None:

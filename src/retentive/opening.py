@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self, TypeAlias, Unpack
 
 from retentive.engine.access_times import Accesses
 from retentive.errors import InvalidInput, NotFound, RetentiveError
+from retentive.extras import pip_install
 from retentive.history.retention import is_on
 from retentive.locations import find_store, open_backend
 from retentive.redaction.guard import Detect, Examination
@@ -187,7 +188,7 @@ def _sealing(keys: Keys | None, clock: Clock, *, seal_paths: bool) -> Callable[[
         from retentive.storage.sealed.backend import SealedBackend  # noqa: PLC0415
         from retentive.storage.sealed.keys import as_wrapper  # noqa: PLC0415 - cryptography is imported late
     except ImportError:
-        raise InvalidInput("encryption needs its library: pip install 'retentive[crypto]'") from None
+        raise InvalidInput(f"encryption needs its library: {pip_install('crypto')}") from None
     wrapper = as_wrapper(keys)
     return lambda backend: SealedBackend(backend, wrapper, seal_paths=seal_paths, clock=clock)
 

@@ -264,7 +264,7 @@ def test_without_its_library_a_pattern_is_refused_naming_the_extra(monkeypatch: 
     """`re` is no stand-in: a pattern such as `(a+)+$` would never end."""
     monkeypatch.setitem(sys.modules, "re2", None)
     search_module._compiled.cache_clear()
-    with pytest.raises(InvalidInput, match=r"pip install 'retentive\[guards\]'"):
+    with pytest.raises(InvalidInput, match=r"pip install 'google-re2>=1.1'"):
         parse_query("not seen before", regex=True)
     assert parse_query("words need nothing").words
 

@@ -12,6 +12,7 @@ from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Place, key_file, pass_place
 from retentive.errors import InvalidInput
+from retentive.extras import pip_install
 from retentive.opening import Retentive
 from retentive.storage import capabilities
 
@@ -142,7 +143,7 @@ def _need_library() -> None:
     try:
         import cryptography  # noqa: F401, PLC0415
     except ImportError:
-        raise InvalidInput("encryption needs its library: pip install 'retentive[crypto]'") from None
+        raise InvalidInput(f"encryption needs its library: {pip_install('crypto')}") from None
 
 
 def _file(place: Place) -> str:

@@ -11,6 +11,7 @@ import click
 
 import retentive
 from retentive.errors import InvalidInput, NotFound
+from retentive.extras import pip_install
 from retentive.locations import find_store, is_in_memory, is_there
 from retentive.opening import DEFAULT_KEY, Keys, Retentive
 from retentive.store import MemoryStore
@@ -87,7 +88,7 @@ class Place:
         try:
             from retentive.storage.sealed.keys import KeyRing  # noqa: PLC0415 - imports cryptography
         except ImportError:
-            raise InvalidInput("encryption needs its library: pip install 'retentive[crypto]'") from None
+            raise InvalidInput(f"encryption needs its library: {pip_install('crypto')}") from None
         return KeyRing.from_environment(os.environ)
 
 

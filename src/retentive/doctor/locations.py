@@ -11,6 +11,7 @@ from retentive.doctor.check import check, reason
 from retentive.doctor.repair import repair as repair_all
 from retentive.doctor.store_check import Progress
 from retentive.errors import Damaged, InvalidInput, NotFound, UnknownSchema
+from retentive.extras import pip_install
 from retentive.locations import is_in_memory, is_there, open_backend
 from retentive.opening import Keys
 from retentive.storage.contract import Backend
@@ -98,6 +99,6 @@ def _sealing(keys: Keys | None) -> Callable[[Backend], Backend]:
         from retentive.storage.sealed.backend import SealedBackend  # noqa: PLC0415
         from retentive.storage.sealed.keys import as_wrapper  # noqa: PLC0415 - cryptography is imported late
     except ImportError:
-        raise InvalidInput("encryption needs its library: pip install 'retentive[crypto]'") from None
+        raise InvalidInput(f"encryption needs its library: {pip_install('crypto')}") from None
     wrapper = as_wrapper(keys)
     return lambda backend: SealedBackend(backend, wrapper)

@@ -24,6 +24,7 @@ from operator import attrgetter
 from typing import Protocol, TypeAlias, cast
 
 from retentive.errors import InvalidInput
+from retentive.extras import pip_install
 from retentive.values.paths import ROOT
 from retentive.values.patterns import check_path_pattern, covers
 
@@ -337,7 +338,7 @@ def _compiled(pattern: str) -> _Pattern:
     try:
         import re2  # type: ignore[import-untyped, import-not-found, unused-ignore] # noqa: PLC0415 - an optional driver, and 20 ms
     except ImportError:
-        raise InvalidInput("looking for a pattern needs its library: pip install 'retentive[guards]'") from None
+        raise InvalidInput(f"looking for a pattern needs its library: {pip_install('guards')}") from None
     options = re2.Options()
     options.log_errors = False
     options.never_capture = True

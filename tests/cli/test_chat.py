@@ -158,7 +158,7 @@ def test_without_the_sdk_it_says_what_to_install(tmp_path: Path) -> None:
     command = [sys.executable, "-c", code, "--at", AT, "chat"]
     env = environment(tmp_path)
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False)
-    assert done.stderr == "Error: the conversation needs the SDK: pip install 'retentive[anthropic]'\n"
+    assert done.stderr == "Error: the conversation needs the SDK: pip install 'anthropic>=2.11,<3'\n"
     assert (done.returncode, done.stdout) == (1, "")
 
 

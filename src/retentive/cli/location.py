@@ -14,6 +14,7 @@ from retentive.errors import InvalidInput, NotFound
 from retentive.locations import find_store, is_in_memory, location_exists
 from retentive.opening import DEFAULT_KEY, Keys, Retentive
 from retentive.store import MemoryStore
+from retentive.values.extras import pip_install
 
 KEYS_VARIABLE, FILE_VARIABLE = "RETENTIVE_KEYS", "RETENTIVE_KEYS_FILE"  # as in backends/keys.py, not imported here
 
@@ -85,7 +86,7 @@ class Place:
         try:
             from retentive.storage.sealed.keys import KeyRing  # noqa: PLC0415 - imports cryptography
         except ImportError:
-            raise InvalidInput("encryption needs its library: pip install 'retentive[crypto]'") from None
+            raise InvalidInput(f"encryption needs its library: {pip_install('crypto')}") from None
         return KeyRing.from_environment(os.environ)
 
 

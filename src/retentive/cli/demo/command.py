@@ -27,6 +27,7 @@ from retentive.cli.demo import story
 from retentive.cli.demo.run import KEYS, SESSIONS, memory_of, run_demo
 from retentive.cli.demo.show import Screen
 from retentive.integrations.messages import TOOL
+from retentive.values.extras import pip_install
 
 if TYPE_CHECKING:
     from retentive.agent.loop import Agent
@@ -152,7 +153,7 @@ def _check_requirements(*, live: bool) -> None:
     from importlib.util import find_spec  # noqa: PLC0415 - only here
 
     if missing := [module for module in modules if find_spec(module) is None]:
-        raise click.ClickException(f"the demo needs {', '.join(missing)}: pip install 'retentive[anthropic,testing]'")
+        raise click.ClickException(f"the demo needs {', '.join(missing)}: {pip_install('anthropic', 'testing')}")
     if live and not any(os.environ.get(key) for key in KEYS):
         raise click.UsageError("--live asks the real API: set ANTHROPIC_API_KEY, or leave --live out for the script")
 

@@ -368,15 +368,14 @@ class _SharedTransaction:
             raise error
         return False
 
-    def commit(self, ran: Sequence[Ran[ServerTransaction]]) -> None:
+    def commit(self, ran: Sequence[Ran[ServerTransaction]], changed: Sequence[ServerTransaction]) -> None:
         """Write the head and commit, with the last version of the whole batch, by which it can be found."""
         last: ServerTransaction | None = None
-        for one in ran:
-            if one.transaction is not None and one.transaction.changed:
-                if last is not None:
-                    one.transaction.newest = one.transaction.newest or last.newest
-                    one.transaction.untraced = one.transaction.untraced or last.untraced
-                last = one.transaction
+        for transaction in changed:
+            if last is not None:
+                transaction.newest = transaction.newest or last.newest
+                transaction.untraced = transaction.untraced or last.untraced
+            last = transaction
         if last is not None:
             last.finish()
             self._backend.commit_for(self._connection, last)

@@ -1,4 +1,4 @@
-"""What an examination of memory stores finds: one table of kinds, and findings of them. Values only."""
+"""Findings of a check of memory stores, and one table of their kinds. Values only."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Finding:
 
     @property
     def kind(self) -> Kind:
-        """What it means, and what to do."""
+        """The meaning, and what to do."""
         return KINDS[self.code]
 
 

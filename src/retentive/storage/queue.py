@@ -33,7 +33,7 @@ class Job:
         self.result: object = None
         self.error: BaseException | None = Unavailable("the command was interrupted before it began")
         self.finished = False
-        self.alone = False  # stands in line, but is not run with others
+        self.alone = False  # waits in the queue, but is not run with others
         self.chosen = False  # has been handed the lead
         self.turn: threading.Lock | None = None
 

@@ -1,9 +1,9 @@
 """Memory stores in a database server: what PostgreSQL and MariaDB have in common.
 
 A write locks the row of its store first and reads only then: with the lock taken later, 847 of 1,000 concurrent edits
-were lost on PostgreSQL and 702 on Galera. Within a process the writers of one store stand in one queue and share
+were lost on PostgreSQL and 702 on Galera. Within a process the writers of one store share a queue and their
 commits, so that they neither fight for the row nor hold a connection each. What a transaction in the way or a lost
-connection undid is done again; a commit of which nobody knows whether it happened is looked for, never repeated.
+connection undid is run again; a commit without an answer is looked for, never repeated.
 """
 
 from __future__ import annotations
@@ -292,7 +292,7 @@ class ServerBackend(Backend, Checkable):
                 raise SerializationConflict("the connection was lost before the commit") from None
 
     def _landed(self, changed: SqlTransaction) -> bool:
-        """Whether a commit without an answer took place. Raises `OutcomeUnknown` if that cannot be told.
+        """True if a commit without an answer took place. Raises `OutcomeUnknown` if the server stays away.
 
         The lock on the store's row makes this wait until the server has ended the transaction, one way or the other;
         and the trivial write makes it wait until a cluster keeps what it saw.

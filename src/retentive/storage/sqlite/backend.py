@@ -225,7 +225,7 @@ class SqliteBackend(Backend, Checkable, Purgeable):
         return cast("T", self._queue.submit(StoreJob(store_id, work, may_use_reserve=may_use_reserve)))
 
     def transact(self, work: Callable[[SqliteConnection], T]) -> T:
-        """Run and commit what is no change of a store's memories, and no business of the observer."""
+        """Run and commit work that changes no memories, so that the observer is not involved."""
         with self.exclusive() as writer:
             return writer.transact(work)
 
@@ -249,7 +249,7 @@ class SqliteBackend(Backend, Checkable, Purgeable):
         if self._space is None or self._space.keep():
             return jobs
         for job in jobs:
-            job.error = StoreFull("no space is left where the memory store rests")
+            job.error = StoreFull("no space is left for the memory store")
         return [job for job in jobs if job.may_use_reserve]
 
     def _attempt(self, jobs: Sequence[StoreJob]) -> None:

@@ -33,7 +33,7 @@ class Job:
         self.result: object = None
         self.error: BaseException | None = Unavailable("the command was interrupted before it began")
         self.finished = False
-        self.alone = False  # stands in line, but is not run with others
+        self.alone = False  # waits in the queue, but is not run with others
         self.chosen = False  # has been handed the lead
         self.turn: threading.Lock | None = None
 
@@ -183,8 +183,8 @@ class SharedTransaction(Protocol[X]):
         True if what it recorded is kept all the same. Raises `error` if only the whole transaction can be undone.
         """
 
-    def commit(self, ran: Sequence[Ran[X]]) -> None:
-        """Commit. Called also if nothing changed, since some storage must confirm what the jobs saw.
+    def commit(self, ran: Sequence[Ran[X]], changed: Sequence[X]) -> None:
+        """Commit. Called also if none `changed` something, since some storage must confirm what the jobs saw.
 
         Raises `OutcomeUnknown`; after any other error nothing of the transaction is there.
         """
@@ -239,7 +239,7 @@ def run_together(shared: SharedTransaction[X], jobs: Sequence[StoreJob]) -> list
         for job in jobs:
             job.error = OutcomeUnknown("the commit was interrupted")  # should this thread be interrupted now
     try:
-        shared.commit(ran)
+        shared.commit(ran, changed)
     except OutcomeUnknown as error:
         for one in ran:
             one.job.error = one.error or error

@@ -45,7 +45,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
 
     @property
     def outlasts_refusal(self) -> bool:
-        """Whether what was recorded is to be committed although the work was refused."""
+        """True if the records are committed although the work was refused."""
         return False
 
     def record(self, changes: Sequence[Change], actor: Actor | None) -> list[Recorded]:
@@ -151,7 +151,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
                 )
 
     def _without_present(self, version_ids: Sequence[str]) -> list[str]:
-        """Those that are not the newest of a present memory."""
+        """The versions that are not the newest of a present memory."""
         places = ", ".join("?" * len(version_ids))
         found = self.connection.rows(
             f"SELECT id FROM versions WHERE store = ? AND id IN ({places}) AND EXISTS ({_IS_PRESENT})",
@@ -231,7 +231,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
         return Recorded(before.id, version)
 
     def _put_end(self, change: Change, origin: Version, who: str | None) -> Recorded:
-        """A deletion of which nothing but itself is known."""
+        """Record a deletion without an earlier version."""
         at, version = self._tick(change)
         seal = change.kept(origin.memory_id, version).seal
         values = (version, origin.memory_id, "deleted", origin.path, None, None, who, at, origin.revision, seal)
@@ -257,14 +257,14 @@ class SqlTransaction(SqlSnapshot, Transaction):
         return self.head.revision if change.origin is None else change.origin.revision
 
     def _tick(self, change: Change) -> tuple[int, str]:
-        """Time and id of the next version: now, but later than the one before, whatever the clock says."""
+        """Time and id of the next version: now, or just after the version before if the clock went back."""
         if change.origin is None:
             self.head.last_at = max(now_us(self._clock), self.head.last_at + 1)
             self.newest = self._new_id("memver_", self.head.last_at)
             return self.head.last_at, self.newest
         at = to_us(change.origin.created_at)
         if at <= self.head.last_at:
-            raise InvalidInput("versions from elsewhere must be later than those that are there")
+            raise InvalidInput("imported versions must be later than the present ones")
         self.head.last_at, self.newest = at, change.origin.id
         self.head.revision = max(self.head.revision, change.origin.revision)
         return at, change.origin.id
@@ -283,7 +283,7 @@ _IS_PRESENT = (
 
 
 def look_for(connection: Connection, changed: SqlTransaction, *, lock: str) -> bool:
-    """Whether what a transaction changed is there, seen with the lock of its store. For the caller to commit.
+    """True if the changes of a transaction were committed, read with the lock of its store. The caller commits.
 
     A commit of records alone counts as lost: done twice, it is the same.
     """

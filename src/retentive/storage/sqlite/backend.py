@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import TypeVar, cast
 
@@ -225,22 +225,20 @@ class SqliteBackend(Backend, Checkable, Purgeable):
         return cast("T", self._queue.submit(StoreJob(store_id, work, may_use_reserve=may_use_reserve)))
 
     def transact(self, work: Callable[[SqliteConnection], T]) -> T:
-        """Run and commit what is no change of a store's memories, and no business of the observer."""
+        """Run and commit work that changes no memories, so that the observer is not involved."""
         with self.exclusive() as writer:
             return writer.transact(work)
 
     @contextmanager
     def exclusive(self) -> Iterator[Writer]:
         """While inside, only the caller writes; in no transaction."""
-        with self._queue.paused(), self._leading() as writer:
-            yield writer
-
-    @contextmanager
-    def _leading(self) -> Iterator[Writer]:
-        """The same for the leader of the queue."""
-        self.check_open()
-        with self._observer.exclusive(self._writer):
-            yield self._writer
+        with self._queue.paused():
+            self.check_open()
+            self._observer.lock(self._writer)
+            try:
+                yield self._writer
+            finally:
+                self._observer.unlock()
 
     def _run_batch(self, jobs: Sequence[StoreJob]) -> None:
         if admitted := self._admitted(jobs):
@@ -251,32 +249,38 @@ class SqliteBackend(Backend, Checkable, Purgeable):
         if self._space is None or self._space.keep():
             return jobs
         for job in jobs:
-            job.error = StoreFull("no space is left where the memory store rests")
+            job.error = StoreFull("no space is left for the memory store")
         return [job for job in jobs if job.may_use_reserve]
 
     def _attempt(self, jobs: Sequence[StoreJob]) -> None:
         """Run and commit; a deletion that finds the disk full is given the reserve."""
-        with self._begun() as writer:
-            try:
-                self._run_and_commit(writer, jobs)
-            except StoreFull:
-                if len(jobs) > 1 or not jobs[0].may_use_reserve or not self._space or not self._space.give_up():
-                    raise
-                writer.begin()
-                self._run_and_commit(writer, jobs)
+        self._lock()
+        try:
+            self._begin()
+            self._run_and_commit(jobs)
+        except StoreFull:
+            if len(jobs) > 1 or not jobs[0].may_use_reserve or not self._space or not self._space.give_up():
+                raise
+            self._begin()
+            self._run_and_commit(jobs)
+        finally:
+            self._observer.unlock()
 
-    @contextmanager
-    def _begun(self) -> Iterator[Writer]:
-        """The writer, with a transaction begun. Raises `BatchFailed`."""
-        with ExitStack() as held:
-            try:
-                writer = held.enter_context(self._leading())
-                writer.begin()
-            except RetentiveError as error:  # no lock, no database: the same for all
-                raise BatchFailed(error) from error
-            yield writer
+    def _lock(self) -> None:
+        try:
+            self.check_open()
+            self._observer.lock(self._writer)
+        except RetentiveError as error:  # the same for all
+            raise BatchFailed(error) from error
 
-    def _run_and_commit(self, writer: Writer, jobs: Sequence[StoreJob]) -> None:
+    def _begin(self) -> None:
+        try:
+            self._writer.begin()
+        except RetentiveError as error:  # another process holds the database: the same for all
+            raise BatchFailed(error) from error
+
+    def _run_and_commit(self, jobs: Sequence[StoreJob]) -> None:
+        writer = self._writer
         shared = SharedTransaction(writer, self._observer, self._transaction, alone=len(jobs) == 1)
         try:
             committed = run_together(shared, jobs)

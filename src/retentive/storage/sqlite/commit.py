@@ -72,7 +72,7 @@ class Writer:
             try:
                 self._overwrite_failed_commit()
             except RetentiveError:
-                raise OutcomeUnknown("the commit failed and could not be taken back") from error
+                raise OutcomeUnknown("the commit failed and could not be undone") from error
             raise
 
     def _overwrite_failed_commit(self) -> None:

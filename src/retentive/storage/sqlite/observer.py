@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from retentive.storage.contract import Snapshot
@@ -30,9 +29,11 @@ class CommitObserver:
     An error before the commit refuses the batch; one after it is the observer's own to make up for.
     """
 
-    def exclusive(self, writer: Writer) -> AbstractContextManager[None]:
-        """Lock held while this process writes. May first complete what a killed process left."""
-        return nullcontext()
+    def lock(self, writer: Writer) -> None:
+        """Take the lock under which this process writes, if there is one. May complete what a killed process left."""
+
+    def unlock(self) -> None:
+        """Release it."""
 
     def snapshot(self, records: SqlSnapshot) -> Snapshot:
         """The snapshot for a reader of one store. Called by any thread."""

@@ -21,16 +21,16 @@ class Space:
         self._reserve = Reserve(path + "-reserve")
 
     def keep(self) -> bool:
-        """Whether the reserve is whole, or could be made so."""
+        """Hold the reserve; False if there is no space for all of it."""
         return self._reserve.keep()
 
     def give_up(self) -> bool:
-        """Free the reserve; False if it was gone."""
+        """Free the reserve; False if it was free already."""
         return self._reserve.give_up()
 
     @property
     def is_low(self) -> bool:
-        """Whether the log had better be short."""
+        """True if little space is left, so that the log must be kept short."""
         return free_bytes(self._path, self._file_system) < LOW_SPACE_BYTES
 
     def make_room(self, connection: SqliteConnection) -> None:

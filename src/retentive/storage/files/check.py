@@ -23,6 +23,7 @@ from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot
 from retentive.storage.sql.stores import select_stores
 from retentive.values.paths import ROOT, MemoryPath, visible
+from retentive.values.text import is_text
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LEFT_AFTER_S = 3_600.0  # a file on its way to a name is there for milliseconds
@@ -157,13 +158,7 @@ def _no_text(data: bytes | None) -> str | None:
     """Why some bytes are no memory's text."""
     if data is None:
         return "cannot be read"
-    if b"\0" in data:
-        return "binary"
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return "binary"
-    return None
+    return None if is_text(data) else "binary"
 
 
 def _left_over(base: int) -> int:

@@ -202,14 +202,16 @@ def run_batch(
     jobs: Sequence[J],
     attempt: Callable[[Sequence[J]], object],
     *,
+    admit: Callable[[Sequence[J]], Sequence[J]] | None = None,
     eldest_fails: tuple[type[Exception], ...] = (),
 ) -> None:
     """Set the outcome of every job: `attempt` them together and, if that fails, each alone.
 
     `attempt` runs jobs through `run_together`; if it raises, nothing was committed. Errors in `eldest_fails` mean that
-    the first job is out of time: it fails, and the others are attempted again.
+    the first job is out of time: it fails, and the others are attempted again. `admit` refuses jobs beforehand, and
+    returns the others.
     """
-    waiting = list(jobs)
+    waiting = list(jobs if admit is None else admit(jobs))
     while waiting:
         try:
             attempt(waiting)
@@ -233,7 +235,9 @@ def run_together(shared: SharedTransaction[X], jobs: Sequence[StoreJob]) -> list
 
     Raises what undid the transaction as a whole; then no outcome is set.
     """
-    ran = [_run(shared, job) for job in jobs]
+    ran = []
+    for job in jobs:
+        ran.append(_run(shared, job))  # noqa: PERF401 - a comprehension is one more frame around every job
     changed = [one.transaction for one in ran if one.transaction is not None and one.transaction.changed]
     if changed:
         for job in jobs:

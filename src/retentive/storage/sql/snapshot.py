@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import cast
 
 from retentive.errors import NotFound
@@ -15,6 +16,7 @@ from retentive.storage.contract import Actor, Entry, Memory, Operation, Snapshot
 from retentive.storage.sql import records as sql_records
 from retentive.storage.sql.connection import Connection, Row, Value
 from retentive.values.paths import ancestors
+from retentive.values.records import EPOCH
 
 _MEMORY = "m.id, m.path, m.size_bytes, m.sha256, m.version, m.created_at, m.updated_at, m.seal"
 VERSION = "id, memory, operation, path, size_bytes, sha256, actor, created_at, revision, seal, redacted_at, redacted_by"
@@ -132,11 +134,13 @@ class SqlSnapshot(Snapshot):
             + (f" UNION ALL SELECT path FROM memories WHERE store = ? AND path IN ({places})" if above else ""),
             (self.store, *below(path), *above_values),
         )
-        paths = [str(row[0]) for row in found]
-        return Entry(
-            above=next((one for one in paths if one in above), None),
-            below=any(one not in above for one in paths),
-        )
+        upper, lower = None, False
+        for (path_found,) in found:
+            if path_found in above:
+                upper = upper or str(path_found)
+            else:
+                lower = True
+        return Entry(above=upper, below=lower)
 
     def memories(self, under: str) -> Iterator[Memory]:
         found = self.connection.rows(
@@ -253,7 +257,8 @@ def _memory(row: Sequence[Value]) -> Memory:
     id_, path, size, sha256, version, created, updated, seal = cast(
         "tuple[str, str, int, str, str, int, int, bytes | None]", row
     )
-    return Memory(id_, path, size, sha256, version, to_datetime(created), to_datetime(updated), seal)
+    created_at, updated_at = EPOCH + timedelta(microseconds=created), EPOCH + timedelta(microseconds=updated)
+    return Memory(id_, path, size, sha256, version, created_at, updated_at, seal)
 
 
 def _version(row: Row) -> Version:

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TypeAlias
 
 from retentive.storage.contract import Snapshot
-from retentive.storage.queue import JobTransaction
 from retentive.storage.sql.snapshot import SqlSnapshot
 from retentive.storage.sql.transaction import SqlTransaction
-from retentive.storage.sqlite.commit import Writer
+from retentive.storage.sqlite.commit import FinishableTransaction, Writer
 
-
-class ObservedTransaction(JobTransaction, Protocol):
-    """The transaction of one job, as the observer lets it see the store: a `Transaction` with what a commit needs."""
-
-    @property
-    def outlasts_refusal(self) -> bool:
-        """True if what was recorded is committed although the job was refused."""
-
-    def finish(self) -> None:
-        """Complete the job: write what its changes add up to."""
+ObservedTransaction: TypeAlias = FinishableTransaction
+"""The transaction of one job, as the observer lets it see the store."""
 
 
 class CommitObserver:

@@ -18,15 +18,15 @@ class Space:
     def __init__(self, path: str) -> None:
         self._path = path
         self._file_system = local_file_system(os.path.dirname(path))
-        self._reserve = Reserve(path + "-reserve")
+        self.reserve = Reserve(path + "-reserve")
 
     def keep(self) -> bool:
         """Hold the reserve; False if there is no space for all of it."""
-        return self._reserve.keep()
+        return self.reserve.keep()
 
     def give_up(self) -> bool:
         """Free the reserve; False if it was free already."""
-        return self._reserve.give_up()
+        return self.reserve.give_up()
 
     @property
     def is_low(self) -> bool:
@@ -44,4 +44,4 @@ class Space:
             growth = pages * int(connection.rows("PRAGMA page_size")[0][0] or 0) - os.stat(self._path).st_size
             if growth <= free_bytes(self._path, self._file_system):
                 connection.rows("PRAGMA wal_checkpoint(TRUNCATE)")
-        self._reserve.keep()
+        self.reserve.keep()

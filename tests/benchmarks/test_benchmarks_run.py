@@ -108,3 +108,20 @@ def test_guard_cost_measures_small_and_large_writes(tmp_path: Path) -> None:
     _, records = tiny("guard_cost.py", tmp_path)
     assert [record["size"] for record in records] == ["1 KB", "100 KB"]
     assert all({"share", "more_ms", "guarded", "free"} <= record.keys() for record in records)
+
+
+def test_the_call_path_is_the_same_in_every_run_and_held_to_its_limits(tmp_path: Path) -> None:
+    """Each function once, by file; a limit that is exceeded is named and fails the run."""
+    runs = []
+    for number in range(2):
+        script("call_path.py", "--json", tmp_path / f"{number}.json")
+        runs.append(json.loads((tmp_path / f"{number}.json").read_text(encoding="utf-8")))
+    assert runs[0] == runs[1]
+    for found in runs[0]:
+        files = {name.partition(":")[0] for name in found["names"]}
+        assert (len(files), len(set(found["names"]))) == (found["files"], found["functions"])
+        assert "store.py:MemoryStore.execute" in found["names"]
+    command = [sys.executable, str(BENCHMARKS / "call_path.py"), "--check", "create=999,1,999", "--check", "view=999"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    (said,) = ended.stderr.splitlines()
+    assert (ended.returncode, said.split()[0], said.split()[2]) == (1, "create:", "functions,")

@@ -125,3 +125,22 @@ def test_the_call_path_is_the_same_in_every_run_and_held_to_its_limits(tmp_path:
     ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     (said,) = ended.stderr.splitlines()
     assert (ended.returncode, said.split()[0], said.split()[2]) == (1, "create:", "functions,")
+
+
+def test_interleaved_compares_two_trees(tmp_path: Path) -> None:
+    """A case has a ratio on each place, within its spread; a tree without a package is refused."""
+    root = BENCHMARKS.parent
+    only = () if LONG else ("--only", "create", "--only", "list")
+    _, records = tiny("interleaved.py", tmp_path, *only, str(root), str(root))
+    cases = ["create", "view", "str_replace", "insert", "rename", "delete", "list", "range"]
+    wanted = cases if LONG else ["create", "list"]
+    assert [(one["case"], one["place"]) for one in records] == [
+        (case, place) for case in wanted for place in ("sqlite", "directory")
+    ]
+    for one in records:
+        spread = [one[name] for name in ("min", "lower", "ratio", "upper", "max")]
+        assert spread == sorted(spread)  # type: ignore[type-var] # numbers, as JSON has them
+        assert len(one["ratios"]) == 2  # type: ignore[arg-type] # a list
+    command = [sys.executable, str(BENCHMARKS / "interleaved.py"), str(tmp_path), str(root)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (ended.returncode, "has 0 packages" in ended.stderr) == (2, True)

@@ -108,3 +108,39 @@ def test_guard_cost_measures_small_and_large_writes(tmp_path: Path) -> None:
     _, records = tiny("guard_cost.py", tmp_path)
     assert [record["size"] for record in records] == ["1 KB", "100 KB"]
     assert all({"share", "more_ms", "guarded", "free"} <= record.keys() for record in records)
+
+
+def test_the_call_path_is_the_same_in_every_run_and_held_to_its_limits(tmp_path: Path) -> None:
+    """Each function once, by file; a limit that is exceeded is named and fails the run."""
+    runs = []
+    for number in range(2):
+        script("call_path.py", "--json", tmp_path / f"{number}.json")
+        runs.append(json.loads((tmp_path / f"{number}.json").read_text(encoding="utf-8")))
+    assert runs[0] == runs[1]
+    for found in runs[0]:
+        files = {name.partition(":")[0] for name in found["names"]}
+        assert (len(files), len(set(found["names"]))) == (found["files"], found["functions"])
+        assert "store.py:MemoryStore.execute" in found["names"]
+    command = [sys.executable, str(BENCHMARKS / "call_path.py"), "--check", "create=999,1,999", "--check", "view=999"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    (said,) = ended.stderr.splitlines()
+    assert (ended.returncode, said.split()[0], said.split()[2]) == (1, "create:", "functions,")
+
+
+def test_interleaved_compares_two_trees(tmp_path: Path) -> None:
+    """A case has a ratio on each place, within its spread; a tree without a package is refused."""
+    root = BENCHMARKS.parent
+    only = () if LONG else ("--only", "create", "--only", "list")
+    _, records = tiny("interleaved.py", tmp_path, *only, str(root), str(root))
+    cases = ["create", "view", "str_replace", "insert", "rename", "delete", "list", "range"]
+    wanted = cases if LONG else ["create", "list"]
+    assert [(one["case"], one["place"]) for one in records] == [
+        (case, place) for case in wanted for place in ("sqlite", "directory")
+    ]
+    for one in records:
+        spread = [one[name] for name in ("min", "lower", "ratio", "upper", "max")]
+        assert spread == sorted(spread)  # type: ignore[type-var] # numbers, as JSON has them
+        assert len(one["ratios"]) == 2  # type: ignore[arg-type] # a list
+    command = [sys.executable, str(BENCHMARKS / "interleaved.py"), str(tmp_path), str(root)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (ended.returncode, "has 0 packages" in ended.stderr) == (2, True)

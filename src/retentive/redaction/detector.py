@@ -50,15 +50,15 @@ class Detector:
 
     def find(self, text: str) -> list[Find]:
         """The sensitive values in a text, in order and without overlaps."""
-        found = list(self._by_rules(text))
+        finds = list(self._by_rules(text))
         marked = markers(text)
         if not marked:
-            return _without_overlaps([*self._by_kind(text), *found])
-        self._names.update(find.kind for find in found)
+            return _without_overlaps([*self._by_kind(text), *finds])
+        self._names.update(find.kind for find in finds)
         stripped = strip_markers(text, marked, self._names)
-        by_kind = [*stripped.finds(self._by_kind(stripped.text)), *remainders(text, marked, self._kinds)]
+        by_kind = [*stripped.to_original(self._by_kind(stripped.text)), *remainders(text, marked, self._kinds)]
         known = [match.span() for match in marked if match["name"] in self._names]
-        return _without_overlaps([*_outside(by_kind, stripped.whole), *_outside(found, known)])
+        return _without_overlaps([*_outside(by_kind, stripped.whole), *_outside(finds, known)])
 
     def redact(self, text: str) -> tuple[str, list[str]]:
         """Replace every value by `[REDACTED:{kind}]`; return the new text and the kinds, in order.
@@ -66,13 +66,13 @@ class Detector:
         The new text has no finds. A marker of a known kind that is a whole value stays.
         """
         kinds: list[str] = []
-        while found := self.find(text):
+        while finds := self.find(text):
             parts, at = [], 0
-            for find in found:
+            for find in finds:
                 parts += [text[at : find.start], f"[REDACTED:{find.kind}]"]
                 at = find.end
             text = "".join([*parts, text[at:]])
-            kinds += [find.kind for find in found]
+            kinds += [find.kind for find in finds]
         return text, kinds
 
     def quick(self) -> Callable[[bytes], object] | None:
@@ -234,19 +234,19 @@ def _known(kinds: Collection[str] | None) -> frozenset[str]:
     return frozenset(kinds)
 
 
-def _outside(found: Iterable[Find], markers: Sequence[tuple[int, int]]) -> Iterator[Find]:
+def _outside(finds: Iterable[Find], markers: Sequence[tuple[int, int]]) -> Iterator[Find]:
     """The finds that overlap no marker."""
     starts = [start for start, _ in markers]
-    for find in found:
+    for find in finds:
         before = bisect.bisect_left(starts, find.end)
         if before == 0 or markers[before - 1][1] <= find.start:
             yield find
 
 
-def _without_overlaps(found: Iterable[Find]) -> list[Find]:
+def _without_overlaps(finds: Iterable[Find]) -> list[Find]:
     """Merge overlapping finds. The merged find has the kind of the most specific, then longest, find."""
     merged: list[Find] = []
-    for find in sorted(found, key=lambda find: (find.start, -find.end)):
+    for find in sorted(finds, key=lambda find: (find.start, -find.end)):
         if merged and find.start < merged[-1].end:
             last = merged.pop()
             best = min(last, find, key=_rank)

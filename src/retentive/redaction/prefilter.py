@@ -63,11 +63,11 @@ def _one_by_one(anchors: Sequence[Anchor]) -> Prefilter:
 
     def match(data: bytes) -> Sequence[int]:
         text = data.decode()
-        found = [index for index, part in texts if part in text]
+        indexes = [index for index, part in texts if part in text]
         lower_case = lowered(text)
-        found += [index for index, part in lower if part in lower_case]
-        found += [index for index, pattern in patterns if pattern.search(text)]
-        return found
+        indexes += [index for index, part in lower if part in lower_case]
+        indexes += [index for index, pattern in patterns if pattern.search(text)]
+        return indexes
 
     return match
 

@@ -62,8 +62,8 @@ def find_nearby(text: str, end: int, word: str, kind: str) -> Iterator[Find]:
         if _DIGIT.search(line) and max(map(len, line.split())) >= MIN_LONG:
             yield from _secrets(_clause(line), end)
         return
-    found = list(_passwords(_clause(line), end)) if _HAS_SIGN.search(line) else []
-    yield from found or _below(text, end, line, stop, word)
+    finds = list(_passwords(_clause(line), end)) if _HAS_SIGN.search(line) else []
+    yield from finds or _below(text, end, line, stop, word)
 
 
 def _clause(line: str) -> str:
@@ -71,18 +71,18 @@ def _clause(line: str) -> str:
     return line if over is None else line[: over.start() + 1]
 
 
-def find_more(text: str, end: int, found: Find) -> Iterator[Find]:
+def find_more(text: str, end: int, find: Find) -> Iterator[Find]:
     """Further passwords on the line of a find: the new one after the old one, or that of another account.
 
     `end` is the end of the word for the password.
     """
-    if found.kind == "password" and found.start - end > MIN_MORE:
-        yield from _obvious(text[end : found.start - 1], end)
-    stop = text.find("\n", found.end, found.end + _REACH)
-    line = text[found.end : stop if stop >= 0 else found.end + _REACH]
-    if found.kind == "password" and len(line) > MIN_MORE and _HAS_SIGN.search(line):
-        yield from _obvious(line, found.end)
-        yield from _changed(text, found)
+    if find.kind == "password" and find.start - end > MIN_MORE:
+        yield from _obvious(text[end : find.start - 1], end)
+    stop = text.find("\n", find.end, find.end + _REACH)
+    line = text[find.end : stop if stop >= 0 else find.end + _REACH]
+    if find.kind == "password" and len(line) > MIN_MORE and _HAS_SIGN.search(line):
+        yield from _obvious(line, find.end)
+        yield from _changed(text, find)
 
 
 def _obvious(line: str, offset: int) -> Iterator[Find]:
@@ -92,9 +92,9 @@ def _obvious(line: str, offset: int) -> Iterator[Find]:
             yield Find("password", offset + match.start(), offset + match.start() + len(value))
 
 
-def _changed(text: str, found: Find, offset: int = 0) -> Iterator[Find]:
+def _changed(text: str, find: Find, offset: int = 0) -> Iterator[Find]:
     """The new password in `changed from old to new`. `text` starts at position `offset`."""
-    match = _TO.match(text, found.end - offset)
+    match = _TO.match(text, find.end - offset)
     value = match["value"].rstrip(_TRAILING) if match else ""
     if match is not None and _is_strong(value):
         start = offset + match.start("value")
@@ -110,8 +110,8 @@ def _passwords(clause: str, offset: int) -> Iterator[Find]:
         quoted = at <= tied and at > 0 and clause[at - 1] in "\"'`„“«「『" and not signed
         if len(value) < 5 or not (is_obvious(value) or ((signed or quoted) and _is_strong(value))):
             continue
-        yield (found := Find("password", offset + at, offset + at + len(value)))
-        yield from _changed(clause, found, offset)
+        yield (find := Find("password", offset + at, offset + at + len(value)))
+        yield from _changed(clause, find, offset)
 
 
 def _is_strong(value: str) -> bool:

@@ -314,7 +314,7 @@ def test_settings_of_a_newer_retentive_are_no_passing_trouble(store: MemoryStore
     store.backend.write(store.id, lambda tx: tx.set_metadata(settings='{"guard_of_tomorrow": true}'))
     for command in (VIEW, create(A), {"command": "nothing"}):
         reply = store.execute(command)
-        assert (reply.code, "Trying again does not help" in reply.text) == ("unknown_schema", True)
+        assert (reply.code, "trying again does not help" in reply.text) == ("unknown_schema", True)
 
 
 def test_what_was_given_out_read_only_keeps_its_settings(store: MemoryStore) -> None:

@@ -57,10 +57,10 @@ from retentive.testing.scripted_claude.choices import Choices
 from retentive.testing.scripted_claude.faults import Disconnect, ErrorResponse, StreamError
 from retentive.testing.scripted_claude.prompt import Prompt, ToolUse
 from retentive.testing.scripted_claude.reply import MODEL, THE_END, Failure
+from retentive.testing.scripted_claude.result import Result
 from retentive.testing.scripted_claude.script import (
     Call,
     Check,
-    Result,
     Script,
     ScriptError,
     Thinking,

@@ -8,7 +8,7 @@ import secrets
 import socket
 import threading
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import uvicorn
 from starlette.applications import Starlette
@@ -16,6 +16,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
+from retentive.testing.scripted_claude.answer import Answer
 from retentive.testing.scripted_claude.errors import ApiError
 from retentive.testing.scripted_claude.faults import Disconnect, ErrorResponse, StreamError
 from retentive.testing.scripted_claude.reply import Reply
@@ -27,11 +28,25 @@ if TYPE_CHECKING:
     from starlette.requests import Request as HttpRequest
     from starlette.types import Receive, Scope, Send
 
-    from retentive.testing.scripted_claude.server import Answer, ScriptedClaude
 
 BANNER = "scripted Claude: replies come from a script, not from a model"
 EVENTS = "text/event-stream"
 STARTUP_TIMEOUT_S = 30  # a loaded CI machine needs several seconds to import and start uvicorn
+
+
+class Service(Protocol):
+    """The requests that the routes answer; a `ScriptedClaude`."""
+
+    url: str
+
+    def answer(self, headers: Mapping[str, str], data: bytes) -> Answer:
+        """Answer a `POST /v1/messages`."""
+
+    def count(self, headers: Mapping[str, str], data: bytes) -> dict[str, object] | ApiError:
+        """Answer a `POST /v1/messages/count_tokens`."""
+
+    def state(self) -> dict[str, object]:
+        """The counts and failures so far."""
 
 
 class Connections:
@@ -89,7 +104,7 @@ class DisconnectResponse(Response):
 class Site:
     """HTTP routes of one `ScriptedClaude`."""
 
-    def __init__(self, claude: ScriptedClaude, connections: Connections, new_suffix: Callable[[], str]) -> None:
+    def __init__(self, claude: Service, connections: Connections, new_suffix: Callable[[], str]) -> None:
         self._claude = claude
         self._connections = connections
         self._new_suffix = new_suffix
@@ -157,7 +172,7 @@ class Site:
 
 
 @contextmanager
-def serve_in_thread(claude: ScriptedClaude, *, port: int) -> Iterator[None]:
+def serve_in_thread(claude: Service, *, port: int) -> Iterator[None]:
     """Serve `claude` on the loopback interface in a thread while the block runs. Sets its `url`."""
     started = threading.Event()
     server, listener = _server(claude, port, started.set)
@@ -172,13 +187,13 @@ def serve_in_thread(claude: ScriptedClaude, *, port: int) -> Iterator[None]:
         thread.join()
 
 
-def serve(claude: ScriptedClaude, *, port: int, on_startup: Callable[[], None]) -> None:
+def serve(claude: Service, *, port: int, on_startup: Callable[[], None]) -> None:
     """Serve `claude` in the calling thread until the process receives SIGINT or SIGTERM."""
     server, listener = _server(claude, port, on_startup)
     server.run(sockets=[listener])
 
 
-def _server(claude: ScriptedClaude, port: int, on_startup: Callable[[], None]) -> tuple[uvicorn.Server, socket.socket]:
+def _server(claude: Service, port: int, on_startup: Callable[[], None]) -> tuple[uvicorn.Server, socket.socket]:
     listener = socket.create_server(("127.0.0.1", port))
     claude.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     connections = Connections()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from retentive.testing.scripted_claude.messages import COMPACTION
-from retentive.testing.scripted_claude.script import Result
+from retentive.testing.scripted_claude.result import Result
 
 if TYPE_CHECKING:
     from retentive.testing.scripted_claude.messages import Block, Message

@@ -8,24 +8,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
-if TYPE_CHECKING:
-    from retentive.testing.scripted_claude.prompt import Prompt
+from retentive.testing.scripted_claude.prompt import Prompt
+from retentive.testing.scripted_claude.result import Result
 
 MEMORY = "memory"  # the only name the API accepts for the tool of type memory_20250818
 
 
 class ScriptError(ValueError):
     """Invalid script. The message names the position and the expected value."""
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """Result of a tool call: the text of the tool_result block and its `is_error`."""
-
-    text: str
-    is_error: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
+from retentive.testing.scripted_claude.answer import Answer
 from retentive.testing.scripted_claude.choices import Choices
 from retentive.testing.scripted_claude.compaction import default_summary
 from retentive.testing.scripted_claude.context import Context, Summarize, manage_context
@@ -59,15 +60,6 @@ class Exchange:
     status: int
     reply: Mapping[str, object]
     prompt: Prompt | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """Response to a request: a reply or an error, whether it is streamed, and the simulated fault."""
-
-    reply: Reply | ApiError
-    stream: bool = False
-    fault: Fault | None = None
 
 
 class Options(TypedDict, total=False):

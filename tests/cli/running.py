@@ -6,7 +6,7 @@ import os
 import pty
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,12 +44,12 @@ def process(directory: Path, *arguments: str, text: bytes = b"", **variables: st
     return Ended(ended.stdout, ended.stderr.decode(), ended.returncode)
 
 
-def terminal(directory: Path, *arguments: str, **variables: str) -> str:
+def terminal(directory: Path, *arguments: str, program: Sequence[str] = (RETENTIVE,), **variables: str) -> str:
     """What a terminal shows of `retentive`, run in `directory`: both outputs, lines ending in CR LF."""
     ours, theirs = pty.openpty()
     try:
         child = subprocess.Popen(
-            [RETENTIVE, *arguments],
+            [*program, *arguments],
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,

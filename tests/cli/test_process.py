@@ -102,7 +102,9 @@ def test_a_memory_cannot_steer_the_terminal_of_its_reader(directory: Path) -> No
     assert process(directory, "--at", AT, "create", "/memories/evil", text=evil.encode()).status == 0
     shown = terminal(directory, "--at", AT, "view", "/memories/evil")
     assert shown.splitlines()[1] == "     1\t\\x1b]52;c;cm0gLXJm\\x07 \\x9b2J \ttab"
-    assert "\x1b" not in terminal(directory, "--at", AT, "replace", "/memories/evil", "\x1b[2J", "x")
+    shown = terminal(directory, "--at", AT, "replace", "/memories/evil", "\x1b[2J", "x", NO_COLOR="1")
+    assert "\x1b" not in shown
+    assert "\\x1b[2J" in shown
     assert process(directory, "--at", AT, "cat", "/memories/evil").out.decode() == evil
     assert evil in process(directory, "--at", AT, "view", "/memories/evil").out.decode()
 
@@ -204,3 +206,9 @@ def test_a_directory_without_permission(directory: Path) -> None:
     (directory / "shut").mkdir(mode=0)
     ended = process(directory, "--at", "shut", "create", PATH, "x")
     assert (ended.status, ended.out) == (9, b"")
+
+
+def test_an_error_is_red_on_a_terminal(directory: Path) -> None:
+    missing = "The path /memories/none does not exist. Please provide a valid path."
+    assert terminal(directory, "--at", AT, "view", "/memories/none") == f"\x1b[31m{missing}\x1b[0m\r\n"
+    assert terminal(directory, "--at", AT, "view", "/memories/none", NO_COLOR="1") == f"{missing}\r\n"

@@ -108,7 +108,7 @@ def test_show_of_a_directory_that_goes_or_moves(place: str) -> None:
 
 def test_control_characters_do_not_steer_the_terminal(place: str, tmp_path: Path) -> None:
     here(place, "--actor", "session:s1", "create", "/memories/c", "\x1b]0;owned\x07")
-    shown = terminal(tmp_path, "--at", place, "review", "show", ids(place)[-1])
+    shown = terminal(tmp_path, "--at", place, "review", "show", ids(place)[-1], NO_COLOR="1")
     assert "\x1b" not in shown
     assert "\\x1b]0;owned\\x07" in shown
 

@@ -37,12 +37,9 @@ def verify(place: Place, *, expect: tuple[str, ...], as_json: bool) -> None:
     the chains; noted elsewhere, they show later whether the log was rewritten (--expect). Versions that were recorded
     while the log was on and are in no entry are told, and are no fault.
     """
-    with place.existing() as store:
+    with place.existing() as store, output.progress("Verifying"):
         found = store.audit.verify(expect=expect)
-    if as_json:
-        output.write_line(output.to_json(_verified(found)))
-    else:
-        _print(found)
+    output.emit(_verified(found), as_json=as_json, plain=_lines(found))
     if found.problem is not None:
         raise click.exceptions.Exit(status_of("damaged"))
 
@@ -69,22 +66,22 @@ def show(place: Place, *, since: datetime | None, as_json: bool) -> None:
     """
     with place.existing() as store:
         found = list(store.audit.entries(since))
-    if as_json:
-        output.write_line(output.to_json([_object(entry) for entry in found]))
-    else:
-        text = "".join("\t".join(_row(entry)) + "\n" for entry in found)
-        output.write((output.harmless(text.replace("\t", "  ")) if output.on_terminal() else text).encode())
+    output.emit(
+        map(_object, found),
+        as_json=as_json,
+        plain=map(_row, found),
+        shown=[output.Aligned(map(_row, found), ("blue", "green"), empty="No entries.")],
+    )
 
 
-def _print(found: Verified) -> None:
-    if found.problem is not None:
-        output.write_line(f"Not sound: {found.problem}.")
-    else:
-        output.write_line(f"Sound: {found.entries} entries in {found.chains} chains.")
-    for end in found.ends:
-        output.write_line(f"end\t{end}")
-    for version in found.unaudited:
-        output.write_line(f"unaudited\t{version.id}\t{output.timestamp(version.created_at)}\t{version.actor or ''}")
+def _lines(found: Verified) -> str:
+    sound = f"Sound: {found.entries} entries in {found.chains} chains."
+    rows = [
+        (sound if found.problem is None else f"Not sound: {found.problem}.",),
+        *(("end", str(end)) for end in found.ends),
+        *(("unaudited", one.id, output.timestamp(one.created_at), str(one.actor or "")) for one in found.unaudited),
+    ]
+    return "".join("\t".join(row) + "\n" for row in rows)
 
 
 def _verified(found: Verified) -> dict[str, object]:

@@ -35,13 +35,10 @@ def doctor(place: Place, *, repair: bool, quick: bool, as_json: bool) -> None:
     with output.progress("Checking") as advance:
         tell = None if advance is None else lambda store, looked_at: advance(looked_at, part=store)
         findings = check_place(place.at, keys=place.given_keys(), quick=quick, repair=repair, progress=tell)
-        shown = list(findings if as_json or output.on_terminal() else _printed(findings))
-    counts: Counter[str] = Counter(finding.severity for finding in shown)
-    if as_json:
-        said = {"findings": [_object(finding) for finding in shown], **{name: counts[name] for name in _COUNTED}}
-        output.write_line(output.to_json(said))
-    elif output.on_terminal():
-        _show(shown, counts)
+        found = list(findings if as_json or output.on_terminal() else _printed(findings))
+    counts: Counter[str] = Counter(finding.severity for finding in found)
+    value = {"findings": [_object(finding) for finding in found], **{name: counts[name] for name in _COUNTED}}
+    output.emit(value, as_json=as_json, shown=_shown(found, counts))
     if counts["problem"]:
         raise click.exceptions.Exit(PROBLEMS)
 
@@ -50,9 +47,9 @@ _COUNTED = ("ok", "note", "problem", "repaired")
 
 
 def _printed(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Print each as it is found."""
+    """Print each as it is found: in a pipe nobody waits for the widths of columns."""
     for finding in findings:
-        output.write(("\t".join((*_row(finding), finding.kind.advice)) + "\n").encode("utf-8", "backslashreplace"))
+        output.emit_row((*_row(finding), finding.kind.advice))
         yield finding
 
 
@@ -62,16 +59,14 @@ def _row(finding: Finding) -> tuple[str, ...]:
     return finding.severity, output.harmless(finding.store_key or finding.store_id or "-"), finding.code, plain
 
 
-def _show(shown: list[Finding], counts: Counter[str]) -> None:
-    from retentive.cli import tables  # noqa: PLC0415 - imports rich
-
-    if shown:
-        output.write_line(tables.plain(_COLUMNS, [_row(finding) for finding in shown]))
-    todo = {finding.kind.code: finding.kind.advice for finding in shown if finding.severity in {"problem", "note"}}
-    for code, advice in todo.items():
-        if advice:
-            output.write_line(f"{code}: {advice}")
-    output.write_line(f"{counts['problem']} problems, {counts['note']} notes, {counts['repaired']} repaired.")
+def _shown(found: list[Finding], counts: Counter[str]) -> list[output.Piece]:
+    """The table, a line of advice for each kind of finding, and the totals."""
+    advice = {finding.code: finding.kind.advice for finding in found if finding.severity in {"problem", "note"}}
+    return [
+        output.Table(_COLUMNS, map(_row, found)),
+        *(f"{code}: {text}" for code, text in advice.items() if text),
+        f"{counts['problem']} problems, {counts['note']} notes, {counts['repaired']} repaired.",
+    ]
 
 
 def _object(finding: Finding) -> dict[str, object]:

@@ -45,17 +45,14 @@ def log(
     """
     with place.existing() as store:
         found = store.history.log(path, actor=whose, since=since, until=until, operation=operation, limit=limit)
-    if as_json:
-        output.write_line(output.to_json([_object(version) for version in found]))
-    elif not output.on_terminal():
-        output.write("".join("\t".join(_row(version)) + "\n" for version in found).encode())
-    elif found:
-        from retentive.cli import colours  # noqa: PLC0415 - imports rich
-
-        rows = [(each.id, _local(each), _actor(each), each.operation, each.path or _GONE) for each in found]
-        output.write_line(colours.aligned(rows, ("yellow", "blue", "green", None, "cyan")))
-    else:
-        output.write_line("No versions.")
+    rows = ((each.id, _local(each), _actor(each), each.operation, each.path or _GONE) for each in found)
+    styles = ("yellow", "blue", "green", None, "cyan")
+    output.emit(
+        map(_object, found),
+        as_json=as_json,
+        plain=map(_row, found),
+        shown=[output.Aligned(rows, styles, empty="No versions.")],
+    )
 
 
 @click.command(cls=output.Command)
@@ -66,9 +63,6 @@ def show(place: Place, version_id: str, *, as_json: bool) -> None:
     """Show a version: what is known of it, an empty line, and the text it left behind."""
     with place.existing() as store:
         version, text = store.history.show(version_id)
-    if as_json:
-        output.write_line(output.to_json(_object(version) | {"text": text}))
-        return
     facts = {
         "version": version.id,
         "memory": version.memory_id,
@@ -79,11 +73,14 @@ def show(place: Place, version_id: str, *, as_json: bool) -> None:
         "size": "" if version.size_bytes is None else f"{version.size_bytes} bytes",
         "redacted": _redacted(version),
     }
-    head = "".join(f"{name:<8}  {value}\n" for name, value in facts.items() if value)
-    shown = head if text is None else f"{head}\n{text}"
-    if output.on_terminal():
-        shown = output.harmless(shown).removesuffix("\n") + "\n"
-    output.write(shown.encode())
+    known = [(name, value) for name, value in facts.items() if value]
+    head = "".join(f"{name:<8}  {value}\n" for name, value in known)
+    output.emit(
+        _object(version) | {"text": text},
+        as_json=as_json,
+        plain=head if text is None else f"{head}\n{text}",
+        shown=[output.Aligned(known, ("yellow",)), *([] if text is None else [f"\n{text}"])],
+    )
 
 
 @click.command(cls=output.Command)
@@ -112,17 +109,13 @@ def diff(place: Place, first: str, second: str | None, *, since: Moment | None, 
         old, old_text = _shown(store, old_id)
         new, new_text = _shown(store, new_id)
     rows = unified(old_text, new_text, old_name=_name("a", old), new_name=_name("b", new))
-    if as_json:
-        sides = {"old": old and _object(old), "new": new and _object(new)}
-        output.write_line(output.to_json(sides | {"diff": as_text(rows)}))
-        return
-    rows = [*_header(old, new), *rows]
-    if rows and output.on_terminal():
-        from retentive.cli import colours  # noqa: PLC0415 - imports rich
-
-        output.write_line(colours.diff(rows))
-    else:
-        output.write(as_text(rows).encode())
+    lines = [*_header(old, new), *rows]
+    output.emit(
+        {"old": old and _object(old), "new": new and _object(new), "diff": as_text(rows)},
+        as_json=as_json,
+        plain=as_text(lines),
+        shown=[output.Diff(lines)],
+    )
 
 
 @click.command(cls=output.Command)
@@ -136,20 +129,16 @@ def blame(place: Place, path: str, *, as_json: bool) -> None:
     """
     with place.existing() as store:
         found = store.history.blame(path)
-    if as_json:
-        rows = [{"line": line.number, "text": line.text, "version": _object(line.version)} for line in found]
-        output.write_line(output.to_json(rows))
-    elif not output.on_terminal():
-        lines = ("\t".join((*_row(line.version)[:3], str(line.number), line.text.removesuffix("\n"))) for line in found)
-        output.write("".join(line + "\n" for line in lines).encode())
-    elif found:
-        from retentive.cli import colours  # noqa: PLC0415 - imports rich
-
-        shown = [
-            (line.version.id, _local(line.version), _actor(line.version), str(line.number), line.text.rstrip("\n"))
-            for line in found
-        ]
-        output.write_line(colours.aligned(shown, ("yellow", "blue", "green", "bright_black", None), right={3}))
+    rows = (
+        (line.version.id, _local(line.version), _actor(line.version), str(line.number), line.text.rstrip("\n"))
+        for line in found
+    )
+    output.emit(
+        ({"line": line.number, "text": line.text, "version": _object(line.version)} for line in found),
+        as_json=as_json,
+        plain=((*_row(line.version)[:3], str(line.number), line.text.removesuffix("\n")) for line in found),
+        shown=[output.Aligned(rows, ("yellow", "blue", "green", "bright_black"), right={3})],
+    )
 
 
 def _of_memory(store: MemoryStore, path: str, since: Moment | None) -> tuple[str | None, str | None]:
@@ -211,7 +200,7 @@ def _row(version: Version) -> tuple[str, str, str, str, str]:
 
 
 def _local(version: Version) -> str:
-    return f"{version.created_at.astimezone():%Y-%m-%d %H:%M}"
+    return output.local_time(version.created_at)
 
 
 def _actor(version: Version) -> str:

@@ -31,8 +31,9 @@ def keys() -> None:
 
 
 @keys.command("new", cls=output.Command)
+@click.option("--json", "as_json", is_flag=True, help='Print a JSON object: {"key_id"}.')
 @pass_place
-def new(place: Place) -> None:
+def new(place: Place, *, as_json: bool) -> None:
     """Make a key file, or add a key to it and make that the current one.
 
     Keys that are there stay: they open what they sealed until `retentive keys rotate` has wrapped it anew.
@@ -40,7 +41,9 @@ def new(place: Place) -> None:
     _need_library()
     from retentive.storage.sealed.keys import add_key  # noqa: PLC0415 - imports cryptography
 
-    output.write_line(f"Made {add_key(_file(place))}, the current key from now on. Keep a copy of the key file.")
+    key_id = add_key(_file(place))
+    text = f"Made {key_id}, the current key from now on. Keep a copy of the key file.\n"
+    output.emit({"key_id": key_id}, as_json=as_json, plain=text)
 
 
 @keys.command("rotate", cls=output.Command)
@@ -64,12 +67,9 @@ def rotate(place: Place, *, add: bool, as_json: bool) -> None:
             add_key(_file(place))
         with output.progress("Rotating", total=len(backend.list_stores())) as progress:
             done = sealed.rotate(backend, progress=progress)
-    if as_json:
-        output.write_line(output.to_json(asdict(done)))
-    else:
-        said = f"{done.rewrapped} memory stores wrapped by the current key, {done.current} were already."
-        left = [f"{count} {what}" for what, count in asdict(done).items() if what in _LEFT and count]
-        output.write_line(said + (f" Left: {', '.join(left)}." if left else ""))
+    text = f"{done.rewrapped} memory stores wrapped by the current key, {done.current} were already."
+    left = [f"{count} {what}" for what, count in asdict(done).items() if what in _LEFT and count]
+    output.emit(asdict(done), as_json=as_json, plain=text + (f" Left: {', '.join(left)}." if left else "") + "\n")
     if done.locked:
         raise click.exceptions.Exit(status_of("locked"))
 
@@ -91,25 +91,22 @@ def status(place: Place, *, as_json: bool) -> None:
 
     with place.opened() as found:
         stores, damaged = sealed.status(found.backend), capabilities.quarantined(found.backend)
-    if as_json:
-        output.write_line(output.to_json({"stores": [asdict(store) for store in stores], "damaged": damaged}))
-        return
     rows = [_row(store) for store in stores]
-    if output.on_terminal():
-        from retentive.cli import tables  # noqa: PLC0415 - imports rich
-
-        output.write_line(tables.plain(_COLUMNS, rows))
-    else:
-        output.write("".join("\t".join(row) + "\n" for row in rows).encode())
-    if damaged:
-        click.echo(f"{damaged} altered files of sealed memory stores are kept in .retentive/damaged.", err=True)
+    output.emit(
+        {"stores": [asdict(store) for store in stores], "damaged": damaged},
+        as_json=as_json,
+        plain=rows,
+        shown=[output.Table(_COLUMNS, rows)],
+        notes=[f"{damaged} altered files of sealed memory stores are kept in .retentive/damaged."] if damaged else [],
+    )
 
 
 @keys.command("destroy", cls=output.Command)
 @click.argument("store")
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--json", "as_json", is_flag=True, help='Print a JSON object: {"store", "destroyed_at"}.')
 @pass_place
-def destroy(place: Place, store: str, *, yes: bool) -> None:
+def destroy(place: Place, store: str, *, yes: bool, as_json: bool) -> None:
     """Destroy the key of the memory store STORE (its key or id): nothing in it can be read again.
 
     The key-encryption key is not needed for it. A backup made before still has the wrapped key; it ends when the
@@ -124,7 +121,8 @@ def destroy(place: Place, store: str, *, yes: bool) -> None:
             held = f"{info.memories} memories and their history"
             click.confirm(f"Destroy the key of {info.key or info.id} for ever ({held})?", abort=True, err=True)
         since = sealed.destroy(found.backend, info.id)
-    output.write_line(f"The key of {info.key or info.id} was destroyed at {since}.")
+    text = f"The key of {info.key or info.id} was destroyed at {since}.\n"
+    output.emit({"store": info.id, "destroyed_at": since}, as_json=as_json, plain=text)
 
 
 def _row(store: StoreStatus) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from retentive.locations import migrate_schema
 from retentive.storage import capabilities
 
 DEFAULT_COLLECT_HOURS = 24.0
-_RENAME = "\tin the path: rename it by hand"
+_RENAME = "in the path: rename it by hand"
 
 
 @click.command("migrate-schema", cls=output.Command)
@@ -33,13 +33,10 @@ def migrate(place: Place, *, partitions: int, as_json: bool) -> None:
     before the new version of an application starts; those that run need not stop. Other places are brought up to date
     when they are opened.
     """
-    applied = migrate_schema(place.at, partitions=partitions)
-    if as_json:
-        output.write_line(output.to_json({"applied": applied}))
-    elif applied:
-        output.write_line(f"Applied: {', '.join(map(str, applied))}.")
-    else:
-        output.write_line("The schema is up to date.")
+    with output.progress("Migrating"):
+        applied = migrate_schema(place.at, partitions=partitions)
+    text = f"Applied: {', '.join(map(str, applied))}.\n" if applied else "The schema is up to date.\n"
+    output.emit({"applied": applied}, as_json=as_json, plain=text)
 
 
 @click.command(cls=output.Command)
@@ -58,15 +55,14 @@ def collect(place: Place, *, older_than: float, as_json: bool) -> None:
 
     Nobody has to stop for it. At other places nothing is left behind, and nothing is deleted.
     """
-    stores = deleted = 0
-    with place.opened() as found:
-        for info in found.stores():
+    deleted = 0
+    with place.opened() as found, output.progress("Collecting", total=len(stores := found.stores())) as advance:
+        for done, info in enumerate(stores, 1):
             deleted += capabilities.collect(found.backend, info.id, older_than_s=older_than * 3_600)
-            stores += 1
-    if as_json:
-        output.write_line(output.to_json({"stores": stores, "deleted": deleted}))
-    else:
-        output.write_line(f"Deleted {deleted} objects of {stores} memory stores.")
+            if advance is not None:
+                advance(done)
+    text = f"Deleted {deleted} objects of {len(stores)} memory stores.\n"
+    output.emit({"stores": len(stores), "deleted": deleted}, as_json=as_json, plain=text)
 
 
 @click.command(cls=output.Command)
@@ -85,11 +81,15 @@ def scan(place: Place, *, redact: bool, history: bool, as_json: bool) -> None:
     is for you to rename: `mv`, then --history --redact for what it was called before. Ends with status 16 if something
     was found and is still there.
     """
-    with place.existing() as store:
+    with place.existing() as store, output.progress("Scanning"):
         found = store.scan(redact=redact, history=history)
-    if as_json:
-        output.write_line(output.to_json([asdict(one) for one in found]))
-    else:
-        output.write("".join(f"{one.path}\t{', '.join(one.kinds)}{_RENAME * one.in_path}\n" for one in found).encode())
+    rows = [(one.path, ", ".join(one.kinds), *([_RENAME] if one.in_path else [])) for one in found]
+    padded = [(*row, "")[:3] for row in rows]
+    output.emit(
+        map(asdict, found),
+        as_json=as_json,
+        plain=rows,
+        shown=[output.Aligned(padded, ("cyan", "yellow"), empty="No sensitive values.")],
+    )
     if any(one.in_path or not redact for one in found):
         raise click.exceptions.Exit(status_of("sensitive"))

@@ -148,10 +148,6 @@ def _shown(at: str) -> str:
 
 
 def _say(made: Made, *, as_json: bool) -> None:
-    if as_json:
-        shown = {"at": made.place, "store": made.store, "is_new": made.is_new, "memories": made.memories}
-        output.write_line(output.to_json(shown | {"made": list(made.paths), "code": made.code}))
-        return
     begun = f"Made the memory store {made.store}" if made.is_new else f"The memory store {made.store} was there"
     lines = [f"{begun}, at {made.place}; memories in it: {made.memories}."]
     if made.paths:
@@ -160,5 +156,9 @@ def _say(made: Made, *, as_json: bool) -> None:
         lines += ["", "To work on it:"]
     else:
         lines += ["", "To use it:"]
-    text = "\n".join([*lines, "", *(f"    {line}".rstrip() for line in made.code.splitlines())])
-    output.write_line(output.harmless(text) if output.on_terminal() else text)
+    value = {"at": made.place, "store": made.store, "is_new": made.is_new, "memories": made.memories}
+    output.emit(
+        value | {"made": list(made.paths), "code": made.code},
+        as_json=as_json,
+        plain="\n".join([*lines, "", *(f"    {line}".rstrip() for line in made.code.splitlines()), ""]),
+    )

@@ -13,6 +13,7 @@ from retentive.cli.location import Place, pass_place
 from retentive.cli.times import FORMS, Moment, moment_option
 from retentive.storage.contract import Memory, StoreInfo
 from retentive.store import MemoryStore
+from retentive.values.listing import human_size
 from retentive.values.paths import ROOT
 from retentive.values.replies import Reply
 
@@ -47,12 +48,12 @@ def ls(place: Place, path: str, *, show_all: bool, as_of: Moment | None, as_json
     """
     with place.existing() as store:
         found = _memories(store, path) if as_of is None else earlier.memories(store, path, as_of)
-    if as_json:
-        output.write_line(output.to_json([_memory_object(memory) for memory in found]))
-    elif output.on_terminal():
-        _show_table(path, found, show_all=show_all)
-    else:
-        output.write("".join(f"{memory.size_bytes}\t{memory.path}\n" for memory in found).encode())
+    output.emit(
+        map(_memory_object, found),
+        as_json=as_json,
+        plain=((str(memory.size_bytes), memory.path) for memory in found),
+        shown=_shown(path, found, show_all=show_all),
+    )
 
 
 @click.command(cls=output.Command)
@@ -100,15 +101,12 @@ def stores(place: Place, *, as_json: bool) -> None:
     with place.opened() as found:
         infos = found.stores()
     rows = [_store_object(info) for info in infos]
-    if as_json:
-        output.write_line(output.to_json(rows))
-    elif output.on_terminal():
-        from retentive.cli import tables  # noqa: PLC0415 - imports rich
-
-        output.write_line(tables.stores(infos))
-    else:
-        lines = ["\t".join("" if cell is None else str(cell) for cell in row.values()) for row in rows]
-        output.write("".join(line + "\n" for line in lines).encode())
+    output.emit(
+        rows,
+        as_json=as_json,
+        plain=(["" if cell is None else str(cell) for cell in row.values()] for row in rows),
+        shown=[output.Table(("size", "memories", "created", "key", "name", "id"), map(_store_row, infos))],
+    )
 
 
 def _memories(store: MemoryStore, path: str) -> list[Memory]:
@@ -118,16 +116,15 @@ def _memories(store: MemoryStore, path: str) -> list[Memory]:
     return [store.load(path)[0]]
 
 
-def _show_table(path: str, found: Sequence[Memory], *, show_all: bool) -> None:
-    from retentive.cli import tables  # noqa: PLC0415 - imports rich
-
+def _shown(path: str, found: Sequence[Memory], *, show_all: bool) -> list[output.Piece]:
+    """The table for people, without hidden memories, and a line that counts them."""
     shown = [memory for memory in found if show_all or not _is_hidden(memory.path, path)]
-    if shown:
-        output.write_line(tables.memories(shown))
-    if not found:
-        output.write_line("No memories.")
-    elif len(shown) < len(found):
-        output.write_line(f"{len(found) - len(shown)} hidden; --all shows them.")
+    rows = ((human_size(each.size_bytes), output.local_time(each.updated_at), each.path) for each in shown)
+    hidden = len(found) - len(shown)
+    return [
+        output.Table(("size", "changed", "path"), rows, empty="" if hidden else "No memories."),
+        f"{hidden} hidden; --all shows them." if hidden else "",
+    ]
 
 
 def _is_hidden(path: str, below: str) -> bool:
@@ -146,6 +143,11 @@ def _memory_object(memory: Memory) -> dict[str, object]:
         "created_at": output.timestamp(memory.created_at),
         "updated_at": output.timestamp(memory.updated_at),
     }
+
+
+def _store_row(info: StoreInfo) -> tuple[str, ...]:
+    size, created = human_size(info.size_bytes), output.local_time(info.created_at)
+    return size, str(info.memories), created, info.key or "", info.name, info.id
 
 
 def _store_object(info: StoreInfo) -> dict[str, object]:

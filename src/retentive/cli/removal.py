@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -137,16 +136,13 @@ def _ask(question: str, *, yes: bool) -> None:
 
 
 def _say(place: Place, what: str, versions: int, *, pending: bool, as_json: bool) -> None:
-    if as_json:
-        output.write_line(output.to_json({"versions": versions, "pending": pending}))
-        return
-    output.write_line(output.harmless(what))
-    note = partial(click.echo, err=True)
-    if pending:
-        note(_PENDING)
     rests = _RESTS.get(place.at.partition("://")[0].partition("+")[0])
-    if rests is not None:
-        note(rests)
+    output.emit(
+        {"versions": versions, "pending": pending},
+        as_json=as_json,
+        plain=f"{what}\n",
+        notes=[*([_PENDING] if pending else []), *([] if rests is None else [rests])],
+    )
 
 
 def _versions(number: int) -> str:

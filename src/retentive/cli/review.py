@@ -12,6 +12,7 @@ from retentive.cli.exits import status_of
 from retentive.cli.location import Place, pass_place
 from retentive.review.session import Outcome, Proposal, ProposedChange
 from retentive.store import MemoryStore
+from retentive.values.diff import DiffLine, as_text, unified
 
 F = TypeVar("F", bound=Callable[..., object])
 _NONE = "No changes await review."
@@ -46,21 +47,13 @@ def show_list(place: Place, *, whose: str | None, as_json: bool) -> None:
     """
     with place.existing() as store:
         found = store.review.pending(actor=whose)
-    if as_json:
-        output.write_line(output.to_json([_object(proposal) for proposal in found]))
-        return
-    rows = [(each.id, output.timestamp(each.at), str(each.actor or ""), each.summary) for each in found]
-    if not output.on_terminal():
-        output.write("".join("\t".join(row) + "\n" for row in rows).encode())
-    elif rows:
-        from retentive.cli import tables  # noqa: PLC0415 - imports rich
-
-        shown = [
-            (row[0], f"{each.at.astimezone():%Y-%m-%d %H:%M}", *row[2:]) for row, each in zip(rows, found, strict=True)
-        ]
-        output.write_line(tables.plain(("id", "changed", "actor", "what"), shown))
-    else:
-        output.write_line(_NONE)
+    rows = ((each.id, output.local_time(each.at), str(each.actor or ""), each.summary) for each in found)
+    output.emit(
+        map(_object, found),
+        as_json=as_json,
+        plain=((each.id, output.timestamp(each.at), str(each.actor or ""), each.summary) for each in found),
+        shown=[output.Table(("id", "changed", "actor", "what"), rows, empty=_NONE)],
+    )
 
 
 @review.command("show", cls=output.Command)
@@ -72,15 +65,14 @@ def show(place: Place, *, proposal_id: str, as_json: bool) -> None:
     with place.existing() as store:
         found = store.review.get(proposal_id)
         texts = store.review.texts(found)
-    if as_json:
-        changes = [
-            _change_object(change) | {"text_before": before, "text_after": after} for change, before, after in texts
-        ]
-        output.write_line(output.to_json(_object(found) | {"changes": changes}))
-        return
-    head = f"{found.id}, by {found.actor or 'an actor without a name'} at {output.timestamp(found.at)}\n"
-    text = head + "".join(_diff(change, before or "", after or "") for change, before, after in texts)
-    output.write((output.harmless(text) if output.on_terminal() else text).encode())
+    changes = [_change_object(change) | {"text_before": before, "text_after": after} for change, before, after in texts]
+    head = f"{found.id}, by {found.actor or 'an actor without a name'} at {output.timestamp(found.at)}"
+    lines = [DiffLine("header", head)]
+    for change, before, after in texts:
+        lines += _diff(change, before or "", after or "")
+    output.emit(
+        _object(found) | {"changes": changes}, as_json=as_json, plain=as_text(lines), shown=[output.Diff(lines)]
+    )
 
 
 @review.command("accept", cls=output.Command)
@@ -137,28 +129,27 @@ def _wanted(store: MemoryStore, ids: Sequence[str], whose: str | None) -> tuple[
 
 def _say(done: str, outcome: Outcome, waiting: dict[str, str], *, as_json: bool) -> None:
     """Tell what was done, or what stood in the way and end with its status."""
-    if as_json:
-        output.write_line(output.to_json(_outcome_object(done, outcome)))
-    elif outcome.obstacles:
-        lines = [f"Error: nothing was {done}.", *(f"{each.proposal_id}: {each.text}" for each in outcome.obstacles)]
-        click.echo(output.harmless("\n".join(lines)), err=True)
-    else:
-        lines = [f"{each} was {done}: {waiting.get(each, '')}".rstrip(": ") for each in outcome.done]
-        lines += [f"{each} was {done} too, since it builds on another of these" for each in outcome.with_them]
-        lines += [f"{each} was {done} before" for each in outcome.already]
-        output.write_line("\n".join(f"{line}." for line in lines) or _NONE)
+    lines = [f"{each} was {done}: {waiting.get(each, '')}".rstrip(": ") for each in outcome.done]
+    lines += [f"{each} was {done} too, since it builds on another of these" for each in outcome.with_them]
+    lines += [f"{each} was {done} before" for each in outcome.already]
+    obstacles = [f"Error: nothing was {done}.", *(f"{each.proposal_id}: {each.text}" for each in outcome.obstacles)]
+    output.emit(
+        _outcome_object(done, outcome),
+        as_json=as_json,
+        plain="" if outcome.obstacles else "".join(f"{line}.\n" for line in lines) or f"{_NONE}\n",
+        error="\n".join(obstacles) if outcome.obstacles else "",
+    )
     if outcome.obstacles:
         raise click.exceptions.Exit(status_of("conflict"))
 
 
-def _diff(change: ProposedChange, before: str, after: str) -> str:
+def _diff(change: ProposedChange, before: str, after: str) -> list[DiffLine]:
+    head = DiffLine("header", str(change))
     if change.operation == "renamed":
-        return f"{change}\n"
-    from retentive.values.diff import as_text, unified  # noqa: PLC0415 - only here
-
+        return [head]
     old = _NOWHERE if change.operation == "created" else change.before or ""
     new = _NOWHERE if change.operation == "deleted" else change.path or ""
-    return f"{change}\n" + as_text(unified(before, after, old_name=old, new_name=new))
+    return [head, *unified(before, after, old_name=old, new_name=new)]
 
 
 def _object(proposal: Proposal) -> dict[str, object]:

@@ -31,24 +31,19 @@ def search(
     """
     with place.existing() as store:
         found = store.search(" ".join(query), under=under, paths=paths, regex=regex, limit=limit)
-    if as_json:
-        output.write_line(output.to_json(_object(found)))
-        return
-    if not output.on_terminal():
-        output.write("".join(line for hit in found.hits for line in _lines(hit)).encode())
-    elif found.hits:
-        from retentive.cli import colours  # noqa: PLC0415 - imports rich
-
-        output.write_line(colours.hits(found))
-    if len(found.hits) < found.total:
-        click.echo(f"{len(found.hits)} of {found.total} memories; -n shows more.", err=True)
-    elif output.on_terminal():
-        output.write_line(f"{found.total} memories." if found.total != 1 else "1 memory.")
+    is_cut = len(found.hits) < found.total
+    total = "1 memory." if found.total == 1 else f"{found.total} memories."
+    output.emit(
+        _object(found),
+        as_json=as_json,
+        plain=(row for hit in found.hits for row in _rows(hit)),
+        shown=[output.Hits(found), "" if is_cut else total],
+        notes=[f"{len(found.hits)} of {found.total} memories; -n shows more."] if is_cut else [],
+    )
 
 
-def _lines(hit: Hit) -> list[str]:
-    lines = [f"{hit.path}\t{snippet.line}\t{snippet.text}\n" for snippet in hit.snippets]
-    return lines or [f"{hit.path}\t\t\n"]
+def _rows(hit: Hit) -> list[tuple[str, str, str]]:
+    return [(hit.path, str(snippet.line), snippet.text) for snippet in hit.snippets] or [(hit.path, "", "")]
 
 
 def _object(found: Results) -> dict[str, object]:

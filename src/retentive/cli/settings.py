@@ -89,14 +89,11 @@ def _parsed(change: str) -> tuple[str, object]:
 
 def _print(found: Settings, *, as_json: bool) -> None:
     values = asdict(found)
-    if as_json:
-        output.write_line(output.to_json(values))
-        return
     rows = [(name, json.dumps(values[name]), usual, text) for name, usual, text in describe()]
-    if output.on_terminal():
-        from retentive.cli import tables  # noqa: PLC0415 - imports rich
-
-        marked = [(name, value, "" if value == usual else usual, text) for name, value, usual, text in rows]
-        output.write_line(tables.plain(("setting", "value", "default", "meaning"), marked))
-        return
-    output.write("".join(f"{name}\t{value}\n" for name, value, _, _ in rows).encode())
+    marked = [(name, value, "" if value == usual else usual, text) for name, value, usual, text in rows]
+    output.emit(
+        values,
+        as_json=as_json,
+        plain=(row[:2] for row in rows),
+        shown=[output.Table(("setting", "value", "default", "meaning"), marked)],
+    )

@@ -40,15 +40,14 @@ def stats(place: Place, *, days: int, as_json: bool) -> None:
     """
     from retentive import stats  # noqa: PLC0415 - the start of every command waits for imports
 
-    with place.existing() as store:
+    with place.existing() as store, output.progress("Counting"):
         found = stats.stats(store, days=days)
-    if as_json:
-        output.write_line(output.to_json(_object(found)))
-    elif output.on_terminal():
-        _show(_sections(found, plain=False))
-    else:
-        lines = ["\t".join((name, *row)) for name, _, rows in _sections(found, plain=True) for row in rows]
-        output.write("".join(line + "\n" for line in lines).encode())
+    output.emit(
+        _object(found),
+        as_json=as_json,
+        plain=((name, *row) for name, _, rows in _sections(found, plain=True) for row in rows),
+        shown=_tables(_sections(found, plain=False)),
+    )
 
 
 def _object(found: Stats) -> dict[str, object]:
@@ -108,8 +107,10 @@ def _totals(found: Stats, *, plain: bool) -> list[Row]:
     ]
 
 
-def _show(sections: Sequence[Section]) -> None:
-    from retentive.cli import tables  # noqa: PLC0415 - imports rich
-
-    shown = [f"{name.upper()}\n{tables.plain(columns, rows)}" for name, columns, rows in sections if rows]
-    output.write_line("\n\n".join(shown))
+def _tables(sections: Sequence[Section]) -> list[output.Piece]:
+    """A table for each section that has rows, with a blank line between two."""
+    pieces: list[output.Piece] = []
+    for name, columns, rows in sections:
+        if rows:
+            pieces += [*(["\n"] if pieces else []), output.Table(columns, rows, title=name.upper())]
+    return pieces

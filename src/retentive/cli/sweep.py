@@ -29,7 +29,9 @@ def sweep(place: Place, *, dry_run: bool, every_store: bool, every: float | None
     while True:
         with place.opened() as found:
             for store in _stores(place, found, every_store=every_store):
-                _print(store, store.sweep(dry_run=dry_run), dry_run=dry_run, as_json=as_json)
+                with output.progress("Sweeping"):
+                    swept = store.sweep(dry_run=dry_run)
+                _print(store, swept, dry_run=dry_run, as_json=as_json)
         if every is None:
             return
         threading.Event().wait(every * 3_600)
@@ -44,26 +46,24 @@ def _stores(place: Place, found: Retentive, *, every_store: bool) -> Iterator[Me
 
 
 def _print(store: MemoryStore, swept: Swept, *, dry_run: bool, as_json: bool) -> None:
-    if as_json:
-        output.write_line(
-            output.to_json(
-                {
-                    "store": store.id,
-                    "dry_run": dry_run,
-                    "expired": [_object(one) for one in swept.expired],
-                    "kept_read_only": [_object(one) for one in swept.kept_read_only],
-                    "versions_pruned": swept.versions_pruned,
-                }
-            )
-        )
-        return
-    for one in swept.expired:
-        output.write_line(f"{'would go' if dry_run else 'gone'}\t{one.idle_days:.0f} days idle\t{one.path}")
-    for one in swept.kept_read_only:
-        output.write_line(f"kept, read-only\t{one.idle_days:.0f} days idle\t{one.path}")
     verb = "would go" if dry_run else "gone"
-    output.write_line(
-        f"{store.key or store.id}: {len(swept.expired)} memories and {swept.versions_pruned} versions {verb}."
+    rows = [
+        (word, f"{one.idle_days:.0f} days idle", one.path)
+        for word, memories in ((verb, swept.expired), ("kept, read-only", swept.kept_read_only))
+        for one in memories
+    ]
+    total = f"{store.key or store.id}: {len(swept.expired)} memories and {swept.versions_pruned} versions {verb}."
+    output.emit(
+        {
+            "store": store.id,
+            "dry_run": dry_run,
+            "expired": [_object(one) for one in swept.expired],
+            "kept_read_only": [_object(one) for one in swept.kept_read_only],
+            "versions_pruned": swept.versions_pruned,
+        },
+        as_json=as_json,
+        plain=[*rows, (total,)],
+        shown=[output.Aligned(rows, (None, "blue", "cyan")), total],
     )
 
 

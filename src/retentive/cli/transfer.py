@@ -52,13 +52,13 @@ def export(place: Place, dest: str, *, notes: bool, as_json: bool) -> None:
             done = export_whole(store, dest, notes=notes, progress=progress)
         else:
             done = export_files(store, dest, progress=progress)
-    if as_json:
-        output.write_line(output.to_json(asdict(done)))
-    else:
-        for path, why in done.left_out:
-            click.echo(output.harmless(f"{path}: {why}"), err=True)
-        versions = "" if done.versions is None else f" and {done.versions} versions"
-        output.write_line(f"Exported {done.memories} memories{versions}, as of revision {done.revision}.")
+    versions = "" if done.versions is None else f" and {done.versions} versions"
+    output.emit(
+        asdict(done),
+        as_json=as_json,
+        plain=f"Exported {done.memories} memories{versions}, as of revision {done.revision}.\n",
+        notes=(f"{path}: {why}" for path, why in done.left_out),
+    )
     if done.left_out:
         raise click.exceptions.Exit(status_of("damaged" if done.damaged else "path_taken"))
 
@@ -112,25 +112,25 @@ def import_(
         for outcome in Import(store, under=under, overwrite=overwrite, dry_run=dry_run).run(found, progress):
             counts[outcome.became] += 1
             told.append(asdict(outcome)) if as_json else _tell(outcome)
-    if as_json:
-        summed = {name: counts[name] for name in ("created", "replaced", "same", "exists", "left", "refused")}
-        output.write_line(output.to_json({**summed, "dry_run": dry_run, "inside": found.inside, "files": told}))
-    else:
-        _sum_up(counts, found.inside, dry_run=dry_run)
+    summed = {name: counts[name] for name in ("created", "replaced", "same", "exists", "left", "refused")}
+    output.emit(
+        {**summed, "dry_run": dry_run, "inside": found.inside, "files": told},
+        as_json=as_json,
+        notes=[_totals(counts, found.inside, dry_run=dry_run)],
+    )
     if counts["refused"]:
         raise click.exceptions.Exit(status_of("refused"))
 
 
 def _tell(outcome: Outcome) -> None:
-    cells = [outcome.became, outcome.path or outcome.name, outcome.why or ""]
-    line = "\t".join(cells).rstrip("\t")
-    output.write_line(output.harmless(line).replace("\\x09", "\t") if output.on_terminal() else line)
+    why = [outcome.why] if outcome.why else []
+    output.emit_row([outcome.became, outcome.path or outcome.name, *why], widths=[len("replaced")])
 
 
-def _sum_up(counts: Counter[str], inside: str | None, *, dry_run: bool) -> None:
+def _totals(counts: Counter[str], inside: str | None, *, dry_run: bool) -> str:
     said = ", ".join(f"{count} {name}" for name, count in sorted(counts.items())) or "nothing to import"
     where = f" (only what is in {inside}/)" if inside is not None else ""
-    click.echo(f"{'Would be: ' if dry_run else ''}{said}{where}.", err=True)
+    return f"{'Would be: ' if dry_run else ''}{said}{where}."
 
 
 def _import_whole(place: Place, source: str, key: str | None, *, as_json: bool) -> None:
@@ -139,10 +139,8 @@ def _import_whole(place: Place, source: str, key: str | None, *, as_json: bool) 
 
     with open_archive(source) as archive, place.opened(make=True) as found, output.progress("Importing") as progress:
         done = import_whole(archive, found.backend, key=key, progress=progress)
-    if as_json:
-        output.write_line(output.to_json(asdict(done)))
-    else:
-        output.write_line(f"Imported {done.memories} memories and {done.versions} versions as {done.key or done.id}.")
+    text = f"Imported {done.memories} memories and {done.versions} versions as {done.key or done.id}.\n"
+    output.emit(asdict(done), as_json=as_json, plain=text)
 
 
 @click.command(cls=output.Command)
@@ -161,12 +159,11 @@ def backup(place: str, file: str, *, stores: Sequence[str], as_json: bool) -> No
 
     with _backend(place, None) as backend, output.progress("Backing up") as progress:
         done = back_up(backend, file, stores=stores, progress=progress)
-    if as_json:
-        output.write_line(output.to_json({"stores": [asdict(one) for one in done]}))
-        return
-    for one in done:
-        said = f"{one.memories} memories and {one.versions} versions, as of revision {one.revision}"
-        output.write_line(output.harmless(f"{one.key or one.id}: {said}"))
+    lines = [
+        f"{one.key or one.id}: {one.memories} memories and {one.versions} versions, as of revision {one.revision}\n"
+        for one in done
+    ]
+    output.emit({"stores": [asdict(one) for one in done]}, as_json=as_json, plain="".join(lines))
 
 
 @click.command("restore-backup", cls=output.Command)
@@ -189,12 +186,11 @@ def restore_backup(file: str, place: str, *, stores: Sequence[str], as_json: boo
         output.progress("Restoring") as progress,
     ):
         done = restore(archive, backend, stores=stores, progress=progress)
-    if as_json:
-        output.write_line(output.to_json({"stores": [asdict(one) for one in done]}))
-        return
-    for one in done:
-        said = f"{one.memories} memories and {one.versions} versions, {one.added} of them new"
-        output.write_line(output.harmless(f"{one.key or one.id}: {said}"))
+    lines = [
+        f"{one.key or one.id}: {one.memories} memories and {one.versions} versions, {one.added} of them new\n"
+        for one in done
+    ]
+    output.emit({"stores": [asdict(one) for one in done]}, as_json=as_json, plain="".join(lines))
 
 
 @click.command(cls=output.Command)
@@ -233,13 +229,12 @@ def migrate(
         output.progress("Copying") as progress,
     ):
         done = run(origin, goal, stores=stores, progress=progress)
-    if as_json:
-        output.write_line(output.to_json({"stores": [asdict(one) for one in done]}))
-        return
+    lines = []
     for one in done:
-        said = f"{one.memories} memories and {one.versions} versions, {one.copied} copied now"
+        copied = f"{one.memories} memories and {one.versions} versions, {one.copied} copied now"
         more = "; more was written meanwhile, run it again" if one.behind else ""
-        output.write_line(output.harmless(f"{one.key or one.id}: {said}, up to revision {one.revision}{more}"))
+        lines.append(f"{one.key or one.id}: {copied}, up to revision {one.revision}{more}\n")
+    output.emit({"stores": [asdict(one) for one in done]}, as_json=as_json, plain="".join(lines))
 
 
 def _same(source: str, target: str) -> bool:

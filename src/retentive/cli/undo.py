@@ -90,18 +90,20 @@ def _pattern(session: str) -> str:
 
 def _say(outcome: Outcome, replies: Replies, *, as_json: bool) -> None:
     """Tell what was or would be done, or what stood in the way and end with its status."""
-    if as_json:
-        output.write_line(output.to_json(_object(outcome)))
-    elif outcome.conflicts:
-        would = "nothing would be done" if outcome.dry_run else "nothing was done"
-        lines = [f"Error: {would}.", *(f"{each.path}: {each.reason}." for each in outcome.conflicts)]
-        click.echo(output.harmless("\n".join(lines)), err=True)
-    else:
-        lines = [_line(step, is_done=outcome.done) for step in outcome.steps]
-        for each in outcome.left:
-            click.echo(output.harmless(f"{each.path} is not what it was: {each.reason}."), err=True)
-        lines += [replies.awaits_review] if outcome.proposed else []
-        output.write_line("\n".join(lines) or "Nothing is to be done: all is as it was.")
+    would = "nothing would be done" if outcome.dry_run else "nothing was done"
+    conflicts = [f"Error: {would}.", *(f"{each.path}: {each.reason}." for each in outcome.conflicts)]
+    rows = [_row(step, is_done=outcome.done) for step in outcome.steps]
+    below = [replies.awaits_review] if outcome.proposed else []
+    if not rows and not below:
+        below = ["Nothing is to be done: all is as it was."]
+    output.emit(
+        _object(outcome),
+        as_json=as_json,
+        plain=[] if outcome.conflicts else [*rows, *((line,) for line in below)],
+        shown=[] if outcome.conflicts else [output.Aligned(rows, (None, "cyan")), *below],
+        notes=[f"{each.path} is not what it was: {each.reason}." for each in outcome.left],
+        error="\n".join(conflicts) if outcome.conflicts else "",
+    )
     if outcome.conflicts:
         raise click.exceptions.Exit(status_of("conflict"))
 
@@ -109,10 +111,10 @@ def _say(outcome: Outcome, replies: Replies, *, as_json: bool) -> None:
 _DONE = {"deleted": "deleted", "moved": "moved", "made": "made again", "changed": "set back"}
 
 
-def _line(step: Step, *, is_done: bool) -> str:
+def _row(step: Step, *, is_done: bool) -> tuple[str, str]:
     what = _DONE[step.what] if is_done else f"would be {_DONE[step.what]}"
     came = f"{step.before.path} -> " if step.what == "moved" and step.before is not None else ""
-    return f"{what}\t{came}{step.path}"
+    return what, f"{came}{step.path}"
 
 
 def _object(outcome: Outcome) -> dict[str, object]:

@@ -85,7 +85,7 @@ def rm(place: Place, paths: Sequence[str], *, as_json: bool) -> None:
     with place.existing(sweep=True) as store:
         for path in paths:
             reply = store.execute({"command": "delete", "path": path})
-            output.say(reply, as_json=as_json)
+            output.emit_reply(reply, as_json=as_json)
             if reply.is_error:
                 first_error = first_error or status_of(reply.code)
     raise click.exceptions.Exit(first_error)

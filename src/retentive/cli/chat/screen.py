@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING
-
-import click
 
 from retentive.agent.applied import AppliedEdit, ClearedThinking, ClearedToolUses
 from retentive.agent.errors import AgentError
@@ -110,9 +107,9 @@ class Screen:
         if answer.text:
             self._line(answer.text, "red" if answer.is_error else None)
         if answer.diff and self.terminal:
-            from retentive.cli import colours  # noqa: PLC0415 - imports rich
+            from retentive.cli import tables  # noqa: PLC0415 - imports rich
 
-            output.write_line(colours.diff(answer.diff))
+            output.write_line(tables.draw(output.Diff(answer.diff)))
         elif answer.diff:
             output.write(as_text(answer.diff).encode("utf-8", "backslashreplace"))
 
@@ -136,8 +133,7 @@ class Screen:
     def _write(self, text: str, colour: str | None = None) -> None:
         if self.terminal:
             text = output.harmless(text)
-            if colour is not None and not os.environ.get("NO_COLOR"):
-                text = click.style(text, fg=colour)
+            text = output.coloured(text, colour)
         output.write(text.encode("utf-8", "backslashreplace"))
 
 

@@ -19,7 +19,7 @@ from anthropic import Anthropic, beta_tool
 
 import retentive
 from retentive.agent import Agent, ToolCall
-from retentive.cli.demo import command, story
+from retentive.cli.demo import command, session, story
 from retentive.cli.demo.figures import Step, Steps
 from retentive.cli.demo.run import WINDOW
 from retentive.testing.scripted_claude import scripted_claude
@@ -46,7 +46,7 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def run(arguments: list[str], directory: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "retentive.cli.demo.command", *arguments]
+    command = [COMMANDS, "demo", *arguments]
     return subprocess.run(
         command, cwd=directory, env=environment(), capture_output=True, text=True, timeout=120, check=False
     )
@@ -95,10 +95,10 @@ def assert_figures(shown: str) -> None:
     compacted = re.findall(r"context: compacted ([\d,]+) tokens to a summary of (\d+);", shown)
     assert len(cleared) >= 2
     assert [int(summary) < 50 for _, summary in compacted] == [True]
-    assert int(compacted[0][0].replace(",", "")) > command.COMPACT_AT
+    assert int(compacted[0][0].replace(",", "")) > session.COMPACT_AT
     assert figure(shown, "cleared") == sum(cleared)
     assert figure(shown, "compactions") == 1
-    assert command.COMPACT_AT < figure(shown, "largest prompt") <= WINDOW < figure(shown, "whole history") / 2
+    assert session.COMPACT_AT < figure(shown, "largest prompt") <= WINDOW < figure(shown, "whole history") / 2
     assert figure(shown, "memory calls") == 12
     assert "1, 2, 3, 4, 5, 5, 6 in session 1, and 6, 7 in session 2" in shown
     processes = re.findall(r"process (\d+), an empty conversation", shown)
@@ -183,7 +183,7 @@ def test_what_is_answered_comes_from_the_memory(done: int, tmp_path: Path) -> No
             memory.store().execute({"command": "create", "path": story.NOTES, "file_text": text})
     with scripted_claude(story.answer, threads=False) as claude:
         client = Anthropic(base_url=claude.url, api_key="none-needed")
-        with client, Agent(client, memory=at, tools=[beta_tool(command.read_week)], context=None) as agent:
+        with client, Agent(client, memory=at, tools=[beta_tool(session.read_week)], context=None) as agent:
             events = list(agent.run(story.TASK))
     read = [event.input["week"] for event in events if isinstance(event, ToolCall) and event.name == "read_week"]
     assert read == list(range(done + 1, LAST + 1))
@@ -238,6 +238,6 @@ def test_what_cannot_be_played_is_a_usage_error(tmp_path: Path) -> None:
         memory.store().execute({"command": "create", "path": "/memories/mine", "file_text": "mine"})
     taken, keyless = run(["--at", at], tmp_path), run(["--live"], tmp_path)
     assert (taken.returncode, keyless.returncode) == (2, 2)
-    assert "holds memories; the script needs an empty place" in taken.stderr
+    assert "already has memories; the script needs an empty memory store" in taken.stderr
     assert "set ANTHROPIC_API_KEY" in keyless.stderr
     assert not list(tmp_path.glob("memory-demo*"))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import retentive
-from retentive.cli.times import parse_time
+from retentive.cli.parameters import parse_time
 from retentive.storage.contract import Snapshot, Version
 
 from .running import here, terminal

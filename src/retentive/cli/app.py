@@ -9,21 +9,21 @@ import click
 
 from retentive import __version__
 from retentive.cli.exits import INTERRUPTED
-from retentive.cli.location import Place
+from retentive.cli.location import Location
 from retentive.opening import DEFAULT_KEY, DEFAULT_PLACE
 from retentive.values.replies import LANGUAGES
 
 COMMANDS: Mapping[str, str] = {
-    "ls": "retentive.cli.read:ls",
-    "view": "retentive.cli.read:view",
-    "cat": "retentive.cli.read:cat",
-    "create": "retentive.cli.write:create",
-    "edit": "retentive.cli.edit:edit",
-    "replace": "retentive.cli.write:replace",
-    "insert": "retentive.cli.write:insert",
-    "rm": "retentive.cli.write:rm",
-    "mv": "retentive.cli.write:mv",
-    "stores": "retentive.cli.read:stores",
+    "ls": "retentive.cli.memories:ls",
+    "view": "retentive.cli.memories:view",
+    "cat": "retentive.cli.memories:cat",
+    "create": "retentive.cli.memories:create",
+    "edit": "retentive.cli.editor:edit",
+    "replace": "retentive.cli.memories:replace",
+    "insert": "retentive.cli.memories:insert",
+    "rm": "retentive.cli.memories:rm",
+    "mv": "retentive.cli.memories:mv",
+    "stores": "retentive.cli.stores:stores",
     "search": "retentive.cli.search:search",
     "log": "retentive.cli.history:log",
     "show": "retentive.cli.history:show",
@@ -36,7 +36,7 @@ COMMANDS: Mapping[str, str] = {
     "settings": "retentive.cli.settings:settings",
     "review": "retentive.cli.review:review",
     "scan": "retentive.cli.maintenance:scan",
-    "sweep": "retentive.cli.sweep:sweep",
+    "sweep": "retentive.cli.maintenance:sweep",
     "export": "retentive.cli.transfer:export",
     "import": "retentive.cli.transfer:import_",
     "backup": "retentive.cli.transfer:backup",
@@ -44,14 +44,14 @@ COMMANDS: Mapping[str, str] = {
     "migrate": "retentive.cli.transfer:migrate",
     "audit": "retentive.cli.audit:audit",
     "stats": "retentive.cli.stats:stats",
-    "doctor": "retentive.cli.doctor:doctor",
+    "doctor": "retentive.cli.maintenance:doctor",
     "keys": "retentive.cli.keys:keys",
     "migrate-schema": "retentive.cli.maintenance:migrate",
     "collect": "retentive.cli.maintenance:collect",
-    "exec": "retentive.cli.exec:execute",
-    "init": "retentive.cli.projects:init",
-    "chat": "retentive.cli.chat.command:chat",
-    "demo": "retentive.cli.demo.command:demo",
+    "exec": "retentive.cli.tool_calls:execute",
+    "init": "retentive.cli.stores:init",
+    "chat": "retentive.cli.chat:chat",
+    "demo": "retentive.cli.demo:demo",
 }
 """Where each subcommand stands, in the order of the help."""
 
@@ -76,7 +76,8 @@ class LateGroup(click.Group):
 @click.group(cls=LateGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--at",
-    metavar="URL",
+    "url",
+    metavar="LOCATION",
     default=DEFAULT_PLACE,
     envvar="RETENTIVE_AT",
     show_default=True,
@@ -114,13 +115,13 @@ class LateGroup(click.Group):
 @click.version_option(__version__, prog_name="retentive", message="%(prog)s %(version)s")
 @click.pass_context
 def app(
-    ctx: click.Context, *, at: str, store: str, actor: str | None, keys: str | None, seal_paths: bool, lang: str
+    ctx: click.Context, *, url: str, store: str, actor: str | None, keys: str | None, seal_paths: bool, lang: str
 ) -> None:
     """Durable, versioned, shared memory for Claude's memory tool.
 
     Reads and changes memories as the tool does: same paths (/memories/...), same commands, same replies.
     """
-    ctx.obj = Place(at=at, key=store, actor=actor, language=lang, keys=keys, seal_paths=seal_paths)
+    ctx.obj = Location(url=url, store_key=store, actor=actor, language=lang, keys=keys, seal_paths=seal_paths)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

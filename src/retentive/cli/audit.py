@@ -9,8 +9,8 @@ import click
 from retentive.audit.log import AuditEntry, Verified
 from retentive.cli import output
 from retentive.cli.exits import status_of
-from retentive.cli.location import Place, pass_place
-from retentive.cli.times import FORMS, time_option
+from retentive.cli.location import Location, pass_location
+from retentive.cli.parameters import FORMS, time_option
 
 
 @click.group("audit")
@@ -29,15 +29,15 @@ def audit() -> None:
     help="An end that was noted elsewhere: it must be there. May be given more than once.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
-@pass_place
-def verify(place: Place, *, expect: tuple[str, ...], as_json: bool) -> None:
+@pass_location
+def verify(location: Location, *, expect: tuple[str, ...], as_json: bool) -> None:
     """Check that every entry is there, as it was written and where it was written.
 
     Names the first that was altered, removed, reordered or doubled, and then ends with status 13. Prints the ends of
     the chains; noted elsewhere, they show later whether the log was rewritten (--expect). Versions that were recorded
     while the log was on and are in no entry are told, and are no fault.
     """
-    with place.existing() as store, output.progress("Verifying"):
+    with location.existing() as store, output.progress("Verifying"):
         found = store.audit.verify(expect=expect)
     output.emit(_verified(found), as_json=as_json, plain=_lines(found))
     if found.problem is not None:
@@ -47,10 +47,10 @@ def verify(place: Place, *, expect: tuple[str, ...], as_json: bool) -> None:
 @audit.command("export", cls=output.Command)
 @time_option("--since", f"Only from then on: {FORMS}.")
 @click.option("--json", "as_json", is_flag=True, help="The same: the output is JSON in any case.")
-@pass_place
-def export(place: Place, *, since: datetime | None, as_json: bool) -> None:
+@pass_location
+def export(location: Location, *, since: datetime | None, as_json: bool) -> None:
     """Print the entries as they are kept, one JSON object a line, chain by chain."""
-    with place.existing() as store:
+    with location.existing() as store:
         for line in store.audit.export(since):
             output.write_line(line)
 
@@ -58,13 +58,13 @@ def export(place: Place, *, since: datetime | None, as_json: bool) -> None:
 @audit.command("show", cls=output.Command)
 @time_option("--since", f"Only from then on: {FORMS}.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
-@pass_place
-def show(place: Place, *, since: datetime | None, as_json: bool) -> None:
+@pass_location
+def show(location: Location, *, since: datetime | None, as_json: bool) -> None:
     """Tell the entries in the order of their times.
 
     A line for each, with tabs between: time, actor, command, outcome, and versions changed or read.
     """
-    with place.existing() as store:
+    with location.existing() as store:
         found = list(store.audit.entries(since))
     output.emit(
         map(_object, found),

@@ -7,8 +7,8 @@ from datetime import datetime
 import click
 
 from retentive.cli import output
-from retentive.cli.location import Place, pass_place
-from retentive.cli.times import FORMS, VERSION, Moment, moment_option, then, time_option
+from retentive.cli.location import Location, pass_location
+from retentive.cli.parameters import FORMS, VERSION, Moment, moment_option, time_option
 from retentive.errors import InvalidInput, NotFound
 from retentive.storage.contract import Operation, Version
 from retentive.store import MemoryStore
@@ -26,9 +26,9 @@ _GONE = "(redacted)"
 @click.option("--operation", type=click.Choice(["created", "modified", "deleted"]), help="Only these changes.")
 @click.option("-n", "limit", metavar="N", type=click.IntRange(min=0), help="Only the newest N.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
-@pass_place
+@pass_location
 def log(
-    place: Place,
+    location: Location,
     path: str | None,
     *,
     whose: str | None,
@@ -43,7 +43,7 @@ def log(
     A memory's are told across renames; where none lies at PATH now, the one that lay there last is meant. In a pipe one
     line for each, with tabs between: version, time, actor, operation, path. The path of a redacted version is empty.
     """
-    with place.existing() as store:
+    with location.existing() as store:
         found = store.history.log(path, actor=whose, since=since, until=until, operation=operation, limit=limit)
     rows = ((each.id, _local(each), _actor(each), each.operation, each.path or _GONE) for each in found)
     styles = ("yellow", "blue", "green", None, "cyan")
@@ -58,10 +58,10 @@ def log(
 @click.command(cls=output.Command)
 @click.argument("version_id", metavar="VERSION")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object, with the text.")
-@pass_place
-def show(place: Place, version_id: str, *, as_json: bool) -> None:
+@pass_location
+def show(location: Location, version_id: str, *, as_json: bool) -> None:
     """Show a version: what is known of it, an empty line, and the text it left behind."""
-    with place.existing() as store:
+    with location.existing() as store:
         version, text = store.history.show(version_id)
     facts = {
         "version": version.id,
@@ -88,8 +88,8 @@ def show(place: Place, version_id: str, *, as_json: bool) -> None:
 @click.argument("second", metavar="[VERSION]", required=False)
 @moment_option("--since", text=f"With a PATH: from what it was then. A time such as {FORMS}, or a version.")
 @click.option("--json", "as_json", is_flag=True, help='Print a JSON object: {"old", "new", "diff"}.')
-@pass_place
-def diff(place: Place, first: str, second: str | None, *, since: Moment | None, as_json: bool) -> None:
+@pass_location
+def diff(location: Location, first: str, second: str | None, *, since: Moment | None, as_json: bool) -> None:
     """Show what changed, as a unified diff.
 
     Between two versions; by one version, against the one it replaced; or in the memory at PATH, since its version
@@ -101,7 +101,7 @@ def diff(place: Place, first: str, second: str | None, *, since: Moment | None, 
         raise click.UsageError("Two versions, or a path and --since.")
     if not by_path and since is not None:
         raise click.UsageError("--since goes with a path.")
-    with place.existing() as store:
+    with location.existing() as store:
         if by_path:
             old_id, new_id = _of_memory(store, first, since)
         else:
@@ -121,13 +121,13 @@ def diff(place: Place, first: str, second: str | None, *, since: Moment | None, 
 @click.command(cls=output.Command)
 @click.argument("path")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
-@pass_place
-def blame(place: Place, path: str, *, as_json: bool) -> None:
+@pass_location
+def blame(location: Location, path: str, *, as_json: bool) -> None:
     """Show for each line of a memory which version brought it in, when and by whom.
 
     In a pipe one line for each, with tabs between: version, time, actor, number of the line, its text.
     """
-    with place.existing() as store:
+    with location.existing() as store:
         found = store.history.blame(path)
     rows = (
         (line.version.id, _local(line.version), _actor(line.version), str(line.number), line.text.rstrip("\n"))
@@ -227,3 +227,12 @@ def _object(version: Version) -> dict[str, object]:
         "redacted_at": None if version.redacted_at is None else output.timestamp(version.redacted_at),
         "redacted_by": None if version.redacted_by is None else str(version.redacted_by),
     }
+
+
+def then(store: MemoryStore, memory_id: str, at: Moment) -> str | None:
+    """The version that a memory had at a moment, wherever it lay; None if it was not there.
+
+    Raises `NotFound`, `InvalidInput` as `History.at`.
+    """
+    found = store.read(lambda now: store.history.at(at, now).find(memory_id))
+    return None if found is None else found.version_id

@@ -10,7 +10,7 @@ import click
 
 from retentive.cli import output
 from retentive.cli.exits import status_of
-from retentive.cli.location import Place, key_file, pass_place
+from retentive.cli.location import Location, key_file, pass_location
 from retentive.errors import InvalidInput
 from retentive.opening import Retentive
 from retentive.storage import capabilities
@@ -32,8 +32,8 @@ def keys() -> None:
 
 @keys.command("new", cls=output.Command)
 @click.option("--json", "as_json", is_flag=True, help='Print a JSON object: {"key_id"}.')
-@pass_place
-def new(place: Place, *, as_json: bool) -> None:
+@pass_location
+def new(location: Location, *, as_json: bool) -> None:
     """Make a key file, or add a key to it and make that the current one.
 
     Keys that are there stay: they open what they sealed until `retentive keys rotate` has wrapped it anew.
@@ -41,7 +41,7 @@ def new(place: Place, *, as_json: bool) -> None:
     _need_library()
     from retentive.storage.sealed.keys import add_key  # noqa: PLC0415 - imports cryptography
 
-    key_id = add_key(_file(place))
+    key_id = add_key(_file(location))
     text = f"Made {key_id}, the current key from now on. Keep a copy of the key file.\n"
     output.emit({"key_id": key_id}, as_json=as_json, plain=text)
 
@@ -49,8 +49,8 @@ def new(place: Place, *, as_json: bool) -> None:
 @keys.command("rotate", cls=output.Command)
 @click.option("--new", "add", is_flag=True, help="Add a new key to the key file first, and make it the current one.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object of counts.")
-@pass_place
-def rotate(place: Place, *, add: bool, as_json: bool) -> None:
+@pass_location
+def rotate(location: Location, *, add: bool, as_json: bool) -> None:
     """Wrap the data keys of all memory stores by the current key.
 
     Texts need not be written again, so this is quick, and the memories may be in use. Broken off, it can be run again.
@@ -59,12 +59,12 @@ def rotate(place: Place, *, add: bool, as_json: bool) -> None:
     _need_library()
     from retentive.storage.sealed import backend as sealed  # noqa: PLC0415 - imports cryptography
 
-    with place.opened() as found:
+    with location.opened() as found:
         backend = _sealed(found)
         if add:
             from retentive.storage.sealed.keys import add_key  # noqa: PLC0415
 
-            add_key(_file(place))
+            add_key(_file(location))
         with output.progress("Rotating", total=len(backend.list_stores())) as progress:
             done = sealed.rotate(backend, progress=progress)
     text = f"{done.rewrapped} memory stores wrapped by the current key, {done.current} were already."
@@ -79,8 +79,8 @@ _LEFT = ("locked", "destroyed", "unsealed")
 
 @keys.command("status", cls=output.Command)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
-@pass_place
-def status(place: Place, *, as_json: bool) -> None:
+@pass_location
+def status(location: Location, *, as_json: bool) -> None:
     """Show how each memory store is sealed, and whether the keys at hand open it.
 
     In a pipe one line for each, with tabs between: key, sealed (yes, no, or since when destroyed), the id of the key
@@ -89,7 +89,7 @@ def status(place: Place, *, as_json: bool) -> None:
     _need_library()
     from retentive.storage.sealed import backend as sealed  # noqa: PLC0415 - imports cryptography
 
-    with place.opened() as found:
+    with location.opened() as found:
         stores, damaged = sealed.status(found.backend), capabilities.quarantined(found.backend)
     rows = [_row(store) for store in stores]
     output.emit(
@@ -105,8 +105,8 @@ def status(place: Place, *, as_json: bool) -> None:
 @click.argument("store")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--json", "as_json", is_flag=True, help='Print a JSON object: {"store", "destroyed_at"}.')
-@pass_place
-def destroy(place: Place, store: str, *, yes: bool, as_json: bool) -> None:
+@pass_location
+def destroy(location: Location, store: str, *, yes: bool, as_json: bool) -> None:
     """Destroy the key of the memory store STORE (its key or id): nothing in it can be read again.
 
     The key-encryption key is not needed for it. A backup made before still has the wrapped key; it ends when the
@@ -115,7 +115,7 @@ def destroy(place: Place, store: str, *, yes: bool, as_json: bool) -> None:
     _need_library()
     from retentive.storage.sealed import backend as sealed  # noqa: PLC0415 - imports cryptography
 
-    with place.opened() as found:
+    with location.opened() as found:
         info = sealed.find_store(found.backend, store)
         if not yes:
             held = f"{info.memories} memories and their history"
@@ -143,9 +143,9 @@ def _need_library() -> None:
         raise InvalidInput("encryption needs its library: pip install 'retentive[crypto]'") from None
 
 
-def _file(place: Place) -> str:
+def _file(location: Location) -> str:
     """The key file. Raises `InvalidInput` if none is named."""
-    path = key_file(place.keys, os.environ)
+    path = key_file(location.keys, os.environ)
     if path is None:
         raise InvalidInput("no key file was named: retentive --keys FILE keys ..., or RETENTIVE_KEYS_FILE")
     return path

@@ -240,9 +240,9 @@ def _draw(pieces: Iterable[Piece]) -> None:
         if isinstance(piece, str):
             drawn.append(harmless(piece))
         else:
-            from retentive.cli import tables  # noqa: PLC0415 - imports rich
+            from retentive.cli import terminal  # noqa: PLC0415 - imports rich
 
-            drawn.append(tables.draw(piece))
+            drawn.append(terminal.draw(piece))
     write_text("".join(f"{text.removesuffix(chr(10))}\n" for text in drawn if text))
 
 

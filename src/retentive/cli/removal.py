@@ -9,7 +9,7 @@ import click
 
 from retentive.cli import output
 from retentive.cli.exits import FAILED
-from retentive.cli.location import Place, pass_place
+from retentive.cli.location import Location, pass_location
 from retentive.errors import NotFound
 from retentive.locations import find_store
 from retentive.storage import capabilities
@@ -41,9 +41,9 @@ _RESTS |= {"postgres": _RESTS["postgresql"], "gs": _RESTS["s3"], "az": _RESTS["s
 @click.option("--finish", is_flag=True, help="Remove nothing more, but end what is still pending.")
 @_yes_option
 @_json_option
-@pass_place
+@pass_location
 def redact(
-    place: Place, version_ids: tuple[str, ...], *, all_of: str | None, finish: bool, yes: bool, as_json: bool
+    location: Location, version_ids: tuple[str, ...], *, all_of: str | None, finish: bool, yes: bool, as_json: bool
 ) -> None:
     """Remove text, path, size and hash of versions for good. Who changed what and when stays.
 
@@ -51,14 +51,14 @@ def redact(
     """
     if sum((bool(version_ids), all_of is not None, finish)) != 1:
         raise click.UsageError("Name one: versions, --all-of or --finish.")
-    with place.existing() as store:
+    with location.existing() as store:
         chosen = list(version_ids) if all_of is None else _older(store, all_of)
         if chosen:
             _ask(f"Remove the text and path of {_versions(len(chosen))} for good?", yes=yes)
         cleared = not finish or capabilities.purge(store.backend)
         removed = store.history.redact(chosen)
     pending = removed.pending or not cleared
-    _say(place, f"Redacted {_versions(removed.versions)}.", removed.versions, pending=pending, as_json=as_json)
+    _say(location, f"Redacted {_versions(removed.versions)}.", removed.versions, pending=pending, as_json=as_json)
 
 
 @click.command(cls=output.Command)
@@ -67,9 +67,9 @@ def redact(
 @click.option("--whole-store", metavar="KEY", help="A memory store by key or id, with all that is in it.")
 @_yes_option
 @_json_option
-@pass_place
+@pass_location
 def erase(
-    place: Place, path: str | None, *, memory_id: str | None, whole_store: str | None, yes: bool, as_json: bool
+    location: Location, path: str | None, *, memory_id: str | None, whole_store: str | None, yes: bool, as_json: bool
 ) -> None:
     """Remove a memory with all its versions for good, or a whole memory store.
 
@@ -78,14 +78,14 @@ def erase(
     if sum(given is not None for given in (path, memory_id, whole_store)) != 1:
         raise click.UsageError("Name one: a path, --memory or --whole-store.")
     if whole_store is not None:
-        what, removed = _erase_store(place, whole_store, yes=yes)
+        what, removed = _erase_store(location, whole_store, yes=yes)
     else:
-        what, removed = _erase_memory(place, path, memory_id, yes=yes)
-    _say(place, what, removed.versions, pending=removed.pending, as_json=as_json)
+        what, removed = _erase_memory(location, path, memory_id, yes=yes)
+    _say(location, what, removed.versions, pending=removed.pending, as_json=as_json)
 
 
-def _erase_store(place: Place, key: str, *, yes: bool) -> tuple[str, Removed]:
-    with place.opened() as found:
+def _erase_store(location: Location, key: str, *, yes: bool) -> tuple[str, Removed]:
+    with location.opened() as found:
         info = find_store(found.backend, key)
         if info is None or info.erased_at is not None:
             raise NotFound(f"there is no memory store {key}")
@@ -93,8 +93,8 @@ def _erase_store(place: Place, key: str, *, yes: bool) -> tuple[str, Removed]:
         return f"Erased the memory store {key}.", found.erase(info.id)
 
 
-def _erase_memory(place: Place, path: str | None, memory_id: str | None, *, yes: bool) -> tuple[str, Removed]:
-    with place.existing() as store:
+def _erase_memory(location: Location, path: str | None, memory_id: str | None, *, yes: bool) -> tuple[str, Removed]:
+    with location.existing() as store:
         memory = memory_id if path is None else _memory_at(store, path)
         name = path or memory
         count = len(store.history.log(memory_id=memory))
@@ -135,8 +135,8 @@ def _ask(question: str, *, yes: bool) -> None:
         raise click.exceptions.Exit(FAILED)
 
 
-def _say(place: Place, what: str, versions: int, *, pending: bool, as_json: bool) -> None:
-    rests = _RESTS.get(place.at.partition("://")[0].partition("+")[0])
+def _say(location: Location, what: str, versions: int, *, pending: bool, as_json: bool) -> None:
+    rests = _RESTS.get(location.url.partition("://")[0].partition("+")[0])
     output.emit(
         {"versions": versions, "pending": pending},
         as_json=as_json,

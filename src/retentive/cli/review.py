@@ -9,7 +9,7 @@ import click
 
 from retentive.cli import output
 from retentive.cli.exits import status_of
-from retentive.cli.location import Place, pass_place
+from retentive.cli.location import Location, pass_location
 from retentive.review.session import Outcome, Proposal, ProposedChange
 from retentive.store import MemoryStore
 from retentive.values.diff import DiffLine, as_text, unified
@@ -39,13 +39,13 @@ def _chosen(command: F) -> F:
 @review.command("list", cls=output.Command)
 @click.option("--actor", "whose", metavar="ACTOR", help="Only those of this actor.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
-@pass_place
-def show_list(place: Place, *, whose: str | None, as_json: bool) -> None:
+@pass_location
+def show_list(location: Location, *, whose: str | None, as_json: bool) -> None:
     """List the changes that wait, oldest first.
 
     On a terminal a table; in a pipe one line for each, with tabs between: id, time, actor, what it would change.
     """
-    with place.existing() as store:
+    with location.existing() as store:
         found = store.review.pending(actor=whose)
     rows = ((each.id, output.local_time(each.at), str(each.actor or ""), each.summary) for each in found)
     output.emit(
@@ -59,10 +59,10 @@ def show_list(place: Place, *, whose: str | None, as_json: bool) -> None:
 @review.command("show", cls=output.Command)
 @click.argument("proposal_id", metavar="ID")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object with the texts before and after.")
-@pass_place
-def show(place: Place, *, proposal_id: str, as_json: bool) -> None:
+@pass_location
+def show(location: Location, *, proposal_id: str, as_json: bool) -> None:
     """Show what a change that waits would do, as a unified diff."""
-    with place.existing() as store:
+    with location.existing() as store:
         found = store.review.get(proposal_id)
         texts = store.review.texts(found)
     changes = [_change_object(change) | {"text_before": before, "text_after": after} for change, before, after in texts]
@@ -79,9 +79,9 @@ def show(place: Place, *, proposal_id: str, as_json: bool) -> None:
 @_chosen
 @click.option("--merge", is_flag=True, help="Merge a text with what others made of it meanwhile, line by line.")
 @click.option("--force", is_flag=True, help="Take the text that was proposed, whatever others made of it meanwhile.")
-@pass_place
+@pass_location
 def accept(
-    place: Place,
+    location: Location,
     *,
     ids: tuple[str, ...],
     everything: bool,
@@ -96,7 +96,7 @@ def accept(
     is 6. In the history the changes are those of the actor who proposed them.
     """
     _check(ids, everything=everything, whose=whose)
-    with place.existing() as store:
+    with location.existing() as store:
         waiting, wanted = _wanted(store, ids, whose)
         outcome = store.review.accept(wanted, actor=store.actor, merge=merge, force=force)
     _say("accepted", outcome, waiting, as_json=as_json)
@@ -104,11 +104,11 @@ def accept(
 
 @review.command("refuse", cls=output.Command)
 @_chosen
-@pass_place
-def refuse(place: Place, *, ids: tuple[str, ...], everything: bool, whose: str | None, as_json: bool) -> None:
+@pass_location
+def refuse(location: Location, *, ids: tuple[str, ...], everything: bool, whose: str | None, as_json: bool) -> None:
     """Remove changes that wait, and those that build on them, for good."""
     _check(ids, everything=everything, whose=whose)
-    with place.existing() as store:
+    with location.existing() as store:
         waiting, wanted = _wanted(store, ids, whose)
         outcome = store.review.refuse(wanted, actor=store.actor)
     _say("refused", outcome, waiting, as_json=as_json)

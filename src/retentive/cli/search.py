@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from retentive.cli import output
-from retentive.cli.location import Place, pass_place
+from retentive.cli.location import Location, pass_location
 from retentive.search.query import Hit, Results, Span
 from retentive.values.paths import ROOT
 
@@ -19,9 +19,16 @@ from retentive.values.paths import ROOT
     "-n", "limit", metavar="N", type=click.IntRange(min=0), default=20, show_default=True, help="Show the first N."
 )
 @click.option("--json", "as_json", is_flag=True, help='Print a JSON object: {"total", "hits"}.')
-@pass_place
+@pass_location
 def search(
-    place: Place, query: tuple[str, ...], *, under: str, paths: tuple[str, ...], regex: bool, limit: int, as_json: bool
+    location: Location,
+    query: tuple[str, ...],
+    *,
+    under: str,
+    paths: tuple[str, ...],
+    regex: bool,
+    limit: int,
+    as_json: bool,
 ) -> None:
     """Find the memories that hold all words of QUERY, in their text or path; the newest change first.
 
@@ -29,7 +36,7 @@ def search(
     a -- before it). In a pipe one line for each line shown, with tabs between: path, number of the line, its text; both
     are empty where only the path matches.
     """
-    with place.existing() as store:
+    with location.existing() as store:
         found = store.search(" ".join(query), under=under, paths=paths, regex=regex, limit=limit)
     is_cut = len(found.hits) < found.total
     total = "1 memory." if found.total == 1 else f"{found.total} memories."

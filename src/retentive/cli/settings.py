@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from retentive.cli import output
-from retentive.cli.location import Place, pass_place
+from retentive.cli.location import Location, pass_location
 from retentive.errors import InvalidInput
 from retentive.values.settings import Settings, describe
 
@@ -25,10 +25,10 @@ def settings() -> None:
 
 @settings.command("show", cls=output.Command)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object of all settings.")
-@pass_place
-def show(place: Place, *, as_json: bool) -> None:
+@pass_location
+def show(location: Location, *, as_json: bool) -> None:
     """Show all settings, and which are not the default."""
-    with place.existing() as store:
+    with location.existing() as store:
         found = store.settings()
     _print(found, as_json=as_json)
 
@@ -40,8 +40,10 @@ def show(place: Place, *, as_json: bool) -> None:
 )
 @click.option("--unset", multiple=True, metavar="NAME", help="Set this one back to its default. May be repeated.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object of all settings afterwards.")
-@pass_place
-def change(place: Place, changes: tuple[str, ...], *, file: Path | None, unset: tuple[str, ...], as_json: bool) -> None:
+@pass_location
+def change(
+    location: Location, changes: tuple[str, ...], *, file: Path | None, unset: tuple[str, ...], as_json: bool
+) -> None:
     """Change settings, all or none.
 
     A VALUE is JSON (4000, true, ["/memories/team/**"]) or a plain word. What does not fit is refused with the reason.
@@ -50,7 +52,7 @@ def change(place: Place, changes: tuple[str, ...], *, file: Path | None, unset: 
     given |= _each_once([*map(_parsed, changes), *((name, None) for name in unset)])
     if not given:
         raise InvalidInput("name a setting to change, as in max_memories=500")
-    with place.existing() as store:
+    with location.existing() as store:
         store.change_settings(given)
         found = store.settings()
     _print(found, as_json=as_json)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import click
 
 from retentive.cli import output
-from retentive.cli.location import Place, pass_place
+from retentive.cli.location import Location, pass_location
 from retentive.values.listing import human_size
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ Section: TypeAlias = tuple[str, Row, list[Row]]
     help="Days of activity to count, the last one is today (UTC).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
-@pass_place
-def stats(place: Place, *, days: int, as_json: bool) -> None:
+@pass_location
+def stats(location: Location, *, days: int, as_json: bool) -> None:
     """Show what a memory store holds and how it changes.
 
     Sizes, activity by day, the biggest, least used and most changed memories, who changed them, what is near a limit or
@@ -40,7 +40,7 @@ def stats(place: Place, *, days: int, as_json: bool) -> None:
     """
     from retentive import stats  # noqa: PLC0415 - the start of every command waits for imports
 
-    with place.existing() as store, output.progress("Counting"):
+    with location.existing() as store, output.progress("Counting"):
         found = stats.stats(store, days=days)
     output.emit(
         _object(found),

@@ -13,7 +13,7 @@ import click
 
 from retentive.cli import output
 from retentive.cli.exits import status_of
-from retentive.cli.location import Place, pass_place
+from retentive.cli.location import Location, pass_location, shown
 from retentive.errors import InvalidInput, NotFound
 from retentive.locations import is_there, open_backend
 from retentive.values.paths import ROOT
@@ -36,8 +36,8 @@ _STORES = click.option(
 @click.argument("dest")
 @click.option("--notes", is_flag=True, help="Into a file: also what is kept beside memories, such as proposals.")
 @_JSON
-@pass_place
-def export(place: Place, dest: str, *, notes: bool, as_json: bool) -> None:
+@pass_location
+def export(location: Location, dest: str, *, notes: bool, as_json: bool) -> None:
     """Write a memory store to DEST: a new directory of plain files, or one file with its whole history.
 
     DEST is a file if its name ends in .tar, .tar.gz or .tgz. It is complete when it has its name, as the store was at
@@ -47,7 +47,7 @@ def export(place: Place, dest: str, *, notes: bool, as_json: bool) -> None:
     """
     from retentive.transfer.export import export_files, export_whole  # noqa: PLC0415 - not free to import
 
-    with place.existing() as store, output.progress("Exporting") as progress:
+    with location.existing() as store, output.progress("Exporting") as progress:
         if dest.endswith(_WHOLE):
             done = export_whole(store, dest, notes=notes, progress=progress)
         else:
@@ -74,9 +74,9 @@ def export(place: Place, dest: str, *, notes: bool, as_json: bool) -> None:
 @click.option("--whole", is_flag=True, help="Of an export: a new memory store with its ids, times and whole history.")
 @click.option("--as", "key", metavar="KEY", help="With --whole: the key of the new memory store, if not that it had.")
 @_JSON
-@pass_place
+@pass_location
 def import_(
-    place: Place,
+    location: Location,
     source: str,
     *,
     revision: str | None,
@@ -99,7 +99,7 @@ def import_(
     if whole:
         if revision is not None or overwrite or dry_run or under != ROOT:
             raise click.UsageError("--whole goes with no other option but --as")
-        _import_whole(place, source, key, as_json=as_json)
+        _import_whole(location, source, key, as_json=as_json)
         return
     from retentive.transfer.import_files import Import  # noqa: PLC0415 - not free to import
 
@@ -107,7 +107,7 @@ def import_(
     told: list[dict[str, object]] = []
     with ExitStack() as stack:
         found = stack.enter_context(_source(source, revision))
-        store = stack.enter_context(_store(place, dry_run=dry_run))
+        store = stack.enter_context(_store(location, dry_run=dry_run))
         progress = stack.enter_context(output.progress("Importing"))
         for outcome in Import(store, under=under, overwrite=overwrite, dry_run=dry_run).run(found, progress):
             counts[outcome.became] += 1
@@ -133,22 +133,26 @@ def _totals(counts: Counter[str], inside: str | None, *, dry_run: bool) -> str:
     return f"{'Would be: ' if dry_run else ''}{said}{where}."
 
 
-def _import_whole(place: Place, source: str, key: str | None, *, as_json: bool) -> None:
+def _import_whole(location: Location, source: str, key: str | None, *, as_json: bool) -> None:
     from retentive.transfer.archive_reader import open_archive  # noqa: PLC0415 - not free to import
     from retentive.transfer.restore import import_whole  # noqa: PLC0415
 
-    with open_archive(source) as archive, place.opened(make=True) as found, output.progress("Importing") as progress:
+    with (
+        open_archive(source) as archive,
+        location.opened(create=True) as found,
+        output.progress("Importing") as progress,
+    ):
         done = import_whole(archive, found.backend, key=key, progress=progress)
     text = f"Imported {done.memories} memories and {done.versions} versions as {done.key or done.id}.\n"
     output.emit(asdict(done), as_json=as_json, plain=text)
 
 
 @click.command(cls=output.Command)
-@click.argument("place")
+@click.argument("location")
 @click.argument("file")
 @_STORES
 @_JSON
-def backup(place: str, file: str, *, stores: Sequence[str], as_json: bool) -> None:
+def backup(location: str, file: str, *, stores: Sequence[str], as_json: bool) -> None:
     """Write all memory stores at PLACE to the new file FILE, with history, settings and notes.
 
     PLACE is what --at would be; FILE is compressed if its name ends in .tar.gz or .tgz. Each store is as it was at one
@@ -157,7 +161,7 @@ def backup(place: str, file: str, *, stores: Sequence[str], as_json: bool) -> No
     """
     from retentive.transfer.backup import back_up  # noqa: PLC0415 - not free to import
 
-    with _backend(place, None) as backend, output.progress("Backing up") as progress:
+    with _backend(location, None) as backend, output.progress("Backing up") as progress:
         done = back_up(backend, file, stores=stores, progress=progress)
     lines = [
         f"{one.key or one.id}: {one.memories} memories and {one.versions} versions, as of revision {one.revision}\n"
@@ -168,10 +172,10 @@ def backup(place: str, file: str, *, stores: Sequence[str], as_json: bool) -> No
 
 @click.command("restore-backup", cls=output.Command)
 @click.argument("file")
-@click.argument("place")
+@click.argument("location")
 @_STORES
 @_JSON
-def restore_backup(file: str, place: str, *, stores: Sequence[str], as_json: bool) -> None:
+def restore_backup(file: str, location: str, *, stores: Sequence[str], as_json: bool) -> None:
     """Restore the memory stores in FILE, a backup, to PLACE, where they are not.
 
     The whole file is checked before anything is written. Ids, versions and times are as they were, and sealed stores
@@ -182,7 +186,7 @@ def restore_backup(file: str, place: str, *, stores: Sequence[str], as_json: boo
 
     with (
         open_archive(file) as archive,
-        _backend(place, None, make=True) as backend,
+        _backend(location, None, create=True) as backend,
         output.progress("Restoring") as progress,
     ):
         done = restore(archive, backend, stores=stores, progress=progress)
@@ -225,7 +229,7 @@ def migrate(
         raise InvalidInput("both places are the same")
     with (
         _backend(source, from_keys) as origin,
-        _backend(target, to_keys, make=True, seal_paths=seal_paths) as goal,
+        _backend(target, to_keys, create=True, seal_paths=seal_paths) as goal,
         output.progress("Copying") as progress,
     ):
         done = run(origin, goal, stores=stores, progress=progress)
@@ -242,16 +246,16 @@ def _same(source: str, target: str) -> bool:
 
 
 @contextmanager
-def _backend(at: str, keys: str | None, *, make: bool = False, seal_paths: bool = False) -> Iterator[Backend]:
+def _backend(url: str, keys: str | None, *, create: bool = False, seal_paths: bool = False) -> Iterator[Backend]:
     """The backend at a place, sealed if there are keys. Raises `NotFound` if nothing is there, unless `make`."""
-    if not make and not is_there(at):
-        raise NotFound(f"there is no memory at {at}")
+    if not create and not is_there(url):
+        raise NotFound(f"there is no memory at {shown(url)}")
     if keys is None:
-        backend = open_backend(at)
+        backend = open_backend(url)
     else:
-        from retentive.opening import open as open_place  # noqa: PLC0415 - the start of every command waits
+        from retentive.opening import open as open_location  # noqa: PLC0415 - the start of every command waits
 
-        backend = open_place(at, keys=keys, seal_paths=seal_paths).backend
+        backend = open_location(url, keys=keys, seal_paths=seal_paths).backend
     try:
         yield backend
     finally:
@@ -276,17 +280,17 @@ def _source(source: str, revision: str | None) -> Iterator[Source]:
 
 
 @contextmanager
-def _store(place: Place, *, dry_run: bool) -> Iterator[MemoryStore]:
+def _store(location: Location, *, dry_run: bool) -> Iterator[MemoryStore]:
     """The store to import to; for a dry run where there is none, an empty one that is nowhere."""
     if not dry_run:
-        with place.made() as store:
+        with location.created() as store:
             yield store
         return
     import retentive  # noqa: PLC0415 - what is imported here is loaded already
 
     with ExitStack() as stack:
         try:
-            store = stack.enter_context(place.existing())
+            store = stack.enter_context(location.existing())
         except NotFound:
             store = stack.enter_context(retentive.open("sqlite://")).store()
         yield store

@@ -11,8 +11,8 @@ import click
 
 from retentive.cli import output
 from retentive.cli.exits import status_of
-from retentive.cli.location import Place, pass_place
-from retentive.cli.times import FORMS, Moment, moment_option, time_option
+from retentive.cli.location import Location, pass_location
+from retentive.cli.parameters import FORMS, Moment, moment_option, time_option
 
 if TYPE_CHECKING:
     from retentive.history.apply import Outcome, Step
@@ -29,15 +29,15 @@ _DRY_RUN = "Only tell what would be done."
 @click.option("--dry-run", is_flag=True, help=_DRY_RUN)
 @click.option("--force", is_flag=True, help="What stands in the way goes.")
 @click.option("--json", "as_json", is_flag=True, help=_JSON)
-@pass_place
-def restore(place: Place, path: str, *, to: Moment, dry_run: bool, force: bool, as_json: bool) -> None:
+@pass_location
+def restore(location: Location, path: str, *, to: Moment, dry_run: bool, force: bool, as_json: bool) -> None:
     """Make a memory, a directory or, with /memories, the whole store what it was at a moment.
 
     The memory that lies at PATH now gets the text it had then; if none does, the one that lay there then is made again.
     In a directory all is as it was: what has come since goes, what was moved away comes back. It is one change, which
     `undo` takes back. If something stands in the way nothing is done, and the status is 6.
     """
-    with place.existing() as store:
+    with location.existing() as store:
         outcome = store.history.restore(path, to, mode="force" if force else "refuse", dry_run=dry_run)
     _say(outcome, store.replies, as_json=as_json)
 
@@ -51,9 +51,9 @@ def restore(place: Place, path: str, *, to: Moment, dry_run: bool, force: bool, 
 @click.option("--force", is_flag=True, help="What was built on it goes too.")
 @click.option("--dry-run", is_flag=True, help=_DRY_RUN)
 @click.option("--json", "as_json", is_flag=True, help=_JSON)
-@pass_place
+@pass_location
 def undo(
-    place: Place,
+    location: Location,
     version_id: str | None,
     *,
     whose: str | None,
@@ -77,7 +77,7 @@ def undo(
         raise click.UsageError("--merge or --force, not both.")
     mode: Mode = "merge" if merge else "force" if force else "refuse"
     by = whose if session is None else _pattern(session)
-    with place.existing() as store:
+    with location.existing() as store:
         outcome = store.history.undo(change=version_id, by=by, since=since, mode=mode, dry_run=dry_run)
     _say(outcome, store.replies, as_json=as_json)
 

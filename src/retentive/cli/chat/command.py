@@ -14,13 +14,12 @@ from retentive.agent.errors import AgentError
 from retentive.agent.prompts import LANGUAGES, system_prompt
 from retentive.agent.turns import Budget
 from retentive.cli import output
-from retentive.cli.chat.commands import Commands, is_command
-from retentive.cli.chat.counts import Counting
 from retentive.cli.chat.input import Lines, NotText, keyboard, piped
 from retentive.cli.chat.screen import JsonLines, Screen
 from retentive.cli.chat.session import Session
+from retentive.cli.chat.slash_commands import Commands, ContextCounter, is_command
 from retentive.cli.exits import FAILED
-from retentive.cli.location import Place, pass_place
+from retentive.cli.location import Location, pass_location
 from retentive.errors import InvalidInput
 from retentive.store import MemoryStore
 
@@ -58,9 +57,9 @@ _NO_KEY = (
     help="In which Claude is told to keep its memory tidy.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print each event as one JSON object on a line of its own.")
-@pass_place
+@pass_location
 def chat(
-    place: Place,
+    location: Location,
     *,
     model: str,
     system: str,
@@ -83,10 +82,10 @@ def chat(
         raise click.UsageError("--compact or --no-context-editing, not both.")
     context = None if no_context_editing else _context(compact=compact)
     screen = JsonLines() if as_json else Screen()
-    with _client(base_url) as client, place.made(sweep=True) as store:
-        counting = Counting(client, model, system_prompt(system, language=language), context)
+    with _client(base_url) as client, location.created(sweep=True) as store:
+        counting = ContextCounter(client, model, system_prompt(system, language=language), context)
         options = {"model": model, "system": system, "language": language, "context": context}
-        session = _session(client, store, place.actor, Budget(max_tokens=max_tokens), options)
+        session = _session(client, store, location.actor, Budget(max_tokens=max_tokens), options)
         screen.started(model, store.key or store.id, str(session.actor))
         on_keyboard = not as_json and output.on_terminal() and sys.stdin is not None and sys.stdin.isatty()
         talk = _Talk(session, Commands(session, counting), screen, on_keyboard=on_keyboard)

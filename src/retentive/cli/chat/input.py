@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from retentive.cli import output
-from retentive.cli.input import decoded
+from retentive.cli.parameters import decoded
 from retentive.errors import InvalidInput
 
 PROMPT = "> "

@@ -14,8 +14,8 @@ from retentive.cli import output
 from retentive.values.diff import as_text
 
 if TYPE_CHECKING:
-    from retentive.cli.chat.commands import Answer
     from retentive.cli.chat.session import Session
+    from retentive.cli.chat.slash_commands import Answer
 
 MAX_LINE_CHARS = 500  # of a call or an answer; a path can be as long as a model likes
 _RETRY = "/retry asks again."
@@ -107,9 +107,9 @@ class Screen:
         if answer.text:
             self._line(answer.text, "red" if answer.is_error else None)
         if answer.diff and self.terminal:
-            from retentive.cli import tables  # noqa: PLC0415 - imports rich
+            from retentive.cli import terminal  # noqa: PLC0415 - imports rich
 
-            output.write_line(tables.draw(output.Diff(answer.diff)))
+            output.write_line(terminal.draw(output.Diff(answer.diff)))
         elif answer.diff:
             output.write(as_text(answer.diff).encode("utf-8", "backslashreplace"))
 

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING
 from retentive.cli.demo import story
 from retentive.cli.demo.figures import Figures, Steps
 from retentive.cli.demo.show import Screen
-from retentive.cli.location import Place
+from retentive.cli.location import Location, shown
 from retentive.opening import DEFAULT_KEY
 
 if TYPE_CHECKING:
@@ -29,13 +29,13 @@ KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 WINDOW = 64_000  # tokens; the scripted Claude refuses a larger prompt
 
 
-def run_demo(screen: Screen, place: str, model: str, *, live: bool) -> int:
+def run_demo(screen: Screen, url: str, model: str, *, live: bool) -> int:
     """Play both sessions, and show what they did and left; the exit status."""
-    _introduce(screen, place, model, live=live)
+    _introduce(screen, url, model, live=live)
     figures = Figures()
     with ExitStack() as running:
         # Both at once, and before the server: most of the time goes into importing the SDK.
-        processes = [running.enter_context(_process(name, place, model, live=live)) for name in SESSIONS]
+        processes = [running.enter_context(_process(name, url, model, live=live)) for name in SESSIONS]
         claude = running.enter_context(_claude(live=live))
         said = ""
         for number, process in enumerate(processes, 1):
@@ -48,13 +48,13 @@ def run_demo(screen: Screen, place: str, model: str, *, live: bool) -> int:
                 return _not_played(screen, claude, SESSIONS[number - 1], process)
     if claude is not None and not _is_right(screen, said):
         return 1
-    _show_figures(screen, figures, place, None if claude is None else WINDOW)
-    return _look_around(screen, place)
+    _show_figures(screen, figures, url, None if claude is None else WINDOW)
+    return _look_around(screen, url)
 
 
-def memory_of(place: str, actor: str | None = None) -> Place:
+def memory_of(url: str, actor: str | None = None) -> Location:
     """The memory at a place: the one that commands see, by the store and keys that the environment names."""
-    return Place(at=place, key=os.environ.get("RETENTIVE_STORE") or DEFAULT_KEY, actor=actor, language="en")
+    return Location(url=url, store_key=os.environ.get("RETENTIVE_STORE") or DEFAULT_KEY, actor=actor, language="en")
 
 
 class _Session:
@@ -115,7 +115,7 @@ class _Session:
         )
 
 
-def _introduce(screen: Screen, place: str, model: str, *, live: bool) -> None:
+def _introduce(screen: Screen, url: str, model: str, *, live: bool) -> None:
     if live:
         screen.plain(f"Claude is real here: {model}. What it does may differ from run to run.", style="bold")
         screen.plain("It will read some 400,000 tokens.")
@@ -128,14 +128,13 @@ def _introduce(screen: Screen, place: str, model: str, *, live: bool) -> None:
         screen.plain(
             f"It answers from what each request still holds. The work is larger than its window of {WINDOW:,} tokens."
         )
-    screen.plain(f"The agent, the official SDK, HTTP and the memory in {place} are real.")
+    screen.plain(f"The agent, the official SDK, HTTP and the memory in {shown(url)} are real.")
 
 
 @contextmanager
-def _process(name: str, place: str, model: str, *, live: bool) -> Iterator[Process]:
+def _process(name: str, url: str, model: str, *, live: bool) -> Iterator[Process]:
     """A process that waits for its session; at the end it is gone."""
-    command = [sys.executable, "-m", "retentive.cli.demo.command", "--session", name, "--at", place, "--model", model]
-    command += ["--live"] if live else []
+    command = [sys.executable, "-m", "retentive.cli.demo.session", name, url, model]
     kept = {key: value for key, value in os.environ.items() if live or key not in KEYS}
     with subprocess.Popen(  # noqa: S603 - our own module, no shell
         command,
@@ -192,9 +191,9 @@ def _is_right(screen: Screen, said: str) -> bool:
     return False
 
 
-def _show_figures(screen: Screen, figures: Figures, place: str, window: int | None) -> None:
+def _show_figures(screen: Screen, figures: Figures, url: str, window: int | None) -> None:
     """What was counted, as a table."""
-    with memory_of(place).made() as store:
+    with memory_of(url).created() as store:
         versions = store.history.log(actor="session:*")
     of_window = f"tokens; the window has {window:,}" if window is not None else "tokens"
     weeks = [", ".join(map(str, session)) or "none" for session in figures.reads]
@@ -217,11 +216,11 @@ def _show_figures(screen: Screen, figures: Figures, place: str, window: int | No
     )
 
 
-def _look_around(screen: Screen, place: str) -> int:
+def _look_around(screen: Screen, url: str) -> int:
     """Play two commands with which a person looks at what the agent did, and name more; the exit status."""
     from retentive.cli.app import run  # noqa: PLC0415 - it may be what runs us
 
-    options = ["--at", place]
+    options = ["--at", url]
     screen.title("A person can look, and take it back")
     for command in (["log", "-n", "2"], ["undo", "--session", SESSIONS[-1], "--dry-run"]):
         screen.plain(f"$ {shlex.join(['retentive', *options, *command])}", style="bold")

@@ -5,18 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
+from typing import TYPE_CHECKING, Any
 
+from retentive.agent.applied import TokenCount, token_count
+from retentive.agent.context import ContextManagement
 from retentive.agent.errors import AgentError
-from retentive.cli.chat.counts import Counting
 from retentive.cli.chat.screen import SAID, edited
 from retentive.cli.chat.session import Session
 from retentive.errors import RetentiveError
 from retentive.history.apply import Outcome
+from retentive.integrations.messages import TOOL
 from retentive.storage.contract import Memory, Version
 from retentive.store import MemoryStore
 from retentive.values.diff import DiffLine, unified
 from retentive.values.listing import human_size
 from retentive.values.paths import ROOT
+
+if TYPE_CHECKING:
+    from anthropic import Anthropic
 
 HELP: Mapping[str, str] = {
     "/memory": "the memory as a tree, with sizes",
@@ -32,6 +38,7 @@ HELP: Mapping[str, str] = {
 _COMMAND = re.compile(r"/[a-z]+(?:\s.*)?", re.DOTALL)
 _DONE = {"deleted": "deleted", "moved": "moved", "made": "made again", "changed": "set back"}
 _NOWHERE = "/dev/null"
+_NEXT = {"role": "user", "content": "?"}  # some models take no conversation that ends with the assistant
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +51,28 @@ class Answer:
     retries: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class ContextCounter:
+    """What goes along with each request of a conversation, and counting it by the API."""
+
+    client: Anthropic
+    model: str
+    system: str
+    context: ContextManagement | None
+
+    def count(self, messages: Sequence[Mapping[str, Any]]) -> TokenCount:
+        """The tokens of the next request, with a short message in it. Raises `AgentError`."""
+        from retentive.agent import sdk  # noqa: PLC0415 - imports the SDK
+
+        fields: dict[str, Any] = {"model": self.model, "messages": [*messages, _NEXT], "tools": [TOOL]}
+        if self.system:
+            fields["system"] = self.system
+        if self.context is not None:
+            fields |= {"context_management": self.context.request(), "betas": self.context.betas}
+        with sdk.api_errors():
+            return token_count(self.client.beta.messages.count_tokens(**fields))
+
+
 def is_command(line: str) -> bool:
     """Whether a line is a slash command, known or not; one that begins with a path is a message."""
     return _COMMAND.fullmatch(line) is not None
@@ -52,7 +81,7 @@ def is_command(line: str) -> bool:
 class Commands:
     """The slash commands, on one conversation."""
 
-    def __init__(self, session: Session, counting: Counting) -> None:
+    def __init__(self, session: Session, counting: ContextCounter) -> None:
         self._session = session
         self._counting = counting
         self._known: Mapping[str, Callable[[str], Answer]] = {

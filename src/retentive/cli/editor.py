@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 import click
 
 from retentive.cli import output
-from retentive.cli.input import decoded
-from retentive.cli.location import Place, pass_place
+from retentive.cli.location import Location, pass_location
+from retentive.cli.parameters import decoded
 from retentive.errors import NotFound, Refused, RetentiveError
 from retentive.values.paths import MemoryPath
 from retentive.values.replies import LANGUAGES, Reply
@@ -29,19 +29,19 @@ _NOT_SAVED = "No change: nothing was saved."
 @click.command(cls=output.Command)
 @click.argument("path")
 @output.json_option
-@pass_place
-def edit(place: Place, path: str, *, as_json: bool) -> None:
+@pass_location
+def edit(location: Location, path: str, *, as_json: bool) -> None:
     """Change a memory in your editor, as one change.
 
     The editor is $VISUAL or $EDITOR, else vi. A PATH that does not exist is made, unless the text stays empty. If the
     memory was changed by somebody else meanwhile, nothing is saved; what was written is kept in a file, and its name
     is said.
     """
-    output.end(_edited(place, path), as_json=as_json)
+    output.end(_edited(location, path), as_json=as_json)
 
 
-def _edited(place: Place, path: str) -> Reply:
-    before = _present(place, path)
+def _edited(location: Location, path: str) -> Reply:
+    before = _present(location, path)
     if isinstance(before, Reply):
         return before
     draft = Draft.of(before.data, _file_name(path))
@@ -51,7 +51,7 @@ def _edited(place: Place, path: str) -> Reply:
         if data == before.data:
             draft.remove()
             return Reply(_NOT_SAVED)
-        reply = _saved(place, path, decoded(data), before.version_id)
+        reply = _saved(location, path, decoded(data), before.version_id)
     except RetentiveError as error:
         reply = output.failure(error)
     except BaseException:
@@ -68,20 +68,20 @@ class _Before:
     version_id: str | None
 
 
-def _present(place: Place, path: str) -> _Before | Reply:
+def _present(location: Location, path: str) -> _Before | Reply:
     """What there is to edit, or the reply that says why there is nothing to."""
     try:
         at = MemoryPath.parse(path)
-        return _editable(place, at)
+        return _editable(location, at)
     except Refused as refusal:
-        return LANGUAGES[place.language].error(refusal.key, {"path": path} | refusal.values)
+        return LANGUAGES[location.language].error(refusal.key, {"path": path} | refusal.values)
 
 
-def _editable(place: Place, at: MemoryPath) -> _Before:
+def _editable(location: Location, at: MemoryPath) -> _Before:
     if at.is_root:
         raise Refused("exists")
     try:
-        with place.existing(sweep=True) as store:
+        with location.existing(sweep=True) as store:
             look = store.read_as(lambda snapshot: snapshot.get(at.text), None)
     except NotFound:  # no place, no memory store; they are made when there is something to save
         return _Before(b"", None)
@@ -94,8 +94,8 @@ def _editable(place: Place, at: MemoryPath) -> _Before:
     return _Before(look.data or b"", look.memory.version_id)
 
 
-def _saved(place: Place, path: str, text: str, if_version: str | None) -> Reply:
-    with place.made() as store:
+def _saved(location: Location, path: str, text: str, if_version: str | None) -> Reply:
+    with location.created() as store:
         return store.save(path, text, if_version=if_version)
 
 

@@ -1,15 +1,16 @@
-"""Moments, as people write them: a version, a time, or how long ago."""
+"""Arguments and options shared by commands: times, versions, ranges of lines, and texts from pipes and files."""
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, time, timedelta
 from typing import Any, TypeAlias
 
 import click
 
-from retentive.store import MemoryStore
+from retentive.errors import InvalidInput
 
 Moment: TypeAlias = datetime | str
 """A time with its zone, or the id of a version."""
@@ -17,6 +18,7 @@ Moment: TypeAlias = datetime | str
 VERSION = "memver_"
 FORMS = "2026-11-21T10:00, 2026-11-21, 2h, 3d, today or yesterday"
 _AGO = re.compile(r"([0-9]{1,9})\s*(s|min|m|h|d|w)(?:\s+ago)?", re.ASCII)
+_RANGE = re.compile(r"(-?[0-9]{1,18})(?:(:)(-?[0-9]{1,18})?)?", re.ASCII)
 _UNITS = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
@@ -56,10 +58,46 @@ def moment_option(*names: str, text: str, required: bool = False) -> Callable[[C
     return click.option(*names, metavar="TIME|VERSION", callback=_moment, required=required, help=text)
 
 
-def then(store: MemoryStore, memory_id: str, at: Moment) -> str | None:
-    """The version that a memory had at a moment, wherever it lay; None if it was not there.
+def line_range(_ctx: click.Context, _param: click.Parameter, given: str | None) -> tuple[int, int] | None:
+    """`A:B`, `A:` (to the end) or `A` (one line), as the `view_range` of the tool."""
+    if given is None:
+        return None
+    form = _RANGE.fullmatch(given)
+    if form is None:
+        raise click.BadParameter(f"{given!r} is not a range of lines such as 10:20, 10: or 10.")
+    first, colon, last = form.groups()
+    if colon is None:
+        return int(first), int(first)
+    return int(first), int(last or -1)
 
-    Raises `NotFound`, `InvalidInput` as `History.at`.
-    """
-    found = store.read(lambda now: store.history.at(at, now).find(memory_id))
-    return None if found is None else found.version_id
+
+def text_or_stdin(given: str | None) -> str:
+    """The argument if there is one, else all of standard input. Raises `UsageError` if that is a keyboard."""
+    if given is not None:
+        return given
+    if sys.stdin is None or sys.stdin.isatty():
+        raise click.UsageError("Missing argument 'TEXT'; give it, or pipe the text in.")
+    return decoded(sys.stdin.buffer.read())
+
+
+def text_of_file(name: str) -> str:
+    """The text in the file of this name, `-` for standard input. Raises `UsageError` if it cannot be read."""
+    if name == "-":
+        return text_or_stdin(None)
+    try:
+        with open(name, "rb") as file:
+            return decoded(file.read())
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise click.UsageError(f"{name!r}: {why}") from None
+
+
+def decoded(data: bytes) -> str:
+    """The text that these bytes are. Raises `InvalidInput` for what no memory can hold."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"the text is not UTF-8 (byte {error.start + 1} of {len(data)})") from None
+    if "\0" in text:
+        raise InvalidInput(f"the text holds a NUL character (at position {text.index(chr(0))})")
+    return text

@@ -9,7 +9,7 @@ from typing import NoReturn
 import click
 
 from retentive.cli import output
-from retentive.cli.location import Place, pass_place
+from retentive.cli.location import Location, pass_location
 from retentive.errors import RetentiveError
 from retentive.integrations.messages import tool_result
 from retentive.store import MemoryStore
@@ -17,8 +17,8 @@ from retentive.values.replies import Reply
 
 
 @click.command("exec", cls=output.Command)
-@pass_place
-def execute(place: Place) -> None:
+@pass_location
+def execute(location: Location) -> None:
     """Answer JSON commands, one per line.
 
     For every line of standard input, one line is written before the next is read. A line is the input of a tool call,
@@ -28,7 +28,7 @@ def execute(place: Place) -> None:
 
     The place and the memory store are made if they are not there.
     """
-    with place.made(sweep=True) as store:
+    with location.created(sweep=True) as store:
         for line in sys.stdin.buffer if sys.stdin is not None else ():
             output.write_line(output.to_json(answer(store, line)))
 

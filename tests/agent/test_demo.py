@@ -1,4 +1,4 @@
-"""`retentive demo` tells its story: a context that is cleared and compacted, a process that is killed, one memory."""
+"""`retentive demo`: clearing, compaction and a killed process, with one memory."""
 
 from __future__ import annotations
 
@@ -69,16 +69,16 @@ def test_the_work_survives_clearing_compaction_and_a_kill(tmp_path: Path) -> Non
     assert (done.stderr, done.returncode) == ("", 0)
     assert "\x1b" not in done.stdout
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("Claude is scripted: no model is asked, and token counts are the stand-in's estimate.")
+    assert lines[0].startswith("Claude is scripted: no model is used, and token counts are estimates.")
     assert_in_order(
         lines,
         f"user     {story.TASK}",
-        "claude   I see only a summary now; my notes know how far I am.",
+        "claude   I only see a summary now. My progress is in my notes.",
         f"              1  Weeks done: 4 of {LAST}. Next: week 5.",
         f"              1  Weeks done: 5 of {LAST}. Next: week 6.",
-        f"claude   All {LAST} weeks are counted. This often they came back: {right()}.",
+        f"claude   I have counted all {LAST} weeks. Returns: {right()}.",
         "$ retentive --at ./memory-demo-2 log -n 2",
-        "would be set back\t/memories/returns.md",
+        "would be reverted\t/memories/returns.md",
     )
     assert_figures(done.stdout)
     assert list(other.parent.iterdir()) == [other]
@@ -126,7 +126,7 @@ def test_live_asks_what_the_environment_names_and_fits_the_terminal(tmp_path: Pa
     """On SQLite. With --live the client is as the SDK makes it; on a terminal there is colour, and no line is too long.
 
     The environment also names the memory store, which the commands in the end must find.
-    The second session begins with one message, and never sees what only the first has read.
+    The second session begins with one message, and never sees the weeks that only the first has read.
     """
     at = f"sqlite:///{tmp_path}/command.db"
     with scripted_claude(
@@ -142,7 +142,7 @@ def test_live_asks_what_the_environment_names_and_fits_the_terminal(tmp_path: Pa
     assert claude.largest_prompt <= WINDOW
     assert "\x1b[" in shown
     lines = re.sub(r"\x1b\[[0-9;]*m", "", shown).replace("\r", "").split("\n")
-    assert lines[0].startswith("Claude is real here: claude-sonnet-5-5.")
+    assert lines[0].startswith("Claude is real: claude-sonnet-5-5.")
     assert max(len(line) for line in lines if "sqlite:" not in line and not line.startswith("memver_")) == COLUMNS
     assert_left(at, "lamps")
     messages = [exchange.body["messages"] for exchange in claude.requests if isinstance(exchange.body, dict)]
@@ -197,7 +197,7 @@ def test_what_is_answered_comes_from_the_memory(done: int, tmp_path: Path) -> No
 def test_a_memory_that_fails_fails_the_demo(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Here one that is read-only: the error is shown, and the script cannot go on."""
+    """A read-only memory: the error is shown, and the script fails."""
     for name in [name for name in os.environ if name.startswith("ANTHROPIC_")]:
         monkeypatch.delenv(name)
     at = f"sqlite:///{tmp_path}/command.db"
@@ -210,16 +210,16 @@ def test_a_memory_that_fails_fails_the_demo(
 
 
 def test_only_what_is_newly_cleared_counts() -> None:
-    """The API tells all that is cleared with each reply, and starts anew behind a summary; a failed one is none."""
+    """The API reports all cleared results with each reply, and starts again after a compaction that succeeds."""
     usage = {"input_tokens": 7, "output_tokens": 2, "cache_read_tokens": 1, "cache_creation_tokens": 0}
     compaction = {**usage, "kind": "compaction", "input_tokens": 50_000}
 
     def step(steps: Steps, results: int, *summaries: str | None) -> tuple[object, object]:
-        steps.take({"kind": "EditsApplied", "edits": [{"tool_uses": results, "input_tokens": 10 * results}]})
+        steps.add({"kind": "EditsApplied", "edits": [{"tool_uses": results, "input_tokens": 10 * results}]})
         for summary in summaries:
-            steps.take({"kind": "Compaction", "summary": summary})
+            steps.add({"kind": "Compaction", "summary": summary})
         told: dict[str, Any] = {"kind": "UsageReport", "turn": 1, "usage": usage, "iterations": [compaction]}
-        taken = steps.take(told)
+        taken = steps.add(told)
         assert isinstance(taken, Step)
         assert taken.prompt == 8
         return taken.cleared, taken.compacted

@@ -25,7 +25,7 @@ def test_every_code_is_in_the_table(code: str) -> None:
     assert code in LISTED
 
 
-def test_no_code_and_no_status_stands_there_twice() -> None:
+def test_codes_and_statuses_are_unique() -> None:
     assert sorted(set(LISTED)) == sorted(LISTED)
     statuses = [row.status for row in EXITS]
     assert sorted(set(statuses)) == statuses
@@ -33,8 +33,8 @@ def test_no_code_and_no_status_stands_there_twice() -> None:
 
 def test_an_error_is_never_a_success() -> None:
     assert [code for code in LISTED if status_of(code) == 0] == []
-    assert status_of("a code of somebody's own backend") == 1
+    assert status_of("a code of a custom backend") == 1
 
 
-def test_wrong_input_ends_as_clicks_own_usage_errors_do() -> None:
+def test_invalid_input_has_the_status_of_usage_errors() -> None:
     assert status_of("invalid_input") == click.UsageError.exit_code

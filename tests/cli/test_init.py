@@ -1,4 +1,4 @@
-"""`retentive init`: what it makes, what it leaves alone, and that the code it prints runs."""
+"""`retentive init`: new and existing stores, project records, and the printed code."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def at(tmp_path: Path) -> str:
 
 
 def code_of(printed: str) -> str:
-    """The program in what was printed: all that is indented by four."""
+    """The printed program: the lines indented by four spaces."""
     lines = printed.splitlines(keepends=True)
     return textwrap.dedent("".join(line for line in lines if line.startswith("    ") or line == "\n"))
 
@@ -40,7 +40,7 @@ def run(code: str, directory: Path, **variables: str) -> str:
     return done.stdout
 
 
-def test_an_empty_store_is_made_and_said(tmp_path: Path) -> None:
+def test_an_empty_store_is_created(tmp_path: Path) -> None:
     ended = process(tmp_path, "init")
     assert (ended.err, ended.status) == ("", 0)
     assert ended.out.decode().splitlines()[0] == "Created the memory store default at ./memory, with 0 memories."
@@ -48,7 +48,7 @@ def test_an_empty_store_is_made_and_said(tmp_path: Path) -> None:
     run(code_of(ended.out.decode()) + "assert list(store.memories()) == []", tmp_path)
 
 
-def test_what_is_there_stays(at: str) -> None:
+def test_existing_memories_are_kept(at: str) -> None:
     with retentive.open(at) as opened:
         assert not opened.store().execute({"command": "create", "path": "/memories/a", "file_text": "a"}).is_error
     done = here(at, "init")
@@ -60,7 +60,7 @@ def test_what_is_there_stays(at: str) -> None:
     assert (other["is_new"], other["store"], other["memories"]) == (True, "shop", 0)
 
 
-def test_a_project_is_made(at: str) -> None:
+def test_a_project_is_created(at: str) -> None:
     features = ["--feature", "pay: A visitor pays: by card", "--feature", "All teas are listed"]
     done = here(at, "--store", "shop", *PROJECT, *features, "--setup", "./init.sh")
     assert (done.exit_code, done.stderr) == (0, "")
@@ -79,7 +79,7 @@ def test_a_project_is_made(at: str) -> None:
     ]
 
 
-def test_a_project_may_be_made_before_its_goal_is_known(at: str) -> None:
+def test_a_project_can_be_created_without_a_goal(at: str) -> None:
     done = here(at, "init", "--pattern", "project")
     assert (done.exit_code, done.stderr) == (0, "")
     progress = "/memories/project/progress.md"
@@ -88,8 +88,8 @@ def test_a_project_may_be_made_before_its_goal_is_known(at: str) -> None:
         assert "Goal: not written yet; describe the purpose of the project here\n" in opened.store().text(progress)
 
 
-def test_the_code_that_is_printed_runs(tmp_path: Path) -> None:
-    """For a store of its own, and a record that lies elsewhere; a session is recorded."""
+def test_the_printed_code_runs(tmp_path: Path) -> None:
+    """For another store, and a record in another directory; a session is recorded."""
     made = process(tmp_path, "--at", "sqlite:///m.db", "--store", "shop", *PROJECT, "--directory", "/memories/tea")
     assert made.err == ""
     with scripted_claude(lambda _seen: "I begin.") as server:
@@ -123,7 +123,7 @@ def test_a_second_project_is_refused_and_changes_nothing(at: str) -> None:
         (["--pattern", "other"], "'other' is not 'project'"),
     ],
 )
-def test_what_cannot_be_meant_makes_nothing(tmp_path: Path, arguments: list[str], said: str) -> None:
+def test_invalid_arguments_create_nothing(tmp_path: Path, arguments: list[str], said: str) -> None:
     ended = here(f"sqlite:///{tmp_path}/memory.db", "init", *arguments)
     assert ended.exit_code == 2
     assert said in ended.stderr

@@ -201,7 +201,9 @@ def test_a_table_that_is_missing_is_told(backend: str, table: str, tmp_path: Pat
     for command in (["view"], ["log"], ["ls"], ["stores"]):
         done = here(place, *command)
         assert done.exit_code == 13
-        assert done.stderr == f"Error: tables of the database are not there: {table}\n"
+        error, location = done.stderr.splitlines()
+        assert error == f"Error: tables of the database are not there: {table}"
+        assert location.startswith("Location: ")
 
 
 def test_a_table_that_goes_while_the_place_is_open_is_damage(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The `retentive` command: its options, its subcommands (imported when they are asked for), and how errors end it."""
+"""The `retentive` command: options, subcommands, which are imported on use, and exit statuses."""
 
 from __future__ import annotations
 
@@ -53,18 +53,18 @@ COMMANDS: Mapping[str, str] = {
     "chat": "retentive.cli.chat:chat",
     "demo": "retentive.cli.demo:demo",
 }
-"""Where each subcommand stands, in the order of the help."""
+"""Module and attribute of each subcommand, in the order of the help."""
 
 
-class LateGroup(click.Group):
-    """A group that imports a subcommand when it is needed: one `retentive view` pays for `view` alone."""
+class LazyGroup(click.Group):
+    """A group that imports a subcommand on use, so that `retentive view` imports nothing for the others."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names, in the order of the table."""
+        """Names of the subcommands, in the order of the table."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The subcommand of this name, if there is one."""
+        """The subcommand with this name; None if there is no such subcommand."""
         if cmd_name not in COMMANDS:
             return None
         module, _, attribute = COMMANDS[cmd_name].partition(":")
@@ -73,7 +73,7 @@ class LateGroup(click.Group):
         return command
 
 
-@click.group(cls=LateGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--at",
     "url",
@@ -82,7 +82,7 @@ class LateGroup(click.Group):
     envvar="RETENTIVE_AT",
     show_default=True,
     show_envvar=True,
-    help="Where the memory rests: a directory, sqlite:///FILE (four slashes before an absolute path), postgresql://,"
+    help="Location of the memory: a directory, sqlite:///FILE (four slashes before an absolute path), postgresql://,"
     " mariadb://, s3://, gs:// or az://.",
 )
 @click.option(
@@ -92,25 +92,25 @@ class LateGroup(click.Group):
     envvar="RETENTIVE_STORE",
     show_default=True,
     show_envvar=True,
-    help="The memory store, by key or id.",
+    help="Key or id of the memory store.",
 )
 @click.option(
     "--actor",
     metavar="ACTOR",
-    help="Who is recorded with a change, as in session:s1.  [default: user:LOGIN, the login name]",
+    help="Actor recorded with changes, such as session:s1.  [default: user:LOGIN, the login name]",
 )
 @click.option(
     "--keys",
     metavar="FILE",
-    help="The key file: memory stores are sealed.  [env var: RETENTIVE_KEYS_FILE, or RETENTIVE_KEYS, its contents]",
+    help="Key file; new memory stores are encrypted.  [env var: RETENTIVE_KEYS_FILE, or RETENTIVE_KEYS, its contents]",
 )
-@click.option("--seal-paths", is_flag=True, help="Memory stores that are made hide their paths too. Needs keys.")
+@click.option("--seal-paths", is_flag=True, help="Encrypt the paths in new memory stores too. Needs keys.")
 @click.option(
     "--lang",
     type=click.Choice(list(LANGUAGES)),
     default="en",
     show_default=True,
-    help="The language of the replies.",
+    help="Language of the replies.",
 )
 @click.version_option(__version__, prog_name="retentive", message="%(prog)s %(version)s")
 @click.pass_context
@@ -119,13 +119,13 @@ def app(
 ) -> None:
     """Durable, versioned, shared memory for Claude's memory tool.
 
-    Reads and changes memories as the tool does: same paths (/memories/...), same commands, same replies.
+    Reads and changes memories with the paths (/memories/...), commands and replies of the tool.
     """
     ctx.obj = Location(url=url, store_key=store, actor=actor, language=lang, keys=keys, seal_paths=seal_paths)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line on `arguments` (default: those of this process); its exit status. Bugs rise."""
+    """Run the command line and return its exit status. The default arguments are those of this process."""
     try:
         status = app.main(arguments, prog_name="retentive", standalone_mode=False)
     except click.exceptions.Abort:

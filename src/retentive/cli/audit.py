@@ -1,4 +1,4 @@
-"""`audit`: checking, exporting and reading the audit log of a memory store."""
+"""`audit`: verifying, exporting and showing the audit log of a memory store."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from retentive.cli.parameters import FORMS, time_option
 
 @click.group("audit")
 def audit() -> None:
-    """Check, export and read the audit log: who asked for what, when, and what came of it; no contents.
+    """Verify, export and show the audit log: actors, commands, times and outcomes, without texts.
 
-    It is kept while the setting audit is on: retentive settings set audit=true.
+    The log is kept while the setting audit is on: retentive settings set audit=true.
     """
 
 
@@ -26,16 +26,16 @@ def audit() -> None:
     "--expect",
     metavar="CHAIN:SEQ:HASH",
     multiple=True,
-    help="An end that was noted elsewhere: it must be there. May be given more than once.",
+    help="The end of a chain, noted earlier, which must still exist. May be repeated.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 @pass_location
 def verify(location: Location, *, expect: tuple[str, ...], as_json: bool) -> None:
-    """Check that every entry is there, as it was written and where it was written.
+    """Verify that every entry exists, unmodified and in its order.
 
-    Names the first that was altered, removed, reordered or doubled, and then ends with status 13. Prints the ends of
-    the chains; noted elsewhere, they show later whether the log was rewritten (--expect). Versions that were recorded
-    while the log was on and are in no entry are told, and are no fault.
+    Reports the first modified, missing, reordered or duplicate entry, and then exits with status 13. Prints the ends of
+    the chains: keep them in another place, and --expect detects a rewritten log. Versions without an entry,
+    recorded while the log was on, are listed; they are not errors.
     """
     with location.existing() as store, output.progress("Verifying"):
         found = store.audit.verify(expect=expect)
@@ -45,24 +45,24 @@ def verify(location: Location, *, expect: tuple[str, ...], as_json: bool) -> Non
 
 
 @audit.command("export", cls=output.Command)
-@time_option("--since", f"Only from then on: {FORMS}.")
-@click.option("--json", "as_json", is_flag=True, help="The same: the output is JSON in any case.")
+@time_option("--since", f"Only entries since this time: {FORMS}.")
+@click.option("--json", "as_json", is_flag=True, help="Has no effect: the output is always JSON.")
 @pass_location
 def export(location: Location, *, since: datetime | None, as_json: bool) -> None:
-    """Print the entries as they are kept, one JSON object a line, chain by chain."""
+    """Print the stored entries chain by chain, one JSON object per line."""
     with location.existing() as store:
         for line in store.audit.export(since):
             output.write_line(line)
 
 
 @audit.command("show", cls=output.Command)
-@time_option("--since", f"Only from then on: {FORMS}.")
+@time_option("--since", f"Only entries since this time: {FORMS}.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
 @pass_location
 def show(location: Location, *, since: datetime | None, as_json: bool) -> None:
-    """Tell the entries in the order of their times.
+    """Show the entries in chronological order.
 
-    A line for each, with tabs between: time, actor, command, outcome, and versions changed or read.
+    In a pipe each line has a time, actor, command, outcome and the versions changed or read, separated by tabs.
     """
     with location.existing() as store:
         found = list(store.audit.entries(since))

@@ -1,4 +1,4 @@
-"""`edit`: a memory in the person's own editor, saved as one change. What was written is never lost."""
+"""`edit`: changing a memory in the user's editor, as one change. A draft that cannot be saved is kept."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from retentive.values.paths import MemoryPath
 from retentive.values.replies import LANGUAGES, Reply
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_. -]{0,99}", re.ASCII)
-_NOT_SAVED = "No change: nothing was saved."
+_NOT_SAVED = "No change; nothing was saved."
 
 
 @click.command(cls=output.Command)
@@ -31,22 +31,22 @@ _NOT_SAVED = "No change: nothing was saved."
 @output.json_option
 @pass_location
 def edit(location: Location, path: str, *, as_json: bool) -> None:
-    """Change a memory in your editor, as one change.
+    """Edit a memory in your editor, and save it as one change.
 
-    The editor is $VISUAL or $EDITOR, else vi. A PATH that does not exist is made, unless the text stays empty. If the
-    memory was changed by somebody else meanwhile, nothing is saved; what was written is kept in a file, and its name
-    is said.
+    The editor is $VISUAL, $EDITOR or vi. A PATH that does not exist is created, unless the text stays empty. If
+    somebody else changed the memory in the meantime, nothing is saved; your text is kept in a file, and its name is
+    printed.
     """
     output.end(_edited(location, path), as_json=as_json)
 
 
 def _edited(location: Location, path: str) -> Reply:
-    before = _present(location, path)
+    before = _before(location, path)
     if isinstance(before, Reply):
         return before
     draft = Draft.of(before.data, _file_name(path))
     try:
-        draft.let_edit()
+        draft.edit()
         data = draft.read()
         if data == before.data:
             draft.remove()
@@ -55,43 +55,42 @@ def _edited(location: Location, path: str) -> Reply:
     except RetentiveError as error:
         reply = output.failure(error)
     except BaseException:
-        click.echo(f"What you wrote is kept in {draft.path}", err=True)
+        click.echo(f"Your text is kept in {draft.path}", err=True)
         raise
-    return draft.done(reply, before.data)
+    return draft.finish(reply, before.data)
 
 
 @dataclass(frozen=True, slots=True)
 class _Before:
-    """What stands at the path when the editor opens: nothing, if `version_id` is None."""
+    """The memory before editing; it does not exist if `version_id` is None."""
 
     data: bytes
     version_id: str | None
 
 
-def _present(location: Location, path: str) -> _Before | Reply:
-    """What there is to edit, or the reply that says why there is nothing to."""
+def _before(location: Location, path: str) -> _Before | Reply:
+    """The memory to edit, or an error reply if the path cannot be edited."""
     try:
-        at = MemoryPath.parse(path)
-        return _editable(location, at)
+        return _editable(location, MemoryPath.parse(path))
     except Refused as refusal:
         return LANGUAGES[location.language].error(refusal.key, {"path": path} | refusal.values)
 
 
-def _editable(location: Location, at: MemoryPath) -> _Before:
-    if at.is_root:
+def _editable(location: Location, path: MemoryPath) -> _Before:
+    if path.is_root:
         raise Refused("exists")
     try:
         with location.existing(sweep=True) as store:
-            look = store.read_as(lambda snapshot: snapshot.get(at.text), None)
-    except NotFound:  # no place, no memory store; they are made when there is something to save
+            entry = store.read_as(lambda snapshot: snapshot.get(path.text), None)
+    except NotFound:  # no location or memory store; saving creates them
         return _Before(b"", None)
-    if look.below:
+    if entry.below:
         raise Refused("exists")
-    if look.above is not None:
-        raise Refused("not_a_directory", ancestor=look.above)
-    if look.memory is None:
+    if entry.above is not None:
+        raise Refused("not_a_directory", ancestor=entry.above)
+    if entry.memory is None:
         return _Before(b"", None)
-    return _Before(look.data or b"", look.memory.version_id)
+    return _Before(entry.data or b"", entry.memory.version_id)
 
 
 def _saved(location: Location, path: str, text: str, if_version: str | None) -> Reply:
@@ -101,53 +100,54 @@ def _saved(location: Location, path: str, text: str, if_version: str | None) -> 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A file in a directory of its own, both private, so that an editor's backups beside it are private too."""
+    """A private file in a private directory, so that backup files of the editor are private too."""
 
     directory: str
     path: str
 
     @classmethod
     def of(cls, data: bytes, name: str) -> Draft:
-        """A new draft with this content. Raises `RetentiveError` if there is no place for temporary files."""
+        """Create a draft with this content. Raises `RetentiveError` if a temporary file cannot be created."""
         try:
             directory = tempfile.mkdtemp(prefix="retentive-")
             path = os.path.join(directory, name)
             with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 file.write(data)
         except OSError as error:
-            raise RetentiveError(f"no temporary file could be made for the editor: {error.strerror}") from None
+            message = f"cannot create a temporary file in {tempfile.gettempdir()}: {error.strerror}; set TMPDIR"
+            raise RetentiveError(message) from None
         return cls(directory, path)
 
-    def let_edit(self) -> None:
-        """Run the editor until it ends. Raises `RetentiveError` if it did not start or says it failed."""
+    def edit(self) -> None:
+        """Run the editor until it exits. Raises `RetentiveError` if it cannot start or exits with an error."""
         editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
         try:
-            with _interrupts_left_to_the_editor():
+            with _interrupts_ignored():
                 command = [*shlex.split(editor), self.path]
-                status = subprocess.run(command, check=False).returncode  # noqa: S603 - the person's own choice
+                status = subprocess.run(command, check=False).returncode  # noqa: S603 - chosen by the user
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else error
-            raise RetentiveError(f"the editor {editor!r} could not be started: {why}") from None
+            raise RetentiveError(f"cannot start the editor {editor!r}: {why}; set VISUAL or EDITOR") from None
         if status != 0:
-            raise RetentiveError(f"the editor ended with status {status}; nothing was saved")
+            raise RetentiveError(f"the editor {editor!r} exited with status {status}; nothing was saved")
 
     def read(self) -> bytes:
-        """The content now. Raises `RetentiveError` if the editor took the file away."""
+        """The content of the draft. Raises `RetentiveError` if the editor removed it."""
         try:
             with open(self.path, "rb") as file:
                 return file.read()
         except OSError as error:
-            raise RetentiveError(f"the edited file could not be read: {error.strerror}") from None
+            raise RetentiveError(f"cannot read the edited file {self.path}: {error.strerror}") from None
 
-    def done(self, reply: Reply, before: bytes) -> Reply:
-        """Remove the draft once it is saved; a refused one that was changed stays, and the reply says where."""
+    def finish(self, reply: Reply, before: bytes) -> Reply:
+        """Remove the draft after saving. A changed draft that was not saved is kept, and the reply names it."""
         if reply.is_error and self._changed(before):
-            return replace(reply, text=f"{reply.text}\nWhat you wrote is kept in {self.path}")
+            return replace(reply, text=f"{reply.text}\nYour text is kept in {self.path}")
         self.remove()
         return reply
 
     def remove(self) -> None:
-        """Remove the file and all that an editor left beside it."""
+        """Remove the directory with the draft and the files of the editor."""
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _changed(self, before: bytes) -> bool:
@@ -158,10 +158,10 @@ class Draft:
 
 
 @contextmanager
-def _interrupts_left_to_the_editor() -> Iterator[None]:
-    """Ctrl-C in an editor is for the editor, but the terminal sends it to all.
+def _interrupts_ignored() -> Iterator[None]:
+    """Leave Ctrl-C to the editor; the terminal sends it to both processes.
 
-    A handler that does nothing, as an ignored signal would stay ignored in the editor.
+    The handler does nothing. SIG_IGN would be inherited, and the editor would ignore Ctrl-C too.
     """
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
@@ -171,9 +171,9 @@ def _interrupts_left_to_the_editor() -> Iterator[None]:
 
 
 def _file_name(path: str) -> str:
-    """The memory's own name where it is a plain one, so that the editor knows the kind of text.
+    """The name of the memory if it is plain, so that the editor recognizes the kind of text.
 
-    Not names such as `.dir-locals.el`, which an editor would obey.
+    Editors execute files such as `.dir-locals.el`; these names are replaced.
     """
     name = path.rstrip("/").rpartition("/")[2]
     return name if _PLAIN_NAME.fullmatch(name) else "memory.txt"

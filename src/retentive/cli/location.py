@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import click
 
 import retentive
-from retentive.errors import InvalidInput, NotFound
+from retentive.errors import InvalidInput, NotFound, RetentiveError
 from retentive.locations import find_store, is_in_memory, is_there
 from retentive.opening import DEFAULT_KEY, Keys, Retentive
 from retentive.store import MemoryStore
 
+if TYPE_CHECKING:
+    from retentive.storage.sealed.keys import KeyRing
+
 KEYS_VARIABLE, FILE_VARIABLE = "RETENTIVE_KEYS", "RETENTIVE_KEYS_FILE"  # as in storage/sealed/keys.py, slow to import
+STORAGE_CODES = frozenset({"store_full", "unavailable", "outcome_unknown", "damaged", "unknown_schema", "locked"})
+"""Codes of errors of the storage as a whole, for which the location is printed."""
+OPENING_CODES = STORAGE_CODES | {"permission_denied"}  # later, this is the permission of an actor
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +39,11 @@ class Location:
     language: str
     keys: str | None = None
     seal_paths: bool = False
+
+    @property
+    def shown(self) -> str:
+        """The location without its password, to be printed."""
+        return shown(self.url)
 
     @contextmanager
     def existing(self, *, sweep: bool = False) -> Iterator[MemoryStore]:
@@ -50,7 +62,9 @@ class Location:
         """
         is_known = find_store(found.backend, self.store_key) is not None
         if not is_known and not (self.store_key == DEFAULT_KEY and self._becomes_store()):
-            raise NotFound(f"there is no memory store {self.store_key!r}")
+            raise NotFound(
+                f"the memory store {self.store_key!r} does not exist; `retentive stores` lists the existing ones"
+            )
         return found.store(self.store_key)
 
     def _becomes_store(self) -> bool:
@@ -72,33 +86,61 @@ class Location:
     def opened(self, *, create: bool = False, sweep: bool = False) -> Iterator[Retentive]:
         """The opened location, with all its memory stores. Raises `NotFound` if it does not exist, unless `create`."""
         if not create and not is_there(self.url):
-            raise NotFound(f"there is no memory at {shown(self.url)} yet; `retentive create` makes one")
-        with retentive.open(
-            self.url,
-            replies=self.language,
-            actor=self.actor or _login(),
-            keys=self.given_keys(),
-            seal_paths=self.seal_paths,
-            sweep=sweep,
-        ) as found:
+            raise NotFound(f"{self.shown} does not exist; `retentive create` creates it")
+        with naming("Location", self.shown, codes=OPENING_CODES):
+            opened = retentive.open(
+                self.url,
+                replies=self.language,
+                actor=self.actor or _login(),
+                keys=self.given_keys(),
+                seal_paths=self.seal_paths,
+                sweep=sweep,
+            )
+        with naming("Location", self.shown, codes=STORAGE_CODES), opened as found:
             yield found
 
     def given_keys(self) -> Keys | None:
         """The keys from the option or the environment. Raises `InvalidInput`."""
         if self.keys is not None:
-            return self.keys
-        if not any(os.environ.get(name) for name in (KEYS_VARIABLE, FILE_VARIABLE)):
-            return None
-        try:
-            from retentive.storage.sealed.keys import KeyRing  # noqa: PLC0415 - imports cryptography
-        except ImportError:
-            raise InvalidInput("encryption needs its library: pip install 'retentive[crypto]'") from None
-        return KeyRing.from_environment(os.environ)
+            return read_key_file(self.keys)
+        text, path = os.environ.get(KEYS_VARIABLE), os.environ.get(FILE_VARIABLE)
+        if path and not text:
+            return read_key_file(path)
+        return _key_ring().from_environment(os.environ) if text else None
 
 
 def key_file(option: str | None, environ: Mapping[str, str]) -> str | None:
     """The path of the key file, from the option or the environment."""
     return option if option is not None else environ.get(FILE_VARIABLE) or None
+
+
+def read_key_file(path: str) -> KeyRing:
+    """The keys in a file. Raises `InvalidInput`, `NotFound` and `PermissionDenied`, which name the file."""
+    with naming("Key file", path):
+        return _key_ring().from_file(path)
+
+
+def _key_ring() -> type[KeyRing]:
+    try:
+        from retentive.storage.sealed.keys import KeyRing  # noqa: PLC0415 - imports cryptography
+    except ImportError:
+        raise InvalidInput("encryption needs its library: pip install 'retentive[crypto]'") from None
+    return KeyRing
+
+
+@contextmanager
+def naming(label: str, name: str, *, codes: Collection[str] | None = None) -> Iterator[None]:
+    """Adds a line such as `File: backup.tar` to errors with these codes; to all errors without `codes`.
+
+    The messages of retentive name no file of the machine, since models and remote users read them. A person at the
+    shell needs the name.
+    """
+    try:
+        yield
+    except RetentiveError as error:
+        if codes is None or error.code in codes:
+            error.add_note(f"{label}: {name}")
+        raise
 
 
 def shown(url: str) -> str:

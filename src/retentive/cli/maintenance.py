@@ -1,4 +1,4 @@
-"""`scan`, `sweep`, `doctor`, `collect` and `migrate-schema`: work for operators."""
+"""`scan`, `sweep`, `doctor`, `collect` and `migrate-schema`: maintenance by an operator."""
 
 from __future__ import annotations
 
@@ -23,26 +23,28 @@ if TYPE_CHECKING:
     from retentive.doctor import Finding
 
 DEFAULT_COLLECT_HOURS = 24.0
-_RENAME = "in the path: rename it by hand"
-_FINDING_COLUMNS = ("severity", "store", "code", "what")
+_RENAME = "in the path: rename the memory"
+_FINDING_COLUMNS = ("severity", "store", "code", "description")
 _COUNTED = ("ok", "note", "problem", "repaired")
 
 
 @click.command(cls=output.Command)
 @click.option(
-    "--redact", is_flag=True, help="Write what was found anew without the values. Older versions still have them."
+    "--redact", is_flag=True, help="Remove the values from the current texts. Older versions still have them."
 )
 @click.option(
-    "--history", is_flag=True, help="Entry through older versions too; with --redact they are redacted whole."
+    "--history",
+    is_flag=True,
+    help="Scan older versions too; with --redact, redact whole versions that contain a value.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list of objects: path, kinds, in_path.")
 @pass_location
 def scan(location: Location, *, redact: bool, history: bool, as_json: bool) -> None:
-    """Tell which memories hold sensitive values, and of which kinds; never the values.
+    """List the memories that contain sensitive values, and the kinds of values. Never prints a value.
 
-    They may have come past the guards: by hand, or before these were on. A path that holds one is shown without it, and
-    is for you to rename: `mv`, then --history --redact for what it was called before. Ends with status 16 if something
-    was found and is still there.
+    Such values may have been written before the guards were on, or by editing files. A path that contains a value is
+    shown without it: rename the memory with `mv`, then run --history --redact to remove the old path. Exits with status
+    16 if sensitive values were found and remain.
     """
     with location.existing() as store, output.progress("Scanning"):
         found = store.scan(redact=redact, history=history)
@@ -59,16 +61,17 @@ def scan(location: Location, *, redact: bool, history: bool, as_json: bool) -> N
 
 
 @click.command(cls=output.Command)
-@click.option("--dry-run", is_flag=True, help="Only tell what would go.")
-@click.option("--all", "every_store", is_flag=True, help="Sweep every memory store of the place.")
-@click.option("--every", metavar="HOURS", type=float, help="Go on, and sweep again every so many hours.")
+@click.option("--dry-run", is_flag=True, help="Print the result without removing anything.")
+@click.option("--all", "every_store", is_flag=True, help="Sweep every memory store of the location.")
+@click.option("--every", metavar="HOURS", type=float, help="Keep running, and sweep again after this many hours.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object for each memory store.")
 @pass_location
 def sweep(location: Location, *, dry_run: bool, every_store: bool, every: float | None, as_json: bool) -> None:
-    """Let idle memories expire, and old versions go, as the settings of the store say.
+    """Expire idle memories and remove old versions, as the settings of the store define.
 
-    Memories expire by the settings expire_after_days and expire_paths, never by default; they can be restored until
-    their versions go. Versions go by keep_versions_days and keep_versions. What is read-only stays.
+    The settings expire_after_days and expire_paths define when memories expire; by default they never do. Expired
+    memories can be restored as long as their versions are kept. keep_versions_days and keep_versions define when
+    versions are removed. Read-only memories are kept.
     """
     while True:
         with location.opened() as found:
@@ -90,13 +93,14 @@ def _stores(location: Location, found: Retentive, *, every_store: bool) -> Itera
 
 
 def _emit_swept(store: MemoryStore, swept: Swept, *, dry_run: bool, as_json: bool) -> None:
-    verb = "would go" if dry_run else "gone"
+    verb = "would expire" if dry_run else "expired"
     rows = [
         (word, f"{one.idle_days:.0f} days idle", one.path)
         for word, memories in ((verb, swept.expired), ("kept, read-only", swept.kept_read_only))
         for one in memories
     ]
-    total = f"{store.key or store.id}: {len(swept.expired)} memories and {swept.versions_pruned} versions {verb}."
+    counts = f"{output.counted(len(swept.expired), 'memory')} and {output.counted(swept.versions_pruned, 'version')}"
+    total = f"{store.key or store.id}: {counts} {'would be removed' if dry_run else 'removed'}."
     output.emit(
         {
             "store": store.id,
@@ -116,22 +120,22 @@ def _expired_object(one: Expired) -> dict[str, object]:
 
 
 @click.command(cls=output.Command)
-@click.option("--repair", is_flag=True, help="Repair what can be repaired for certain; then look again.")
-@click.option("--quick", is_flag=True, help="Leave out the texts of older versions.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object with all that was found.")
+@click.option("--repair", is_flag=True, help="Repair problems that have one certain repair, then check again.")
+@click.option("--quick", is_flag=True, help="Skip the texts of older versions.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object with all findings.")
 @pass_location
 def doctor(location: Location, *, repair: bool, quick: bool, as_json: bool) -> None:
-    """Check everything a place keeps, in every memory store: memories, versions, texts, counts, records, files.
+    """Check the integrity of a location: the memories, versions, texts, counts, records and files of all stores.
 
-    Nothing is written without --repair, and others may go on working meanwhile. Each finding is a line: how bad (ok,
-    note, problem, repaired), the memory store, the code, what it is; in a pipe with tabs between, and what to do about
-    it at the end. Ends with status 17 if problems are left.
+    Writes nothing without --repair. The memory stores can stay in use. Each finding has a severity (ok, note, problem,
+    repaired), a memory store, a code and a description; in a pipe these are separated by tabs and followed by advice.
+    Exits with status 17 if problems remain.
     """
-    from retentive.doctor import check_place  # noqa: PLC0415 - not free to import
+    from retentive.doctor import check_place  # noqa: PLC0415 - slow to import
 
     with output.progress("Checking") as advance:
-        tell = None if advance is None else lambda store, looked_at: advance(looked_at, part=store)
-        findings = check_place(location.url, keys=location.given_keys(), quick=quick, repair=repair, progress=tell)
+        report = None if advance is None else lambda store, checked: advance(checked, part=store)
+        findings = check_place(location.url, keys=location.given_keys(), quick=quick, repair=repair, progress=report)
         found = list(findings if as_json or output.on_terminal() else _printed(findings))
     counts: Counter[str] = Counter(finding.severity for finding in found)
     value = {"findings": [_finding_object(finding) for finding in found], **{name: counts[name] for name in _COUNTED}}
@@ -141,25 +145,26 @@ def doctor(location: Location, *, repair: bool, quick: bool, as_json: bool) -> N
 
 
 def _printed(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Print each as it is found: in a pipe nobody waits for the widths of columns."""
+    """Print each finding at once: lines in a pipe need no column widths."""
     for finding in findings:
         output.emit_row((*_finding_row(finding), finding.kind.advice))
         yield finding
 
 
 def _finding_row(finding: Finding) -> tuple[str, ...]:
-    what = f"{finding.kind.meaning} {finding.subject}".rstrip()
-    plain = output.harmless(what).replace("\n", " ").replace("\t", " ")
+    text = f"{finding.kind.meaning} {finding.subject}".rstrip()
+    plain = output.harmless(text).replace("\n", " ").replace("\t", " ")
     return finding.severity, output.harmless(finding.store_key or finding.store_id or "-"), finding.code, plain
 
 
 def _findings_shown(found: list[Finding], counts: Counter[str]) -> list[output.Piece]:
     """The table, a line of advice for each kind of finding, and the totals."""
+    totals = ", ".join(output.counted(counts[severity], severity) for severity in ("problem", "note"))
     advice = {finding.code: finding.kind.advice for finding in found if finding.severity in {"problem", "note"}}
     return [
-        output.Table(_FINDING_COLUMNS, map(_finding_row, found)),
+        output.Table(_FINDING_COLUMNS, map(_finding_row, found), folds=True),
         *(f"{code}: {text}" for code, text in advice.items() if text),
-        f"{counts['problem']} problems, {counts['note']} notes, {counts['repaired']} repaired.",
+        f"{totals}, {counts['repaired']} repaired.",
     ]
 
 
@@ -183,14 +188,14 @@ def _finding_object(finding: Finding) -> dict[str, object]:
     type=float,
     default=DEFAULT_COLLECT_HOURS,
     show_default=True,
-    help="Leave what is younger; at least 2 hours, since a writer may still be at work.",
+    help="Keep younger objects, which a running writer may need; at least 2 hours.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object of counts.")
 @pass_location
 def collect(location: Location, *, older_than: float, as_json: bool) -> None:
-    """Delete what crashed writers left in object storage.
+    """Delete orphaned objects of crashed writers from object storage.
 
-    Nobody has to stop for it. At other places nothing is left behind, and nothing is deleted.
+    The memory stores can stay in use. Other kinds of storage have no orphans, and nothing is deleted there.
     """
     deleted = 0
     with location.opened() as found, output.progress("Collecting", total=len(stores := found.stores())) as advance:
@@ -198,7 +203,7 @@ def collect(location: Location, *, older_than: float, as_json: bool) -> None:
             deleted += capabilities.collect(found.backend, info.id, older_than_s=older_than * 3_600)
             if advance is not None:
                 advance(done)
-    text = f"Deleted {deleted} objects of {len(stores)} memory stores.\n"
+    text = f"Deleted {output.counted(deleted, 'object')} of {output.counted(len(stores), 'memory store')}.\n"
     output.emit({"stores": len(stores), "deleted": deleted}, as_json=as_json, plain=text)
 
 
@@ -208,16 +213,16 @@ def collect(location: Location, *, older_than: float, as_json: bool) -> None:
     metavar="N",
     type=int,
     default=0,
-    help="When the tables are made: split memories and versions into N by the hash of their store.",
+    help="For new tables: split memories and versions into N partitions by the hash of their store.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object with the numbers of the steps taken.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object with the numbers of the applied steps.")
 @pass_location
 def migrate(location: Location, *, partitions: int, as_json: bool) -> None:
-    """Bring the tables of a database server up to date, or make them.
+    """Create the tables of a database server, or migrate them to the current schema.
 
-    Opening a database server makes the tables in an empty database, and refuses older ones until this was run. Run it
-    before the new version of an application starts; those that run need not stop. Other places are brought up to date
-    when they are opened.
+    retentive creates the tables in an empty database by itself, but refuses to open older tables until they are
+    migrated. Run this before you start a new version of an application; running applications need not stop. Other kinds
+    of storage are migrated when they are opened.
     """
     with output.progress("Migrating"):
         applied = migrate_schema(location.url, partitions=partitions)

@@ -21,20 +21,20 @@ from retentive.values.paths import ROOT
 from retentive.values.replies import Reply
 from retentive.values.text import LineCounts
 
-_as_of_option = moment_option("--as-of", text=f"As it was at a time such as {FORMS}, or right after a version.")
+_as_of_option = moment_option("--as-of", text=f"Show the state at a time ({FORMS}), or right after a version.")
 
 
 @click.command(cls=output.Command)
 @click.argument("path", default=ROOT)
-@click.option("--all", "show_all", is_flag=True, help="Show hidden memories too (.name, node_modules), on a terminal.")
+@click.option("--all", "show_all", is_flag=True, help="On a terminal, show hidden memories too (.name, node_modules).")
 @_as_of_option
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list of all, with ids, hashes and times.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list with ids, hashes and times.")
 @pass_location
 def ls(location: Location, path: str, *, show_all: bool, as_of: Moment | None, as_json: bool) -> None:
     """List the memories below PATH, at any depth.
 
-    On a terminal a table; in a pipe one line for every memory, hidden ones included: its size in bytes, a tab, its
-    path.
+    Prints a table on a terminal. In a pipe each line has the size in bytes and the path of a memory, separated by a
+    tab; hidden memories are included.
     """
     with location.existing() as store:
         found = _memories(store, path) if as_of is None else _past_memories(store, path, as_of)
@@ -49,7 +49,11 @@ def ls(location: Location, path: str, *, show_all: bool, as_of: Moment | None, a
 @click.command(cls=output.Command)
 @click.argument("path", default=ROOT)
 @click.option(
-    "--range", "view_range", metavar="A:B", callback=line_range, help="Only these lines of a memory: 10:20, 10: or 10."
+    "--range",
+    "view_range",
+    metavar="A:B",
+    callback=line_range,
+    help="Show only these lines of a memory: 10:20, 10: or 10.",
 )
 @_as_of_option
 @output.json_option
@@ -57,9 +61,9 @@ def ls(location: Location, path: str, *, show_all: bool, as_of: Moment | None, a
 def view(
     location: Location, path: str, *, view_range: tuple[int, int] | None, as_of: Moment | None, as_json: bool
 ) -> None:
-    """Show a memory with line numbers, or a directory.
+    """Show a memory with line numbers, or list a directory.
 
-    This is the reply a model gets, word for word; a directory is shown two levels deep.
+    Prints exactly the reply a model gets. A directory is listed two levels deep.
     """
     given: dict[str, object] = {"command": "view", "path": path, "view_range": view_range}
     with location.existing() as store:
@@ -73,7 +77,7 @@ def view(
 @output.json_option
 @pass_location
 def cat(location: Location, path: str, *, as_of: Moment | None, as_json: bool) -> None:
-    """Print the text of a memory: its exact bytes, nothing added."""
+    """Print the exact bytes of a memory."""
     with location.existing() as store:
         text = store.text(path) if as_of is None else store.history.text_at(path, as_of)[1]
     if as_json:
@@ -87,9 +91,9 @@ def cat(location: Location, path: str, *, as_of: Moment | None, as_json: bool) -
 @output.json_option
 @pass_location
 def create(location: Location, path: str, text: str | None, *, as_json: bool) -> None:
-    """Make a memory at PATH with TEXT, or what is piped in.
+    """Create a memory at PATH from TEXT or from standard input.
 
-    The place and the memory store are made if they are not there.
+    Creates the location and the memory store if they do not exist.
     """
     given = {"command": "create", "path": path, "file_text": text_or_stdin(text)}
     with location.created(sweep=True) as store:
@@ -100,8 +104,8 @@ def create(location: Location, path: str, text: str | None, *, as_json: bool) ->
 @click.argument("path")
 @click.argument("old", required=False)
 @click.argument("new", required=False)
-@click.option("--old-file", metavar="FILE", help="Read OLD from this file, - for what is piped in.")
-@click.option("--new-file", metavar="FILE", help="Read NEW from this file, - for what is piped in.")
+@click.option("--old-file", metavar="FILE", help="Read OLD from this file; - is standard input.")
+@click.option("--new-file", metavar="FILE", help="Read NEW from this file; - is standard input.")
 @output.json_option
 @pass_location
 def replace(
@@ -114,9 +118,9 @@ def replace(
     new_file: str | None,
     as_json: bool,
 ) -> None:
-    """Replace the only occurrence of OLD in a memory by NEW.
+    """Replace OLD, which must occur exactly once in the memory, by NEW.
 
-    Without NEW it is taken out. With --old-file, the argument after PATH is NEW.
+    Without NEW, OLD is removed. With --old-file, the argument after PATH is NEW.
     """
     old_text, new_text = _old_and_new([old, new], old_file, new_file)
     given = {"command": "str_replace", "path": path, "old_str": old_text, "new_str": new_text}
@@ -131,9 +135,9 @@ def replace(
 @output.json_option
 @pass_location
 def insert(location: Location, path: str, line: int, text: str | None, *, as_json: bool) -> None:
-    """Put lines into a memory, after line LINE.
+    """Insert TEXT, or standard input, after line LINE of a memory.
 
-    TEXT, or what is piped in, becomes lines of its own; after line 0 is the top.
+    The text becomes whole lines. LINE 0 inserts at the top.
     """
     given = {"command": "insert", "path": path, "insert_line": line, "insert_text": text_or_stdin(text)}
     with location.existing(sweep=True) as store:
@@ -145,10 +149,10 @@ def insert(location: Location, path: str, line: int, text: str | None, *, as_jso
 @output.json_option
 @pass_location
 def rm(location: Location, paths: Sequence[str], *, as_json: bool) -> None:
-    """Delete memories, or directories with all below them.
+    """Delete memories, or directories with everything below them.
 
-    A directory goes at once or not at all. What cannot be deleted is said and the rest deleted; the exit status is that
-    of the first error.
+    A directory is deleted as a whole or not at all. After an error, rm goes on with the next PATH; the exit status is
+    that of the first error.
     """
     first_error = 0
     with location.existing(sweep=True) as store:
@@ -166,9 +170,9 @@ def rm(location: Location, paths: Sequence[str], *, as_json: bool) -> None:
 @output.json_option
 @pass_location
 def mv(location: Location, old_path: str, new_path: str, *, as_json: bool) -> None:
-    """Rename a memory, or a directory with all below it.
+    """Rename a memory, or a directory with everything below it.
 
-    NEW is the whole new path, and must not exist.
+    NEW is the complete new path and must not exist.
     """
     given = {"command": "rename", "old_path": old_path, "new_path": new_path}
     with location.existing(sweep=True) as store:
@@ -183,7 +187,7 @@ def _memories(store: MemoryStore, path: str) -> list[Memory]:
 
 
 def _shown(path: str, found: Sequence[Memory], *, show_all: bool) -> list[output.Piece]:
-    """The table for people, without hidden memories, and a line that counts them."""
+    """The table for a terminal, without hidden memories, and a line that counts them."""
     shown = [memory for memory in found if show_all or not _is_hidden(memory.path, path)]
     rows = ((human_size(each.size_bytes), output.local_time(each.updated_at), each.path) for each in shown)
     hidden = len(found) - len(shown)
@@ -194,7 +198,7 @@ def _shown(path: str, found: Sequence[Memory], *, show_all: bool) -> list[output
 
 
 def _is_hidden(path: str, below: str) -> bool:
-    """Whether a view of the directory `below` would leave the memory out, at whatever level."""
+    """True if a view of the directory `below` omits the memory, at any level."""
     names = path[len(below.rstrip("/")) :].split("/")
     return any(name.startswith(".") or name == "node_modules" for name in names)
 
@@ -212,18 +216,18 @@ def _memory_object(memory: Memory) -> dict[str, object]:
 
 
 def _past_view(store: MemoryStore, given: dict[str, object], at: Moment) -> Reply:
-    """The reply to a view of the store as it was. Raises `NotFound`, `InvalidInput` as `History.at`."""
+    """Reply to a view of a past state. Raises `NotFound` and `InvalidInput` as `History.at`."""
     try:
         command = parse(given)
     except Refused as refusal:
         return store.replies.error(refusal.key, refusal.values)
     assert isinstance(command, View)
 
-    def look(now: Snapshot) -> Entry | views.Sizes:
+    def find(now: Snapshot) -> Entry | views.Sizes:
         return views.found(store.history.at(at, now), command.path)
 
     try:
-        settings, found = store.settings(), store.read(look)
+        settings, found = store.settings(), store.read(find)
         if isinstance(found, Entry):
             return views.memory(command, found, settings, store.replies, LineCounts())
         return views.directory(command.path, found, settings, store.replies)
@@ -232,7 +236,7 @@ def _past_view(store: MemoryStore, given: dict[str, object], at: Moment) -> Repl
 
 
 def _past_memories(store: MemoryStore, path: str, at: Moment) -> list[Memory]:
-    """The memories that were below a directory, or the one that was at a path. Raises `NotFound`, `InvalidInput`."""
+    """Past memories below a directory, or the one at a path. Raises `NotFound`, `InvalidInput`."""
     target = parsed(path, store.replies)
 
     def work(now: Snapshot) -> list[Memory]:
@@ -245,19 +249,19 @@ def _past_memories(store: MemoryStore, path: str, at: Moment) -> list[Memory]:
 
     found = store.read(work)
     if not found and not target.is_root:
-        raise NotFound(f"there was no memory at {path}")
+        raise NotFound(f"{path} did not exist at that time")
     return found
 
 
 def _old_and_new(arguments: Sequence[str | None], old_file: str | None, new_file: str | None) -> tuple[str, str]:
-    """The two texts, each from its file or else from the next argument."""
+    """The two texts, each from its file or from the next argument."""
     waiting = [argument for argument in arguments if argument is not None]
     if old_file == new_file == "-":
         raise click.UsageError("Only one of --old-file and --new-file can be -.")
     if old_file is None and not waiting:
-        raise click.UsageError("Missing argument 'OLD'; give it, or --old-file.")
+        raise click.UsageError("Missing argument 'OLD'. Pass it, or --old-file.")
     old = text_of_file(old_file) if old_file is not None else waiting.pop(0)
     new = text_of_file(new_file) if new_file is not None else waiting.pop(0) if waiting else ""
     if waiting:
-        raise click.UsageError("A text was given twice, as an argument and as a file.")
+        raise click.UsageError("A text was passed twice, as an argument and as a file.")
     return old, new

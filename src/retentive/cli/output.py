@@ -19,6 +19,7 @@ from typing import IO, TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, TypeVa
 import click
 
 from retentive.cli.exits import BROKEN_PIPE, FAILED, status_of
+from retentive.cli.location import STORAGE_CODES, Location
 from retentive.errors import RetentiveError
 from retentive.values.replies import Reply
 
@@ -44,7 +45,9 @@ class Command(click.Command):
         try:
             return super().invoke(ctx)
         except RetentiveError as error:
-            end(failure(error), as_json=bool(ctx.params.get("as_json")))
+            reply = failure(error)
+            emit(as_object(reply), as_json=bool(ctx.params.get("as_json")), error=reply.text)
+            raise click.exceptions.Exit(status_of(reply.code)) from None
 
 
 def json_option(command: F) -> F:
@@ -58,12 +61,16 @@ def json_option(command: F) -> F:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under column names, on a terminal. `empty` is printed if there are no rows."""
+    """Rows under column names, on a terminal. `empty` is printed if there are no rows.
+
+    `folds`: cells are folded to the width of the terminal. Other tables are not, so that ids can be copied.
+    """
 
     columns: Sequence[str]
     rows: Iterable[Sequence[str]]
     empty: str = ""
     title: str = ""
+    folds: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +143,19 @@ def emit_row(cells: Sequence[str], *, widths: Sequence[int] = ()) -> None:
 
 def emit_reply(reply: Reply, *, as_json: bool) -> None:
     """Print a reply: an error to standard error, but with `as_json` to standard output."""
-    text = "" if reply.is_error else f"{reply.text}\n"
-    emit(as_object(reply), as_json=as_json, plain=text, error=reply.text if reply.is_error else "")
+    if reply.is_error:
+        emit(as_object(reply), as_json=as_json, error=reply.text, notes=_location_notes(reply))
+    else:
+        emit(as_object(reply), as_json=as_json, plain=f"{reply.text}\n")
+
+
+def _location_notes(reply: Reply) -> list[str]:
+    """A line with the location, for errors of the storage whose text does not name it."""
+    context = click.get_current_context(silent=True)
+    location = None if context is None else context.find_object(Location)
+    if location is None or reply.code not in STORAGE_CODES or "\nLocation: " in reply.text:
+        return []
+    return [f"Location: {location.shown}"]
 
 
 def end(reply: Reply, *, as_json: bool) -> NoReturn:
@@ -147,8 +165,8 @@ def end(reply: Reply, *, as_json: bool) -> NoReturn:
 
 
 def failure(error: RetentiveError) -> Reply:
-    """The reply for a raised error."""
-    text = str(error)
+    """The reply for a raised error, with the notes of `naming`."""
+    text = "\n".join([str(error), *getattr(error, "__notes__", [])])
     return Reply(text if text.startswith("Error:") else f"Error: {text}", is_error=True, code=error.code)
 
 
@@ -165,6 +183,13 @@ def to_json(value: object) -> str:
 def timestamp(at: datetime) -> str:
     """A UTC time in the format of the hosted memory stores."""
     return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: `1 memory`, `2 memories`."""
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number:,} {noun.removesuffix('y')}ies" if noun.endswith("ry") else f"{number:,} {noun}s"
 
 
 def local_time(at: datetime) -> str:

@@ -23,7 +23,7 @@ _UNITS = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "
 
 
 def parse_time(text: str, now: datetime) -> datetime:
-    """The time meant, with its zone: the local one where none is given. A day is its beginning. Raises `ValueError`."""
+    """Parse a time; without a zone it is local, and a day is its start. Raises `ValueError`."""
     ago = _AGO.fullmatch(text)
     try:
         if ago is not None:
@@ -49,22 +49,22 @@ def _moment(ctx: click.Context, param: click.Parameter, given: str | None) -> Mo
 
 
 def time_option(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Adds an option that takes a time."""
+    """Add an option that takes a time."""
     return click.option(name, metavar="TIME", callback=_time, help=text)
 
 
 def moment_option(*names: str, text: str, required: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Adds an option that takes a time or a version."""
+    """Add an option that takes a time or a version."""
     return click.option(*names, metavar="TIME|VERSION", callback=_moment, required=required, help=text)
 
 
 def line_range(_ctx: click.Context, _param: click.Parameter, given: str | None) -> tuple[int, int] | None:
-    """`A:B`, `A:` (to the end) or `A` (one line), as the `view_range` of the tool."""
+    """Parse `A:B`, `A:` (to the end) or `A` (one line) to the `view_range` of the tool."""
     if given is None:
         return None
     form = _RANGE.fullmatch(given)
     if form is None:
-        raise click.BadParameter(f"{given!r} is not a range of lines such as 10:20, 10: or 10.")
+        raise click.BadParameter(f"{given!r} is not a line range such as 10:20, 10: or 10.")
     first, colon, last = form.groups()
     if colon is None:
         return int(first), int(first)
@@ -72,16 +72,16 @@ def line_range(_ctx: click.Context, _param: click.Parameter, given: str | None) 
 
 
 def text_or_stdin(given: str | None) -> str:
-    """The argument if there is one, else all of standard input. Raises `UsageError` if that is a keyboard."""
+    """The argument, or all of standard input without one. Raises `UsageError` if that is a terminal."""
     if given is not None:
         return given
     if sys.stdin is None or sys.stdin.isatty():
-        raise click.UsageError("Missing argument 'TEXT'; give it, or pipe the text in.")
+        raise click.UsageError("Missing argument 'TEXT'. Pass it, or pipe the text to standard input.")
     return decoded(sys.stdin.buffer.read())
 
 
 def text_of_file(name: str) -> str:
-    """The text in the file of this name, `-` for standard input. Raises `UsageError` if it cannot be read."""
+    """The text of a file, `-` for standard input. Raises `UsageError` if it cannot be read."""
     if name == "-":
         return text_or_stdin(None)
     try:
@@ -89,15 +89,15 @@ def text_of_file(name: str) -> str:
             return decoded(file.read())
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
-        raise click.UsageError(f"{name!r}: {why}") from None
+        raise click.UsageError(f"cannot read {name!r}: {why}") from None
 
 
 def decoded(data: bytes) -> str:
-    """The text that these bytes are. Raises `InvalidInput` for what no memory can hold."""
+    """Decode UTF-8. Raises `InvalidInput` for text that a memory cannot store."""
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
         raise InvalidInput(f"the text is not UTF-8 (byte {error.start + 1} of {len(data)})") from None
     if "\0" in text:
-        raise InvalidInput(f"the text holds a NUL character (at position {text.index(chr(0))})")
+        raise InvalidInput(f"the text contains a NUL character (at position {text.index(chr(0))})")
     return text

@@ -1,4 +1,4 @@
-"""`search`: finding memories by words or a pattern."""
+"""`search`: finding memories by words or by a pattern."""
 
 from __future__ import annotations
 
@@ -12,9 +12,15 @@ from retentive.values.paths import ROOT
 
 @click.command(cls=output.Command)
 @click.argument("query", nargs=-1, required=True)
-@click.option("--under", metavar="DIR", default=ROOT, show_default=True, help="Only below this directory.")
-@click.option("--path", "paths", metavar="PATTERN", multiple=True, help="Only such paths: '/memories/*/notes.md'.")
-@click.option("--regex", is_flag=True, help="QUERY is one pattern (RE2), looked for in each line.")
+@click.option("--under", metavar="DIR", default=ROOT, show_default=True, help="Search only below this directory.")
+@click.option(
+    "--path",
+    "paths",
+    metavar="PATTERN",
+    multiple=True,
+    help="Search only matching paths, such as '/memories/*/notes.md'.",
+)
+@click.option("--regex", is_flag=True, help="QUERY is a regular expression (RE2), matched against each line.")
 @click.option(
     "-n", "limit", metavar="N", type=click.IntRange(min=0), default=20, show_default=True, help="Show the first N."
 )
@@ -30,16 +36,16 @@ def search(
     limit: int,
     as_json: bool,
 ) -> None:
-    """Find the memories that hold all words of QUERY, in their text or path; the newest change first.
+    """Find the memories that contain all words of QUERY in their text or path, most recently changed first.
 
-    Words are found anywhere, in any language, whatever their case; '"some words"' together, and -word not at all (with
-    a -- before it). In a pipe one line for each line shown, with tabs between: path, number of the line, its text; both
-    are empty where only the path matches.
+    Words match anywhere, in any language and case. '"some words"' matches a phrase, -word excludes a word (after --).
+    In a pipe each line has a path, line number and line, separated by tabs; number and line are empty if only the path
+    matches.
     """
     with location.existing() as store:
         found = store.search(" ".join(query), under=under, paths=paths, regex=regex, limit=limit)
     is_cut = len(found.hits) < found.total
-    total = "1 memory." if found.total == 1 else f"{found.total} memories."
+    total = f"{output.counted(found.total, 'memory')}."
     output.emit(
         _object(found),
         as_json=as_json,
@@ -72,5 +78,5 @@ def _hit(hit: Hit) -> dict[str, object]:
 
 
 def _spans(spans: tuple[Span, ...]) -> list[list[int]]:
-    """Beginning and end of each match, in characters."""
+    """Start and end of each match, in characters."""
     return [[start, end] for start, end in spans]

@@ -164,7 +164,7 @@ def _code(location: Location, key: str, directory: str | None) -> str:
 
 
 def _report(made: Made) -> str:
-    memories = "1 memory" if made.memories == 1 else f"{made.memories} memories"
+    memories = output.counted(made.memories, "memory")
     if made.is_new:
         lines = [f"Created the memory store {made.store} at {made.location}, with {memories}."]
     else:

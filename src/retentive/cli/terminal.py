@@ -23,6 +23,7 @@ _RIGHT = {"size", "memories"}
 _DIFF = {"header": "yellow", "hunk": "cyan", "removed": "red", "added": "green"}
 _MARKED = {"removed": "black on red", "added": "black on green"}
 _FOUND = "black on yellow"
+_UNFOLDED = 10_000  # columns, wider than any row
 
 
 def draw(piece: Table | Aligned | Diff | Hits) -> str:
@@ -48,7 +49,7 @@ def _table(piece: Table) -> str:
         table.add_column(name, style=_COLUMN_STYLES.get(name), justify=justify, overflow="fold")
     for row in rows:
         table.add_row(*[_cell(cell, name) for cell, name in zip(row, piece.columns, strict=True)])
-    return _drawn([*([Text(piece.title)] if piece.title else []), table], fold=True)
+    return _drawn([*([Text(piece.title)] if piece.title else []), table], width=None if piece.folds else _UNFOLDED)
 
 
 def _cell(cell: str, column: str) -> Text:
@@ -111,9 +112,9 @@ def _append(line: Text, text: str, marks: Sequence[Span], style: str | None, mar
     line.append(harmless(text[at:]), style)
 
 
-def _drawn(items: Iterable[RenderableType], *, fold: bool = False) -> str:
-    console = Console(highlight=False)
+def _drawn(items: Iterable[RenderableType], *, width: int | None = _UNFOLDED) -> str:
+    console = Console(highlight=False, width=width)
     with console.capture() as capture:
         for item in items:
-            console.print(item, soft_wrap=not fold)
+            console.print(item, soft_wrap=isinstance(item, Text))
     return capture.get().removesuffix("\n")

@@ -1,10 +1,10 @@
-"""The first request of the memory tool documentation, and the tool loop behind it, written in two ways.
+"""First request of the memory tool documentation, with two kinds of tool loop.
 
-    python examples/basic.py loop        your own loop: messages.create, and tool_result for what Claude asks
-    python examples/basic.py runner      the SDK's tool runner, with MemoryTool among its tools
+    python examples/basic.py loop        your own loop: messages.create, and tool_result for each tool call
+    python examples/basic.py runner      the SDK's tool runner with MemoryTool
 
-It needs `pip install 'retentive[anthropic]'` and a key in ANTHROPIC_API_KEY. Run it twice: the second time Claude
-finds what it wrote down the first time. What that is lies in ./memory, as plain files.
+Needs `pip install 'retentive[anthropic]'` and an API key in ANTHROPIC_API_KEY. Run it twice: the second time Claude
+finds its notes from the first run. The notes are plain files in ./memory.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def fetch_page(url, retries=3):
 Please help me debug this."""
 
 
-def own_loop(client: Anthropic, *, model: str, at: str) -> None:
-    """Ask, run what Claude calls, send the results back; until Claude calls nothing more."""
+def own_loop(client: Anthropic, *, model: str, location: str) -> None:
+    """Send requests and run Claude's tool calls until a reply has no tool call."""
     messages: list[Any] = [{"role": "user", "content": QUESTION}]
     tools: list[Any] = [retentive.TOOL]
-    with retentive.open(at) as memory:
+    with retentive.open(location) as memory:
         store = memory.store()
         while True:
             reply = client.messages.create(model=model, max_tokens=2048, messages=messages, tools=tools)
@@ -51,16 +51,16 @@ def own_loop(client: Anthropic, *, model: str, at: str) -> None:
             messages += [{"role": "assistant", "content": reply.content}, {"role": "user", "content": results}]
 
 
-def runner(client: Anthropic, *, model: str, at: str) -> None:
-    """The same, with the loop left to the SDK."""
+def runner(client: Anthropic, *, model: str, location: str) -> None:
+    """Run the same conversation with the SDK's tool runner."""
     messages: list[Any] = [{"role": "user", "content": QUESTION}]
-    replies = client.beta.messages.tool_runner(model=model, max_tokens=2048, messages=messages, tools=[MemoryTool(at)])
-    for reply in replies:
+    tools = [MemoryTool(location)]
+    for reply in client.beta.messages.tool_runner(model=model, max_tokens=2048, messages=messages, tools=tools):
         show(reply)
 
 
 def show(reply: Any) -> None:
-    """Print what Claude says and what it does with its memory."""
+    """Print Claude's texts and memory commands."""
     for block in reply.content:
         if block.type == "text":
             print(block.text)
@@ -69,15 +69,15 @@ def show(reply: Any) -> None:
 
 
 def main() -> None:
-    """Run one of the two ways."""
+    """Run the conversation with one of the two loops."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("way", choices=["loop", "runner"], nargs="?", default="runner")
-    parser.add_argument("--at", default="./memory", help="where the memory lies, default ./memory")
+    parser.add_argument("loop", choices=["loop", "runner"], nargs="?", default="runner")
+    parser.add_argument("--at", default="./memory", help="location of the memory, default ./memory")
     parser.add_argument("--model", default="claude-sonnet-5-5")
     options = parser.parse_args()
     with Anthropic() as client:
-        way = own_loop if options.way == "loop" else runner
-        way(client, model=options.model, at=options.at)
+        converse = own_loop if options.loop == "loop" else runner
+        converse(client, model=options.model, location=options.at)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 #!/bin/sh
-# The first request of the memory tool documentation by curl, and the tool loop behind it: what Claude calls goes
-# through `retentive exec`, one tool_use block a line in, one tool_result block a line out.
+# First request of the memory tool documentation, with curl and a tool loop. `retentive exec` runs the tool calls: it
+# reads one tool_use block per line and writes one tool_result block per line.
 #
-#   ANTHROPIC_API_KEY=... examples/basic.sh [PLACE]        PLACE is where the memory lies, default ./memory
+#   ANTHROPIC_API_KEY=... examples/basic.sh [LOCATION]        LOCATION of the memory, default ./memory
 #
-# Needs curl, python3 and retentive. Run it twice: the second time Claude finds what it wrote down the first time.
+# Needs curl, python3 and retentive. Run it twice: the second time Claude finds its notes from the first run.
 set -eu
 
 url=${ANTHROPIC_BASE_URL:-https://api.anthropic.com}/v1/messages
@@ -36,7 +36,7 @@ while :; do
         --data-binary "@$work/request.json" \
         --output "$work/reply.json" || { cat "$work/reply.json" >&2; exit 1; }
 
-    # Show what Claude says and calls, and keep the calls, one a line.
+    # Print Claude's texts and calls, and save the calls, one per line.
     python3 - "$work" <<'PY'
 import json, sys
 work = sys.argv[1]
@@ -53,7 +53,7 @@ PY
 
     retentive --at "$at" exec < "$work/calls" > "$work/results"
 
-    # The next request is this one, with the reply and the results at its end.
+    # Append the reply and the results to the request.
     python3 - "$work" <<'PY'
 import json, sys
 work = sys.argv[1]

@@ -1,11 +1,10 @@
-"""A customer service that remembers each customer, and knows the rules of the house.
+"""Customer service agent with a memory for each customer and shared house rules.
 
     python examples/customer_service.py ada
 
-It needs `pip install 'retentive[anthropic]'` and a key in ANTHROPIC_API_KEY. What you type is what the customer says;
-an empty line or the end of the input ends the visit. Come again later, or after a crash: Claude finds what it wrote
-down. Each customer has a memory store of their own, so nothing of one can show up with another; the rules of the house
-are a store that everybody reads and nobody here can change.
+Needs `pip install 'retentive[anthropic]'` and an API key in ANTHROPIC_API_KEY. Type the customer's messages; an empty
+line or the end of the input ends the visit. In a later visit, also after a crash, Claude finds its notes. Each customer
+has a separate memory store, so no customer sees the data of another. The house rules are a shared, read-only store.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ RULES = """# Rules of the house
 """
 
 
-def serve(customer: str, said: Iterable[str], *, at: str, model: str) -> None:
-    """Talk to one customer until there is nothing more to say."""
-    with retentive.open(at) as place:
-        house = place.store("house")
+def serve(customer: str, messages: Iterable[str], *, location: str, model: str) -> None:
+    """Answer the messages of one customer."""
+    with retentive.open(location) as connection:
+        house = connection.store("house")
         if not house.usage().memories:
             house.execute({"command": "create", "path": "/memories/rules.md", "file_text": RULES}, actor="job:setup")
         memory = Mounts(
             {
-                "/memories": place.store(f"customer-{customer}", name=customer),
+                "/memories": connection.store(f"customer-{customer}", name=customer),
                 "/memories/house": house.read_only(),
             }
         )
@@ -49,12 +48,12 @@ def serve(customer: str, said: Iterable[str], *, at: str, model: str) -> None:
             stream=True,
         )
         with agent:
-            for text in said:
+            for text in messages:
                 answer(agent, text)
 
 
 def answer(agent: Agent, text: str) -> None:
-    """Say something to Claude and show what it answers, as it comes."""
+    """Send a message to Claude and print the answer as it streams in."""
     try:
         for event in agent.run(text):
             if isinstance(event, Text):
@@ -64,12 +63,12 @@ def answer(agent: Agent, text: str) -> None:
             elif isinstance(event, Finished):
                 print("" if event.reason == "end_turn" else f"\n[{event.reason}]")
     except AgentError as error:
-        hint = " Please say it again." if error.retryable else ""
+        hint = " Please try again." if error.retryable else ""
         print(f"\nSorry, that did not work ({error.code}).{hint}")
 
 
-def typed() -> Iterable[str]:
-    """The lines a customer types, until an empty one."""
+def input_lines() -> Iterable[str]:
+    """Read lines from standard input up to the first empty line."""
     for line in sys.stdin:
         if not line.strip():
             return
@@ -79,11 +78,11 @@ def typed() -> Iterable[str]:
 def main() -> None:
     """Serve one customer."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("customer", help="who it is: the name of a memory store")
-    parser.add_argument("--at", default="./memory", help="where the memory lies, default ./memory")
+    parser.add_argument("customer", help="name of the customer, used in the key of the memory store")
+    parser.add_argument("--at", default="./memory", help="location of the memories, default ./memory")
     parser.add_argument("--model", default="claude-sonnet-5-5")
     options = parser.parse_args()
-    serve(options.customer, typed(), at=options.at, model=options.model)
+    serve(options.customer, input_lines(), location=options.at, model=options.model)
 
 
 if __name__ == "__main__":

@@ -1,258 +1,136 @@
-"""The smallest backend: memory stores in dictionaries. docs/writing-a-backend.md explains it."""
-
-# ruff: noqa: D102 - the contract in base.py says what the methods do
+"""A complete storage backend in dictionaries. docs/writing-a-backend.md explains it part by part."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TypeVar
+from typing import Unpack
 
 from retentive.errors import NotFound, Unavailable
-from retentive.storage.contract import (
-    UNCHANGED,
-    Actor,
-    Backend,
-    Change,
-    Clock,
-    Entry,
-    Memory,
-    Metadata,
-    NewId,
-    Recorded,
-    Snapshot,
-    StoreInfo,
-    Transaction,
-    Usage,
-    Version,
-    now_us,
-    sortable_id,
-    to_datetime,
-)
-from retentive.values.records import to_us
-
-T = TypeVar("T")
+from retentive.storage.contract import UNCHANGED, Backend, Metadata, Selection, Snapshot, T, Transaction
+from retentive.values import records
+from retentive.values.records import Actor, Change, Clock, Entry, Memory, NewId, Recorded, StoreInfo, Usage, Version
 
 
-@dataclass(frozen=True)
-class State:
-    """All of one memory store at one revision. Never changed: a write makes a new one."""
-
-    revision: int = 0
-    last_us: int = 0
-    seal: str | None = None  # of a layer that encrypts
-    settings: str | None = None
-    memories: dict[str, Memory] = field(default_factory=dict)  # by path
-    versions: tuple[Version, ...] = ()  # oldest first
-    texts: dict[str, bytes | None] = field(default_factory=dict)  # by version
-    notes: dict[tuple[str, str], str] = field(default_factory=dict)  # by kind and key
-
-
+@dataclass
 class DictSnapshot(Snapshot):
-    """Looks at one state."""
+    """One memory store at one revision. Once other threads can see it, it does not change."""
 
-    def __init__(self, state: State) -> None:
-        self.state = state
-
-    @property
-    def revision(self) -> int:
-        return self.state.revision
-
-    @property
-    def seal(self) -> str | None:
-        return self.state.seal
-
-    @property
-    def settings(self) -> str | None:
-        return self.state.settings
+    info: StoreInfo
+    revision: int = 0
+    seal: str | None = None
+    settings: str | None = None
+    last_us: int = 0  # time of the newest version
+    present: dict[str, Memory] = field(default_factory=dict)  # by path
+    history: dict[str, tuple[Version, bytes | None]] = field(default_factory=dict)  # by version id, oldest first
+    kept: dict[tuple[str, str], str] = field(default_factory=dict)  # records by kind and key
 
     def get(self, path: str) -> Entry:
-        memory = self.state.memories.get(path)
-        if memory is not None:
-            return Entry(memory, self.state.texts[memory.version_id])
-        above = next((one for one in self.state.memories if path.startswith(one + "/")), None)
+        if path in self.present:
+            return Entry(self.present[path], self.text(self.present[path].version_id))
+        above = next((each for each in self.present if path.startswith(each + "/")), None)
         return Entry(above=above, below=any(self.memories(path)))
 
     def memories(self, under: str) -> Iterator[Memory]:
-        paths = sorted(path for path in self.state.memories if path.startswith(under + "/"))
-        return iter([self.state.memories[path] for path in paths])
+        return iter([memory for path, memory in sorted(self.present.items()) if path.startswith(under + "/")])
 
-    def sizes(self, under: str) -> Iterator[tuple[str, int]]:
-        return iter([(memory.path, memory.size_bytes) for memory in self.memories(under)])
-
-    def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
-        return iter([(memory, self.state.texts[memory.version_id] or b"") for memory in self.memories(under)])
-
-    def find(self, memory_id: str) -> Memory | None:
-        return next((memory for memory in self.state.memories.values() if memory.id == memory_id), None)
-
-    def versions(
-        self,
-        *,
-        memory_id: str | None = None,
-        path: str | None = None,
-        revision_of: str | None = None,
-        after: str | None = None,
-        before: str | None = None,
-        limit: int | None = None,
-    ) -> Iterator[Version]:
-        same = {version.revision for version in self.state.versions if version.id == revision_of}
-        found = [
-            version
-            for version in reversed(self.state.versions)
-            if memory_id in {None, version.memory_id}
-            and (revision_of is None or version.revision in same)
-            and path in {None, version.path}
-            and version.id > (after or "")
-            and (before is None or version.id < before)
-        ]
-        return iter(found[:limit])
-
-    def as_of(self, before: str) -> Iterator[Version]:
-        newest = {version.memory_id: version for version in self.state.versions if version.id < before}
-        return iter([version for version in newest.values() if version.operation != "deleted"])
+    def versions(self, **selection: Unpack[Selection]) -> Iterator[Version]:
+        memory_id, path, change = selection.get("memory_id"), selection.get("path"), selection.get("revision_of")
+        after, before = selection.get("after") or "", selection.get("before")
+        found = [one for one, _ in reversed(self.history.values())]
+        revisions = {one.revision for one in found if change in {None, one.id}}
+        found = [one for one in found if one.revision in revisions and one.id > after]
+        found = [one for one in found if memory_id in {None, one.memory_id} and path in {None, one.path}]
+        found = found if before is None else [one for one in found if one.id < before]
+        return iter(found[: selection.get("limit")])
 
     def version(self, version_id: str) -> tuple[Version, bytes | None]:
-        found = next((version for version in self.state.versions if version.id == version_id), None)
-        if found is None:
+        if version_id not in self.history:
             raise NotFound(f"there is no version {version_id}")
-        return found, self.state.texts[version_id]
+        return self.history[version_id]
 
     def usage(self) -> Usage:
-        memories = self.state.memories.values()
-        return Usage(len(memories), sum(memory.size_bytes for memory in memories))
-
-    def get_record(self, kind: str, key: str) -> str | None:
-        return self.state.notes.get((kind, key))
+        return Usage(len(self.present), sum(memory.size_bytes for memory in self.present.values()))
 
     def records(self, kind: str) -> Iterator[tuple[str, str]]:
-        return iter(sorted((key, value) for (one, key), value in self.state.notes.items() if one == kind))
+        return iter(sorted((key, value) for (each, key), value in self.kept.items() if each == kind))
 
 
 class DictTransaction(DictSnapshot, Transaction):
-    """Works on a copy, which becomes the state when the work is done."""
+    """A copy of a snapshot that can be changed."""
 
-    def __init__(self, state: State, clock: Clock, new_id: NewId) -> None:
-        memories, texts, notes = dict(state.memories), dict(state.texts), dict(state.notes)
-        super().__init__(replace(state, memories=memories, texts=texts, notes=notes))
-        self._next_revision = state.revision + 1
-        self._clock = clock
-        self._new_id = new_id
+    def __init__(self, old: DictSnapshot, clock: Clock, new_id: NewId) -> None:
+        present, history, kept = dict(old.present), dict(old.history), dict(old.kept)
+        super().__init__(old.info, old.revision, old.seal, old.settings, old.last_us, present, history, kept)
+        self._next_revision, self._clock, self._new_id = old.revision + 1, clock, new_id
 
     def record(self, changes: Sequence[Change], actor: Actor | None) -> list[Recorded]:
-        return [self._record(change, actor) for change in changes]
+        return [self._record(change, change.origin or self._new_version(change, actor)) for change in changes]
 
-    def _record(self, change: Change, actor: Actor | None) -> Recorded:
-        if change.origin is not None and change.origin.redacted_at is not None:  # nothing but the version
-            return self._add(change.origin, None)
-        state, before = self.state, change.before
-        version = self._version(change, actor)
-        kept = change.kept(version.memory_id, version.id)
-        version = replace(version, seal=kept.seal)
+    def _new_version(self, change: Change, actor: Actor | None) -> Version:
+        time_us = max(records.now_us(self._clock), self.last_us + 1)  # times and ids of a store only grow
+        known, path = change.before or change.again, change.path or (change.before.path if change.before else "")
+        memory_id = known.id if known else self._new_id("mem_", time_us)
+        version_id, at = self._new_id("memver_", time_us), records.to_datetime(time_us)
+        return Version(version_id, memory_id, change.operation, path, None, None, actor, at, self._next_revision)
+
+    def _record(self, change: Change, version: Version) -> Recorded:
+        before, data = change.before, None
         if before is not None:
-            del state.memories[before.path]
-        if change.path is None:
-            return self._add(version, None)
-        data, size, sha256 = kept.data, change.size_bytes, kept.sha256
-        if before is not None and size is None:  # the bytes stay
-            data, size, sha256 = state.texts[before.version_id], before.size_bytes, before.sha256
-        version = replace(version, size_bytes=size, sha256=sha256)
-        born = before.created_at if before is not None else version.created_at
-        state.memories[change.path] = Memory(
-            version.memory_id,
-            change.path,
-            size or 0,
-            sha256 or "",
-            version.id,
-            born if change.again is None else change.again.created_at,
-            version.created_at,
-            kept.seal,
-        )
-        return self._add(version, data)
-
-    def _version(self, change: Change, actor: Actor | None) -> Version:
-        """The version a change makes, without its size, hash and seal."""
-        if change.origin is not None:
-            return replace(change.origin, size_bytes=None, sha256=None)
-        path = change.path or (change.before.path if change.before is not None else "")
-        time_us = max(now_us(self._clock), self.state.last_us + 1)  # times and ids in a store only grow
-        known = change.before or change.again
-        return Version(
-            self._new_id("memver_", time_us),
-            known.id if known is not None else self._new_id("mem_", time_us),
-            change.operation,
-            path,
-            None,
-            None,
-            actor,
-            to_datetime(time_us),
-            self._next_revision,
-        )
-
-    def _add(self, version: Version, data: bytes | None) -> Recorded:
-        self.state.texts[version.id] = data
-        self.state = replace(
-            self.state,
-            last_us=to_us(version.created_at),
-            revision=max(self._next_revision, self.state.revision, version.revision),
-            versions=(*self.state.versions, version),
-        )
+            del self.present[before.path]
+        if version.redacted_at is None:  # of an imported history, which may be redacted, only the version is stored
+            new = change.kept(version.memory_id, version.id)
+            data, size_bytes, sha256 = new.data, change.size_bytes, new.sha256
+            if before is not None and change.path is not None and size_bytes is None:  # a rename keeps the bytes
+                data, size_bytes, sha256 = self.text(before.version_id), before.size_bytes, before.sha256
+            version = replace(version, size_bytes=size_bytes, sha256=sha256, seal=new.seal)
+        if change.path is not None:
+            self.present[change.path] = Memory.of(version, (before or change.again or version).created_at)
+        self.history[version.id] = version, data
+        self.last_us = records.to_us(version.created_at)
+        self.revision = max(self.revision, self._next_revision, version.revision)
         return Recorded(version.memory_id, version.id)
 
     def drop(self, memories: Sequence[Memory]) -> None:
-        for memory in memories:
-            del self.state.memories[memory.path]
+        self.present = {path: memory for path, memory in self.present.items() if memory not in memories}
 
     def set_metadata(self, *, settings: Metadata = UNCHANGED, seal: Metadata = UNCHANGED) -> None:
-        if settings is not UNCHANGED:
-            self.state = replace(self.state, settings=settings)
-        if seal is not UNCHANGED:
-            self.state = replace(self.state, seal=seal)
+        self.settings = self.settings if settings is UNCHANGED else settings
+        self.seal = self.seal if seal is UNCHANGED else seal
 
     def put_record(self, kind: str, key: str, value: str | None) -> None:
-        self.state.notes.pop((kind, key), None)
+        self.kept.pop((kind, key), None)
         if value is not None:
-            self.state.notes[kind, key] = value
+            self.kept[kind, key] = value
 
     def redact(self, version_ids: Sequence[str], actor: Actor | None) -> None:
-        now = to_datetime(now_us(self._clock))
-        chosen = self._past(version_ids)
-        self.state.texts.update(dict.fromkeys(chosen))
-        self._replace_versions(
-            version
-            if version.id not in chosen or version.redacted_at is not None
-            else replace(version, path="", size_bytes=None, sha256=None, seal=None, redacted_at=now, redacted_by=actor)
-            for version in self.state.versions
-        )
+        at = records.to_datetime(records.now_us(self._clock))
+        for old in self._removable(version_ids):
+            if old.redacted_at is None:
+                new = replace(old, path="", size_bytes=None, sha256=None, seal=None, redacted_at=at, redacted_by=actor)
+                self.history[old.id] = new, None
 
     def prune(self, version_ids: Sequence[str]) -> None:
-        chosen = self._past(version_ids)
-        self._replace_versions(version for version in self.state.versions if version.id not in chosen)
-        for version_id in chosen:
-            del self.state.texts[version_id]
+        for old in self._removable(version_ids):
+            del self.history[old.id]
 
-    def _past(self, version_ids: Sequence[str]) -> set[str]:
-        """Those of the versions that are there and are not what a memory is now."""
-        present = {memory.version_id for memory in self.state.memories.values()}
-        return set(version_ids) & self.state.texts.keys() - present
-
-    def _replace_versions(self, versions: Iterable[Version]) -> None:
-        self.state = replace(self.state, revision=self._next_revision, versions=tuple(versions))
+    def _removable(self, version_ids: Sequence[str]) -> list[Version]:
+        """Those of the versions that are not the newest of a present memory."""
+        self.revision = self._next_revision
+        ids = set(version_ids) & self.history.keys() - {memory.version_id for memory in self.present.values()}
+        return [self.history[version_id][0] for version_id in ids]
 
 
 class DictBackend(Backend):
-    """Memory stores of this process. One lock for all writes; readers need none, as a state never changes."""
+    """Memory stores of this process. Writers take a lock; readers need none, since published snapshots are fixed."""
 
-    def __init__(self, *, clock: Clock = time.time, new_id: NewId = sortable_id) -> None:
-        self._clock = clock
-        self._new_id = new_id
-        self._writing = threading.Lock()
-        self._stores: dict[str, tuple[StoreInfo, State]] = {}
-        self._jottings: dict[tuple[str, str], dict[str, str]] = {}  # by store and kind
-        self._closed = False
+    def __init__(self, *, clock: Clock = time.time, new_id: NewId = records.sortable_id) -> None:
+        self._clock, self._new_id, self._lock, self._closed = clock, new_id, threading.Lock(), False
+        self._all: dict[str, DictSnapshot] = {}  # by id
+        self._beside: dict[tuple[str, str], dict[str, str]] = {}  # side records by store id and kind
 
     def create_store(
         self,
@@ -263,73 +141,60 @@ class DictBackend(Backend):
         store_id: str | None = None,
         created_at: datetime | None = None,
     ) -> StoreInfo:
-        with self._writing:
-            for taken in (key, store_id):
-                found = None if taken is None else self.get_store(taken)
-                if found is not None:
-                    return found
-            at = now_us(self._clock)
-            new_id = store_id or self._new_id("memstore_", at)
-            info = StoreInfo(new_id, key, name, created_at or to_datetime(at), 0, 0, seal)
-            self._stores[info.id] = info, State(seal=seal)
-            return info
+        with self._lock:
+            if (taken := self.get_store(key or "") or self.get_store(store_id or "")) is not None:
+                return taken
+            now = records.now_us(self._clock)
+            new_id, at = store_id or self._new_id("memstore_", now), created_at or records.to_datetime(now)
+            self._all[new_id] = DictSnapshot(StoreInfo(new_id, key, name, at, 0, 0, seal), seal=seal)
+            return self._all[new_id].info
 
     def get_store(self, id_or_key: str) -> StoreInfo | None:
-        self._check_open()
-        if id_or_key in self._stores:
-            return _counted(*self._stores[id_or_key])
-        return next((info for info in self.list_stores() if info.key == id_or_key), None)
+        with_key = (info for info in self.list_stores() if info.key == id_or_key)
+        return self._all[id_or_key].info if id_or_key in self._all else next(with_key, None)
 
     def list_stores(self, *, after: str | None = None, limit: int | None = None) -> list[StoreInfo]:
-        self._check_open()
-        stores = sorted(self._stores.values(), key=lambda store: store[0].id)
-        there = [_counted(info, state) for info, state in stores if info.erased_at is None]
-        return [info for info in there if info.id > (after or "")][:limit]
+        infos = [store.info for store_id, store in sorted(self._open().items()) if store_id > (after or "")]
+        return [info for info in infos if info.erased_at is None][:limit]
 
     def erase_store(self, store_id: str, actor: Actor | None) -> None:
-        with self._writing:
-            info, _ = self._stores[store_id]
-            if info.erased_at is None:
-                erased = replace(info, key=None, name="", seal=None, erased_at=to_datetime(now_us(self._clock)))
-                self._stores[store_id] = erased, State()
-                self._jottings = {place: kept for place, kept in self._jottings.items() if place[0] != store_id}
+        with self._lock:
+            info, now = self._all[store_id].info, records.to_datetime(records.now_us(self._clock))
+            self._all[store_id] = DictSnapshot(
+                StoreInfo(store_id, None, "", info.created_at, 0, 0, None, info.erased_at or now)
+            )
+            self._beside = {place: kept for place, kept in self._beside.items() if place[0] != store_id}
 
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
-        return work(DictSnapshot(self._store(store_id)[1]))
+        return work(self._store(store_id))
 
     def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
-        with self._writing:
-            info, state = self._store(store_id)
-            transaction = DictTransaction(state, self._clock, self._new_id)
-            result = work(transaction)  # what it raises leaves the old state in its place
-            self._stores[store_id] = info, transaction.state
+        with self._lock:
+            tx = DictTransaction(self._store(store_id), self._clock, self._new_id)
+            result, usage = work(tx), tx.usage()  # an exception leaves the old snapshot in place
+            tx.info = replace(tx.info, seal=tx.seal, memories=usage.memories, size_bytes=usage.size_bytes)
+            self._all[store_id] = tx
             return result
 
     def put_side_records(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
-        with self._writing:
-            self._store(store_id)
-            kept = {**self._jottings.get((store_id, kind), {}), **values}
-            self._jottings[store_id, kind] = {key: value for key, value in kept.items() if value is not None}
+        with self._lock:
+            kept = {**dict(self.side_records(store_id, kind)), **values}
+            self._beside[store_id, kind] = {key: value for key, value in kept.items() if value is not None}
 
     def side_records(self, store_id: str, kind: str, *, after: str = "") -> Iterator[tuple[str, str]]:
         self._store(store_id)
-        kept = self._jottings.get((store_id, kind), {})
-        return iter(sorted((key, value) for key, value in kept.items() if key > after))
+        return iter([one for one in sorted(self._beside.get((store_id, kind), {}).items()) if one[0] > after])
 
     def close(self) -> None:
         self._closed = True
 
-    def _store(self, store_id: str) -> tuple[StoreInfo, State]:
-        self._check_open()
-        if store_id not in self._stores or self._stores[store_id][0].erased_at is not None:
+    def _store(self, store_id: str) -> DictSnapshot:
+        store = self._open().get(store_id)
+        if store is None or store.info.erased_at is not None:
             raise NotFound(f"there is no memory store {store_id}")
-        return self._stores[store_id]
+        return store
 
-    def _check_open(self) -> None:
+    def _open(self) -> dict[str, DictSnapshot]:
         if self._closed:
             raise Unavailable("the backend is closed")
-
-
-def _counted(info: StoreInfo, state: State) -> StoreInfo:
-    usage = DictSnapshot(state).usage()
-    return replace(info, memories=usage.memories, size_bytes=usage.size_bytes, seal=state.seal)
+        return self._all

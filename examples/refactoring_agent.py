@@ -1,10 +1,10 @@
-"""A refactoring that takes many sessions: each run of this program is one, and knows what the earlier ones left.
+"""Refactoring over many sessions. Each run of this program is one session and continues from the earlier ones.
 
     python examples/refactoring_agent.py ./code --goal "Split shop.py into small modules" --test "python -m pytest -q"
 
-It needs `pip install 'retentive[anthropic]'` and a key in ANTHROPIC_API_KEY. The first run writes a plan into the
-memory; every run reads where things stand, lets Claude do one step with its tools, and records what was done. Stop it
-whenever you like: what is not in the record was not done, and the next run sees that.
+Needs `pip install 'retentive[anthropic]'` and an API key in ANTHROPIC_API_KEY. The first run writes a plan to the
+memory. Every run reads the current status, lets Claude do one step with its tools, and records the result. You can stop
+it at any time: unrecorded work counts as not done, and the next run repeats it.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ from retentive.agent import (
 from retentive.agent.context import InputTokens
 
 SYSTEM = """You refactor a code base in small steps that keep its tests green. Do one feature of the checklist in this
-session, and call feature_done when it is. Your last message says what you did, and what comes next."""
+session, and call feature_done when it is. Your last message lists the work done and the next steps."""
 STEPS = ["The tests pass before anything is changed", "The code is split as the goal says, and the tests pass"]
 CHECKLIST = "/memories/project/features.json"
-MAX_CHARS = 20_000  # of a file or of the output of the tests, shown at once
+MAX_CHARS = 20_000  # limit for the text of a file or the output of the tests
 
 
 def file_tools(code: Path) -> list[Any]:
-    """What Claude may do with the code: list, read and write files below one directory."""
+    """Create the tools to list, read and write files below the directory `code`."""
 
-    def inside(name: str) -> Path:
+    def path_of(name: str) -> Path:
         path = (code / name).resolve()
         if not path.is_relative_to(code):
-            raise ToolError(f"Error: {name} is outside the code")
+            raise ToolError(f"Error: {name} is outside the code directory")
         return path
 
     @beta_tool
@@ -61,15 +61,15 @@ def file_tools(code: Path) -> list[Any]:
     @beta_tool
     def read_file(name: str) -> str:
         """Read a file of the code."""
-        path = inside(name)
+        path = path_of(name)
         if not path.is_file():
-            raise ToolError(f"Error: there is no file {name}")
+            raise ToolError(f"Error: file {name} does not exist")
         return path.read_text("utf-8")[:MAX_CHARS]
 
     @beta_tool
     def write_file(name: str, text: str) -> str:
-        """Write a file of the code, whole."""
-        path = inside(name)
+        """Create or overwrite a file of the code."""
+        path = path_of(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
         return f"{len(text)} characters written to {name}"
@@ -77,94 +77,92 @@ def file_tools(code: Path) -> list[Any]:
     return [list_files, read_file, write_file]
 
 
-def testing_tools(code: Path, test: str, known: Callable[[], list[str]], passed: list[str]) -> list[Any]:
-    """How Claude tries the code. Features it calls done while the tests are green come into `passed`.
+def testing_tools(code: Path, test: str, known_ids: Callable[[], list[str]], passed: list[str]) -> list[Any]:
+    """Create the tools to run the tests and to finish a feature. Finished features are appended to `passed`.
 
-    `known` are the ids of the checklist as it is by then: Claude may have added some.
+    `known_ids` returns the current ids of the checklist, because Claude can add features.
     """
 
-    def tested() -> tuple[int, str]:
-        done = subprocess.run(test, shell=True, cwd=code, capture_output=True, text=True, timeout=600, check=False)
-        return done.returncode, f"exit code {done.returncode}\n{(done.stdout + done.stderr)[-MAX_CHARS:]}"
+    def test_result() -> tuple[int, str]:
+        result = subprocess.run(test, shell=True, cwd=code, capture_output=True, text=True, timeout=600, check=False)
+        return result.returncode, f"exit code {result.returncode}\n{(result.stdout + result.stderr)[-MAX_CHARS:]}"
 
     @beta_tool
     def run_tests() -> str:
         """Run the tests of the code."""
-        return tested()[1]
+        return test_result()[1]
 
     @beta_tool
     def feature_done(feature: str) -> str:
-        """Say that the feature with this id of the checklist is done. The tests are run: it counts if they pass."""
-        if feature not in (listed := known()):
-            raise ToolError(
-                f"Error: there is no feature {feature!r}; the ids are {', '.join(listed) or 'not readable'}"
-            )
-        status, said = tested()
+        """Report that the feature with this id is done. Runs the tests; the feature passes if they pass."""
+        if feature not in (ids := known_ids()):
+            raise ToolError(f"Error: unknown feature {feature!r}; known ids: {', '.join(ids) or 'none'}")
+        status, output = test_result()
         if status == 0:
             passed.append(feature)
-        return f"{'It passes.' if status == 0 else 'The tests fail, so it does not pass yet.'}\n{said}"
+        return f"{'It passes.' if status == 0 else 'The tests fail, so it does not pass yet.'}\n{output}"
 
     return [run_tests, feature_done]
 
 
 def feature_ids(memory: MemoryStore) -> list[str]:
-    """The ids on the checklist; none if it cannot be read."""
+    """Return the ids on the checklist, or an empty list if it is missing or invalid."""
     try:
         return [str(feature["id"]) for feature in json.loads(memory.text(CHECKLIST))["features"]]
     except (NotFound, ValueError, LookupError, TypeError):
         return []
 
 
-def session(code: Path, *, goal: str, test: str, at: str, model: str) -> None:
-    """One session: read the record, let Claude work, write the record."""
-    with retentive.open(at) as place:
-        memory = place.store(f"refactoring-{code.name}")
-        if not any(found.path.endswith("/progress.md") for found in memory.memories()):
+def session(code: Path, *, goal: str, test: str, location: str, model: str) -> None:
+    """Run one session: read the record, let Claude work, update the record."""
+    with retentive.open(location) as connection:
+        memory = connection.store(f"refactoring-{code.name}")
+        if not any(entry.path.endswith("/progress.md") for entry in memory.memories()):
             start_project(memory, goal=goal, features=STEPS, setup=f"The tool run_tests runs: {test}")
         passed: list[str] = []
-        known = partial(feature_ids, memory)
+        known_ids = partial(feature_ids, memory)
         agent = Agent(
             memory=memory,
             model=model,
             system=SYSTEM,
-            tools=[*file_tools(code), *testing_tools(code, test, known, passed)],
+            tools=[*file_tools(code), *testing_tools(code, test, known_ids, passed)],
             context=memory_context(trigger=InputTokens(60_000)),
             budget=Budget(max_turns=60),
         )
         with agent:
             try:
                 last = work(agent, open_session(memory))
-            except AgentError as error:  # what was done until now is in the code; the record says where to look
-                last = f"The session broke off ({error.code}). Look at the code and run the tests first."
+            except AgentError as error:  # the changes so far are in the code; the next session must check them
+                last = f"The session was interrupted ({error.code}). Look at the code and run the tests first."
                 print(last)
         try:
             close_session(memory, done=last, verified=passed, actor=agent.actor)
-        except InvalidInput as error:  # the checklist cannot be read any more; what was done is recorded
+        except InvalidInput as error:  # the checklist is invalid; `done` is recorded anyway
             print(error)
 
 
-def work(agent: Agent, told: str) -> str:
-    """Let Claude work until it is done or the budget is used up; its last words."""
-    for event in agent.run(told):
+def work(agent: Agent, prompt: str) -> str:
+    """Let Claude work until it is done or the budget is used up. Returns its last text."""
+    for event in agent.run(prompt):
         if isinstance(event, Text):
             print(event.text)
         elif isinstance(event, ToolCall):
             print(f"[{event.name}] {event.input.get('command', '')} {event.input.get('path', '')}".rstrip())
         elif isinstance(event, Finished):
-            return event.text or f"Ended without a word: {event.reason}."
+            return event.text or f"The session ended without a text: {event.reason}."
     return ""
 
 
 def main() -> None:
     """Run one session."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("code", type=Path, help="the directory with the code")
+    parser.add_argument("code", type=Path, help="directory with the code")
     parser.add_argument("--goal", default="Make the code easier to read")
-    parser.add_argument("--test", default="python -m pytest -q", help="the command that tests the code")
-    parser.add_argument("--at", default="./memory", help="where the memory lies, default ./memory")
+    parser.add_argument("--test", default="python -m pytest -q", help="command that tests the code")
+    parser.add_argument("--at", default="./memory", help="location of the memory, default ./memory")
     parser.add_argument("--model", default="claude-sonnet-5-5")
     options = parser.parse_args()
-    session(options.code.resolve(), goal=options.goal, test=options.test, at=options.at, model=options.model)
+    session(options.code.resolve(), goal=options.goal, test=options.test, location=options.at, model=options.model)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from retentive.mounts import Mounts
 from retentive.opening import Retentive, open  # noqa: A004 - `retentive.open` is the name a reader expects
 from retentive.storage.contract import Actor, Memory, StoreInfo, Usage, Version
 from retentive.store import MemoryStore
-from retentive.values.replies import EN, FR, Replies, Reply
+from retentive.values.replies import Replies, Reply
 
 if TYPE_CHECKING:
     from retentive.integrations.anthropic import AsyncMemoryTool, MemoryTool
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "EN",
-    "FR",
     "TOOL",
     "Actor",
     "AsyncMemorySearchTool",
@@ -45,7 +43,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The classes over the official SDK, imported when they are asked for: the SDK alone takes a second."""
+    """Import the classes that need the Anthropic SDK at first use, since the SDK takes a second to import."""
     if name in {"AsyncMemoryTool", "MemoryTool"}:
         from retentive.integrations import anthropic  # noqa: PLC0415 - see above
 

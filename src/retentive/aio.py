@@ -1,4 +1,4 @@
-"""The one bridge from async callers: a whole command runs in a worker thread."""
+"""Async access to memories: each command runs in a worker thread."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from retentive.values.replies import Reply
 
 
 async def execute(tree: MemoryTree, command: object, *, actor: Actor | str | None = None) -> Reply:
-    """As `MemoryStore.execute`. A command that began runs to its end, also when its caller is cancelled."""
+    """Async version of `MemoryStore.execute`. A started command completes even if its caller is cancelled."""
     return await to_thread.run_sync(lambda: tree.execute(command, actor=actor))
 
 
 async def clear(tree: MemoryTree, *, actor: Actor | str | None = None) -> Reply:
-    """As `MemoryStore.clear`."""
+    """Async version of `MemoryStore.clear`."""
     return await to_thread.run_sync(lambda: tree.clear(actor=actor))

@@ -1,8 +1,7 @@
-"""Every error a caller of retentive can meet.
+"""Exceptions of retentive.
 
-Each class has a stable `code`, part of the API, and says whether the same call may simply be tried again
-(`retryable`). Messages name memory paths and store keys only: never a file of this machine, a connection
-string, a key or somebody's text.
+Each class has a stable `code`, which is part of the API, and a flag `retryable`: the same call may succeed later.
+Messages contain memory paths and store keys, but never local file names, connection strings, keys or stored text.
 """
 
 from __future__ import annotations
@@ -13,111 +12,111 @@ from typing import ClassVar
 
 
 class RetentiveError(Exception):
-    """The base of all errors raised here on purpose. Picklable."""
+    """Base class of all errors of retentive. Picklable."""
 
     code: ClassVar[str] = "error"
     retryable: ClassVar[bool] = False
 
 
 class InvalidInput(RetentiveError):
-    """An argument of the application is not what it must be: a URL, a store key, a limit."""
+    """Invalid argument: a URL, a store key, a limit."""
 
     code = "invalid_input"
 
 
 class InvalidPath(InvalidInput):
-    """A path an application gave cannot be a memory's."""
+    """Invalid memory path."""
 
     code = "invalid_path"
 
 
 class ReadOnly(InvalidInput):
-    """A memory is not to be changed: it is read-only, or not this actor's to write."""
+    """The memory is read-only, or this actor may not write it."""
 
     code = "read_only"
 
 
 class TooLarge(InvalidInput):
-    """A change would be over a limit of the memory store."""
+    """The change would exceed a limit of the memory store."""
 
     code = "too_large"
 
 
 class SensitiveValue(InvalidInput):
-    """A text or path holds sensitive values, and they are to be rejected. The message names their kinds."""
+    """The text or path contains sensitive values, which the settings reject. The message names their kinds."""
 
     code = "sensitive"
 
 
 class NotFound(RetentiveError):
-    """What was asked for by path or id is not there."""
+    """No memory, version or store with this path or id exists."""
 
     code = "not_found"
 
 
 class Conflict(RetentiveError):
-    """Somebody else changed the memory since it was read. Nothing was written."""
+    """The memory has changed since it was read. Nothing was written."""
 
     code = "conflict"
     retryable = True
 
 
 class PermissionDenied(RetentiveError):
-    """The operating system or the server does not let this process read or write there."""
+    """The operating system or the server denied access to the storage."""
 
     code = "permission_denied"
 
 
 class StoreFull(RetentiveError):
-    """No space is left where the memory store rests. Nothing was written; deleting still works."""
+    """The storage has no space left. Nothing was written; deleting still works."""
 
     code = "store_full"
 
 
 class Unavailable(RetentiveError):
-    """The storage cannot be reached, is locked for too long or failed. Nothing was written."""
+    """The storage is unreachable, locked for too long, or failed. Nothing was written."""
 
     code = "unavailable"
     retryable = True
 
 
 class OutcomeUnknown(RetentiveError):
-    """The storage failed at the moment of commit: the change may or may not be there. Look before trying again."""
+    """The storage failed during the commit, so the change may or may not be stored. Read before retrying."""
 
     code = "outcome_unknown"
 
 
 class Damaged(RetentiveError):
-    """What rests in the storage cannot be read as what it should be."""
+    """Stored data is corrupt."""
 
     code = "damaged"
 
 
 class Locked(RetentiveError):
-    """The memory store is sealed and its key is not here, or is another, or was destroyed."""
+    """The memory store is encrypted, and its key is missing, wrong or destroyed."""
 
     code = "locked"
 
 
 class UnknownSchema(RetentiveError):
-    """The storage was written by a newer retentive than this one."""
+    """The storage has an unknown format: that of a newer version of retentive, or of another application."""
 
     code = "unknown_schema"
 
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """A sentence not yet put into words: the name of a template in the reply catalogue, and its values."""
+    """Name of a template in the reply catalogue, and the values to fill it with."""
 
     key: str
     values: Mapping[str, object]
 
 
 class Refused(RetentiveError):
-    """A command that cannot be done as it was asked; becomes an error reply in one place, the engine.
+    """Refused command. The engine turns it into an error reply.
 
-    `key` names the sentence in the reply catalogue (`replies.Replies`), `values` fill it. Values the engine
-    knows itself (`path`, `old_path`, `new_path` as written) need not be given.
+    `key` is the name of a template in `Replies`, and `values` fill it. The engine adds `path`, `old_path` and
+    `new_path` as the caller wrote them.
     """
 
     code = "refused"

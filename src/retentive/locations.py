@@ -1,4 +1,4 @@
-"""From the name of a place, a path or a URL, to the backend there. Drivers are imported when they are needed."""
+"""Locations of storage: a directory path or a URL, and the backend for it. Drivers are imported when needed."""
 
 from __future__ import annotations
 
@@ -9,40 +9,40 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from retentive.errors import InvalidInput
+from retentive.errors import InvalidInput, NotFound
 from retentive.storage.contract import Backend, Clock, NewId, StoreInfo, plain_name, sortable_id
 
 if TYPE_CHECKING:
-    from retentive.storage.server.backend import ServerBackend
+    from retentive.storage.server import ServerBackend
 
-_DIRECTORY_MARKS = ("memories", ".retentive")  # one of them is in every directory that is somebody's memory
+_DIRECTORY_MARKS = ("memories", ".retentive")  # a directory with one of these holds memories
 
 
-def open_backend(at: str | os.PathLike[str], *, clock: Clock = time.time, new_id: NewId = sortable_id) -> Backend:
-    """The backend for a place. A driver is imported only when its backend is opened."""
-    place = os.fspath(at)
-    if not place or "\0" in place:
-        raise InvalidInput("the place of the memory must not be empty")
-    scheme, separator, rest = place.partition("://")
-    if not isinstance(at, str) or not separator:
-        return _open_directory(place, clock, new_id)
+def open_backend(location: str | os.PathLike[str], *, clock: Clock = time.time, new_id: NewId = sortable_id) -> Backend:
+    """Open the backend for a location. Raises `InvalidInput` and the errors of storage."""
+    url = os.fspath(location)
+    if not url or "\0" in url:
+        raise InvalidInput("the location must not be empty or contain NUL")
+    scheme, separator, rest = url.partition("://")
+    if not isinstance(location, str) or not separator:
+        return _open_directory(url, clock, new_id)
     if scheme not in _SCHEMES:
-        raise InvalidInput(f"unknown kind of place {scheme!r}; known are a directory, and {', '.join(_SCHEMES)}")
+        raise InvalidInput(f"unknown scheme {scheme!r}; use a directory, or one of {', '.join(_SCHEMES)}")
     return _SCHEMES[scheme](rest, clock, new_id)
 
 
-def _open_directory(place: str, clock: Clock, new_id: NewId) -> Backend:
+def _open_directory(path: str, clock: Clock, new_id: NewId) -> Backend:
     if os.name != "posix":
-        raise InvalidInput("memories as plain files need Linux or macOS; sqlite:///memory.db works here")
-    from retentive.storage.files.backend import DirectoryBackend  # noqa: PLC0415 - drivers are imported late
+        raise InvalidInput("a directory of memories needs Linux or macOS; on this system use sqlite:///memory.db")
+    from retentive.storage.files import DirectoryBackend  # noqa: PLC0415 - drivers are imported late
 
-    if os.path.isfile(place):
-        raise InvalidInput("the place is a file; for a SQLite database write sqlite:///NAME")
-    return DirectoryBackend(place, clock=clock, new_id=new_id)
+    if os.path.isfile(path):
+        raise InvalidInput("the location is a file, not a directory; for a SQLite database use sqlite:///NAME")
+    return DirectoryBackend(path, clock=clock, new_id=new_id)
 
 
 def _open_sqlite(rest: str, clock: Clock, new_id: NewId) -> Backend:
-    from retentive.storage.sqlite.backend import SqliteBackend  # noqa: PLC0415 - drivers are imported late
+    from retentive.storage.sqlite import SqliteBackend  # noqa: PLC0415 - drivers are imported late
 
     return SqliteBackend(_sqlite_path(rest), clock=clock, new_id=new_id)
 
@@ -65,60 +65,68 @@ def _open_objects(scheme: str, rest: str, clock: Clock, new_id: NewId) -> Backen
 
 
 @contextmanager
-def _driver(what: str, *, extra: str) -> Iterator[None]:
-    """Say what to install where an import fails."""
+def _driver(product: str, *, extra: str) -> Iterator[None]:
+    """Turn a failed import into an error that names the package to install."""
     try:
         yield
     except ImportError:
-        raise InvalidInput(f"{what} needs its driver: pip install 'retentive[{extra}]'") from None
+        raise InvalidInput(f"{product} needs its driver: pip install 'retentive[{extra}]'") from None
 
 
 def _sqlite_path(rest: str) -> str | None:
-    """The file that `sqlite://` and `rest` name, None for a database in memory."""
+    """File of the URL `sqlite://{rest}`; None for an in-memory database."""
     if rest in {"", "/", ":memory:", "/:memory:"}:
         return None
     if not rest.startswith("/"):
-        raise InvalidInput("a SQLite place has three slashes before a relative path: sqlite:///memory.db")
+        raise InvalidInput("a SQLite URL needs three slashes before a relative path: sqlite:///memory.db")
     return rest[1:]
 
 
-def is_in_memory(at: str) -> bool:
-    """Whether a place is a database that is gone when it is closed."""
-    scheme, separator, rest = at.partition("://")
+def is_in_memory(location: str) -> bool:
+    """Return whether the location is an in-memory database, which is lost when closed."""
+    scheme, separator, rest = location.partition("://")
     return bool(separator) and scheme == "sqlite" and _sqlite_path(rest) is None
 
 
-def is_there(at: str | os.PathLike[str]) -> bool:
-    """Whether opening the place would find something, rather than make it; True where only opening can tell."""
-    place = os.fspath(at)
-    scheme, separator, rest = place.partition("://")
-    if isinstance(at, str) and separator:
+def location_exists(location: str | os.PathLike[str]) -> bool:
+    """Return whether the location exists, so that opening does not create it; True if only opening can tell."""
+    url = os.fspath(location)
+    scheme, separator, rest = url.partition("://")
+    if isinstance(location, str) and separator:
         path = _sqlite_path(rest) if scheme == "sqlite" else None
         return path is None or os.path.lexists(path)
-    return os.path.isfile(place) or any(os.path.lexists(os.path.join(place, mark)) for mark in _DIRECTORY_MARKS)
+    return os.path.isfile(url) or any(os.path.lexists(os.path.join(url, mark)) for mark in _DIRECTORY_MARKS)
 
 
 def find_store(backend: Backend, id_or_key: str) -> StoreInfo | None:
-    """The memory store with this id, also an erased one, else the one with this key.
+    """Find a memory store by id, also an erased one, or by key.
 
-    Every id or key that somebody gives goes through here. Raises `InvalidInput` for one that cannot be: no storage
-    has to answer for a lone surrogate.
+    Every id or key from a caller passes through here. Raises `InvalidInput` for an invalid one, such as a text with a
+    lone surrogate, before it reaches the storage.
     """
     return backend.get_store(plain_name("a store key", id_or_key))
 
 
-def migrate_schema(at: str | os.PathLike[str], *, partitions: int = 0) -> list[int]:
-    """Bring the tables at a place up to date, making them if they are not there; the numbers of the steps taken.
+def existing_store(backend: Backend, id_or_key: str) -> StoreInfo:
+    """Find a memory store by id or key. Raises `NotFound`, also for an erased store, and `InvalidInput`."""
+    info = find_store(backend, id_or_key)
+    if info is None or info.erased_at is not None:
+        raise NotFound(f"there is no memory store {id_or_key!r}")
+    return info
 
-    On a database server this is the only thing that changes tables that hold something; may be run while others use
-    it. `partitions` splits memories and versions by the hash of their store, when the tables are made. Elsewhere
-    opening does all there is to do. Raises `InvalidInput`, `UnknownSchema` and the errors of storage.
+
+def migrate_schema(location: str | os.PathLike[str], *, partitions: int = 0) -> list[int]:
+    """Create or migrate the tables of a database server; return the numbers of the migrations applied.
+
+    Nothing else changes tables that hold data. It can run while others use the database. `partitions` splits memories
+    and versions by the hash of their store, when the tables are created. Other locations are migrated when they are
+    opened. Raises `InvalidInput`, `UnknownSchema` and the errors of storage.
     """
-    scheme, _, rest = os.fspath(at).partition("://")
-    if not isinstance(at, str) or scheme not in _SERVERS:
+    scheme, _, rest = os.fspath(location).partition("://")
+    if not isinstance(location, str) or scheme not in _SERVERS:
         if partitions:
-            raise InvalidInput("only a database server has partitions")
-        open_backend(at).close()
+            raise InvalidInput("only a database server can have partitions")
+        open_backend(location).close()
         return []
     backend = _open_server(scheme, rest, time.time, sortable_id, check=False)
     try:

@@ -1,4 +1,4 @@
-"""`open`: from a place to a working memory, the one spot where the parts are put together."""
+"""`retentive.open`: opens a location and wires backend, encryption, redaction and memory stores together."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from retentive.engine.access_times import Accesses
 from retentive.errors import InvalidInput, NotFound, RetentiveError
 from retentive.history.retention import is_on
 from retentive.locations import find_store, open_backend
-from retentive.redaction.guard import Detect, Examination
+from retentive.redaction.guard import Detect, RedactionGuard
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Clock, NewId, StoreInfo, as_actor, plain_name, sortable_id
 from retentive.store import MemoryStore
-from retentive.values.replies import LANGUAGES, Replies
+from retentive.values.replies import REPLIES, Replies
 from retentive.values.settings import DEFAULTS, Pins
 
 if TYPE_CHECKING:
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
     from retentive.storage.sealed.keys import KeyWrapper
 
 Keys: TypeAlias = "str | os.PathLike[str] | KeyWrapper"
-"""A key file by its path, or keys that are opened already."""
-DEFAULT_PLACE = "./memory"
+"""Path of a key file, or an object that wraps data keys."""
+DEFAULT_LOCATION = "./memory"
 DEFAULT_KEY = "default"
 _ID = re.compile(r"memstore_[0-9a-f]{32}")
 
 
 class Retentive:
-    """An opened backend with the memory stores in it. Threads may share it; it survives a fork."""
+    """Open location with its memory stores. Threads may share it, and it survives a fork."""
 
     def __init__(
         self,
         backend: Backend,
         *,
         pins: Mapping[str, object],
-        examination: Examination,
+        guard: RedactionGuard,
         replies: Replies,
         actor: Actor | None,
         clock: Clock,
@@ -50,19 +50,21 @@ class Retentive:
         self.backend = backend
         self._sweeps = sweep
         self._pins = pins
-        self._examination = examination
+        self._guard = guard
         self._replies = replies
         self._actor = actor
         self._clock = clock
         self._accesses = Accesses(backend, clock=clock)
 
     def store(self, id_or_key: str | None = None, *, name: str | None = None) -> MemoryStore:
-        """The memory store with this id, else the one with this key, made if there is none.
+        """Open a memory store by id or key. A store with a new key is created.
 
-        A key has 1 to 255 characters, none of them a control character; None means the store with the key `default`.
-        `name` is shown to people and used only when the store is made. Idle memories expire now, as the settings of the
-        store say, unless the place was opened with `sweep=False`. Raises `InvalidInput` for what can be no key,
-        `NotFound` for an id that is not there, `Locked` for a store that is sealed with a key that is not here.
+        A key has 1 to 255 characters without control characters. None means the key `default`. `name` is a display
+        name, used when the store is created. Idle memories expire now if the settings of the store say so, unless the
+        location was opened with `sweep=False`.
+
+        Raises `InvalidInput` for an invalid key, `NotFound` for an unknown id or an erased store, and `Locked` for an
+        encrypted store whose key is missing.
         """
         key = DEFAULT_KEY if id_or_key is None else id_or_key
         info = find_store(self.backend, key)
@@ -77,7 +79,7 @@ class Retentive:
             self.backend,
             info,
             pins=self._pins,
-            examination=self._examination,
+            examination=self._guard,
             replies=self._replies,
             actor=self._actor,
             clock=self._clock,
@@ -92,20 +94,20 @@ class Retentive:
         return self.backend.list_stores()
 
     def erase(self, id_or_key: str, *, actor: Actor | str | None = None) -> Removed:
-        """Remove a memory store with all that is in it, for good; only its id stays.
+        """Permanently remove a memory store with its memories, versions and records; only its id remains.
 
-        Raises `NotFound`, and `InvalidInput` for what can be no key.
+        Raises `NotFound`, and `InvalidInput` for an invalid key.
         """
         info = find_store(self.backend, id_or_key)
         if info is None or info.erased_at is not None:
             raise NotFound(f"there is no memory store {id_or_key}")
         self.backend.erase_store(info.id, as_actor(actor) or self._actor)
-        from retentive.history.removal import Removed  # noqa: PLC0415 - seldom wanted
+        from retentive.history.removal import Removed  # noqa: PLC0415 - rarely needed
 
         return Removed(0, pending=not capabilities.purge(self.backend))
 
     def close(self) -> None:
-        """Give back files and connections. Not closing loses nothing but what was viewed in the last minute."""
+        """Close files and connections. Without it, only the access times of the last minute are lost."""
         with suppress(RetentiveError):
             self._accesses.flush()
         self.backend.close()
@@ -123,9 +125,9 @@ class Retentive:
 
 
 def open(  # noqa: A001 - `retentive.open` is the name a reader expects
-    at: str | os.PathLike[str] = DEFAULT_PLACE,
+    location: str | os.PathLike[str] = DEFAULT_LOCATION,
     *,
-    replies: Replies | str = "en",
+    replies: Replies = REPLIES,
     actor: Actor | str | None = None,
     clock: Clock = time.time,
     new_id: NewId = sortable_id,
@@ -136,65 +138,54 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
     sweep: bool = True,
     **settings: Unpack[Pins],
 ) -> Retentive:
-    """The memory at a place, made if it is not there.
+    """Open a location and create it if it does not exist.
 
-    `at` is a directory (`./memory`), `sqlite:///file.db` (`sqlite:////` for an absolute path), `sqlite://` for one
-    in memory, `postgresql://user:password@host/database`, `mariadb://user:password@host/database`, or object storage:
-    `s3://bucket/prefix`, `gs://` or `az://` (docs/backends.md). `replies` is a language (`en`, `fr`) or a catalogue of
-    one's own. `actor` is recorded with changes that name no other. Raises `InvalidInput` for what cannot be opened,
-    and the errors of storage.
+    `location` is a directory (`./memory`), `sqlite:///file.db` (`sqlite:////` for an absolute path), `sqlite://` for an
+    in-memory database, `postgresql://user:password@host/database`, `mariadb://user:password@host/database`, or object
+    storage: `s3://bucket/prefix`, `gs://` or `az://` (docs/backends.md). Raises `InvalidInput` for an invalid location
+    or setting, and the errors of storage.
 
-    `rules` and `detectors` find sensitive values besides those we know (docs/guards.md).
-    Any of the `settings` (docs/guards.md), such as `view_chars=4_000`, is pinned for this process, whatever the stores
-    have.
-
-    A memory store whose memories may expire is swept when it is opened, at most once an hour; not with `sweep=False`,
-    for who only looks, or is about to change the settings.
-
-    With `keys` (a key file, a `KeyRing`, or what wraps keys otherwise) memory stores are sealed, those made with
-    `seal_paths` their paths too; docs/encryption.md.
+    - `replies`: the tool's sentences, with some replaced (docs/commands.md).
+    - `actor`: recorded with changes that name no other actor.
+    - `keys`: a key file, a `KeyRing` or another key wrapper. New memory stores are encrypted, and with `seal_paths`
+      their paths too (docs/encryption.md).
+    - `rules`, `detectors`: find sensitive values in addition to the built-in kinds (docs/guards.md).
+    - `sweep`: when a store opens, delete idle memories if its settings say so, at most once an hour. Use False to
+      inspect a store or to change its settings first.
+    - `settings`: any setting (docs/guards.md), such as `view_chars=4_000`. It overrides the setting of every store, in
+      this process only.
     """
     pins = dict(settings)
-    examination = Examination(rules, detectors)
-    examination.check(DEFAULTS.changed(pins))  # refuse what is wrong before anything is made
-    catalogue, who = _catalogue(replies), as_actor(actor)
+    guard = RedactionGuard(rules, detectors)
+    guard.check(DEFAULTS.changed(pins))  # refuse wrong settings before anything is created
+    who = as_actor(actor)
     seal = _sealing(keys, clock, seal_paths=seal_paths)
-    backend = seal(open_backend(at, clock=clock, new_id=new_id))
-    return Retentive(
-        backend, pins=pins, examination=examination, replies=catalogue, actor=who, clock=clock, sweep=sweep
-    )
+    backend = seal(open_backend(location, clock=clock, new_id=new_id))
+    return Retentive(backend, pins=pins, guard=guard, replies=replies, actor=who, clock=clock, sweep=sweep)
 
 
 def _sweep(store: MemoryStore) -> None:
-    """Let memories expire in a store where any can; what fails is left for the next time."""
+    """Expire idle memories if the settings say so. A failure is left for the next sweep."""
     try:
         if not is_on(store.settings()):
             return
-    except RetentiveError:  # the first command will say what it is
+    except RetentiveError:  # the first command reports it
         return
-    from retentive.history.sweep import sweep_at_opening  # noqa: PLC0415 - seldom wanted
+    from retentive.history.sweep import sweep_at_opening  # noqa: PLC0415 - rarely needed
 
     sweep_at_opening(store)
 
 
 def _sealing(keys: Keys | None, clock: Clock, *, seal_paths: bool) -> Callable[[Backend], Backend]:
-    """What puts encryption over a backend, or leaves it as it is."""
+    """Return a function that adds encryption to a backend, or returns it unchanged without keys."""
     if keys is None:
         if seal_paths:
-            raise InvalidInput("paths can be sealed only with keys")
+            raise InvalidInput("seal_paths needs keys")
         return lambda backend: backend
     try:
         from retentive.storage.sealed.backend import SealedBackend  # noqa: PLC0415
         from retentive.storage.sealed.keys import as_wrapper  # noqa: PLC0415 - cryptography is imported late
     except ImportError:
-        raise InvalidInput("encryption needs its library: pip install 'retentive[crypto]'") from None
+        raise InvalidInput("encryption needs cryptography: pip install 'retentive[crypto]'") from None
     wrapper = as_wrapper(keys)
     return lambda backend: SealedBackend(backend, wrapper, seal_paths=seal_paths, clock=clock)
-
-
-def _catalogue(replies: Replies | str) -> Replies:
-    if isinstance(replies, Replies):
-        return replies
-    if replies not in LANGUAGES:
-        raise InvalidInput(f"no replies in {replies!r}; there are {', '.join(LANGUAGES)}")
-    return LANGUAGES[replies]

@@ -1,4 +1,4 @@
-"""What a memory store holds and how it came to be: sizes, activity day by day, what is used and by whom."""
+"""Statistics of a memory store: sizes, daily activity, use of memories, active actors, limits and expiry."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from datetime import UTC, date, datetime, timedelta
 from heapq import nlargest, nsmallest
 from typing import NamedTuple
 
+from retentive.engine.operation import Invocation, ReadOperation
 from retentive.engine.writer import NEAR
 from retentive.history import retention
 from retentive.review.proposals import PROPOSAL
-from retentive.storage.contract import Memory, Snapshot, Version
+from retentive.storage.contract import Memory, Snapshot, StoreInfo, Version
+from retentive.storage.paging import all_versions
 from retentive.store import MemoryStore
 from retentive.values.paths import ROOT
 from retentive.values.settings import Settings
@@ -22,12 +24,11 @@ HISTORY_DAYS = 371  # 53 weeks, the calendar of a year
 SOON_DAYS = 7.0
 TOP = 10
 _MAX_DAYS = 36_600
-_PAGE = 1_000
 _OPERATIONS = ("created", "modified", "deleted")
 
 
 class Day(NamedTuple):
-    """One day in UTC: how many changes, and the bytes of all memories when it was over."""
+    """One day in UTC: the number of changes, and the bytes of all memories at its end."""
 
     day: date
     created: int
@@ -37,33 +38,33 @@ class Day(NamedTuple):
 
     @property
     def changes(self) -> int:
-        """All of them."""
+        """The number of all changes."""
         return self.created + self.modified + self.deleted
 
 
 class Sized(NamedTuple):
-    """A memory by its path, and its size."""
+    """Path and size of a memory."""
 
     path: str
     size_bytes: int
 
 
 class Changed(NamedTuple):
-    """A memory by its path (the last it had, if it is gone), and how many versions of it were made."""
+    """Path of a memory (the last one, if it was deleted), and the number of its versions in the window."""
 
     path: str
     changes: int
 
 
 class Used(NamedTuple):
-    """A memory by its path, and when it was last viewed (known to the hour) or changed."""
+    """Path of a memory, and the time of its last view (known to the hour) or change."""
 
     path: str
     at: datetime
 
 
 class Near(NamedTuple):
-    """What is at 80 % of a limit or beyond: the setting, the path of the one memory that is meant, use and limit."""
+    """A limit that is used to 80 % or more: the setting, the path if it concerns one memory, use and limit."""
 
     limit_name: str
     path: str | None
@@ -72,7 +73,7 @@ class Near(NamedTuple):
 
 
 class Expiring(NamedTuple):
-    """A memory that expires if nobody uses it: in how many days, below 0 with the next sweep."""
+    """Path of a memory that expires unless it is used, and the days left; negative if the next sweep deletes it."""
 
     path: str
     in_days: float
@@ -80,11 +81,11 @@ class Expiring(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """The figures of one memory store, in one state of it.
+    """Statistics of one state of a memory store.
 
-    `versions_bytes` are those of all texts that are kept; a version that only moved a memory has none. `days` has every
-    day of the history that was asked for, the last is today; `actors` and `most_changed` count the changes of the last
-    `window_days`. Of pruned and redacted versions nothing is known, so `days` tells less the older they are.
+    `versions_bytes` is the size of all stored texts; a rename stores none. `days` has every requested day, ending with
+    today. `actors` and `most_changed` count the changes of the last `window_days`. Pruned and redacted versions are
+    unknown, so earlier entries of `days` are incomplete.
     """
 
     store_id: str
@@ -111,45 +112,59 @@ class Stats:
 
 
 def stats(store: MemoryStore, *, days: int = DAYS, history_days: int = HISTORY_DAYS, top: int = TOP) -> Stats:
-    """The figures of a memory store: one pass over its memories, and one over its versions.
+    """Statistics of a memory store, from one pass over its memories and one over its versions.
 
-    `top` bounds the lists. Raises the errors of storage.
+    Lists have at most `top` entries. Raises the errors of storage.
     """
     window = min(max(days, 1), _MAX_DAYS)
-    accessed = store.accesses.of(store.id)
-    settings, now = store.settings(), store.clock()
+    operation = ReadStats(
+        store.info, store.accesses.of(store.id), store.clock(), window, max(history_days, window), top
+    )
+    return store.run(operation, Invocation(None, None, store.integration)).value()
 
-    def work(found: Snapshot) -> Stats:
-        memories = list(found.memories(ROOT))
-        past = _Past(datetime.fromtimestamp(now, UTC).date(), window, max(history_days, window))
-        for version in _newest_first(found):
+
+@dataclass(frozen=True, slots=True)
+class ReadStats(ReadOperation[Stats]):
+    """The figures of a memory store at a time."""
+
+    name = "stats"
+    info: StoreInfo
+    accessed: Mapping[str, float]
+    now: float
+    window: int
+    history_days: int
+    top: int
+
+    def apply(self, snapshot: Snapshot, settings: Settings) -> Stats:
+        """Count."""
+        top, now = self.top, self.now
+        memories = list(snapshot.memories(ROOT))
+        past = _Past(datetime.fromtimestamp(now, UTC).date(), self.window, self.history_days)
+        for version in all_versions(snapshot):
             past.add(version)
         size_bytes = sum(memory.size_bytes for memory in memories)
-        paths = {memory.id: memory.path for memory in memories}
         return Stats(
-            store_id=store.id,
-            key=store.key,
+            store_id=self.info.id,
+            key=self.info.key,
             at=datetime.fromtimestamp(now, UTC),
-            window_days=window,
+            window_days=self.window,
             memories=len(memories),
             size_bytes=size_bytes,
             versions=past.versions,
             versions_bytes=past.size_bytes,
             days=past.days(size_bytes),
             biggest=tuple(Sized(one.path, one.size_bytes) for one in nlargest(top, memories, key=_size)),
-            least_used=tuple(nsmallest(top, _used(memories, accessed), key=lambda one: (one.at, one.path))),
-            most_changed=past.most_changed(paths, top),
+            least_used=tuple(nsmallest(top, _used(memories, self.accessed), key=lambda one: (one.at, one.path))),
+            most_changed=past.most_changed({memory.id: memory.path for memory in memories}, top),
             actors=tuple(past.actors.most_common(top)),
             near=tuple(_near(memories, size_bytes, settings, top)),
-            expiring=tuple(_expiring(memories, accessed, settings, now)[:top]),
-            proposals=sum(1 for _ in found.records(PROPOSAL)),
+            expiring=tuple(_expiring(memories, self.accessed, settings, now)[:top]),
+            proposals=sum(1 for _ in snapshot.records(PROPOSAL)),
         )
-
-    return store.read(work)
 
 
 class _Oldest(NamedTuple):
-    """Of one memory, the oldest version so far."""
+    """The oldest version of a memory so far."""
 
     day: date
     size_bytes: int
@@ -159,7 +174,7 @@ class _Oldest(NamedTuple):
 
 
 class _Past:
-    """Takes the versions of a store, newest first, and counts."""
+    """Counts the versions of a store, newest first."""
 
     def __init__(self, today: date, window_days: int, history_days: int) -> None:
         self.versions = self.size_bytes = 0
@@ -173,10 +188,10 @@ class _Past:
         self._oldest: dict[str, _Oldest] = {}
 
     def add(self, version: Version) -> None:
-        """The next older version."""
+        """Count the next older version."""
         self.versions += 1
         self.size_bytes += version.size_bytes or 0
-        day = min(version.created_at.date(), self._today)  # a clock may be ahead
+        day = min(version.created_at.date(), self._today)  # the clock of a writer may be ahead
         self._counts[day, version.operation] += 1
         if day >= self._window_from:
             self._changed[version.memory_id] += 1
@@ -185,23 +200,23 @@ class _Past:
         self._grow(version, day)
 
     def _grow(self, version: Version, day: date) -> None:
-        """What the next newer version of the same memory changed, now that the one before it is known."""
+        """Count the growth by the next newer version of the same memory, now that its predecessor is known."""
         later = self._oldest.get(version.memory_id)
         size = version.size_bytes or 0
-        if version.redacted_at is not None:  # nobody knows; then as after the next change
+        if version.redacted_at is not None:  # unknown: assume the size after the next change
             size = later.size_bytes if later is not None else 0
         if later is not None:
             self._growth[later.day] += later.size_bytes - size
             if later.sha256 is not None and later.sha256 == version.sha256 and later.path != version.path:
-                self.size_bytes -= later.size_bytes  # it was only moved, and has no text of its own
-        made = version.operation == "created"
-        self._oldest[version.memory_id] = _Oldest(day, size, version.path, version.sha256, made)
+                self.size_bytes -= later.size_bytes  # a rename stores no text
+        created = version.operation == "created"
+        self._oldest[version.memory_id] = _Oldest(day, size, version.path, version.sha256, created)
 
     def days(self, size_bytes: int) -> tuple[Day, ...]:
-        """Every day of the history, oldest first; `size_bytes` is what there is now."""
+        """Every day of the history, oldest first. `size_bytes` is the present size."""
         growth = Counter(self._growth)
         for first in self._oldest.values():
-            if first.created:  # else it was there before what is known began
+            if first.created:  # otherwise the memory is older than the known history
                 growth[first.day] += first.size_bytes
         days: list[Day] = []
         day = self._today
@@ -213,18 +228,11 @@ class _Past:
         return tuple(reversed(days))
 
     def most_changed(self, paths: Mapping[str, str], top: int) -> tuple[Changed, ...]:
-        """The memories with the most versions in the window, those that are gone by the path they had."""
+        """The memories with the most versions in the window; deleted ones with their last path."""
         return tuple(
             Changed(paths.get(memory_id) or self._oldest[memory_id].path, count)
             for memory_id, count in self._changed.most_common(top)
         )
-
-
-def _newest_first(found: Snapshot) -> Iterator[Version]:
-    before: str | None = None
-    while page := list(found.versions(before=before, limit=_PAGE)):
-        yield from page
-        before = page[-1].id
 
 
 def _size(memory: Memory) -> int:
@@ -255,7 +263,7 @@ def _near(memories: Iterable[Memory], size_bytes: int, settings: Settings, top: 
 def _expiring(
     memories: Iterable[Memory], accessed: Mapping[str, float], settings: Settings, now: float
 ) -> list[Expiring]:
-    """Those that have at most `SOON_DAYS` left, the next first."""
+    """Memories with at most `SOON_DAYS` left, the first to expire first."""
     found: list[Expiring] = []
     for memory in memories:
         left = retention.days_left(memory, accessed, settings, now)

@@ -1,110 +1,84 @@
-"""The engine: one memory store, and the one way by which every command runs and every change is written."""
+"""One memory store: commands for models, methods for programs. Everything runs through `retentive.pipeline`."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from retentive.engine import idempotency, views
-from retentive.engine.access_times import Accesses
-from retentive.engine.handlers import name_given, name_of, paths_of, with_notes
-from retentive.engine.idempotency import Call
-from retentive.engine.queries import Readable
-from retentive.engine.writer import GuardedWriter
-from retentive.errors import ReadOnly, Refused, RetentiveError
-from retentive.redaction.guard import Examination
-from retentive.review.session import Review
+from retentive import pipeline
+from retentive.engine.context import StoreContext
+from retentive.engine.handlers import Answered, RunCommand, RunDeletion, RunView, Save, Viewed
+from retentive.engine.operation import Invocation, Operation, Outcome
+from retentive.engine.queries import ListMemories, ListVersions, Load, ReadUsage, ReadVersion, Search, parsed
+from retentive.engine.rendering import Say, error_reply, paths_named, rendered
+from retentive.engine.settings import ChangeSettings
+from retentive.errors import InvalidInput, ReadOnly, Refused, RetentiveError
 from retentive.storage import capabilities
-from retentive.storage.contract import (
-    Actor,
-    Backend,
-    Clock,
-    Entry,
-    Recorded,
-    Snapshot,
-    StoreInfo,
-    Transaction,
-    as_actor,
-)
-from retentive.values.commands import Command, View, check_file_path, check_text, parse
+from retentive.storage.contract import Actor, Memory, Transaction, Usage, Version, as_actor
+from retentive.values.commands import Clear, Command, Delete, View, command_name, parse
 from retentive.values.paths import ROOT, MemoryPath
-from retentive.values.replies import EN, Replies, Reply
-from retentive.values.settings import DEFAULTS, Settings, check_names, from_text
-from retentive.values.text import LineCounts
+from retentive.values.replies import Reply
+from retentive.values.settings import Settings
 
 if TYPE_CHECKING:  # imported when they are first wanted: most processes run commands and nothing else
     from retentive.audit.log import Audit
     from retentive.history import History
+    from retentive.history.scan import Finding
     from retentive.history.sweep import Swept
-    from retentive.scan import Finding
+    from retentive.review.session import Review
+    from retentive.search.index import Corpus
+    from retentive.search.query import Results
 
+R = TypeVar("R")
 T = TypeVar("T")
 
-STORAGE_REPLIES = {
-    "permission_denied": "permission_denied",
-    "store_full": "store_full",
-    "unavailable": "unavailable",
-    "outcome_unknown": "outcome_unknown",
-    "damaged": "damaged",
-    "locked": "locked",
-    "conflict": "unavailable",
-    "not_found": "unavailable",  # the whole memory store is gone
-    "unknown_schema": "unknown_schema",
-}
-"""Which reply a failure of storage becomes. Codes that are not here are errors of the application, and rise."""
-OF_BACKENDS = {"path_taken", "path_folds"}
-"""Refusals of a backend, which knows canonical paths only."""
 
-
-class MemoryStore(Readable):
+class MemoryStore(StoreContext):
     """One memory store: runs commands, and gives memories and versions to programs.
 
     Threads may share it. `execute` never raises for what a model or user sent or storage did; the other methods
     raise `RetentiveError`.
     """
 
-    def __init__(
-        self,
-        backend: Backend,
-        info: StoreInfo,
-        *,
-        pins: Mapping[str, object] | None = None,
-        examination: Examination | None = None,
-        replies: Replies = EN,
-        actor: Actor | None = None,
-        clock: Clock = time.time,
-        accesses: Accesses | None = None,
-    ) -> None:
-        self.backend = backend
-        self.info = info
-        self._pins = dict(pins or {})
-        self._examination = examination or Examination()
-        self._examination.check(DEFAULTS.changed(self._pins))  # what is wrong is refused here
-        self.replies = replies.without_values(self._harmless)
-        self.actor = actor
-        self.clock = clock
-        self.accesses = accesses or Accesses(backend, clock=clock)
-        self._lines = LineCounts()
-        self._known: tuple[str | None, Settings | None] = (None, None)
-        self.review = Review(backend, info.id, self._effective, self._examination, self.replies, clock=clock)
+    integration = "python"
+    _corpus: Corpus | None = None
+
+    @property
+    def key(self) -> str | None:
+        """The application's own name for the store, unique in the backend."""
+        return self.info.key
+
+    @property
+    def name(self) -> str:
+        """The name to show to people."""
+        return self.info.name
 
     def read_only(self) -> MemoryStore:
-        """The same memory store for one who may not change it: `read_only` is pinned in what is returned."""
-        pins = self._pins | {"read_only": True}
-        return MemoryStore(
+        """The same memory store with `read_only` pinned."""
+        return self._again(pins=self.pins | {"read_only": True})
+
+    def through(self, integration: str) -> MemoryStore:
+        """The same memory store; the audit log names this integration for what is asked through it."""
+        store = self._again(pins=self.pins)
+        store.integration = integration
+        return store
+
+    def _again(self, *, pins: Mapping[str, object]) -> MemoryStore:
+        store = MemoryStore(
             self.backend,
             self.info,
             pins=pins,
-            examination=self._examination,
+            examination=self.examination,
             replies=self.replies,
             actor=self.actor,
             clock=self.clock,
             accesses=self.accesses,
         )
+        store.integration = self.integration
+        return store
 
     def directory(self) -> str | None:
-        """The directory in which the memories lie as plain files, if they do."""
+        """The directory that holds the memories as plain files, if they are kept so."""
         return capabilities.directory_of(self.backend, self.info)
 
     # -- commands --------------------------------------------------------------------------------------------
@@ -113,194 +87,164 @@ class MemoryStore(Readable):
         """The reply to a command, given parsed or as the raw input of a tool call.
 
         When it returns without an error, the change is durable. `actor` is recorded with the change; without one,
-        the actor the store was opened with. A change that comes again with the same `tool_use_id`, from the same
-        actor and within 24 hours, gets its first reply again and changes nothing. Raises `InvalidInput` for an actor or
-        a `tool_use_id` that can be none, such as one that is no text.
+        the actor the store was opened with. A change repeated with the same `tool_use_id`, by the same actor and
+        within 24 hours, gets its first reply again and changes nothing. Raises `InvalidInput` for an invalid actor or
+        `tool_use_id`.
         """
-        call = Call(None, as_actor(actor), tool_use_id)
+        if actor is not None or tool_use_id is not None:
+            actor = _checked(actor, tool_use_id)
+        invocation = Invocation(actor, tool_use_id, self.integration)
         try:
-            parsed = command if isinstance(command, Command) else parse(command)
+            known = command if isinstance(command, Command) else parse(command)
         except Refused as refusal:
-            call.name, failed = name_given(command), refusal
-            return self.answered(call, lambda: self._refuse(call, failed), MemoryPath.known(ROOT))
-        call.name = name_of(parsed)
-        return self.answered(call, lambda: self._run(parsed, call), *paths_of(parsed))
-
-    def answered(self, call: Call, run: Callable[[], Reply], *paths: MemoryPath) -> Reply:
-        """What `run` replies, once the audit log has its entry."""
-        reply = answer(self.replies, run, *paths)
-        if call.settings is not None and not call.settings.audit:
-            return reply
-        from retentive.audit import log  # noqa: PLC0415 - see above
-
-        return answer(self.replies, lambda: log.kept(self, call, reply), *paths)
+            return self.reply(Answered(command_name(command), refusal), invocation)
+        if isinstance(known, View):
+            return self.reply(RunView(known, self._lines), invocation)
+        return self.reply(RunDeletion(known) if isinstance(known, Delete) else RunCommand(known), invocation)
 
     def clear(self, *, actor: Actor | str | None = None, tool_use_id: str | None = None) -> Reply:
         """Delete all memories, at once or not at all."""
-        call = Call("clear", as_actor(actor), tool_use_id)
-        return self.answered(call, lambda: idempotency.run(self, None, call), MemoryPath.known(ROOT))
+        return self.reply(RunDeletion(Clear()), Invocation(_checked(actor, tool_use_id), tool_use_id, self.integration))
 
     def save(self, path: str, text: str, *, if_version: str | None, actor: Actor | str | None = None) -> Reply:
         """Replace the whole text of the memory at `path`, if `if_version` is still its newest version.
 
-        `if_version` None makes a memory where there is none. For editors: read, let a person change it, save.
+        `if_version` None creates a memory where there is none. For editors: read, let a person change it, save.
         """
-        call = Call("save", as_actor(actor))
         target = self._parsed(path)
+        return self.reply(Save(target, text, if_version), Invocation(as_actor(actor), None, self.integration))
 
-        def work(tx: Transaction, write: GuardedWriter) -> Reply:
-            call.settings = write.settings
-            if if_version is None:
-                write.check_name(target)
-            write.check(target)
-            look = Entry(below=True) if target.is_root else tx.get(target.text)
-            if look.below:
-                raise Refused("exists")
-            if (look.memory.version_id if look.memory else None) != if_version:
-                raise Refused("changed_meanwhile")
-            if look.above is not None:
-                raise Refused("not_a_directory", ancestor=look.above)
-            said, written = self.replies.phrase("inserted", {"path": path}), write.put(look, target, text)
-            call.changes = write.recorded
-            return with_notes(self.replies, said, written.notes)
+    def reply(self, operation: Operation[R], invocation: Invocation) -> Reply:
+        """Run an operation and render its outcome; failures of storage become replies too."""
+        try:
+            outcome = pipeline.run(self, operation, invocation)
+            result = outcome.result
+            if isinstance(result, Viewed) and result.memory is not None:
+                self.accesses.note(self.id, result.memory)
+            return rendered(self, operation, outcome)
+        except RetentiveError as error:
+            return error_reply(Say(self.replies, self.redacted), error, paths_named(operation))
 
-        def run() -> Reply:
-            check_text("text", text)
-            check_file_path(target)
-            return self.write(work, call.who)
+    def run(self, operation: Operation[R], invocation: Invocation) -> Outcome[R]:
+        """Run an operation through all stages. Raises the errors of storage."""
+        return pipeline.run(self, operation, invocation)
 
-        return self.answered(call, run, target)
+    def follow_up(self, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
+        """Run bookkeeping that changes no memory in a transaction of its own."""
+        return pipeline.follow_up(self, work, may_use_reserve=may_use_reserve)
 
-    # -- settings --------------------------------------------------------------------------------------------
+    # -- reading ---------------------------------------------------------------------------------------------
 
-    def settings(self) -> Settings:
-        """The settings that hold: those kept with the store, and over them those this process has pinned."""
-        return self.read(self._effective)
+    def load(self, path: str) -> tuple[Memory, str]:
+        """The memory at `path` and its text. Raises `NotFound`."""
+        return self._value(Load(self._parsed(path)))
 
-    def change_settings(self, changes: Mapping[str, object]) -> Settings:
-        """Change settings, for every process that has the store open or opens it; what is kept now.
+    def text(self, path: str) -> str:
+        """The text of the memory at `path`. Raises `NotFound`."""
+        return self.load(path)[1]
 
-        A value of None sets one back to its default. Raises `InvalidInput`, and changes nothing, if one is unknown or
-        senseless; `ReadOnly` where this process has pinned `read_only`.
+    def memories(self, under: str = ROOT) -> Iterator[Memory]:
+        """All memories below a directory, in the byte order of their paths."""
+        return iter(self._value(ListMemories(self._parsed(under))))
+
+    def versions(
+        self, path: str | None = None, *, memory_id: str | None = None, limit: int | None = None
+    ) -> Iterator[Version]:
+        """Versions, newest first: of the store, of one path, or of one memory across its renames."""
+        at = None if path is None else self._parsed(path)
+        return iter(self._value(ListVersions(at, memory_id, limit)))
+
+    def version_text(self, version_id: str) -> str:
+        """The text a version wrote, empty for a deletion. Raises `NotFound`."""
+        return self._value(ReadVersion(version_id))[1] or ""
+
+    def search(
+        self,
+        query: str,
+        *,
+        under: str = ROOT,
+        paths: Sequence[str] = (),
+        regex: bool = False,
+        limit: int | None = 20,
+    ) -> Results:
+        """The memories below a directory that hold all words of a query, the newest first, with matching lines.
+
+        Words are found anywhere, in any language, whatever their case; "words in quotes" together, -word not at all.
+        `paths` are patterns of paths, as in settings. With `regex` the query is one pattern (extra `guards`). Raises
+        `InvalidInput`.
         """
-        if self._pins.get("read_only"):
+        from retentive.search.index import Corpus  # noqa: PLC0415
+        from retentive.search.query import parse_query  # noqa: PLC0415 - most processes never search
+
+        corpus = self._corpus = self._corpus or Corpus()
+        target = self._parsed(under)
+        return self._value(Search(parse_query(query, regex=regex, within=paths), target, limit, corpus))
+
+    def usage(self) -> Usage:
+        """The number and size of the memories."""
+        return self._value(ReadUsage())
+
+    def _value(self, operation: Operation[R]) -> R:
+        return self.run(operation, Invocation(None, None, self.integration)).value()
+
+    def _parsed(self, path: str) -> MemoryPath:
+        return parsed(path, self.replies)
+
+    # -- settings, history, review, audit ---------------------------------------------------------------------
+
+    def change_settings(self, changes: Mapping[str, object], *, actor: Actor | str | None = None) -> Settings:
+        """Change settings, for every process that has the store open or opens it; the stored settings afterwards.
+
+        A value of None restores the default. Raises `InvalidInput`, and changes nothing, if one is unknown or invalid;
+        `ReadOnly` where this process has pinned `read_only`.
+        """
+        if self.pins.get("read_only"):
             raise ReadOnly("the memory store was opened read-only, and so are its settings")
-        check_names(changes)
-
-        def work(tx: Transaction) -> Settings:
-            given = {name: getattr(DEFAULTS, name, None) if value is None else value for name, value in changes.items()}
-            settings = from_text(tx.settings).changed(given)
-            self._examination.check(settings)
-            tx.set_metadata(settings=settings.to_text())
-            return settings
-
-        from retentive.audit import log  # noqa: PLC0415 - see above
-
-        return log.switching(self, lambda: self.backend.write(self.id, work))
+        operation = ChangeSettings(changes, self.examination)
+        return self.run(operation, Invocation(as_actor(actor), None, self.integration)).value()
 
     @property
     def history(self) -> History:
-        """What was, who did it, and how to have it back."""
+        """Log, versions and blame; restore, undo, redact and erase."""
         from retentive.history import History  # noqa: PLC0415 - see above
 
-        return History(self)
+        return History(self, self.integration)
+
+    @property
+    def review(self) -> Review:
+        """The proposals of actors under review."""
+        from retentive.review.session import Review  # noqa: PLC0415 - see above
+
+        return Review(self, self.integration)
 
     @property
     def audit(self) -> Audit:
-        """Who asked for what, when, and what came of it, if the setting `audit` is on."""
+        """The audit log: who asked for what, when, and with what outcome, if the setting `audit` is on."""
         from retentive.audit.log import Audit  # noqa: PLC0415 - see above
 
         return Audit(self)
 
     def sweep(self, *, dry_run: bool = False) -> Swept:
-        """Let idle memories expire and old versions go, as the settings say; what did, or with `dry_run` would."""
+        """Expire idle memories and prune old versions, as the settings say; with `dry_run`, only report them."""
         from retentive.history.sweep import sweep  # noqa: PLC0415 - see above
 
-        return sweep(self, dry_run=dry_run)
+        return sweep(self, Invocation(None, None, self.integration), dry_run=dry_run)
 
     def scan(self, *, redact: bool = False, history: bool = False, actor: Actor | str | None = None) -> list[Finding]:
-        """Where texts and paths of memories hold sensitive values, whatever the setting, and the kinds of these.
+        """The texts and paths of memories that hold sensitive values, whatever the settings, with their kinds.
 
-        `redact` writes those memories anew without the values in their texts; one whose path holds a value is to be
-        renamed by a person. Their older versions keep them, unless `history` is given: then versions are looked
-        through too, told by their paths, and redacted whole. Raises `InvalidInput` for what cannot be written.
+        `redact` rewrites those memories without the values in their texts; a person has to rename a memory whose path
+        holds a value. Older versions keep the values, unless `history` is given: then versions are scanned too, by
+        their paths, and redacted whole. Raises `InvalidInput` for memories that cannot be rewritten.
         """
-        from retentive.scan import scan  # noqa: PLC0415 - see above
+        from retentive.history.scan import scan  # noqa: PLC0415 - see above
 
-        return scan(self, self._examination, as_actor(actor) or self.actor, redact=redact, history=history)
-
-    # -- one command, one way --------------------------------------------------------------------------------
-
-    def _refuse(self, call: Call, refusal: Refused) -> Reply:
-        """The reply to what is no command, as the settings of now have it put into words."""
-        call.settings = self.settings()
-        return self.replies.error(refusal.key, refusal.values)
-
-    def _harmless(self, text: str) -> str:
-        """What a reply echoes of the input, without sensitive values. A command was run before: its settings hold."""
-        settings = self._known[1] or DEFAULTS.changed(self._pins)
-        try:
-            return self._examination(settings, text)[0]
-        except Refused:  # a detector failed at it, which is logged
-            return "…"
-
-    def _run(self, command: Command, call: Call) -> Reply:
-        return self._view(command, call) if isinstance(command, View) else idempotency.run(self, command, call)
-
-    def _view(self, command: View, call: Call) -> Reply:
-        def look(seen: Snapshot) -> tuple[Settings, Entry | views.Sizes]:
-            call.settings = self._effective(seen)
-            return call.settings, views.found(seen, command.path)
-
-        settings, found = self.read_as(look, call.who)
-        if not isinstance(found, Entry):
-            call.listed = True
-            return views.directory(command.path, found, settings, self.replies)
-        reply = views.memory(command, found, settings, self.replies, self._lines)
-        if found.memory is not None:
-            self.accesses.note(self.id, found.memory)
-            call.read = Recorded(found.memory.id, found.memory.version_id)
-        return reply
-
-    def read_as(self, work: Callable[[Snapshot], T], who: Actor | None) -> T:
-        """Run `work` on one state as `who` sees it, or the actor the store was opened with; docs/review.md."""
-        return self.review.read(work, who or self.actor)
-
-    def write(
-        self, work: Callable[[Transaction, GuardedWriter], T], who: Actor | None, *, may_use_reserve: bool = False
-    ) -> T:
-        """Run `work` with the one way to change the store, for `who` or the actor the store was opened with."""
-        actor = who or self.actor
-
-        def guarded(tx: Transaction, settings: Settings) -> T:
-            return work(tx, GuardedWriter(tx, settings, actor, self._examination))
-
-        return self.review.write(guarded, actor, may_use_reserve=may_use_reserve)
-
-    def _effective(self, snapshot: Snapshot) -> Settings:
-        """The settings that hold now, with those that this process has pinned."""
-        kept, known, settings = snapshot.settings, *self._known
-        if settings is None or kept != known:
-            settings = from_text(kept).changed(self._pins)
-            self._known = (kept, settings)
-        return settings
+        invocation = Invocation(as_actor(actor), None, self.integration)
+        return scan(self, invocation, redact=redact, history=history)
 
 
-def answer(replies: Replies, run: Callable[[], Reply], *paths: MemoryPath) -> Reply:
-    """What `run` replies; what a model or user got wrong and what storage could not do become replies too."""
-    shown: dict[str, object] = {"path": paths[-1].written}
-    if len(paths) > 1:
-        shown |= {"old_path": paths[0].written, "new_path": paths[1].written}
-    try:
-        return run()
-    except Refused as refusal:
-        values = shown | refusal.values
-        if refusal.key in OF_BACKENDS:
-            written = {path.text: path.written for path in paths}
-            canonical = str(values["path"])
-            values["path"] = written.get(canonical, paths[0].outward(canonical))
-        return replies.error(refusal.key, values)
-    except RetentiveError as error:
-        if error.code not in STORAGE_REPLIES:
-            raise
-        return replies.error(STORAGE_REPLIES[error.code], shown)
+def _checked(actor: Actor | str | None, tool_use_id: object) -> Actor | None:
+    """The actor. Raises `InvalidInput` for an invalid one, or a tool_use id that is not a string."""
+    if tool_use_id is not None and not isinstance(tool_use_id, str):
+        raise InvalidInput(f"a tool_use id must be a string, not {type(tool_use_id).__name__}")
+    return as_actor(actor)

@@ -1,4 +1,4 @@
-"""Histories that hypothesis makes up: texts, thinking, tools, compactions; and how to read them in a test."""
+"""Hypothesis strategies for histories with texts, thinking, tools and compactions, and functions to read them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from retentive.testing.scripted_claude.messages import Block, Message, merged
+from retentive.testing.scripted_claude.messages import Block, Message, merge_messages
 from retentive.testing.scripted_claude.tokens import messages_tokens
 
 NAMES = ("memory", "read", "edit")
@@ -16,23 +16,23 @@ TEXTS = st.text(max_size=40)
 
 @st.composite
 def histories(draw: Any, *, compacted: bool = False) -> tuple[Message, ...]:
-    """A conversation the API would take, ended by the user, with results of tools of three names."""
+    """A valid conversation that ends with a user message and has results of three tools."""
     numbers = count()
     messages = [_user(draw)]
     for _ in range(draw(st.integers(0, 6))):
-        said = _said(draw, numbers, compacted=compacted)
-        asked = [block["id"] for block in said if block["type"] == "tool_use"]
-        results = [{"type": "tool_result", "tool_use_id": use_id, "content": draw(TEXTS)} for use_id in asked]
-        extra = [{"type": "text", "text": draw(TEXTS)}] if not asked or draw(st.booleans()) else []
-        messages += [Message("assistant", tuple(said)), Message("user", (*results, *extra))]
-    return merged(messages)
+        reply = _reply_blocks(draw, numbers, compacted=compacted)
+        call_ids = [block["id"] for block in reply if block["type"] == "tool_use"]
+        results = [{"type": "tool_result", "tool_use_id": use_id, "content": draw(TEXTS)} for use_id in call_ids]
+        extra = [{"type": "text", "text": draw(TEXTS)}] if not call_ids or draw(st.booleans()) else []
+        messages += [Message("assistant", tuple(reply)), Message("user", (*results, *extra))]
+    return merge_messages(messages)
 
 
 def _user(draw: Any) -> Message:
     return Message("user", ({"type": "text", "text": draw(TEXTS)},))
 
 
-def _said(draw: Any, numbers: Any, *, compacted: bool) -> list[dict[str, Any]]:
+def _reply_blocks(draw: Any, numbers: Any, *, compacted: bool) -> list[dict[str, Any]]:
     blocks: list[dict[str, Any]] = []
     if compacted and draw(st.integers(0, 3)) == 0:
         blocks.append({"type": "compaction", "content": draw(st.none() | st.text(min_size=1, max_size=50))})
@@ -49,7 +49,7 @@ def blocks_of(messages: tuple[Message, ...], *kinds: str) -> list[Block]:
 
 
 def results_of(messages: tuple[Message, ...]) -> dict[str, object]:
-    """The content of every result, by the id of its call."""
+    """Content of every result, by the id of its call."""
     return {str(block["tool_use_id"]): block["content"] for block in blocks_of(messages, "tool_result")}
 
 

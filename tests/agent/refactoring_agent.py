@@ -1,9 +1,9 @@
-"""The agent of test_workflow.py, a program: the SDK's tool loop with the memory tool and a tool for files.
+"""The agent program of test_workflow.py: the SDK's tool loop with the memory tool and a file tool.
 
-It reads one conversation a line, a JSON object, and has each in a new process, forked from one that has imported the
-SDK, which takes seconds, and done nothing else. That process says its id and then what it has to say: at the moment
-`edited 12`, if it is to stop there, that, and waits to be killed; or the last words of the conversation. In the end
-comes its exit status. The first line of a file counts its edits; the model does not see it.
+It reads one conversation per line as JSON and runs each in a forked process, because importing the SDK takes seconds.
+The process prints its id. If it should stop at a moment such as `edited 12`, it prints that moment and waits for the
+kill; otherwise it prints the last text of the conversation. The parent prints its exit status. The first line of each
+file counts its edits and is hidden from the model.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Reached = Callable[[str, object], None]
 
 
 class WatchedMemory(MemoryTool):
-    """The memory tool, and a moment after each note of progress."""
+    """The memory tool, with a stopping moment after each recorded progress."""
 
     reached: Reached
 
@@ -80,7 +80,7 @@ def tool_for(directory: Path, reached: Reached) -> Any:
 
 
 def converse(url: str, files: str, total: int, memory: str | None, stop_at: str | None) -> None:
-    """One conversation, fresh, with whatever is in the memory."""
+    """Run a new conversation with the existing memory."""
 
     def reached(step: str, number: object) -> None:
         if f"{step} {number}" == stop_at:
@@ -107,8 +107,8 @@ def converse(url: str, files: str, total: int, memory: str | None, stop_at: str 
         print(runner.until_done().content[0].text, flush=True)
 
 
-def forked(arguments: dict[str, Any]) -> int:
-    """The exit status of a new process that has this conversation."""
+def run_forked(arguments: dict[str, Any]) -> int:
+    """Run the conversation in a run_forked process and return its exit status."""
     pid = os.fork()
     if pid == 0:
         status = 1
@@ -125,4 +125,4 @@ def forked(arguments: dict[str, Any]) -> int:
 
 if __name__ == "__main__":
     for line in sys.stdin:
-        print(forked(json.loads(line)), flush=True)
+        print(run_forked(json.loads(line)), flush=True)

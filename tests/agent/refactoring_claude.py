@@ -1,7 +1,8 @@
-"""What Claude does in the refactoring of test_workflow.py: worked out from what it sees of one request, and no more.
+"""The script of test_workflow.py: computes the next step from the prompt alone.
 
-The task: swap the two arguments of `combine` in every file. Nothing in a file tells whether it was done, and doing it
-twice undoes it. So the progress goes into memory, before each edit with the call as it was, and after it.
+The task is to swap the two arguments of `combine` in every file. A file does not show whether it was edited, and a
+second edit undoes the first. So the progress is recorded in the memory before each edit, with the original call, and
+after it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from retentive.testing.scripted_claude import Call, Seen, SeenCall
+from retentive.testing.scripted_claude import Call, Prompt, ToolUse
 
 PROGRESS = "/memories/refactoring_progress.xml"
 DONE = "All files are done."
@@ -20,7 +21,7 @@ _PROGRESS = re.compile(r'<progress done="(\d+)" doing="([^"]*)"/>')
 
 @dataclass(frozen=True)
 class Progress:
-    """How many files are done, and the call in the next one before it is edited, if that has begun."""
+    """Number of finished files, and the original call of the next file if its edit has started."""
 
     done: int
     doing: str = ""
@@ -29,64 +30,64 @@ class Progress:
         return f'<progress done="{self.done}" doing="{self.doing}"/>'
 
 
-def answer(seen: Seen) -> Call | str:
-    """The next step."""
-    if "memory" not in seen.tool_names:
-        return without_memory(seen)
-    if not seen.calls:
+def answer(prompt: Prompt) -> Call | str:
+    """Return the next step."""
+    if "memory" not in prompt.tool_names:
+        return without_memory(prompt)
+    if not prompt.calls:
         return Call({"command": "view", "path": "/memories"})
-    last = seen.calls[-1]
-    progress = known(seen)
+    last = prompt.calls[-1]
+    progress = known_progress(prompt)
     if progress is None:
-        return begin(seen, last)
+        return begin(prompt, last)
     if last.name == "memory":
-        return go_on(seen, last, progress)
+        return continue_work(prompt, last, progress)
     if last.input["command"] == "replace":
         return note(progress, Progress(progress.done + 1))
     return after_reading(last, progress)
 
 
-def begin(seen: Seen, last: SeenCall) -> Call:
-    """The directory was viewed: there is progress from before, or there is none."""
+def begin(prompt: Prompt, last: ToolUse) -> Call:
+    """After the view of the directory: read the recorded progress or create the record."""
     if PROGRESS in text_of(last):
         return Call({"command": "view", "path": PROGRESS})
-    text = f'<refactoring total="{total(seen)}">\n  {Progress(0)}\n</refactoring>\n'
+    text = f'<refactoring total="{total(prompt)}">\n  {Progress(0)}\n</refactoring>\n'
     return Call({"command": "create", "path": PROGRESS, "file_text": text})
 
 
-def go_on(seen: Seen, last: SeenCall, progress: Progress) -> Call | str:
-    """Memory was viewed or written: edit what was just noted as begun, else read the next file, if there is one."""
+def continue_work(prompt: Prompt, last: ToolUse, progress: Progress) -> Call | str:
+    """After a memory command: run the edit just recorded, or read the next file."""
     if progress.doing and last.input["command"] == "str_replace":
         return replace(progress.done, progress.doing)
-    return DONE if progress.done == total(seen) else read(progress.done)
+    return DONE if progress.done == total(prompt) else read(progress.done)
 
 
-def after_reading(last: SeenCall, progress: Progress) -> Call:
-    """A file was read: note that it begins; or, if that was noted before an interruption, see how far it came."""
+def after_reading(last: ToolUse, progress: Progress) -> Call:
+    """After reading a file: record the start of its edit, or check if an interrupted edit took effect."""
     call = call_in(text_of(last))
     if not progress.doing:
         return note(progress, Progress(progress.done, call))
     return replace(progress.done, call) if call == progress.doing else note(progress, Progress(progress.done + 1))
 
 
-def known(seen: Seen) -> Progress | None:
-    """The progress as memory said it last, or was told it."""
-    for call in reversed([call for call in seen.calls if call.name == "memory"]):
+def known_progress(prompt: Prompt) -> Progress | None:
+    """The progress from the last view or change of the memory."""
+    for call in reversed([call for call in prompt.calls if call.name == "memory"]):
         told = str(call.input.get("new_str") or call.input.get("file_text") or text_of(call))
         if found := _PROGRESS.search(told):
             return Progress(int(found[1]), found[2])
     return None
 
 
-def without_memory(seen: Seen) -> Call | str:
-    """The same with nothing but the conversation: one file after the other, as far as it can be seen."""
-    if not seen.calls:
+def without_memory(prompt: Prompt) -> Call | str:
+    """The same work from the conversation alone, file by file."""
+    if not prompt.calls:
         return read(0)
-    last = seen.calls[-1]
+    last = prompt.calls[-1]
     number = int(re.sub(r"\D", "", str(last.input["path"])))
     if last.input["command"] == "read":
         return replace(number, call_in(text_of(last)))
-    return DONE if number + 1 == total(seen) else read(number + 1)
+    return DONE if number + 1 == total(prompt) else read(number + 1)
 
 
 def note(before: Progress, after: Progress) -> Call:
@@ -112,14 +113,14 @@ def call_in(text: str) -> str:
     return found[0]
 
 
-def total(seen: Seen) -> int:
-    found = _TOTAL.search(seen.opening)
-    assert found is not None, seen.opening
+def total(prompt: Prompt) -> int:
+    found = _TOTAL.search(prompt.opening)
+    assert found is not None, prompt.opening
     return int(found[1])
 
 
-def text_of(call: SeenCall) -> str:
+def text_of(call: ToolUse) -> str:
     assert call.result is not None
     assert not call.result.is_error, call.result.text
-    assert not call.cleared, "what is needed was cleared"
+    assert not call.cleared, "a needed result was cleared"
     return call.result.text

@@ -1,4 +1,4 @@
-"""An agent tells what it does, keeps its memory, and can be left and taken up again at any moment."""
+"""Tests of `Agent` and `AsyncAgent`: events, the memory, and runs that are interrupted and continued."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from retentive.agent.turns import NOT_RUN
 from retentive.testing.scripted_claude import (
     Call,
     Check,
+    Prompt,
     Script,
     ScriptedClaude,
-    Seen,
     Thinking,
     Turn,
     scripted_claude,
 )
 
-from .playing import KINDS, LOOK, NOTE, STORY, TEA, client_of, play
+from .runs import KINDS, LOOK, NOTE, STORY, TEA, client_of, play
 
 TOLD = "I like tea."
 both = pytest.mark.parametrize("kind", KINDS)
@@ -62,7 +62,7 @@ def running() -> Iterator[ScriptedClaude]:
 
 @pytest.fixture
 def server(running: ScriptedClaude) -> ScriptedClaude:
-    """One server for all, as if it were new: which turn comes next is not its memory."""
+    """Shared server that looks new to each test. The next turn depends only on the conversation."""
     running.requests.clear()
     running.failures.clear()
     return running
@@ -70,8 +70,8 @@ def server(running: ScriptedClaude) -> ScriptedClaude:
 
 @both
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-def test_a_run_tells_what_happens(kind: str, stream: bool, server: ScriptedClaude, store: MemoryStore) -> None:
-    """Texts, calls before they run, their replies, what it cost, and the end; and the memory holds what was noted."""
+def test_a_run_yields_its_events_in_order(kind: str, stream: bool, server: ScriptedClaude, store: MemoryStore) -> None:
+    """Texts, calls before they run, results, usage and the end; the memory contains the note."""
     played = play(kind, server.url, TOLD, memory=store, actor="session:s1", stream=stream)
     kinds = [type(event) for event in played.events if not isinstance(event, Text)]
     assert kinds == [
@@ -104,14 +104,14 @@ def test_a_run_tells_what_happens(kind: str, stream: bool, server: ScriptedClaud
 
 
 @both
-def test_a_streamed_text_comes_in_pieces(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
+def test_streaming_yields_text_in_pieces(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
     played = play(kind, server.url, TOLD, memory=store, stream=True, stop_at=ToolCall)
     assert len(played.of(Text)) > 1
 
 
 @both
-def test_what_is_asked_of_the_api(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
-    """The memory tool needs no beta; the whole conversation goes out each time, with no thread on the server."""
+def test_requests_have_the_expected_fields(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
+    """The memory tool needs no beta; each request has the whole conversation and uses no thread."""
     play(kind, server.url, TOLD, memory=store, system="Be kind.", language="fr", topic="tea", model="claude-opus-5-5")
     bodies: list[Any] = [exchange.body for exchange in server.requests]
     assert bodies[0] == {
@@ -137,7 +137,7 @@ def test_what_is_asked_of_the_api(kind: str, server: ScriptedClaude, store: Memo
 
 
 @both
-def test_an_agent_without_extras_asks_for_none(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
+def test_a_plain_agent_sends_no_betas(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
     play(kind, server.url, TOLD, memory=store, context=None, tidy=False, budget=Budget(max_turns=1))
     body: Any = server.requests[0].body
     assert sorted(body) == ["max_tokens", "messages", "model", "tools"]
@@ -145,7 +145,7 @@ def test_an_agent_without_extras_asks_for_none(kind: str, server: ScriptedClaude
 
 
 @both
-def test_more_fields_and_betas_go_along(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
+def test_extra_fields_and_betas_are_sent(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
     request = {"metadata": {"user_id": "u1"}, "betas": ["one-2026-01-01", "context-management-2025-06-27"]}
     play(kind, server.url, TOLD, memory=store, request=request, budget=Budget(max_turns=1))
     body: Any = server.requests[0].body
@@ -154,14 +154,14 @@ def test_more_fields_and_betas_go_along(kind: str, server: ScriptedClaude, store
 
 
 @pytest.mark.parametrize("as_path", [False, True])
-def test_a_place_is_opened_and_closed(as_path: bool, server: ScriptedClaude, tmp_path: Path) -> None:
+def test_the_agent_opens_and_closes_a_location(as_path: bool, server: ScriptedClaude, tmp_path: Path) -> None:
     at = tmp_path / "memory"
     assert play("sync", server.url, TOLD, memory=at if as_path else str(at)).of(Finished)[0].reason == "end_turn"
     assert (at / "memories" / "tea.md").read_text() == "likes tea\n"
 
 
-def test_what_the_application_opened_stays_open(server: ScriptedClaude, store: MemoryStore) -> None:
-    """And what the agent opened is closed with it."""
+def test_the_agent_closes_only_its_own_resources(server: ScriptedClaude, store: MemoryStore) -> None:
+    """The application's client and memory stay open."""
     view = {"command": "view", "path": "/memories"}
     with client_of(server.url) as client:
         with Agent(client, memory="sqlite://") as own, Agent(client, memory=store):
@@ -172,7 +172,7 @@ def test_what_the_application_opened_stays_open(server: ScriptedClaude, store: M
 
 
 @both
-def test_anything_that_answers_commands_is_a_memory(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
+def test_any_object_with_execute_is_a_memory(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
     asked: list[tuple[object, object]] = []
 
     class Mine:
@@ -186,25 +186,25 @@ def test_anything_that_answers_commands_is_a_memory(kind: str, server: ScriptedC
 
 
 @both
-def test_a_memory_that_fails_shows_nothing_of_it(
+def test_an_exception_of_the_memory_is_hidden_from_the_model(
     kind: str, store: MemoryStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A bug of the application's memory is logged; the model is told to try again later, not where it happened."""
+    """A bug in the application's memory is logged. The model only gets an error that asks it to try again later."""
 
-    class Broken:
+    class StreamError:
         def execute(self, command: object, *, actor: object = None) -> Reply:
             raise OSError("/srv/secret/place")
 
     unavailable = "Error: The memory store is unavailable; try again later"
     look = Call({"command": "view", "path": "/memories"}, Check(unavailable, is_error=True))
     with scripted_claude(Script((Turn((look,)), Turn(("Later, then.",))))) as server:
-        played = play(kind, server.url, TOLD, memory=Broken())
+        played = play(kind, server.url, TOLD, memory=StreamError())
         assert server.failures == []
     assert played.of(ToolReply)[0].text == unavailable
     assert [record.name for record in caplog.records if record.levelname == "ERROR"] == ["retentive.agent"]
 
 
-def test_more_tools_run_beside_the_memory(store: MemoryStore) -> None:
+def test_additional_tools_run_beside_the_memory(store: MemoryStore) -> None:
     @beta_tool
     def add(a: int, b: int) -> str:
         """Add two numbers."""
@@ -220,8 +220,8 @@ def test_more_tools_run_beside_the_memory(store: MemoryStore) -> None:
 
 
 @both
-def test_the_replies_of_a_run_are_limited(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
-    """What the last reply asked for is done, the conversation stands, and run() goes on with it."""
+def test_max_turns_ends_a_run(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
+    """Tools of the last response still run, the conversation is valid, and run() continues it."""
     played = play(kind, server.url, TOLD, None, memory=store, budget=Budget(max_turns=2))
     first, second = played.of(Finished)
     assert (first.reason, first.turns, first.detail) == ("budget", 2, "max_turns: 2 replies")
@@ -231,7 +231,7 @@ def test_the_replies_of_a_run_are_limited(kind: str, server: ScriptedClaude, sto
 
 
 @both
-def test_the_tokens_of_a_run_are_limited(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
+def test_max_total_tokens_ends_a_run(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
     played = play(kind, server.url, TOLD, memory=store, budget=Budget(max_total_tokens=10))
     (finished,) = played.of(Finished)
     assert (finished.reason, finished.turns) == ("budget", 1)
@@ -239,23 +239,23 @@ def test_the_tokens_of_a_run_are_limited(kind: str, server: ScriptedClaude, stor
     assert played.messages[-1]["content"][0]["type"] == "tool_result"
 
 
-def test_a_run_that_ends_in_time_is_not_over_budget(server: ScriptedClaude, store: MemoryStore) -> None:
+def test_a_run_that_ends_at_the_limit_is_not_over_budget(server: ScriptedClaude, store: MemoryStore) -> None:
     assert play("sync", server.url, TOLD, memory=store, budget=Budget(max_turns=3)).of(Finished)[0].reason == "end_turn"
 
 
 @pytest.mark.parametrize("limits", [{"max_turns": 0}, {"max_tokens": -1}, {"max_total_tokens": 0}, {"max_turns": True}])
-def test_a_budget_that_makes_no_sense_is_refused(limits: dict[str, int]) -> None:
-    with pytest.raises(InvalidInput, match="must be a whole number of at least 1"):
+def test_an_invalid_budget_is_rejected(limits: dict[str, int]) -> None:
+    with pytest.raises(InvalidInput, match="must be an integer of at least 1"):
         Budget(**limits)
 
 
 @both
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("left_at", [Text, ToolCall, UsageReport, ToolReply, Finished])
-def test_a_run_can_be_left_at_any_event(
+def test_a_run_can_be_interrupted_at_any_event(
     kind: str, stream: bool, left_at: type[Event], server: ScriptedClaude, store: MemoryStore
 ) -> None:
-    """The conversation, saved as JSON, goes on in a new agent to the same end; each command is done once."""
+    """A new agent continues the saved conversation to the same end, and each command runs once."""
     left = play(kind, server.url, TOLD, memory=store, stop_at=left_at, stream=stream)
     saved = json.loads(json.dumps(left.messages))
     again = [] if left_at is Finished else [None]
@@ -266,7 +266,7 @@ def test_a_run_can_be_left_at_any_event(
 
 
 @both
-def test_a_call_that_was_only_announced_has_not_run(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
+def test_an_announced_call_has_not_run_yet(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
     script = Script((Turn((NOTE,)), Turn(("Noted.",))))
     with scripted_claude(script) as started:
         left = play(kind, started.url, TOLD, memory=store, stop_at=ToolCall)
@@ -275,13 +275,13 @@ def test_a_call_that_was_only_announced_has_not_run(kind: str, server: ScriptedC
 
 
 @both
-def test_a_new_agent_goes_on_with_the_memory_alone(kind: str, store: MemoryStore) -> None:
-    """The conversation is gone; what was noted is not."""
+def test_a_new_agent_continues_from_the_memory_alone(kind: str, store: MemoryStore) -> None:
+    """Without the earlier conversation, the notes are still there."""
 
-    def answer(seen: Seen) -> Turn | str | Call:
-        if not seen.calls:
+    def answer(prompt: Prompt) -> Turn | str | Call:
+        if not prompt.calls:
             return Call({"command": "view", "path": "/memories"})
-        last = seen.calls[-1]
+        last = prompt.calls[-1]
         listed = last.result.text if last.result else ""
         if last.input["command"] == "view" and TEA in listed:
             return "You like tea, as my notes say."
@@ -308,8 +308,8 @@ def test_a_conversation_has_many_runs(kind: str, store: MemoryStore) -> None:
 
 
 @both
-def test_a_refused_reply_does_not_stay(kind: str, store: MemoryStore) -> None:
-    """Sent back, it would be refused again."""
+def test_a_refused_response_is_not_kept(kind: str, store: MemoryStore) -> None:
+    """The API would refuse again if it were sent back."""
     with scripted_claude(Script((Turn(("I can",), "refusal"),))) as server:
         played = play(kind, server.url, "Do it.", memory=store)
     (finished,) = played.of(Finished)
@@ -318,8 +318,8 @@ def test_a_refused_reply_does_not_stay(kind: str, store: MemoryStore) -> None:
 
 
 @both
-def test_a_reply_that_was_cut_off_leaves_a_conversation_that_can_be_sent(kind: str, store: MemoryStore) -> None:
-    """Its calls are not run, since the last may be incomplete, and they are answered."""
+def test_a_truncated_response_leaves_a_valid_conversation(kind: str, store: MemoryStore) -> None:
+    """Its calls do not run, because the last may be incomplete. They get error results."""
     cut = Turn((Call(dict(NOTE.input), Check(NOT_RUN, is_error=True)),), "max_tokens")
     with scripted_claude(Script((cut, Turn(("In short.",))))) as server:
         played = play(kind, server.url, TOLD, "Shorter, please.", memory=store)
@@ -345,7 +345,7 @@ def test_every_stop_reason_ends_a_run(stop: str, reason: str, store: MemoryStore
 
 
 def test_a_paused_turn_is_resumed(store: MemoryStore) -> None:
-    """A long turn of server tools comes in parts; it is one run and one text, and what came goes back as it was."""
+    """A paused turn of server tools is one run with one text, and its parts are sent back unchanged."""
     part = {"type": "text", "text": "Searching."}
     replies = [message([part], "pause_turn"), message([{"type": "text", "text": "Found."}], "end_turn")]
     sent: list[Any] = []
@@ -362,8 +362,8 @@ def test_a_paused_turn_is_resumed(store: MemoryStore) -> None:
     assert [turn["role"] for turn in agent.messages] == ["user", "assistant", "assistant"]
 
 
-def test_a_reply_without_content_does_not_stay(store: MemoryStore) -> None:
-    """The API would not take it back."""
+def test_an_empty_response_is_not_kept(store: MemoryStore) -> None:
+    """The API rejects empty messages."""
     transport = httpx2.MockTransport(lambda _: httpx2.Response(200, json=message([], "end_turn")))
     with Anthropic(api_key="none", http_client=httpx2.Client(transport=transport)) as client:
         agent = Agent(client, memory=store)
@@ -371,7 +371,7 @@ def test_a_reply_without_content_does_not_stay(store: MemoryStore) -> None:
     assert [turn["role"] for turn in agent.messages] == ["user"]
 
 
-def test_thinking_is_sent_back_as_it_came(store: MemoryStore) -> None:
+def test_thinking_is_sent_back_unchanged(store: MemoryStore) -> None:
     with scripted_claude(Script((Turn((Thinking("Where to look?"), LOOK)), Turn(("Nothing.",))))) as server:
         played = play("sync", server.url, "Go.", memory=store)
         body: Any = server.requests[1].body
@@ -385,7 +385,7 @@ def test_ask_returns_the_text(server: ScriptedClaude, store: MemoryStore) -> Non
         assert Agent(client, memory=store).ask(TOLD) == "You like tea, and I will remember it."
 
 
-def test_ask_says_why_there_is_no_answer(server: ScriptedClaude, store: MemoryStore) -> None:
+def test_ask_reports_the_reason_without_an_answer(server: ScriptedClaude, store: MemoryStore) -> None:
     with client_of(server.url) as client:
         agent = Agent(client, memory=store, budget=Budget(max_turns=1))
         with pytest.raises(Stopped, match="without an answer: budget") as stopped:
@@ -393,7 +393,7 @@ def test_ask_says_why_there_is_no_answer(server: ScriptedClaude, store: MemorySt
     assert (stopped.value.reason, stopped.value.code) == ("budget", "stopped")
 
 
-def test_each_agent_is_a_session_of_its_own(server: ScriptedClaude, store: MemoryStore) -> None:
+def test_each_agent_is_a_separate_session(server: ScriptedClaude, store: MemoryStore) -> None:
     with client_of(server.url) as client:
         actors = {Agent(client, memory=store).actor for _ in range(3)}
     assert len(actors) == 3
@@ -401,74 +401,77 @@ def test_each_agent_is_a_session_of_its_own(server: ScriptedClaude, store: Memor
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "expected"),
     [
-        ({"memory": 5}, "a place .* a MemoryStore, or have `execute`"),
-        ({"language": "es"}, "there are en, de, fr, ja, zh-TW"),
-        ({"request": {"tools": [], "model": "x"}}, "request must not have model, tools"),
-        ({"budget": Budget(max_tokens=30_000)}, "need stream=True"),
+        ({"memory": 5}, "a location .* a MemoryStore, or an object with an `execute` method"),
+        ({"language": "es"}, "choose one of en, de, fr, ja, zh-TW"),
+        ({"request": {"tools": [], "model": "x"}}, "request must not contain model, tools"),
+        ({"budget": Budget(max_tokens=30_000)}, "requires stream=True"),
         ({"actor": ""}, "actor"),
         ({"actor": 5}, "actor must be"),
         ({"context": 5}, "context must be a ContextManagement"),
         ({"budget": 5}, "budget must be a Budget"),
         ({"messages": "hi"}, "messages must be a list"),
-        ({"messages": [5]}, r"messages\[0\] must be an object with a role"),
-        ({"messages": [{"role": "x", "content": "hi"}]}, r"messages\[0\] must be an object with a role"),
+        ({"messages": [5]}, r"messages\[0\] must be a dict with `content` and a `role`"),
+        ({"messages": [{"role": "x", "content": "hi"}]}, r"messages\[0\] must be a dict with `content` and a `role`"),
         ({"messages": [{"role": "user"}]}, r"messages\[0\]: content must be"),
-        ({"messages": [{"role": "user", "content": " "}]}, r"messages\[0\]: a text must not be blank"),
+        ({"messages": [{"role": "user", "content": " "}]}, r"messages\[0\]: a text block must not be blank"),
         ({"messages": [{"role": "user", "content": "\ud800"}]}, "lone surrogate"),
-        ({"messages": [{"role": "user", "content": [{"type": "text", "text": "a", "b": object()}]}]}, "must be JSON"),
-        ({"request": 5}, "request must be an object"),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "text", "text": "a", "b": object()}]}]},
+            "cannot be serialized as JSON",
+        ),
+        ({"request": 5}, "request must be a dict"),
         ({"request": {"betas": "one"}}, "betas in request"),
         ({"request": {"betas": [1]}}, "betas in request"),
         ({"tools": 5}, "tools must be a list"),
-        ({"tools": [5]}, "tools must be functions"),
-        ({"tools": [print]}, "tools must be functions"),
-        ({"tools": [{"x": 1}]}, "tools must be functions"),
-        ({"model": ""}, "model must be the name"),
-        ({"model": 5}, "model must be a text"),
+        ({"tools": [5]}, "each tool must be a function"),
+        ({"tools": [print]}, "each tool must be a function"),
+        ({"tools": [{"x": 1}]}, "each tool must be a function"),
+        ({"model": ""}, "model must not be empty"),
+        ({"model": 5}, "model must be a string"),
         ({"stream": "yes"}, "stream must be"),
         ({"tidy": "yes"}, "tidy must be"),
-        ({"system": 5}, "system prompt must be a text"),
+        ({"system": 5}, "system prompt must be a string"),
         ({"system": "\ud800"}, "lone surrogate"),
-        ({"topic": 5}, "topic must be a text"),
+        ({"topic": 5}, "topic must be a string"),
     ],
 )
-def test_options_that_cannot_be_right_are_refused(
-    options: dict[str, Any], said: str, server: ScriptedClaude, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_invalid_options_are_rejected(
+    options: dict[str, Any], expected: str, server: ScriptedClaude, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And nothing is opened."""
+    """The memory is not opened."""
     monkeypatch.chdir(tmp_path)
-    with client_of(server.url) as client, pytest.raises(InvalidInput, match=said):
+    with client_of(server.url) as client, pytest.raises(InvalidInput, match=expected):
         Agent(client, **options)
     assert list(tmp_path.iterdir()) == []
 
 
 @both
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "expected"),
     [
-        ({"request": {"nope": 1}}, "the SDK cannot make this request: .*nope"),
-        ({"request": {"metadata": object()}}, "something in it that is no JSON"),
-        ({"request": {"metadata": {"user_id": "\ud800"}}}, "a lone surrogate in it"),
-        ({"tools": [{"name": "x", "input_schema": object()}]}, "something in it that is no JSON"),
+        ({"request": {"nope": 1}}, "the SDK cannot build this request: .*nope"),
+        ({"request": {"metadata": object()}}, "cannot be serialized as JSON"),
+        ({"request": {"metadata": {"user_id": "\ud800"}}}, "contains a lone surrogate"),
+        ({"tools": [{"name": "x", "input_schema": object()}]}, "cannot be serialized as JSON"),
     ],
 )
-def test_fields_that_no_request_can_have_are_refused_when_it_is_made(
-    kind: str, options: dict[str, Any], said: str, server: ScriptedClaude, store: MemoryStore
+def test_fields_that_cannot_be_sent_are_rejected(
+    kind: str, options: dict[str, Any], expected: str, server: ScriptedClaude, store: MemoryStore
 ) -> None:
-    with pytest.raises(InvalidInput, match=said):
+    with pytest.raises(InvalidInput, match=expected):
         play(kind, server.url, TOLD, memory=store, **options)
     assert server.requests == []
 
 
 def test_one_run_at_a_time(server: ScriptedClaude, store: MemoryStore) -> None:
-    """Two would put their messages between each other's. One that ended, was closed or is gone is in nobody's way."""
+    """Messages of two runs would mix. A run that ended, was closed or was garbage-collected does not count."""
     with client_of(server.url) as client:
         agent = Agent(client, memory=store)
         events = agent.run(TOLD)
         next(event for event in events if isinstance(event, ToolCall))
-        with pytest.raises(InvalidInput, match="one run at a time"):
+        with pytest.raises(InvalidInput, match="a run in progress"):
             agent.ask("And coffee?")
         assert [turn["role"] for turn in agent.messages] == ["user"]
         assert isinstance(list(events)[-1], Finished)
@@ -479,10 +482,10 @@ def test_one_run_at_a_time(server: ScriptedClaude, store: MemoryStore) -> None:
         assert agent.ask()
 
 
-def test_runs_of_several_threads_are_told_apart(store: MemoryStore) -> None:
+def test_only_one_of_several_threads_starts_a_run(store: MemoryStore) -> None:
     inside, go_on = threading.Event(), threading.Event()
 
-    def answer(_seen: Seen) -> str:
+    def answer(_seen: Prompt) -> str:
         inside.set()
         assert go_on.wait(30)
         return "One."
@@ -492,15 +495,15 @@ def test_runs_of_several_threads_are_told_apart(store: MemoryStore) -> None:
         with ThreadPoolExecutor(1) as pool:
             first = pool.submit(agent.ask, "One?")
             assert inside.wait(30)
-            with pytest.raises(InvalidInput, match="one run at a time"):
+            with pytest.raises(InvalidInput, match="a run in progress"):
                 agent.ask("Two?")
             go_on.set()
             assert first.result(30) == "One."
         assert agent.ask("Three?") == "One."
 
 
-def test_a_run_left_in_an_async_loop_is_in_nobodys_way(store: MemoryStore) -> None:
-    """Also without `aclosing`, which would end it at once."""
+def test_an_abandoned_async_run_does_not_block_the_next(store: MemoryStore) -> None:
+    """Also without `aclosing`, which would end it immediately."""
 
     async def asked() -> str:
         async with AsyncAnthropic(base_url=started.url, api_key="none") as client:
@@ -509,7 +512,7 @@ def test_a_run_left_in_an_async_loop_is_in_nobodys_way(store: MemoryStore) -> No
                 if isinstance(event, ToolReply):
                     break
             async for _ in agent.run():
-                with pytest.raises(InvalidInput, match="one run at a time"):
+                with pytest.raises(InvalidInput, match="a run in progress"):
                     await agent.ask("More?")
                 break
             return await agent.ask()
@@ -518,13 +521,13 @@ def test_a_run_left_in_an_async_loop_is_in_nobodys_way(store: MemoryStore) -> No
         assert asyncio.run(asked()) == "You like tea, and I will remember it."
 
 
-@pytest.mark.parametrize("said", [None, "", []])
-def test_a_run_needs_something_to_go_on_with(said: Any, server: ScriptedClaude, store: MemoryStore) -> None:
+@pytest.mark.parametrize("message", [None, "", []])
+def test_a_run_needs_a_message_or_a_conversation(message: Any, server: ScriptedClaude, store: MemoryStore) -> None:
     with client_of(server.url) as client, pytest.raises(InvalidInput, match=r"run\(\)"):
-        list(Agent(client, memory=store).run(said))
+        list(Agent(client, memory=store).run(message))
 
 
-def test_content_blocks_are_said_as_they_are(server: ScriptedClaude, store: MemoryStore) -> None:
+def test_content_blocks_are_sent_unchanged(server: ScriptedClaude, store: MemoryStore) -> None:
     with client_of(server.url) as client:
         agent = Agent(client, memory=store, budget=Budget(max_turns=1))
         blocks = [{"type": "text", "text": "I like"}, {"type": "text", "text": "tea."}]

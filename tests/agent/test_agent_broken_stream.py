@@ -1,4 +1,4 @@
-"""A stream that ends in the middle of an event is a lost connection, as any other cut is."""
+"""A stream that ends in the middle of an event is a lost connection."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import retentive
 from retentive.agent import Agent
 from retentive.agent.errors import ConnectionLost
 
-from .answering import answering
+from .stream_server import serve_answer
 
 HALF = b'event: message_start\ndata: {"type": "message_start", "message": {"id": "msg_1", "ty\n\n'
 
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    with answering(HALF) as at:
+    with serve_answer(HALF) as at:
         yield at
 
 
-def test_half_an_event_is_a_lost_connection(url: str) -> None:
+def test_an_incomplete_event_is_a_lost_connection(url: str) -> None:
     with retentive.open("sqlite://") as place, Anthropic(api_key="k", base_url=url, max_retries=0) as client:
         agent = Agent(client, memory=place.store(), stream=True)
         with pytest.raises(ConnectionLost):

@@ -1,4 +1,4 @@
-"""An agent whose context is edited and compacted: it tells what was done, and loses nothing it has to send."""
+"""Agents with context management: edits and compactions are reported, and the conversation stays complete."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from retentive.agent import (
     UsageReport,
     memory_context,
 )
-from retentive.testing.scripted_claude import Call, Script, Seen, Thinking, Turn, scripted_claude
+from retentive.testing.scripted_claude import Call, Prompt, Script, Thinking, Turn, scripted_claude
 
-from .playing import KINDS, play
+from .runs import KINDS, play
 
 both = pytest.mark.parametrize("kind", KINDS)
 streamed = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 VIEW = Call({"command": "view", "path": "/memories"})
-LONG = "word " * 60_000  # some 75,000 tokens, over the smallest trigger of a compaction
+LONG = "word " * 60_000  # about 75,000 tokens, over the minimum trigger of a compaction
 
 
 @pytest.fixture
@@ -44,8 +44,8 @@ def store() -> Iterator[MemoryStore]:
 
 @both
 @streamed
-def test_what_was_cleared_is_told_and_still_there(kind: str, stream: bool, store: MemoryStore) -> None:
-    """The API clears its view of the conversation, not ours."""
+def test_cleared_results_are_reported_and_kept(kind: str, stream: bool, store: MemoryStore) -> None:
+    """The API clears the context of the model, not `agent.messages`."""
     context = ContextManagement(ClearThinking(keep=1), ClearToolUses(trigger=ToolUses(1), keep=1))
     looks = tuple(Turn((Thinking("Again?"), VIEW)) for _ in range(3))
     with scripted_claude(Script((*looks, Turn(("Done.",)), *looks[:1], Turn(("Again.",))))) as server:
@@ -65,12 +65,12 @@ def test_what_was_cleared_is_told_and_still_there(kind: str, stream: bool, store
 
 
 @both
-def test_what_was_read_of_the_memory_stays_in_view(kind: str, store: MemoryStore) -> None:
-    """The default of a memory agent: its own memory is not cleared from under it."""
+def test_memory_results_are_not_cleared(kind: str, store: MemoryStore) -> None:
+    """The default context management excludes the memory tool."""
 
-    def answer(seen: Seen) -> Turn | Call | str:
-        assert not any(call.cleared for call in seen.calls)
-        return VIEW if len(seen.calls) < 4 else "Done."
+    def answer(prompt: Prompt) -> Turn | Call | str:
+        assert not any(call.cleared for call in prompt.calls)
+        return VIEW if len(prompt.calls) < 4 else "Done."
 
     with scripted_claude(answer) as server:
         played = play(kind, server.url, "Entry.", memory=store, context=memory_context(trigger=ToolUses(1), keep=0))
@@ -80,13 +80,13 @@ def test_what_was_read_of_the_memory_stays_in_view(kind: str, store: MemoryStore
 
 @both
 @streamed
-def test_a_compaction_is_told_kept_and_sent_on(kind: str, stream: bool, store: MemoryStore) -> None:
-    """The block goes back as it came; what it cost counts."""
+def test_a_compaction_is_reported_kept_and_sent_back(kind: str, stream: bool, store: MemoryStore) -> None:
+    """The block is sent back unchanged, and its tokens are counted."""
 
-    def answer(seen: Seen) -> Turn | Call | str:
-        if seen.summary is None:
+    def answer(prompt: Prompt) -> Turn | Call | str:
+        if prompt.summary is None:
             return VIEW
-        return "Done, by the summary." if seen.calls else VIEW
+        return "Done, by the summary." if prompt.calls else VIEW
 
     context = ContextManagement(Compact(trigger=InputTokens(50_000)))
     with scripted_claude(answer, summarize=lambda _seen: "They like tea.") as server:
@@ -108,11 +108,11 @@ def test_a_compaction_is_told_kept_and_sent_on(kind: str, stream: bool, store: M
 
 @both
 @streamed
-def test_a_pause_after_compaction_hands_the_run_back(kind: str, stream: bool, store: MemoryStore) -> None:
-    """The application may add something; run() goes on behind the summary."""
+def test_a_run_pauses_after_compaction(kind: str, stream: bool, store: MemoryStore) -> None:
+    """The application can add content; run() continues after the summary."""
 
-    def answer(seen: Seen) -> Turn | Call | str:
-        return f"I know: {seen.summary} {seen.messages[-1].text}".strip()
+    def answer(prompt: Prompt) -> Turn | Call | str:
+        return f"I know: {prompt.summary} {prompt.messages[-1].text}".strip()
 
     context = ContextManagement(Compact(trigger=InputTokens(50_000), pause_after_compaction=True))
     with scripted_claude(answer, summarize=lambda _seen: "They like tea.") as server:
@@ -128,7 +128,7 @@ def test_a_pause_after_compaction_hands_the_run_back(kind: str, stream: bool, st
 
 
 @both
-def test_a_compaction_that_failed_is_told(kind: str, store: MemoryStore) -> None:
+def test_a_failed_compaction_is_reported(kind: str, store: MemoryStore) -> None:
     context = ContextManagement(Compact(trigger=InputTokens(50_000)))
     with scripted_claude(lambda _seen: "Still here.", summarize=lambda _seen: None) as server:
         played = play(kind, server.url, LONG, "And now?", memory=store, context=context)
@@ -137,18 +137,18 @@ def test_a_compaction_that_failed_is_told(kind: str, store: MemoryStore) -> None
 
 
 @both
-def test_a_long_task_is_done_by_memory_in_a_small_window(kind: str, store: MemoryStore) -> None:
-    """Twelve readings of 4,000 tokens each in a window of 30,000: what is cleared was written down first."""
+def test_a_long_task_fits_a_small_window_with_a_memory(kind: str, store: MemoryStore) -> None:
+    """Twelve results of 4,000 tokens in a window of 30,000: the agent records each before it is cleared."""
     pages = [f"Page {n}: the number is {n * 7}. {'filler ' * 2_500}" for n in range(12)]
     for n, page in enumerate(pages):
         store.save(f"/memories/in/{n:02}.txt", page, if_version=None)
 
-    def answer(seen: Seen) -> Turn | Call | str:
-        notes = [str(call.input["insert_text"]) for call in seen.calls if call.input.get("command") == "insert"]
+    def answer(prompt: Prompt) -> Turn | Call | str:
+        notes = [str(call.input["insert_text"]) for call in prompt.calls if call.input.get("command") == "insert"]
         done = len(notes)
         if done == len(pages):
             return f"The numbers are {', '.join(notes)}."
-        last = seen.calls[-1] if seen.calls else None
+        last = prompt.calls[-1] if prompt.calls else None
         if last is not None and last.input["command"] == "view" and last.input["path"] == f"/memories/in/{done:02}.txt":
             assert last.result is not None
             number = last.result.text.split("the number is ")[1].split(".")[0]

@@ -1,4 +1,4 @@
-"""What goes wrong between an agent and the API: a clear error, nothing half done, and the run goes on afterwards."""
+"""API errors: each is a clear `AgentError`, no command runs twice, and the run can continue."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from retentive.agent import (
     Stopped,
 )
 from retentive.agent import errors as agent_errors
-from retentive.agent.sdk import translated
-from retentive.testing.scripted_claude import Broken, Cut, Refused, ScriptedClaude, scripted_claude
-from retentive.testing.scripted_claude.faults import Trouble
+from retentive.agent.sdk import to_agent_error
+from retentive.testing.scripted_claude import Disconnect, ErrorResponse, ScriptedClaude, StreamError, scripted_claude
+from retentive.testing.scripted_claude.faults import Fault
 
-from .playing import KINDS, STORY, TEA, client_of, play
+from .runs import KINDS, STORY, TEA, client_of, play
 
 TOLD = "I like tea."
 USAGE = {"input_tokens": 1, "output_tokens": 1}
@@ -47,41 +47,41 @@ def store() -> Iterator[MemoryStore]:
         yield opened.store()
 
 
-class Planned:
-    """The troubles of the test that runs: its first request is number 1, whatever the server answered before."""
+class PlannedFaults:
+    """Faults of the current test. Requests are counted per test, not per server."""
 
     def __init__(self) -> None:
-        self.plan: dict[int, Trouble] = {}
+        self.plan: dict[int, Fault] = {}
         self._asked = 0
 
-    def __call__(self, _number: int) -> Trouble | None:
+    def __call__(self, _number: int) -> Fault | None:
         self._asked += 1
         return self.plan.get(self._asked)
 
-    def set(self, plan: dict[int, Trouble]) -> None:
+    def set(self, plan: dict[int, Fault]) -> None:
         self.plan, self._asked = plan, 0
 
 
-PLANNED = Planned()
+PLANNED = PlannedFaults()
 
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[ScriptedClaude]:
-    with scripted_claude(STORY, troubles=PLANNED) as started:
+    with scripted_claude(STORY, faults=PLANNED) as started:
         yield started
 
 
 @pytest.fixture
 def server(running: ScriptedClaude) -> ScriptedClaude:
-    """One server for all, as if it were new."""
+    """Shared server that looks new to each test."""
     running.requests.clear()
     running.failures.clear()
     PLANNED.set({})
     return running
 
 
-def assert_goes_on(kind: str, server: ScriptedClaude, store: MemoryStore, saved: object, *, stream: bool) -> None:
-    """run() without a message plays the rest, and every command was done once."""
+def assert_continues(kind: str, server: ScriptedClaude, store: MemoryStore, saved: object, *, stream: bool) -> None:
+    """run() without a message plays the rest, and every command ran once."""
     messages: list[dict[str, object]] = list(saved)  # type: ignore[call-overload]
     played = play(kind, server.url, None, memory=store, messages=messages, stream=stream)
     assert played.error is None
@@ -93,42 +93,44 @@ def assert_goes_on(kind: str, server: ScriptedClaude, store: MemoryStore, saved:
 
 @both
 @streamed
-@pytest.mark.parametrize("trouble", [Refused(429, retry_after=1), Refused(529), Refused(500), Cut()], ids=str)
-def test_a_request_that_fails_can_be_made_again(
-    kind: str, stream: bool, trouble: Refused | Cut, server: ScriptedClaude, store: MemoryStore
+@pytest.mark.parametrize(
+    "fault", [ErrorResponse(429, retry_after=1), ErrorResponse(529), ErrorResponse(500), Disconnect()], ids=str
+)
+def test_a_failed_request_can_be_retried(
+    kind: str, stream: bool, fault: ErrorResponse | Disconnect, server: ScriptedClaude, store: MemoryStore
 ) -> None:
-    """Whichever request of the run it is."""
+    """For every request of the run."""
     expected = {429: RateLimited, 529: Overloaded, 500: ApiFailed, None: ConnectionLost}
-    status = trouble.status if isinstance(trouble, Refused) else None
+    status = fault.status if isinstance(fault, ErrorResponse) else None
     for at in (1, 2, 3):
         store.clear()
-        PLANNED.set({at: trouble})
+        PLANNED.set({at: fault})
         played = play(kind, server.url, TOLD, memory=store, stream=stream)
         assert type(played.error) is expected[status]
         assert (played.error.status, played.error.retryable) == (status, True)
-        assert_goes_on(kind, server, store, played.messages, stream=stream)
+        assert_continues(kind, server, store, played.messages, stream=stream)
 
 
 @both
-@pytest.mark.parametrize("trouble", [Cut, Broken])
+@pytest.mark.parametrize("fault", [Disconnect, StreamError])
 @pytest.mark.parametrize("at", [1, 2])
-def test_a_stream_that_breaks_off_can_be_made_again(
-    kind: str, trouble: type[Cut | Broken], at: int, server: ScriptedClaude, store: MemoryStore
+def test_an_interrupted_stream_can_be_retried(
+    kind: str, fault: type[Disconnect | StreamError], at: int, server: ScriptedClaude, store: MemoryStore
 ) -> None:
-    """Wherever in the reply: no call of a reply that did not come to its end is run."""
+    """At any position: calls of an incomplete response never run."""
     for after in range(1, 9):
         store.clear()
-        PLANNED.set({at: trouble(after)})
+        PLANNED.set({at: fault(after)})
         played = play(kind, server.url, TOLD, memory=store, stream=True)
-        assert type(played.error) is (ConnectionLost if trouble is Cut else Overloaded)
+        assert type(played.error) is (ConnectionLost if fault is Disconnect else Overloaded)
         assert played.error.retryable
         assert list(store.memories()) == []
-        assert_goes_on(kind, server, store, played.messages, stream=True)
+        assert_continues(kind, server, store, played.messages, stream=True)
 
 
 @pytest.mark.parametrize("events", range(4))
-def test_a_stream_that_ends_too_early_is_a_lost_connection(events: int, store: MemoryStore) -> None:
-    """Though it ends in order, as behind a proxy that gave up: after no event, or any before the last."""
+def test_a_stream_without_its_last_events_is_a_lost_connection(events: int, store: MemoryStore) -> None:
+    """Even if the connection closes cleanly, as with a proxy that gives up."""
     start = {"type": "message", "id": "m", "role": "assistant", "model": "any", "content": [], "usage": USAGE}
     every: list[dict[str, Any]] = [
         {"type": "message_start", "message": {**start, "stop_reason": None, "stop_sequence": None}},
@@ -140,17 +142,17 @@ def test_a_stream_that_ends_too_early_is_a_lost_connection(events: int, store: M
     transport = httpx2.MockTransport(lambda _: answer)
     with anthropic.Anthropic(api_key="none", http_client=httpx2.Client(transport=transport)) as client:
         agent = Agent(client, memory=store, stream=True)
-        with pytest.raises(ConnectionLost, match="broke off"):
+        with pytest.raises(ConnectionLost, match="interrupted"):
             agent.ask(TOLD)
     assert [message["role"] for message in agent.messages] == ["user"]
 
 
 @both
-def test_an_answer_that_is_cut_off_is_a_lost_connection(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
-    PLANNED.set({1: Cut(3)})
+def test_a_truncated_body_is_a_lost_connection(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
+    PLANNED.set({1: Disconnect(3)})
     played = play(kind, server.url, TOLD, memory=store)
     assert type(played.error) is ConnectionLost
-    assert_goes_on(kind, server, store, played.messages, stream=False)
+    assert_continues(kind, server, store, played.messages, stream=False)
 
 
 @both
@@ -165,10 +167,10 @@ def test_an_answer_that_is_cut_off_is_a_lost_connection(kind: str, server: Scrip
         (504, ConnectionLost),
     ],
 )
-def test_what_the_api_does_not_take_is_said(
+def test_a_rejected_request_reports_the_reason(
     kind: str, status: int, expected: type[AgentError], server: ScriptedClaude, store: MemoryStore
 ) -> None:
-    PLANNED.set({1: Refused(status)})
+    PLANNED.set({1: ErrorResponse(status)})
     error = play(kind, server.url, TOLD, memory=store).error
     assert type(error) is expected
     assert (error.status, error.retryable) == (status, status == 504)
@@ -178,13 +180,13 @@ def test_what_the_api_does_not_take_is_said(
 
 @both
 def test_the_retries_of_the_sdk_come_first(kind: str, server: ScriptedClaude, store: MemoryStore) -> None:
-    PLANNED.set({1: Refused(529), 3: Refused(429, retry_after=0)})
+    PLANNED.set({1: ErrorResponse(529), 3: ErrorResponse(429, retry_after=0)})
     played = play(kind, server.url, TOLD, memory=store, max_retries=1)
     assert [exchange.status for exchange in server.requests] == [529, 200, 429, 200, 200]
     assert [finished.reason for finished in played.of(Finished)] == ["end_turn"]
 
 
-def test_an_api_that_is_not_there(store: MemoryStore) -> None:
+def test_an_unreachable_api_is_a_lost_connection(store: MemoryStore) -> None:
     with scripted_claude(STORY) as server:
         url = server.url
     error = play("sync", url, TOLD, memory=store).error
@@ -192,8 +194,8 @@ def test_an_api_that_is_not_there(store: MemoryStore) -> None:
     assert url.removeprefix("http://") not in str(error)
 
 
-def test_a_missing_key_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first mistake of a newcomer."""
+def test_a_missing_key_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The most common first mistake."""
     for name in [name for name in os.environ if name.startswith("ANTHROPIC_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -201,22 +203,22 @@ def test_a_missing_key_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         agent.ask(TOLD)
 
 
-def test_an_error_of_ask_is_the_same(server: ScriptedClaude, store: MemoryStore) -> None:
-    PLANNED.set({1: Refused(529)})
+def test_ask_raises_the_same_errors(server: ScriptedClaude, store: MemoryStore) -> None:
+    PLANNED.set({1: ErrorResponse(529)})
     with client_of(server.url) as client:
         agent = Agent(client, memory=store)
-        with pytest.raises(Overloaded, match="the API answered overloaded_error: "):
+        with pytest.raises(Overloaded, match="the API returned overloaded_error: "):
             agent.ask(TOLD)
         assert agent.ask() == "You like tea, and I will remember it."
 
 
-def test_other_errors_of_the_sdk_have_a_name_too() -> None:
+def test_other_sdk_errors_are_translated() -> None:
     request = httpx2.Request("POST", "http://localhost/v1/messages")
     broken = anthropic.APIResponseValidationError(httpx2.Response(200, request=request), None)
-    assert type(translated(broken)) is ApiFailed
-    assert type(translated(anthropic.CredentialsError("no file at /home/me/key"))) is NotAuthorized
-    assert "/home/me" not in str(translated(anthropic.CredentialsError("no file at /home/me/key")))
-    assert type(translated(anthropic.AnthropicError("a stream is used twice"))) is RequestRefused
+    assert type(to_agent_error(broken)) is ApiFailed
+    assert type(to_agent_error(anthropic.CredentialsError("no file at /home/me/key"))) is NotAuthorized
+    assert "/home/me" not in str(to_agent_error(anthropic.CredentialsError("no file at /home/me/key")))
+    assert type(to_agent_error(anthropic.AnthropicError("a stream is used twice"))) is RequestRefused
 
 
 CLASSES = [
@@ -226,7 +228,7 @@ CLASSES = [
 ]
 
 
-def test_every_error_has_a_code_of_its_own() -> None:
+def test_every_error_has_a_unique_code() -> None:
     assert {found.code: found.retryable for found in CLASSES} == {
         "not_authorized": False,
         "request_refused": False,

@@ -1,4 +1,4 @@
-"""The examples of agents run as they stand, against the scripted Claude, and leave what they say."""
+"""The agent examples run unchanged against the scripted Claude, with the documented effect."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import pytest
 
 import retentive
 from retentive.testing.scripted_claude import (
-    Broken,
     Call,
-    Refused,
+    ErrorResponse,
+    Prompt,
     Result,
     ScriptedClaude,
-    Seen,
+    StreamError,
     Turn,
     scripted_claude,
 )
@@ -30,14 +30,14 @@ SHOP = "def total(prices):\n    t = 0\n    for p in prices:\n        t = t + p\n
 TEST = "from shop import total\nassert total([1, 2]) == 3\n"
 
 
-def run(claude: ScriptedClaude, directory: Path, *arguments: str, said: str = "") -> str:
-    """What an example prints; it must end well and without a word on stderr."""
+def run(claude: ScriptedClaude, directory: Path, *arguments: str, typed: str = "") -> str:
+    """Run an example and return its output. It must exit with 0 and write nothing to stderr."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANTHROPIC_", "RETENTIVE_"))}
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / arguments[0]), *arguments[1:]],
         cwd=directory,
         env={**kept, "ANTHROPIC_BASE_URL": claude.url, "ANTHROPIC_API_KEY": "none-needed"},
-        input=said,
+        input=typed,
         capture_output=True,
         text=True,
         timeout=120,
@@ -48,8 +48,8 @@ def run(claude: ScriptedClaude, directory: Path, *arguments: str, said: str = ""
     return done.stdout
 
 
-def loaded(name: str) -> ModuleType:
-    """An example as a module: in this process, since importing the SDK takes a second or more in each new one."""
+def load_example(name: str) -> ModuleType:
+    """Import an example in this process: importing the SDK takes over a second in each new process."""
     spec = spec_from_file_location(name, EXAMPLES / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
@@ -58,28 +58,28 @@ def loaded(name: str) -> ModuleType:
     return module
 
 
-def ask_here(claude: ScriptedClaude, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let clients made in this process ask `claude`."""
+def redirect_clients(claude: ScriptedClaude, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Redirect clients created in this process to `claude`."""
     monkeypatch.setenv("ANTHROPIC_BASE_URL", claude.url)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "none-needed")
 
 
-def last(seen: Seen) -> Result:
-    """What came back for the last call."""
-    found = seen.calls[-1].result
+def last_result(prompt: Prompt) -> Result:
+    """Result of the last_result call."""
+    found = prompt.calls[-1].result
     assert found is not None
     return found
 
 
-def refactoring(seen: Seen) -> Turn | Call | str:
-    """Two sessions: the first checks the tests and is done, the second changes the code. It knows only `seen`."""
-    names = [call.name for call in seen.calls]
-    if "not yet: f1:" in seen.opening:
+def refactoring(prompt: Prompt) -> Turn | Call | str:
+    """Script of two sessions: the first runs the tests, the second changes the code. It uses only the prompt."""
+    names = [call.name for call in prompt.calls]
+    if "not yet: f1:" in prompt.opening:
         if not names:
             return Call({"feature": "f1"}, name="feature_done")
-        assert last(seen).text.startswith("It passes.")
+        assert last_result(prompt).text.startswith("It passes.")
         return "The tests pass. Next: shorten total."
-    assert "Next: shorten total." in seen.opening, "the second session does not know of the first"
+    assert "Next: shorten total." in prompt.opening, "the second session does not know of the first"
     plan = [
         Call({"name": "shop.py"}, name="read_file"),
         Call({"name": "../shop.py", "text": ""}, name="write_file"),
@@ -89,15 +89,15 @@ def refactoring(seen: Seen) -> Turn | Call | str:
         Call({"feature": "f2"}, name="feature_done"),
     ]
     if len(names) == 2:
-        assert last(seen) == Result("Error: ../shop.py is outside the code", is_error=True)
+        assert last_result(prompt) == Result("Error: ../shop.py is outside the code directory", is_error=True)
     if len(names) == 4:
-        assert last(seen).text.startswith("The tests fail, so it does not pass yet.")
+        assert last_result(prompt).text.startswith("The tests fail, so it does not pass yet.")
     return plan[len(names)] if len(names) < len(plan) else "I shortened total. Nothing is left."
 
 
 @pytest.mark.long
-def test_a_refactoring_goes_on_from_session_to_session(tmp_path: Path) -> None:
-    """In processes of their own; a feature passes only while the tests do, and nothing outside the code is written."""
+def test_a_refactoring_continues_across_sessions(tmp_path: Path) -> None:
+    """In separate processes. A feature passes only while the tests pass, and no file outside the code is written."""
     code = tmp_path / "code"
     code.mkdir()
     (code / "shop.py").write_text(SHOP)
@@ -117,46 +117,46 @@ def test_a_refactoring_goes_on_from_session_to_session(tmp_path: Path) -> None:
         assert store.text("/memories/project/progress.md").count("## Session of ") == 2
 
 
-def test_a_session_that_breaks_off_is_on_record(
+def test_an_interrupted_session_is_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    example: Any = loaded("refactoring_agent")
+    example: Any = load_example("refactoring_agent")
     (tmp_path / "code").mkdir()
-    with scripted_claude(refactoring, troubles=lambda _: Refused(400)) as claude:
-        ask_here(claude, monkeypatch)
-        example.session(tmp_path / "code", goal="Shorter", test="true", at=str(tmp_path / "memory"), model="any")
+    with scripted_claude(refactoring, faults=lambda _: ErrorResponse(400)) as claude:
+        redirect_clients(claude, monkeypatch)
+        example.session(tmp_path / "code", goal="Shorter", test="true", location=str(tmp_path / "memory"), model="any")
     assert (
         capsys.readouterr().out
-        == "The session broke off (request_refused). Look at the code and run the tests first.\n"
+        == "The session was interrupted (request_refused). Look at the code and run the tests first.\n"
     )
     with retentive.open(tmp_path / "memory") as memory:
         log = memory.store("refactoring-code").text("/memories/project/progress.md")
-    assert "Done: The session broke off (request_refused)." in log
+    assert "Done: The session was interrupted (request_refused)." in log
 
 
-def mistaken(seen: Seen) -> Call | str:
-    """Names a feature that is not there, and may spoil the checklist."""
-    if not seen.calls:
+def name_an_unknown_feature(prompt: Prompt) -> Call | str:
+    """Script that names an unknown feature and can corrupt the checklist."""
+    if not prompt.calls:
         return Call({"feature": "the split"}, name="feature_done")
-    if len(seen.calls) == 1:
-        assert last(seen) == Result("Error: there is no feature 'the split'; the ids are f1, f2", is_error=True)
+    if len(prompt.calls) == 1:
+        assert last_result(prompt) == Result("Error: unknown feature 'the split'; known ids: f1, f2", is_error=True)
         return Call({"feature": "f1"}, name="feature_done")
-    if "spoil" in seen.opening and len(seen.calls) == 2:
+    if "spoil" in prompt.opening and len(prompt.calls) == 2:
         path = "/memories/project/features.json"
         return Call({"command": "insert", "path": path, "insert_line": 0, "insert_text": "Done!"})
     return "I split it."
 
 
 @pytest.mark.parametrize("goal", ["Shorter", "spoil"])
-def test_what_was_done_is_on_record_whatever_claude_calls_it(
+def test_work_is_recorded_despite_an_invalid_feature(
     goal: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A feature that is not on the list is refused, and a checklist that was spoilt costs no record of the work."""
-    example: Any = loaded("refactoring_agent")
+    """An unknown feature is rejected, and a corrupted checklist does not prevent the record of the work."""
+    example: Any = load_example("refactoring_agent")
     (tmp_path / "code").mkdir()
-    with scripted_claude(mistaken) as claude:
-        ask_here(claude, monkeypatch)
-        example.session(tmp_path / "code", goal=goal, test="true", at=str(tmp_path / "memory"), model="any")
+    with scripted_claude(name_an_unknown_feature) as claude:
+        redirect_clients(claude, monkeypatch)
+        example.session(tmp_path / "code", goal=goal, test="true", location=str(tmp_path / "memory"), model="any")
         assert claude.failures == []
     with retentive.open(tmp_path / "memory") as memory:
         log = memory.store("refactoring-code").text("/memories/project/progress.md")
@@ -165,38 +165,38 @@ def test_what_was_done_is_on_record_whatever_claude_calls_it(
     assert ("No feature was marked" in capsys.readouterr().out) == (goal == "spoil")
 
 
-def service(seen: Seen) -> Turn | Call | str | list[str | Call]:
-    """Looks at its memory and the rules, notes what it learns, and knows it the next time."""
-    commands = [(call.input["command"], call.input.get("path")) for call in seen.calls]
+def service(prompt: Prompt) -> Turn | Call | str | list[str | Call]:
+    """Script that views its memory and the rules, records a fact, and knows it in the next visit."""
+    commands = [(call.input["command"], call.input.get("path")) for call in prompt.calls]
     if ("view", "/memories") not in commands:
         return ["One moment, I look.", Call({"command": "view", "path": "/memories"})]
-    listed = seen.calls[0].result
+    listed = prompt.calls[0].result
     assert listed is not None
     assert "/memories/house/rules.md" in listed.text
     if "/memories/likes.md" in listed.text:
         if len(commands) == 1:
             return Call({"command": "view", "path": "/memories/likes.md"})
-        assert "green tea" in last(seen).text
+        assert "green tea" in last_result(prompt).text
         return "Welcome back! Green tea again?"
     if len(commands) == 1:
         return Call({"command": "create", "path": "/memories/likes.md", "file_text": "likes green tea\n"})
     if len(commands) == 2:
         return Call({"command": "delete", "path": "/memories/house/rules.md"})
-    assert "read-only" in last(seen).text
-    return "You can send it back within 30 days." if "back" in seen.messages[-1].text else "Noted, green tea."
+    assert "read-only" in last_result(prompt).text
+    return "You can send it back within 30 days." if "back" in prompt.messages[-1].text else "Noted, green tea."
 
 
 @pytest.mark.long
-def test_a_customer_is_remembered_and_apart_from_others(
+def test_each_customer_has_a_separate_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also by a process that knows nothing else; the rules of the house stay as they are."""
-    example: Any = loaded("customer_service")
+    """A new process remembers the customer, and the house rules stay unchanged."""
+    example: Any = load_example("customer_service")
     options: dict[str, Any] = {"at": str(tmp_path / "memory"), "model": "any"}
     with scripted_claude(service) as claude:
-        said = "I like green tea.\nCan I send it back?\n\nnot said any more\n"
-        first = run(claude, tmp_path, "customer_service.py", "ada", said=said)
-        ask_here(claude, monkeypatch)
+        typed = "I like green tea.\nCan I send it back?\n\nafter the visit\n"
+        first = run(claude, tmp_path, "customer_service.py", "ada", typed=typed)
+        redirect_clients(claude, monkeypatch)
         example.serve("ada", ["Hello again."], **options)
         again = capsys.readouterr().out
         example.serve("bob", ["Hello."], **options)
@@ -210,14 +210,14 @@ def test_a_customer_is_remembered_and_apart_from_others(
         assert memory.store("house").text("/memories/rules.md").startswith("# Rules of the house\n")
 
 
-def test_a_customer_hears_when_the_api_fails(
+def test_an_api_failure_is_shown_to_the_customer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """And can go on in the same visit."""
-    example: Any = loaded("customer_service")
-    with scripted_claude(service, troubles={1: Broken(3)}) as claude:
-        ask_here(claude, monkeypatch)
-        example.serve("ada", ["I like green tea.", "Hello?"], at=str(tmp_path / "memory"), model="any")
+    """The visit can continue."""
+    example: Any = load_example("customer_service")
+    with scripted_claude(service, faults={1: StreamError(3)}) as claude:
+        redirect_clients(claude, monkeypatch)
+        example.serve("ada", ["I like green tea.", "Hello?"], location=str(tmp_path / "memory"), model="any")
     printed = capsys.readouterr().out
-    assert "Sorry, that did not work (overloaded). Please say it again." in printed
+    assert "Sorry, that did not work (overloaded). Please try again." in printed
     assert printed.splitlines()[-1] == "Noted, green tea."

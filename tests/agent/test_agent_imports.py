@@ -1,4 +1,4 @@
-"""Importing the package is cheap; only the agents themselves need the SDK, and say so."""
+"""Importing the package is cheap. Only the two agents need the SDK, and say so without it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def run(code: str) -> str:
     return done.stdout.strip()
 
 
-def test_all_but_the_agents_works_without_the_sdk() -> None:
+def test_only_the_agents_need_the_sdk() -> None:
     names = [name for name in agent.__all__ if name not in {"Agent", "AsyncAgent"}]
     code = f"""
 import retentive, retentive.agent as agent
@@ -37,7 +37,7 @@ print(agent.memory_context().betas, agent.function_tool(store).reply("{{}}").is_
 
 
 @pytest.mark.parametrize("name", ["Agent", "AsyncAgent"])
-def test_an_agent_says_what_to_install(name: str) -> None:
+def test_without_the_sdk_the_error_names_the_package(name: str) -> None:
     code = f"""
 try:
     from retentive.agent import {name}
@@ -47,7 +47,7 @@ except ImportError as error:
     assert run(WITHOUT_SDK + code) == "Agent needs the SDK: pip install 'retentive[anthropic]'"
 
 
-def test_the_public_names_are_there() -> None:
+def test_public_names_are_exported() -> None:
     assert all(getattr(agent, name) is not None for name in agent.__all__)
     assert len(set(agent.__all__)) == len(agent.__all__)
     with pytest.raises(AttributeError):

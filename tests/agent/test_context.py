@@ -1,4 +1,4 @@
-"""What context management is asked for and what is read of it, against the types of the installed SDK."""
+"""Context management requests and response parsing, compared with the types of the installed SDK."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ SDK_TYPES: dict[str, Any] = {
 }
 
 
-def test_the_defaults_are_those_of_the_documentation() -> None:
+def test_defaults_match_the_documentation() -> None:
     assert ContextManagement(ClearThinking(), ClearToolUses(), Compact()).request() == {
         "edits": [
             {"type": "clear_thinking_20251015"},
@@ -108,8 +108,8 @@ def test_every_option_is_sent() -> None:
     assert ClearToolUses(clear_tool_inputs=True).request()["clear_tool_inputs"] is True
 
 
-def test_the_options_are_those_of_the_sdk() -> None:
-    """A new edit or option of the SDK fails here, so that it is not missed."""
+def test_options_match_the_sdk() -> None:
+    """A new edit or option of the SDK makes this test fail."""
     assert {edit["type"]: set(edit) for edit in FULL.request()["edits"]} == {
         kind: set(get_type_hints(sdk)) for kind, sdk in SDK_TYPES.items()
     }
@@ -125,13 +125,13 @@ def test_the_options_are_those_of_the_sdk() -> None:
     [FULL, memory_context(), ContextManagement(ClearThinking(keep="all"), ClearToolUses(), Compact())],
     ids=["full", "memory", "plain"],
 )
-def test_requests_are_of_the_types_of_the_sdk(context: ContextManagement) -> None:
+def test_requests_match_the_sdk_types(context: ContextManagement) -> None:
     for edit in context.request()["edits"]:
         assert TypeAdapter(SDK_TYPES[edit["type"]]).validate_python(edit, strict=True) == edit
 
 
-def test_the_sdk_sends_them_with_their_betas() -> None:
-    """Through a real client, to the last byte before the wire."""
+def test_the_sdk_sends_edits_with_their_betas() -> None:
+    """Through a real client, with the bytes of the HTTP request."""
     sent: list[httpx2.Request] = []
 
     def answer(request: httpx2.Request) -> httpx2.Response:
@@ -147,13 +147,13 @@ def test_the_sdk_sends_them_with_their_betas() -> None:
     assert sent[0].headers["anthropic-beta"] == f"{EDITING},{COMPACTION}"
 
 
-def test_each_edit_brings_the_beta_it_needs() -> None:
+def test_each_edit_adds_its_beta() -> None:
     assert ContextManagement(ClearThinking(), ClearToolUses()).betas == [EDITING]
     assert ContextManagement(Compact()).betas == [COMPACTION]
     assert FULL.betas == [EDITING, COMPACTION]
 
 
-def test_a_memory_agent_keeps_what_it_read_of_its_memory() -> None:
+def test_the_default_excludes_the_memory_tool() -> None:
     (edit,) = memory_context().request()["edits"]
     assert edit["exclude_tools"] == ["memory"]
     (edit,) = memory_context(exclude_memory=False, trigger=ToolUses(9), keep=1, clear_at_least=7).request()["edits"]
@@ -167,36 +167,36 @@ def test_a_memory_agent_keeps_what_it_read_of_its_memory() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "expected"),
     [
-        (lambda: ClearToolUses(trigger=InputTokens(0)), "the trigger must be a whole number of at least 1"),
+        (lambda: ClearToolUses(trigger=InputTokens(0)), "trigger of ClearToolUses must be an integer of at least 1"),
         (lambda: ClearToolUses(trigger=UNFIT), r"InputTokens\(n\) or ToolUses\(n\)"),
-        (lambda: ClearToolUses(keep=-1), "keep, the number of tool uses that stay, must be .* at least 0"),
+        (lambda: ClearToolUses(keep=-1), "keep of ClearToolUses must be .* at least 0"),
         (lambda: ClearToolUses(keep=True), "at least 0"),
-        (lambda: ClearToolUses(clear_at_least=-1), "clear_at_least, in tokens, must be .* at least 0"),
-        (lambda: ClearToolUses(exclude_tools="memory"), "exclude_tools must be names of tools"),
-        (lambda: ClearToolUses(exclude_tools=[""]), "exclude_tools must be names of tools"),
-        (lambda: ClearToolUses(clear_tool_inputs=UNFIT), "clear_tool_inputs must be names of tools"),
+        (lambda: ClearToolUses(clear_at_least=-1), "clear_at_least of ClearToolUses must be .* at least 0"),
+        (lambda: ClearToolUses(exclude_tools="memory"), "exclude_tools must be a list of tool names"),
+        (lambda: ClearToolUses(exclude_tools=[""]), "exclude_tools must be a list of tool names"),
+        (lambda: ClearToolUses(clear_tool_inputs=UNFIT), "clear_tool_inputs must be a list of tool names"),
         (lambda: Compact(pause_after_compaction=UNFIT), "pause_after_compaction must be True or False"),
-        (lambda: Compact(instructions=UNFIT), "instructions must be a text"),
+        (lambda: Compact(instructions=UNFIT), "instructions must be a string"),
         (lambda: Compact(instructions="\ud800"), "lone surrogate"),
-        (lambda: ClearThinking(keep=0), "keep, the number of turns whose thinking stays, must be .* at least 1"),
+        (lambda: ClearThinking(keep=0), "keep of ClearThinking must be .* at least 1"),
         (lambda: ClearThinking(keep=WORD), "a number of turns or 'all', not 'some'"),
         (lambda: Compact(trigger=InputTokens(49_999)), "at least 50,000"),
         (lambda: Compact(trigger=TOOL_USES), r"must be InputTokens\(n\)"),
-        (lambda: Compact(instructions="  "), "leave them out for the API's own"),
+        (lambda: Compact(instructions="  "), "leave them out to use the API's own"),
         (ContextManagement, "at least one edit"),
-        (lambda: ContextManagement(LISTED), "must be ClearThinking, ClearToolUses or Compact"),
-        (lambda: ContextManagement(Compact(), Compact()), "each kind of edit may be given once"),
+        (lambda: ContextManagement(LISTED), "must be a ClearThinking, ClearToolUses or Compact"),
+        (lambda: ContextManagement(Compact(), Compact()), "each type of edit is allowed only once"),
         (lambda: ContextManagement(ClearToolUses(), ClearThinking()), "ClearThinking must be the first"),
     ],
 )
-def test_what_the_api_would_refuse_is_refused_first(make: Any, said: str) -> None:
-    with pytest.raises(InvalidInput, match=said):
+def test_invalid_options_are_rejected(make: Any, expected: str) -> None:
+    with pytest.raises(InvalidInput, match=expected):
         make()
 
 
-def test_the_limits_themselves_are_taken() -> None:
+def test_limits_are_inclusive() -> None:
     assert ClearToolUses(trigger=ToolUses(1), keep=0, clear_at_least=0).request()["keep"]["value"] == 0
     assert Compact(trigger=InputTokens(50_000)).request()["trigger"]["value"] == 50_000
     assert ClearThinking(keep=1).request()["keep"]["value"] == 1
@@ -236,8 +236,8 @@ MESSAGE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("response", [MESSAGE, BetaMessage.construct(**MESSAGE)], ids=["dict", "sdk"])
-def test_what_the_api_did_is_read_as_values(response: object) -> None:
-    """From an object of the SDK as from a dict; what is not known is kept."""
+def test_applied_edits_are_parsed(response: object) -> None:
+    """From SDK objects and from dicts. Unknown edits are kept."""
     assert applied_edits(response)[:2] == (ClearedThinking(3, 1_500), ClearedToolUses(8, 50_000))
     other = applied_edits(response)[2]
     assert isinstance(other, OtherEdit)
@@ -252,16 +252,16 @@ def test_what_the_api_did_is_read_as_values(response: object) -> None:
     assert billed_tokens(response) == 183_500 + 24_007 + 2
 
 
-def test_without_steps_a_message_costs_what_it_says() -> None:
+def test_billed_tokens_without_steps_are_the_usage() -> None:
     assert billed_tokens({"usage": {"input_tokens": 3, "output_tokens": 4, "cache_creation_input_tokens": 5}}) == 12
 
 
 @pytest.mark.parametrize("counted", [{"input_tokens": 25_000}, BetaMessageTokensCount.construct(input_tokens=25_000)])
-def test_a_count_without_edits_has_no_original(counted: object) -> None:
+def test_a_token_count_without_edits_has_no_original(counted: object) -> None:
     assert token_count(counted) == TokenCount(25_000, None)
 
 
-def test_a_count_tells_what_it_was_before_the_edits() -> None:
+def test_a_token_count_includes_the_original() -> None:
     counted = {"input_tokens": 25_000, "context_management": {"original_input_tokens": 70_000}}
     assert token_count(counted) == TokenCount(25_000, 70_000)
     made: Any = BetaMessageTokensCount.construct
@@ -278,20 +278,20 @@ def test_a_count_tells_what_it_was_before_the_edits() -> None:
         {"context_management": 7, "usage": {"input_tokens": "many", "iterations": None}},
     ],
 )
-def test_nothing_that_is_read_raises(response: object) -> None:
+def test_malformed_responses_do_not_raise(response: object) -> None:
     assert (applied_edits(response), compactions(response), iterations(response)) == ((), (), ())
     assert (usage(response), billed_tokens(response)) == (Usage("message"), 0)
     assert token_count(response) == TokenCount(0, None)
 
 
 @pytest.mark.parametrize("edit", [None, 5, {}, {"type": 3}, {"type": "clear_tool_uses_20250919"}])
-def test_edits_of_no_known_shape_are_kept(edit: object) -> None:
+def test_malformed_edits_are_kept(edit: object) -> None:
     (kept,) = applied_edits({"context_management": {"applied_edits": [edit]}})
     assert isinstance(kept, OtherEdit)
     assert kept.fields == (edit if isinstance(edit, dict) else {})
 
 
-def test_an_edit_does_not_change_with_the_lists_it_was_made_of() -> None:
+def test_an_edit_copies_its_lists() -> None:
     names = ["memory"]
     edit = ClearToolUses(exclude_tools=names, clear_tool_inputs=names)
     names.append("")

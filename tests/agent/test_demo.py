@@ -1,4 +1,4 @@
-"""`retentive demo`: clearing, compaction and a killed process, with one memory."""
+"""`retentive demo`: a context is cleared and compacted, a process is killed, and the memory survives."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ COLUMNS = 72
 LAST = len(story.TICKETS)
 
 
-def right() -> str:
-    """The answer, from the archive itself."""
+def expected_answer() -> str:
+    """Compute the answer from the archive."""
     return story.named(story.counted("\n".join(map(story.archive, story.TICKETS))))
 
 
 def environment(**more: str) -> dict[str, str]:
-    """That of the tests, without keys, and without what tells programs how to look (rich believes COLUMNS first)."""
+    """Environment of the tests without API keys and terminal settings (rich reads COLUMNS first)."""
     look = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")
     ours = {
         name: value
@@ -59,7 +59,7 @@ def assert_in_order(lines: list[str], *expected: str) -> None:
 
 
 def test_the_work_survives_clearing_compaction_and_a_kill(tmp_path: Path) -> None:
-    """In a pipe, on a directory: every figure that must hold, and a directory that was there is left alone."""
+    """In a pipe, on a directory. Checks every figure, and that an existing directory stays unchanged."""
     other = tmp_path / "memory-demo" / "mine.txt"
     other.parent.mkdir()
     other.write_text("mine")
@@ -76,19 +76,19 @@ def test_the_work_survives_clearing_compaction_and_a_kill(tmp_path: Path) -> Non
         "claude   I only see a summary now. My progress is in my notes.",
         f"              1  Weeks done: 4 of {LAST}. Next: week 5.",
         f"              1  Weeks done: 5 of {LAST}. Next: week 6.",
-        f"claude   I have counted all {LAST} weeks. Returns: {right()}.",
+        f"claude   I have counted all {LAST} weeks. Returns: {expected_answer()}.",
         "$ retentive --at ./memory-demo-2 log -n 2",
         "would be reverted\t/memories/returns.md",
     )
     assert_figures(done.stdout)
     assert list(other.parent.iterdir()) == [other]
-    assert_left(str(tmp_path / "memory-demo-2"))
+    assert_notes(str(tmp_path / "memory-demo-2"))
     kept = tmp_path / "memory-demo-2" / "memories" / "returns.md"
-    assert kept.read_text("utf-8").splitlines()[-1] == f"So far: {right()}."
+    assert kept.read_text("utf-8").splitlines()[-1] == f"So far: {expected_answer()}."
 
 
 def assert_figures(shown: str) -> None:
-    """Results were cleared and the rest compacted, so that each prompt fitted the window that the whole did not fit."""
+    """Each prompt fits the window because results were cleared and compacted; the whole history does not."""
     cleared = [
         int(n.replace(",", "")) for n in re.findall(r"context: cleared \d+ tool results?, ([\d,]+) tokens", shown)
     ]
@@ -112,27 +112,27 @@ def figure(shown: str, name: str) -> int:
     return int(found[1].replace(",", ""))
 
 
-def assert_left(at: str, key: str = "default") -> None:
-    """The notes are those of the first session, to the week it read last, and then those of the second."""
+def assert_notes(at: str, key: str = "default") -> None:
+    """The first session wrote notes up to the last week it read, and the second session the rest."""
     with retentive.open(at) as memory:
         store = memory.store(key)
-        assert right() in store.text(story.NOTES)
+        assert expected_answer() in store.text(story.NOTES)
         actors = [str(version.actor) for version in store.versions(story.NOTES)]
     assert actors == ["session:second"] * (LAST - story.KILLED_AT + 1) + ["session:first"] * story.KILLED_AT
 
 
 @pytest.mark.long
-def test_live_asks_what_the_environment_names_and_fits_the_terminal(tmp_path: Path) -> None:
-    """On SQLite. With --live the client is as the SDK makes it; on a terminal there is colour, and no line is too long.
+def test_live_uses_the_environment_and_fits_the_terminal(tmp_path: Path) -> None:
+    """On SQLite. With --live the client has the SDK's defaults. A terminal gets colours and no line that is too long.
 
-    The environment also names the memory store, which the commands in the end must find.
-    The second session begins with one message, and never sees the weeks that only the first has read.
+    The environment also selects the memory store, which the last commands must find. The second session starts with
+    one message and never sees the results of the first.
     """
     at = f"sqlite:///{tmp_path}/command.db"
     with scripted_claude(
         story.answer, context_window=WINDOW, summarize=lambda _seen: story.SUMMARY, threads=False
     ) as claude:
-        status, shown = on_terminal(
+        status, shown = run_on_terminal(
             [COMMANDS, "--at", at, "demo", "--live"],
             environment(
                 ANTHROPIC_BASE_URL=claude.url, ANTHROPIC_API_KEY="none-needed", TERM="xterm", RETENTIVE_STORE="lamps"
@@ -144,7 +144,7 @@ def test_live_asks_what_the_environment_names_and_fits_the_terminal(tmp_path: Pa
     lines = re.sub(r"\x1b\[[0-9;]*m", "", shown).replace("\r", "").split("\n")
     assert lines[0].startswith("Claude is real: claude-sonnet-5-5.")
     assert max(len(line) for line in lines if "sqlite:" not in line and not line.startswith("memver_")) == COLUMNS
-    assert_left(at, "lamps")
+    assert_notes(at, "lamps")
     messages = [exchange.body["messages"] for exchange in claude.requests if isinstance(exchange.body, dict)]
     begins = [n for n, sent in enumerate(messages) if len(sent) == 1]
     assert begins[0] == 0
@@ -153,8 +153,8 @@ def test_live_asks_what_the_environment_names_and_fits_the_terminal(tmp_path: Pa
     assert [f"Ticket {week}01" in second for week in story.TICKETS] == [False] * 5 + [True] * 2
 
 
-def on_terminal(command: list[str], variables: dict[str, str]) -> tuple[int, str]:
-    """Exit status and output of `command` on a terminal of `COLUMNS` columns."""
+def run_on_terminal(command: list[str], variables: dict[str, str]) -> tuple[int, str]:
+    """Run a command on a pseudo-terminal of `COLUMNS` columns and return exit status and output."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, COLUMNS, 0, 0))
     shown = b""
@@ -163,7 +163,7 @@ def on_terminal(command: list[str], variables: dict[str, str]) -> tuple[int, str
         while True:
             try:
                 data = os.read(ours, 65_536)
-            except OSError:  # Linux says EIO where the last writer is gone, macOS an empty read
+            except OSError:  # Linux reports EIO after the last writer exits, macOS an empty read
                 break
             if not data:
                 break
@@ -173,8 +173,8 @@ def on_terminal(command: list[str], variables: dict[str, str]) -> tuple[int, str
 
 
 @pytest.mark.parametrize("done", [0, LAST - 1])
-def test_what_is_answered_comes_from_the_memory(done: int, tmp_path: Path) -> None:
-    """Notes that are not true give an answer that is not, and spare the weeks in them; without notes it is all read."""
+def test_the_answer_comes_from_the_memory(done: int, tmp_path: Path) -> None:
+    """Wrong notes give a wrong answer and skip the weeks in them. Without notes all weeks are read."""
     counts = Counter(dict.fromkeys(story.LAMPS, 1000) if done else {})
     at = f"sqlite:///{tmp_path}/command.db"
     if done:
@@ -190,14 +190,14 @@ def test_what_is_answered_comes_from_the_memory(done: int, tmp_path: Path) -> No
     for week in range(done + 1, LAST + 1):
         counts += story.counted(story.archive(week))
     assert story.named(counts) in str(events[-1])
-    assert (story.named(counts) == right()) == (done == 0)
+    assert (story.named(counts) == expected_answer()) == (done == 0)
 
 
 @pytest.mark.long
-def test_a_memory_that_fails_fails_the_demo(
+def test_a_failing_memory_fails_the_demo(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A read-only memory: the error is shown, and the script fails."""
+    """The store is read-only: the error is shown, and the script stops."""
     for name in [name for name in os.environ if name.startswith("ANTHROPIC_")]:
         monkeypatch.delenv(name)
     at = f"sqlite:///{tmp_path}/command.db"
@@ -209,8 +209,8 @@ def test_a_memory_that_fails_fails_the_demo(
     assert "failed   the first session ended early, with exit code 1" in shown
 
 
-def test_only_what_is_newly_cleared_counts() -> None:
-    """The API reports all cleared results with each reply, and starts again after a compaction that succeeds."""
+def test_only_newly_cleared_results_count() -> None:
+    """The API reports the total with each response and restarts after a summary, but not after a failed one."""
     usage = {"input_tokens": 7, "output_tokens": 2, "cache_read_tokens": 1, "cache_creation_tokens": 0}
     compaction = {**usage, "kind": "compaction", "input_tokens": 50_000}
 
@@ -231,8 +231,8 @@ def test_only_what_is_newly_cleared_counts() -> None:
     assert step(steps, 1) == ((1, 10), None)
 
 
-def test_what_cannot_be_played_is_a_usage_error(tmp_path: Path) -> None:
-    """A place with memories, and --live without a key; nothing is touched."""
+def test_invalid_arguments_are_usage_errors(tmp_path: Path) -> None:
+    """A location with memories, and --live without a key. The location stays unchanged."""
     at = f"sqlite:///{tmp_path}/command.db"
     with retentive.open(at) as memory:
         memory.store().execute({"command": "create", "path": "/memories/mine", "file_text": "mine"})

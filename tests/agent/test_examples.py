@@ -1,4 +1,4 @@
-"""The examples run as they stand, against the scripted Claude, and leave in the memory what they say."""
+"""The basic examples run unchanged against the scripted Claude, with the documented effect."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def run(claude: ScriptedClaude, command: list[str], directory: Path) -> subproce
 
 
 def assert_played(claude: ScriptedClaude, done: subprocess.CompletedProcess[str], at: str) -> None:
-    """The script was played to its end, the user saw it, and the memory holds the corrected note."""
+    """The script was played to its end, the user saw it, and the memory contains the corrected note."""
     assert done.stderr == ""
     assert done.returncode == 0
     assert claude.failures == []
@@ -83,7 +83,7 @@ def assert_played(claude: ScriptedClaude, done: subprocess.CompletedProcess[str]
 
 
 @pytest.mark.parametrize("way", ["loop", "runner"])
-def test_basic_py_plays_both_ways(claude: ScriptedClaude, tmp_path: Path, way: str) -> None:
+def test_basic_py_runs_both_loops(claude: ScriptedClaude, tmp_path: Path, way: str) -> None:
     done = run(claude, [sys.executable, str(EXAMPLES / "basic.py"), way], tmp_path)
     assert_played(claude, done, str(tmp_path / "memory"))
     body: Any = claude.requests[0].body
@@ -92,7 +92,7 @@ def test_basic_py_plays_both_ways(claude: ScriptedClaude, tmp_path: Path, way: s
 
 
 @pytest.mark.long
-def test_basic_py_takes_a_place_and_a_model(claude: ScriptedClaude, tmp_path: Path) -> None:
+def test_basic_py_accepts_a_location_and_a_model(claude: ScriptedClaude, tmp_path: Path) -> None:
     at = f"sqlite:///{tmp_path}/memory.db"
     command = [sys.executable, str(EXAMPLES / "basic.py"), "--at", at, "--model", "claude-opus-5-5"]
     assert_played(claude, run(claude, command, tmp_path), at)
@@ -101,13 +101,13 @@ def test_basic_py_takes_a_place_and_a_model(claude: ScriptedClaude, tmp_path: Pa
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="examples/basic.sh needs curl, which is not installed")
-def test_basic_sh_plays_with_curl_and_exec(claude: ScriptedClaude, tmp_path: Path) -> None:
+def test_basic_sh_runs_with_curl_and_exec(claude: ScriptedClaude, tmp_path: Path) -> None:
     done = run(claude, [str(EXAMPLES / "basic.sh"), "./notes"], tmp_path)
     assert_played(claude, done, str(tmp_path / "notes"))
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="examples/basic.sh needs curl, which is not installed")
-def test_basic_sh_shows_what_the_api_refuses(tmp_path: Path) -> None:
+def test_basic_sh_shows_api_errors(tmp_path: Path) -> None:
     with scripted_claude(Script((Turn(("Not for you.",)),), when="another story")) as claude:
         done = run(claude, [str(EXAMPLES / "basic.sh")], tmp_path)
     assert done.returncode != 0
@@ -116,7 +116,7 @@ def test_basic_sh_shows_what_the_api_refuses(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_both_examples_ask_the_same_question(claude: ScriptedClaude, tmp_path: Path) -> None:
-    """The question of the documentation, word for word the same in Python and in JSON."""
+    """The question of the documentation, word for word, in Python and in JSON."""
     shell = (EXAMPLES / "basic.sh").read_text("utf-8")
     request = json.loads(shell.split("<<'JSON'\n")[1].split("\nJSON\n")[0])
     run(claude, [sys.executable, str(EXAMPLES / "basic.py"), "loop"], tmp_path)

@@ -1,4 +1,4 @@
-"""The memory as a function tool: a schema clients take, and every command through it."""
+"""`function_tool`: a valid schema, and every command through it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import retentive
-from retentive import EN, InvalidInput, MemoryStore, Reply
+from retentive import InvalidInput, MemoryStore, Reply
 from retentive.agent import function_tool, memory_protocol
+from retentive.values.replies import REPLIES
 
 PATH = "/memories/a.md"
 COMMANDS = ["view", "create", "str_replace", "insert", "delete", "rename"]
@@ -24,7 +25,7 @@ CALLS: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"command": "str_replace", "path": PATH, "old_str": "two", "new_str": "2"},
-        f"{EN.edited_snippet}\n     1\tone\n     2\t2",
+        f"{REPLIES.edited_snippet}\n     1\tone\n     2\t2",
     ),
     (
         {"command": "rename", "old_path": PATH, "new_path": "/memories/b.md"},
@@ -42,8 +43,8 @@ def store() -> Iterator[MemoryStore]:
 
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("as_text", [False, True])
-def test_every_command_goes_through(strict: bool, as_text: bool, store: MemoryStore) -> None:
-    """As an object or as JSON; a strict one with null for what a command does not take. The schema allows each."""
+def test_every_command_runs(strict: bool, as_text: bool, store: MemoryStore) -> None:
+    """As an object and as JSON, strict with null for unused fields. The schema accepts each."""
     tool = function_tool(store, actor="user:ann", strict=strict)
     schema = Draft202012Validator(dict(tool.parameters))
     names = tool.parameters["properties"]
@@ -56,8 +57,8 @@ def test_every_command_goes_through(strict: bool, as_text: bool, store: MemorySt
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_the_definition_is_what_clients_take(strict: bool, store: MemoryStore) -> None:
-    """A valid schema without loose ends, and the rules of strict mode where that is asked for."""
+def test_the_definition_is_a_valid_schema(strict: bool, store: MemoryStore) -> None:
+    """And follows the rules of strict mode if requested."""
     tool = function_tool(store, strict=strict)
     definition = json.loads(json.dumps(tool.definition))
     parameters = definition["parameters"]
@@ -82,11 +83,11 @@ def test_the_definition_is_what_clients_take(strict: bool, store: MemoryStore) -
         {"command": "insert", "path": PATH, "insert_line": "1", "insert_text": ""},
     ],
 )
-def test_the_schema_refuses_what_is_no_command(call: dict[str, Any], store: MemoryStore) -> None:
+def test_the_schema_rejects_invalid_commands(call: dict[str, Any], store: MemoryStore) -> None:
     assert not Draft202012Validator(dict(function_tool(store).parameters)).is_valid(call)
 
 
-def test_the_description_carries_the_protocol(store: MemoryStore) -> None:
+def test_the_description_contains_the_protocol(store: MemoryStore) -> None:
     assert memory_protocol() in function_tool(store).description
     assert "PROTOCOL" not in function_tool(store, protocol=False).description
     assert all(f"- {command} (" in function_tool(store).description for command in COMMANDS)
@@ -106,7 +107,7 @@ def test_the_description_carries_the_protocol(store: MemoryStore) -> None:
         ('{"command": "view", "path": "/memories/none"}', "not_found"),
     ],
 )
-def test_errors_are_text_too(arguments: str, code: str, store: MemoryStore) -> None:
+def test_errors_are_returned_as_text(arguments: str, code: str, store: MemoryStore) -> None:
     tool = function_tool(store)
     reply = tool.reply(arguments)
     assert (reply.is_error, reply.code) == (True, code)
@@ -114,12 +115,12 @@ def test_errors_are_text_too(arguments: str, code: str, store: MemoryStore) -> N
     assert len(reply.text) < 2_500
 
 
-def test_the_name_may_be_another(store: MemoryStore) -> None:
+def test_the_name_can_be_changed(store: MemoryStore) -> None:
     assert function_tool(store, name="notes").definition["name"] == "notes"
 
 
-def test_what_answers_no_commands_is_no_memory(store: MemoryStore) -> None:
+def test_an_object_without_execute_is_rejected(store: MemoryStore) -> None:
     with pytest.raises(InvalidInput, match="memory must be a MemoryStore"):
         function_tool(5)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="name must be"):
+    with pytest.raises(InvalidInput, match="name must not be empty"):
         function_tool(store, name="")

@@ -1,4 +1,4 @@
-"""Work over many sessions: what one session leaves, the next one begins with, whoever else writes meanwhile."""
+"""Projects over many sessions: each session continues from the last one, also with concurrent writers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PROGRESS, FEATURES, SETUP = (f"/memories/project/{name}" for name in ("progress.
 START: Any
 OPEN: Any
 CLOSE: Any
-START, OPEN, CLOSE = start_project, open_session, close_session  # to be called as they should not
+START, OPEN, CLOSE = start_project, open_session, close_session  # untyped, for calls with invalid arguments
 DAY = 1_790_000_000.0  # 2026-09-21
 
 
@@ -46,7 +46,7 @@ def features(store: MemoryStore) -> dict[str, bool]:
     return {feature["id"]: feature["passes"] for feature in json.loads(store.text(FEATURES))["features"]}
 
 
-def test_a_project_is_three_memories(project: MemoryStore) -> None:
+def test_a_project_consists_of_three_memories(project: MemoryStore) -> None:
     assert project.text(PROGRESS) == "# Progress\nGoal: A shop for tea\nBegun: 2026-09-21\n"
     assert project.text(SETUP) == "# How to start\nRun ./init.sh; the shop is then at port 8080.\n"
     assert json.loads(project.text(FEATURES)) == {
@@ -63,7 +63,7 @@ def test_a_project_is_three_memories(project: MemoryStore) -> None:
     assert {str(version.actor) for version in project.versions()} == {"user:ann"}
 
 
-def test_a_session_begins_with_where_things_stand(project: MemoryStore) -> None:
+def test_open_session_reports_the_status(project: MemoryStore) -> None:
     told = open_session(project)
     for part in (
         "Goal: A shop for tea",
@@ -77,7 +77,7 @@ def test_a_session_begins_with_where_things_stand(project: MemoryStore) -> None:
         assert part in told
 
 
-def test_what_a_session_leaves_the_next_begins_with(project: MemoryStore) -> None:
+def test_the_next_session_gets_the_record(project: MemoryStore) -> None:
     close_session(
         project, done=["listed the teas", "styled the page"], next="paying", verified=["f1"], clock=lambda: DAY
     )
@@ -95,8 +95,8 @@ def test_what_a_session_leaves_the_next_begins_with(project: MemoryStore) -> Non
     )
 
 
-def test_only_the_last_sessions_are_told_and_kept(project: MemoryStore) -> None:
-    """The log does not grow without end; its history has the rest."""
+def test_only_the_last_sessions_are_shown_and_kept(project: MemoryStore) -> None:
+    """The log has a limit; earlier sessions are in its history."""
     for n in range(KEPT_SESSIONS + 5):
         close_session(project, done=f"step {n}.")
     told, log = open_session(project), project.text(PROGRESS)
@@ -107,8 +107,8 @@ def test_only_the_last_sessions_are_told_and_kept(project: MemoryStore) -> None:
     assert any("step 4." in project.version_text(version.id) for version in project.versions(PROGRESS))
 
 
-def test_sessions_that_end_at_once_lose_nothing(lasting_place: str, tmp_path: Path) -> None:
-    """Each change is made on what the others left."""
+def test_concurrent_sessions_keep_all_changes(lasting_place: str, tmp_path: Path) -> None:
+    """Each change is based on the result of the other sessions."""
     ids = [f"f{n}" for n in range(1, 9)]
     with retentive.open(lasting_place) as opened:
         store = opened.store()
@@ -121,8 +121,8 @@ def test_sessions_that_end_at_once_lose_nothing(lasting_place: str, tmp_path: Pa
         assert all(f"did {name}." in store.text(PROGRESS) for name in ids)
 
 
-def test_a_change_that_comes_between_is_kept(project: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody writes each time we have read and before we save: the next attempt is made on what they wrote."""
+def test_a_concurrent_change_is_kept(project: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another writer changes the memory between read and save. The next attempt uses the new text."""
     load = project.load
     notes = ["Note: 3", "Note: 2", "Note: 1"]
 
@@ -138,54 +138,54 @@ def test_a_change_that_comes_between_is_kept(project: MemoryStore, monkeypatch: 
     assert "Done: step 1" in project.text(PROGRESS)
 
 
-def test_what_agents_wrote_by_themselves_stays(project: MemoryStore) -> None:
-    """More fields, other headings, text above the sessions."""
+def test_text_written_by_agents_is_kept(project: MemoryStore) -> None:
+    """Extra fields, other headings, text above the sessions."""
     content = json.loads(project.text(FEATURES))
-    content["note"] = "by hand"
+    content["note"] = "edited"
     content["features"][0]["owner"] = "ann"
     version = project.load(FEATURES)[0].version_id
     project.save(FEATURES, json.dumps(content), if_version=version)
     project.execute({"command": "insert", "path": PROGRESS, "insert_line": 3, "insert_text": "## Decisions\nUse SQL."})
     close_session(project, done="step 1", verified=["f1"])
     kept = json.loads(project.text(FEATURES))
-    assert (kept["note"], kept["features"][0]["owner"], kept["features"][0]["passes"]) == ("by hand", "ann", True)
+    assert (kept["note"], kept["features"][0]["owner"], kept["features"][0]["passes"]) == ("edited", "ann", True)
     assert "## Decisions\nUse SQL." in open_session(project)
 
 
 @pytest.mark.parametrize("text", ["", "not JSON", "[]", '{"features": 3}', '{"features": [1]}', "[" * 100_000])
-def test_a_broken_checklist_is_said_and_never_overwritten(text: str, project: MemoryStore) -> None:
+def test_an_invalid_checklist_is_reported_and_never_overwritten(text: str, project: MemoryStore) -> None:
     project.save(FEATURES, text, if_version=project.load(FEATURES)[0].version_id)
-    assert f"The checklist {FEATURES} is missing or broken" in open_session(project)
-    with pytest.raises(InvalidInput, match=r"not the JSON it was"):
+    assert f"The checklist {FEATURES} is missing or invalid" in open_session(project)
+    with pytest.raises(InvalidInput, match=r"must be a JSON object"):
         close_session(project, done="step 1", verified=["f1"])
     assert project.text(FEATURES) == text
     assert "Done: step 1" in project.text(PROGRESS)
 
 
-def test_a_start_that_was_interrupted_is_made_again(store: MemoryStore) -> None:
-    """The log is written last; what came before it is written anew."""
+def test_an_interrupted_start_can_be_repeated(store: MemoryStore) -> None:
+    """The log is written last; the other memories are overwritten."""
     store.save(SETUP, "half", if_version=None)
     start_project(store, goal="A shop", setup="make run")
     assert store.text(SETUP) == "# How to start\nmake run\n"
     assert "No features are listed" in open_session(store)
 
 
-def test_a_project_that_is_there_is_not_begun_again(project: MemoryStore) -> None:
+def test_an_existing_project_is_not_restarted(project: MemoryStore) -> None:
     before = project.text(PROGRESS)
-    with pytest.raises(InvalidInput, match="open_session goes on with it"):
+    with pytest.raises(InvalidInput, match="continue it with open_session"):
         start_project(project, goal="Another")
     assert project.text(PROGRESS) == before
 
 
-def test_projects_may_lie_side_by_side(project: MemoryStore) -> None:
+def test_a_store_can_have_several_projects(project: MemoryStore) -> None:
     start_project(project, goal="Another", directory="/memories/other")
     close_session(project, done="step 1", directory="/memories/other")
     assert "Goal: Another" in open_session(project, directory="/memories/other")
     assert "step 1" not in open_session(project)
 
 
-def test_of_two_starts_at_once_one_wins(lasting_place: str) -> None:
-    """The other is told, and overwrites no log."""
+def test_one_of_two_concurrent_starts_wins(lasting_place: str) -> None:
+    """The other one raises and does not overwrite the log."""
     with retentive.open(lasting_place) as opened:
         store = opened.store()
 
@@ -204,28 +204,28 @@ def test_of_two_starts_at_once_one_wins(lasting_place: str) -> None:
 
 
 @pytest.mark.parametrize("ask", [open_session, close_session, lambda memory: close_session(memory, verified=["f1"])])
-def test_without_a_project_it_is_said(ask: Callable[[MemoryStore], object], store: MemoryStore) -> None:
-    with pytest.raises(NotFound, match="start_project makes one"):
+def test_a_missing_project_is_reported(ask: Callable[[MemoryStore], object], store: MemoryStore) -> None:
+    with pytest.raises(NotFound, match="create one with start_project"):
         ask(store)
     assert list(store.memories()) == []
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "expected"),
     [
-        ({"goal": " "}, "goal must say"),
-        ({"goal": "x", "features": [Feature("a", "1"), Feature("a", "2")]}, "an id of its own"),
-        ({"goal": "x", "features": [Feature("", "1")]}, "an id of its own"),
+        ({"goal": " "}, "goal must not be blank"),
+        ({"goal": "x", "features": [Feature("a", "1"), Feature("a", "2")]}, "a unique, non-empty id"),
+        ({"goal": "x", "features": [Feature("", "1")]}, "a unique, non-empty id"),
     ],
 )
-def test_a_start_that_cannot_be_right_is_refused(options: dict[str, Any], said: str, store: MemoryStore) -> None:
-    with pytest.raises(InvalidInput, match=said):
+def test_an_invalid_start_is_rejected(options: dict[str, Any], expected: str, store: MemoryStore) -> None:
+    with pytest.raises(InvalidInput, match=expected):
         start_project(store, **options)
     assert list(store.memories()) == []
 
 
-def test_a_feature_that_is_not_there_is_refused(project: MemoryStore) -> None:
-    with pytest.raises(InvalidInput, match=r"no feature f9 in .*; there are f1, pay"):
+def test_an_unknown_feature_is_rejected(project: MemoryStore) -> None:
+    with pytest.raises(InvalidInput, match=r"unknown feature f9 in .*; known features: f1, pay"):
         close_session(project, verified=["f1", "f9"])
     with pytest.raises(InvalidInput, match="f1 cannot be both"):
         close_session(project, verified=["f1"], broken=["f1"])
@@ -238,25 +238,23 @@ def test_a_feature_that_is_not_there_is_refused(project: MemoryStore) -> None:
     [{"verified": ["f1", "the split"]}, {"broken": "f9"}, {"verified": ["f1"], "broken": ["f1"]}],
     ids=repr,
 )
-def test_what_was_done_is_recorded_whatever_is_wrong_with_the_features(
-    marked: dict[str, Any], project: MemoryStore
-) -> None:
-    """All features are marked or none, and the log says nothing of them then."""
+def test_work_is_recorded_despite_invalid_features(marked: dict[str, Any], project: MemoryStore) -> None:
+    """All features are marked or none, and the log then lists none."""
     with pytest.raises(InvalidInput, match=r"No feature was marked; done and next are recorded in /memories/project"):
         close_session(project, done="the work of a day", next="the rest", **marked)
     assert features(project) == {"f1": False, "pay": False}
     assert project.text(PROGRESS).endswith("\nDone: the work of a day\nNext: the rest\n")
 
 
-def test_what_was_done_is_recorded_though_the_checklist_cannot_be_written(project: MemoryStore) -> None:
+def test_work_is_recorded_if_the_checklist_is_read_only(project: MemoryStore) -> None:
     project.change_settings({"read_only_paths": [FEATURES]})
     with pytest.raises(NotSaved, match=r"is read-only\. No feature was marked"):
         close_session(project, done="the work of a day", verified="f1")
     assert "Done: the work of a day" in project.text(PROGRESS)
 
 
-def test_a_project_lies_in_one_of_several_stores(project: MemoryStore) -> None:
-    """With the paths of the tree in all that is told; what may not be written there is said."""
+def test_a_project_can_be_in_a_mounted_store(project: MemoryStore) -> None:
+    """Texts and errors have the paths of the mounted tree."""
     with retentive.open("sqlite://") as opened:
         tree = Mounts({"/memories": opened.store(), "/memories/shop": project})
         assert "Goal: A shop for tea" in open_session(tree, directory="/memories/shop/project")
@@ -284,19 +282,19 @@ def test_a_project_lies_in_one_of_several_stores(project: MemoryStore) -> None:
         lambda store: CLOSE(5, done="x"),
     ],
 )
-def test_what_is_of_a_wrong_kind_is_refused(ask: Callable[[Any], object], store: MemoryStore) -> None:
+def test_arguments_of_the_wrong_type_are_rejected(ask: Callable[[Any], object], store: MemoryStore) -> None:
     with pytest.raises(InvalidInput):
         ask(store)
     assert list(store.memories()) == []
 
 
-def test_what_the_memory_refuses_is_said(project: MemoryStore) -> None:
+def test_a_rejected_write_is_reported(project: MemoryStore) -> None:
     project.change_settings({"read_only": True})
     with pytest.raises(NotSaved, match="is read-only"):
         close_session(project, done="step 1")
 
 
-def test_a_line_of_an_entry_begins_no_other(project: MemoryStore) -> None:
+def test_text_of_an_entry_cannot_start_another_entry(project: MemoryStore) -> None:
     close_session(project, done="one\n## Session of nobody\ntwo", next=["", "  "])
     assert project.text(PROGRESS).count("\n## Session") == 1
     assert "Done: one ## Session of nobody two\n" in project.text(PROGRESS)

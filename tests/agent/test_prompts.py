@@ -1,4 +1,4 @@
-"""What an agent is told about its memory, held against the contract word for word."""
+"""Prompts about the memory, compared with the contract word for word."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ def test_the_tidy_note(language: str) -> None:
 
 @pytest.mark.parametrize("language", TOPIC)
 def test_the_topic_guidance(language: str) -> None:
-    """The topic goes in as it is, whatever is in it."""
+    """The topic is inserted literally."""
     assert topic_guidance("tea {x}", language=language) == TOPIC[language]
 
 
-def test_the_languages_are_those_of_the_contract() -> None:
+def test_languages_match_the_contract() -> None:
     assert set(LANGUAGES) == set(TIDY)
 
 
@@ -61,8 +61,8 @@ def test_english_is_the_default() -> None:
 
 
 @pytest.mark.parametrize("language", ["es", "EN", "zh", ""])
-def test_an_unknown_language_is_refused_with_those_there_are(language: str) -> None:
-    known = r"there are en, de, fr, ja, zh-TW"
+def test_an_unknown_language_is_rejected(language: str) -> None:
+    known = r"choose one of en, de, fr, ja, zh-TW"
     with pytest.raises(InvalidInput, match=known):
         tidy_note(language=language)
     with pytest.raises(InvalidInput, match=known):
@@ -72,12 +72,12 @@ def test_an_unknown_language_is_refused_with_those_there_are(language: str) -> N
 
 
 @pytest.mark.parametrize("topic", ["", "  \n"])
-def test_an_empty_topic_is_refused(topic: str) -> None:
+def test_an_empty_topic_is_rejected(topic: str) -> None:
     with pytest.raises(InvalidInput, match="leave it out"):
         topic_guidance(topic)
 
 
-def test_a_system_prompt_is_put_together() -> None:
+def test_a_system_prompt_combines_its_parts() -> None:
     assert system_prompt() == EN
     assert system_prompt(tidy=False) == ""
     assert system_prompt("Be kind.\n", tidy=False) == "Be kind."
@@ -97,6 +97,6 @@ def test_a_system_prompt_is_put_together() -> None:
         lambda: tidy_note(language=None),  # type: ignore[arg-type]
     ],
 )
-def test_what_is_no_text_is_refused(asked: Callable[[], str]) -> None:
+def test_invalid_text_is_rejected(asked: Callable[[], str]) -> None:
     with pytest.raises(InvalidInput):
         asked()

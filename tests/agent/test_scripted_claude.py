@@ -1,4 +1,4 @@
-"""The scripted Claude answers the official SDK as the Messages API does, in every way the SDK can ask."""
+"""The scripted Claude works with the official SDK like the Messages API, in every mode of the SDK."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from retentive.testing.scripted_claude import (
     scripted_claude,
 )
 
-from .asking import ASK, CONTEXT_BETA, HELLO, THREADS_BETA, TOOL, result
+from .requests import ASK, CONTEXT_BETA, HELLO, THREADS_BETA, TOOL, result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -57,7 +57,7 @@ def running() -> Iterator[ScriptedClaude]:
 
 @pytest.fixture
 def server(running: ScriptedClaude) -> ScriptedClaude:
-    """One server for all, as if it were new: which turn comes next is not its memory."""
+    """Shared server that looks new to each test. The next turn depends only on the conversation."""
     running.requests.clear()
     running.failures.clear()
     return running
@@ -74,7 +74,7 @@ def client_of(server: ScriptedClaude) -> Anthropic:
 
 
 def runner_of(client: Anthropic, place: Path, **options: Any) -> Any:
-    """The SDK's tool runner over the SDK's own memory tool; its overloads do not take `options`."""
+    """The SDK's tool runner with the SDK's own memory tool. Its overloads do not accept `options`."""
     request = {**ASK, "messages": HELLO, "tools": [BetaLocalFilesystemMemoryTool(str(place))], **options}
     make: Any = client.beta.messages.tool_runner
     return make(**request)
@@ -89,7 +89,7 @@ def call(tool: BetaLocalFilesystemMemoryTool, block: Any) -> dict[str, Any]:
 
 
 def own_loop(send: Callable[[list[Any]], Any], tool: BetaLocalFilesystemMemoryTool) -> Any:
-    """The loop every tutorial has, around one function that sends the messages."""
+    """The agent loop of every tutorial, with a function that sends the messages."""
     messages = copy.copy(HELLO)
     while (reply := send(messages)).stop_reason == "tool_use":
         results = [call(tool, block) for block in reply.content if block.type == "tool_use"]
@@ -135,7 +135,7 @@ def test_tools_run_while_the_reply_still_streams(server: ScriptedClaude, client:
 
 
 def assert_played(server: ScriptedClaude, *, threaded: bool) -> None:
-    """Four requests, no failure, and on a thread only what is new and no tools after the first."""
+    """Four requests without failures. In a thread, later requests have only new messages and no tools."""
     assert server.failures == []
     bodies: list[Any] = [exchange.body for exchange in server.requests]
     assert [exchange.status for exchange in server.requests] == [200] * 4
@@ -148,8 +148,8 @@ def assert_played(server: ScriptedClaude, *, threaded: bool) -> None:
         assert not any("thread" in body for body in bodies)
 
 
-def test_a_runner_that_cannot_thread_goes_on_without(tmp_path: Path) -> None:
-    """The SDK is told `thread_unsupported_request` and sends everything from then on."""
+def test_a_runner_falls_back_to_full_conversations(tmp_path: Path) -> None:
+    """After `thread_unsupported_request` the SDK sends the whole conversation."""
     with scripted_claude(STORY, threads=False) as server, client_of(server) as client:
         assert text_of(runner_of(client, tmp_path).until_done()) == "You like tea."
     assert [exchange.status for exchange in server.requests] == [400, 200, 200, 200, 200]
@@ -157,7 +157,7 @@ def test_a_runner_that_cannot_thread_goes_on_without(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
-def test_a_runner_with_context_editing_goes_on_without_a_thread(
+def test_a_runner_with_context_editing_uses_no_thread(
     server: ScriptedClaude, client: Anthropic, tmp_path: Path, stream: bool
 ) -> None:
     edits = {"edits": [{"type": "clear_tool_uses_20250919"}]}
@@ -172,8 +172,8 @@ def test_a_runner_with_context_editing_goes_on_without_a_thread(
     }
 
 
-def test_a_runner_finds_its_thread_again_after_a_restart(tmp_path: Path) -> None:
-    """A thread the server does not know is a 404, and the SDK replays the conversation under a new one."""
+def test_a_runner_recreates_its_thread_after_a_restart(tmp_path: Path) -> None:
+    """An unknown thread is a 404, and the SDK replays the conversation in a new thread."""
     with scripted_claude(STORY) as first, scripted_claude(STORY) as second, client_of(first) as client:
         runner = runner_of(client, tmp_path)
         next(runner)
@@ -210,8 +210,8 @@ def test_an_own_loop_plays_the_story(
     assert_played(server, threaded=False)
 
 
-def test_many_conversations_run_at_once(tmp_path: Path) -> None:
-    """Which turn comes next follows from each conversation alone, and its script from how it opens."""
+def test_conversations_run_concurrently(tmp_path: Path) -> None:
+    """The next turn depends only on the conversation, and the script on its first message."""
     other = Script((Turn((Call({"command": "view", "path": "/memories"}),)), Turn(("Coffee, then.",))), when="coffee")
     with scripted_claude(STORY, other) as server, client_of(server) as client:
 
@@ -221,13 +221,13 @@ def test_many_conversations_run_at_once(tmp_path: Path) -> None:
             return text_of(runner.until_done())
 
         with ThreadPoolExecutor(8) as pool:
-            said = list(pool.map(play, range(24)))
-    assert said == ["Coffee, then.", "You like tea."] * 12
+            replies = list(pool.map(play, range(24)))
+    assert replies == ["Coffee, then.", "You like tea."] * 12
     assert server.failures == []
 
 
 def test_a_later_question_gets_the_next_turn(client: Anthropic) -> None:
-    """After the script's end each reply is a closing text with end_turn: no loop runs for ever."""
+    """After the last turn every reply is a closing text with end_turn, so no loop runs forever."""
     history: list[Any] = [*HELLO]
     for text in ("one", "two", "three", "four"):
         history += [{"role": "assistant", "content": text}, {"role": "user", "content": "And?"}]
@@ -246,8 +246,8 @@ def test_the_sdk_raises_a_failed_check(tmp_path: Path) -> None:
     assert len(server.failures) == 1
 
 
-def test_each_reply_of_a_thread_is_continued_once(client: Anthropic) -> None:
-    """And a continue request brings neither tools nor system, and goes on from a reply of this server."""
+def test_each_reply_of_a_thread_can_be_continued_once(client: Anthropic) -> None:
+    """A continue request has no tools and no system prompt, and refers to a reply of this server."""
     request: Any = {**ASK, "betas": [THREADS_BETA]}
     first: Any = client.beta.messages.create(
         **request, messages=HELLO, tools=[TOOL], thread={"type": "create"}, system="Be kind."
@@ -274,6 +274,6 @@ def continue_from(message_id: str) -> dict[str, str]:
     return {"type": "continue", "previous_message_id": message_id}
 
 
-def test_other_addresses_are_not_found(client: Anthropic) -> None:
-    with pytest.raises(NotFoundError, match=r"There is no GET /v1/models here"):
+def test_other_routes_are_not_found(client: Anthropic) -> None:
+    with pytest.raises(NotFoundError, match=r"unknown route GET /v1/models"):
         client.models.list()

@@ -1,4 +1,4 @@
-"""Clearing as laws: what goes, what stays, in which order; and that clearing what is cleared changes nothing."""
+"""Laws of clearing: selection and order of cleared results; clearing twice changes nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from retentive.testing.scripted_claude.tool_clearing import Cleared, clear_think
 
 from .histories import NAMES, blocks_of, histories, results_of, size
 
-CHOICES = Choices(placeholder="-")  # shorter than all but three results hypothesis can think of
+CHOICES = Choices(placeholder="-")  # shorter than almost every generated result
 ALWAYS = Trigger("tool_uses", 0)
 EDITS = st.builds(
     ClearToolUses,
@@ -42,8 +42,8 @@ def names_of(messages: tuple[Message, ...]) -> dict[str, str]:
     return {str(block["id"]): str(block["name"]) for block in blocks_of(messages, "tool_use")}
 
 
-def touched(before: tuple[Message, ...], after: tuple[Message, ...]) -> set[str]:
-    """The ids of the calls whose result or input is another."""
+def changed_ids(before: tuple[Message, ...], after: tuple[Message, ...]) -> set[str]:
+    """Ids of the calls whose result or input differs."""
     old: Any = [*blocks_of(before, "tool_use"), *blocks_of(before, "tool_result")]
     new: Any = [*blocks_of(after, "tool_use"), *blocks_of(after, "tool_result")]
     return {a.get("id", a.get("tool_use_id")) for a, b in zip(old, new, strict=True) if a != b}
@@ -53,18 +53,16 @@ def touched(before: tuple[Message, ...], after: tuple[Message, ...]) -> set[str]
 
 
 @given(histories(), EDITS, OPEN)
-def test_clearing_what_is_cleared_changes_nothing(
-    messages: tuple[Message, ...], edit: ClearToolUses, choices: Choices
-) -> None:
+def test_clearing_twice_changes_nothing(messages: tuple[Message, ...], edit: ClearToolUses, choices: Choices) -> None:
     once = clear(messages, edit, choices)
     assert clear(once.messages, edit, choices) == Cleared(once.messages)
 
 
 @given(histories(), EDITS, OPEN)
-def test_nothing_but_results_and_wanted_inputs_changes(
+def test_only_results_and_selected_inputs_change(
     messages: tuple[Message, ...], edit: ClearToolUses, choices: Choices
 ) -> None:
-    """Roles, order, ids, names, texts and thinking stay; a result becomes the placeholder and nothing else."""
+    """Roles, order, ids, names, texts and thinking stay; a result becomes the placeholder."""
     after = clear(messages, edit, choices).messages
     names = names_of(messages)
     assert [message.role for message in after] == [message.role for message in messages]
@@ -86,12 +84,12 @@ def _set(edit: ClearToolUses) -> frozenset[str]:
 
 
 @given(histories(), EDITS)
-def test_the_oldest_go_first_and_the_newest_stay(messages: tuple[Message, ...], edit: ClearToolUses) -> None:
-    """What goes is a beginning of all that may go, and the newest `keep` of them are as they were."""
+def test_the_oldest_are_cleared_first(messages: tuple[Message, ...], edit: ClearToolUses) -> None:
+    """The cleared results are the oldest clearable ones, and the newest `keep` are unchanged."""
     after = clear(messages, edit).messages
     may_go = [use_id for use_id, name in names_of(messages).items() if name not in edit.exclude_tools]
     doomed = may_go[: max(0, len(may_go) - edit.keep)]
-    gone = touched(messages, after)
+    gone = changed_ids(messages, after)
     assert gone <= set(doomed)
     if gone:
         assert {results_of(after)[use_id] for use_id in doomed} == {"-"}
@@ -100,13 +98,13 @@ def test_the_oldest_go_first_and_the_newest_stay(messages: tuple[Message, ...], 
 @given(histories(), EDITS, OPEN)
 def test_excluded_tools_are_never_cleared(messages: tuple[Message, ...], edit: ClearToolUses, choices: Choices) -> None:
     names = names_of(messages)
-    gone = touched(messages, clear(messages, edit, choices).messages)
+    gone = changed_ids(messages, clear(messages, edit, choices).messages)
     assert {names[use_id] for use_id in gone} & edit.exclude_tools == set()
 
 
 @given(histories(), EDITS)
-def test_a_prompt_that_only_reaches_the_trigger_stays(messages: tuple[Message, ...], edit: ClearToolUses) -> None:
-    """It must exceed it, in tokens or in tool uses."""
+def test_a_prompt_at_the_trigger_is_not_cleared(messages: tuple[Message, ...], edit: ClearToolUses) -> None:
+    """The prompt must exceed the trigger, in tokens or in tool uses."""
     measured = size(messages) if edit.trigger.kind == "input_tokens" else len(names_of(messages))
     reached = ClearToolUses(Trigger(edit.trigger.kind, measured), edit.keep)
     assert clear(messages, reached) == Cleared(messages)
@@ -116,7 +114,7 @@ def test_a_prompt_that_only_reaches_the_trigger_stays(messages: tuple[Message, .
 
 
 @given(histories(), EDITS)
-def test_at_least_so_many_tokens_go_or_none(messages: tuple[Message, ...], edit: ClearToolUses) -> None:
+def test_clear_at_least_is_all_or_nothing(messages: tuple[Message, ...], edit: ClearToolUses) -> None:
     cleared = clear(messages, edit)
     assert cleared == Cleared(messages) or cleared.tokens >= edit.clear_at_least
     freely = clear(messages, ClearToolUses(edit.trigger, edit.keep, 0, edit.exclude_tools, edit.clear_inputs))
@@ -125,18 +123,18 @@ def test_at_least_so_many_tokens_go_or_none(messages: tuple[Message, ...], edit:
 
 
 @given(histories(), EDITS)
-def test_the_figures_are_those_of_the_messages(messages: tuple[Message, ...], edit: ClearToolUses) -> None:
+def test_counts_match_the_messages(messages: tuple[Message, ...], edit: ClearToolUses) -> None:
     cleared = clear(messages, edit)
-    assert cleared.count == len(touched(messages, cleared.messages))
+    assert cleared.count == len(changed_ids(messages, cleared.messages))
     assert cleared.tokens == max(0, size(messages) - size(cleared.messages))
 
 
 @given(histories(), EDITS, st.integers(0, 10))
-def test_what_is_cleared_stays_cleared(messages: tuple[Message, ...], edit: ClearToolUses, length: int) -> None:
-    """Nothing is remembered, and still a longer history brings nothing back."""
+def test_cleared_results_stay_cleared(messages: tuple[Message, ...], edit: ClearToolUses, length: int) -> None:
+    """Without any state, a longer history never restores a cleared result."""
     early = messages[: 2 * length + 1]
-    gone = touched(early, clear(early, edit).messages)
-    assert gone <= touched(messages, clear(messages, edit).messages)
+    gone = changed_ids(early, clear(early, edit).messages)
+    assert gone <= changed_ids(messages, clear(messages, edit).messages)
 
 
 def use(number: int, name: str = "read") -> tuple[Message, Message]:
@@ -145,16 +143,16 @@ def use(number: int, name: str = "read") -> tuple[Message, Message]:
     return Message("assistant", (call,)), Message("user", (answer,))
 
 
-def test_excluded_tools_can_use_up_what_is_kept() -> None:
-    """A choice: otherwise the newest `keep` are counted among those that may go. Either way they stay themselves."""
+def test_excluded_tools_can_count_for_keep() -> None:
+    """By choice. By default only clearable calls count. Excluded tools are never cleared."""
     messages = (*use(0, "memory"), *use(1), *use(2), *use(3, "memory"))
     edit = ClearToolUses(ALWAYS, keep=1, exclude_tools=frozenset({"memory"}))
-    assert touched(messages, clear(messages, edit).messages) == {"t1"}
+    assert changed_ids(messages, clear(messages, edit).messages) == {"t1"}
     greedy = clear(messages, edit, Choices(placeholder="-", excluded_use_up_keep=True))
-    assert touched(messages, greedy.messages) == {"t1", "t2"}
+    assert changed_ids(messages, greedy.messages) == {"t1", "t2"}
 
 
-def test_excluded_tools_can_be_left_out_of_the_trigger() -> None:
+def test_excluded_tools_can_be_ignored_for_the_trigger() -> None:
     messages = (*use(0), *use(1), *use(2, "memory"))
     edit = ClearToolUses(Trigger("tool_uses", 2), keep=0, exclude_tools=frozenset({"memory"}))
     assert clear(messages, edit).count == 2
@@ -168,8 +166,8 @@ def test_placeholder_and_cleared_input_can_be_chosen() -> None:
     assert after[1].blocks[0] == {"type": "tool_result", "tool_use_id": "t0", "content": "gone", "is_error": True}
 
 
-def test_a_result_shorter_than_its_placeholder_can_be_left() -> None:
-    """By default it is replaced like the rest, though that saves nothing."""
+def test_short_results_can_be_kept() -> None:
+    """By default a result shorter than the placeholder is also replaced, although that frees nothing."""
     call, _ = use(0)
     short = (call, Message("user", ({"type": "tool_result", "tool_use_id": "t0", "content": "ok"},)))
     edit = ClearToolUses(ALWAYS, keep=0)
@@ -181,7 +179,7 @@ def test_a_result_shorter_than_its_placeholder_can_be_left() -> None:
 
 
 @given(histories(), TURNS, OPEN)
-def test_clearing_thinking_twice_changes_nothing_more(
+def test_clearing_thinking_twice_changes_nothing(
     messages: tuple[Message, ...], keep: int | None, choices: Choices
 ) -> None:
     once = clear_thinking(messages, keep, choices)
@@ -189,8 +187,8 @@ def test_clearing_thinking_twice_changes_nothing_more(
 
 
 @given(histories(), TURNS, OPEN)
-def test_only_old_thinking_goes(messages: tuple[Message, ...], keep: int | None, choices: Choices) -> None:
-    """All else stays in its order; what is left of the thinking is the end of what was there."""
+def test_only_old_thinking_is_removed(messages: tuple[Message, ...], keep: int | None, choices: Choices) -> None:
+    """Other blocks keep their order, and the remaining thinking is the newest."""
     cleared = clear_thinking(messages, keep, choices)
     others = ("text", "tool_use", "tool_result")
     assert blocks_of(cleared.messages, *others) == blocks_of(messages, *others)
@@ -206,8 +204,8 @@ THOUGHT = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
 ASKED = Message("user", ({"type": "text", "text": "So?"},))
 
 
-def test_a_turn_lasts_while_its_tools_are_answered() -> None:
-    """Three thoughts in one turn of two tool calls, then one more after the user spoke: two turns."""
+def test_a_turn_continues_through_tool_results() -> None:
+    """Three thoughts in one turn of two calls, then one more after a user message: two turns."""
     first, answered = use(0)
     again, answered_again = use(1)
     messages = (
@@ -223,7 +221,7 @@ def test_a_turn_lasts_while_its_tools_are_answered() -> None:
     assert (each.count, len(blocks_of(each.messages, "thinking"))) == (3, 1)
 
 
-def test_redacted_thinking_goes_too_and_an_empty_message_with_it() -> None:
+def test_redacted_thinking_and_empty_messages_are_removed() -> None:
     redacted = Message("assistant", ({"type": "redacted_thinking", "data": "..."},))
     newest = Message("assistant", (THOUGHT, {"type": "text", "text": "Yes."}))
     cleared = clear_thinking((ASKED, redacted, ASKED, newest, ASKED), 1, CHOICES)

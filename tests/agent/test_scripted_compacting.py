@@ -1,4 +1,4 @@
-"""Compaction: the block that opens the answer, what is ignored afterwards, what it costs, and how it pauses."""
+"""Compaction: the block at the start of the response, ignored messages, token usage and pauses."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from retentive.testing.scripted_claude import (
     Call,
     Check,
     Choices,
+    Prompt,
     Script,
     ScriptedClaude,
-    Seen,
     Turn,
     scripted_claude,
 )
@@ -23,7 +23,8 @@ from retentive.testing.scripted_claude.compaction import after_compaction
 from retentive.testing.scripted_claude.messages import Message
 from retentive.testing.scripted_claude.tokens import text_tokens
 
-from .asking import (
+from .histories import blocks_of, histories
+from .requests import (
     ASK,
     COMPACT_BETA,
     CONTEXT,
@@ -32,41 +33,40 @@ from .asking import (
     TOOL,
     WAYS,
     ask,
+    assistant_call,
     clearing,
     compacting,
     management,
     open_url,
     post,
     result,
-    said,
     uses,
 )
-from .histories import blocks_of, histories
 
-LONG = uses(20, chars=12_000)  # some 60,000 tokens
+LONG = uses(20, chars=12_000)  # about 60,000 tokens
 COMPACTED = management(compacting())
 
 
-def fine(_seen: Seen) -> str:
+def fine(_seen: Prompt) -> str:
     return "Fine."
 
 
-def summary(seen: Seen) -> str:
-    return f"{len(seen.calls)} files were read. {seen.instructions or ''}"
+def summary(prompt: Prompt) -> str:
+    return f"{len(prompt.calls)} files were read. {prompt.instructions or ''}"
 
 
-def seen_by(claude: ScriptedClaude) -> Seen:
-    seen = claude.requests[-1].seen
-    assert seen is not None
-    return seen
+def seen_by(claude: ScriptedClaude) -> Prompt:
+    prompt = claude.requests[-1].prompt
+    assert prompt is not None
+    return prompt
 
 
 # --- as a law ---
 
 
 @given(histories(compacted=True))
-def test_the_last_summary_stands_for_everything_before_it(messages: tuple[Message, ...]) -> None:
-    """What follows it stays as it was; doing it twice changes nothing; failed blocks are gone."""
+def test_the_last_summary_replaces_earlier_messages(messages: tuple[Message, ...]) -> None:
+    """Later messages are unchanged, a second application changes nothing, and failed blocks are removed."""
     after = after_compaction(messages)
     summaries = [block for block in blocks_of(messages, "compaction") if block["content"]]
     everything = [block for message in messages for block in message.blocks]
@@ -81,8 +81,8 @@ def test_the_last_summary_stands_for_everything_before_it(messages: tuple[Messag
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_summary_opens_the_answer(way: str) -> None:
-    """It stands for the whole prompt, and its tokens are told apart from those of the message."""
+def test_a_response_starts_with_the_summary(way: str) -> None:
+    """It replaces the whole prompt, and its usage is separate from that of the message."""
     with scripted_claude(fine, summarize=summary) as server:
         reply = ask(server, way, messages=LONG, context_management=COMPACTED)
         compaction, text = reply.content
@@ -99,20 +99,20 @@ def test_a_summary_opens_the_answer(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_stands_before_a_summary_is_ignored(way: str) -> None:
-    """Whether the client keeps it or drops it; and a summary that is only sent back costs nothing more."""
+def test_messages_before_a_summary_are_ignored(way: str) -> None:
+    """Even if the client still sends them. A summary that is only sent back adds no usage."""
     with scripted_claude(fine, summarize=summary) as server:
         first = ask(server, way, messages=LONG, context_management=COMPACTED)
         further: list[Any] = [{"role": "assistant", "content": first.content}, {"role": "user", "content": "And?"}]
         kept = ask(server, way, messages=[*LONG, *further], context_management=COMPACTED)
-        seen = seen_by(server)
+        prompt = seen_by(server)
         dropped = ask(server, way, messages=further, context_management=COMPACTED)
-        assert seen_by(server) == seen
-        assert (seen.summary, "<19>" in seen.text) == (first.content[0].content, False)
-        assert [message.role for message in seen.messages] == ["assistant", "user"]
+        assert seen_by(server) == prompt
+        assert (prompt.summary, "<19>" in prompt.text) == (first.content[0].content, False)
+        assert [message.role for message in prompt.messages] == ["assistant", "user"]
         for reply in (kept, dropped):
             assert [block.type for block in reply.content] == ["text"]
-            assert (reply.usage.input_tokens, reply.usage.iterations) == (seen.input_tokens, None)
+            assert (reply.usage.input_tokens, reply.usage.iterations) == (prompt.input_tokens, None)
 
 
 def test_only_the_last_summary_counts() -> None:
@@ -131,7 +131,7 @@ def test_only_the_last_summary_counts() -> None:
 
 
 def test_the_trigger_must_be_reached() -> None:
-    """Exactly is enough, unless chosen otherwise."""
+    """The exact size is enough by default."""
     claude = ScriptedClaude(fine)
     post(claude, messages=LONG, tools=[TOOL, READ])
     size = claude.largest_prompt
@@ -149,7 +149,7 @@ def test_the_trigger_must_be_reached() -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_compaction_can_pause(way: str) -> None:
-    """Then it is the whole answer; sent back, with whatever is to be kept behind it, the answer goes on from there."""
+    """The response is then only the summary. Sent back with more content, the conversation continues."""
     pausing = management(compacting(pause_after_compaction=True))
     with scripted_claude(fine, summarize=summary) as server:
         reply = ask(server, way, messages=LONG, context_management=pausing)
@@ -164,8 +164,8 @@ def test_a_compaction_can_pause(way: str) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
-def test_the_tool_runner_goes_on_after_a_pause(stream: bool) -> None:
-    """A fixed script takes no turn for the pause, and its checks still hold."""
+def test_the_tool_runner_continues_after_a_pause(stream: bool) -> None:
+    """The pause uses no turn of a fixed script, and its checks still run."""
 
     @beta_tool
     def read(path: str) -> str:
@@ -200,21 +200,21 @@ def test_the_tool_runner_goes_on_after_a_pause(stream: bool) -> None:
         assert (server.failures, server.state()["compactions"]) == ([], 1)
 
 
-def test_own_instructions_reach_the_summary() -> None:
+def test_custom_instructions_reach_the_summary() -> None:
     claude = ScriptedClaude(fine, summarize=summary)
     edits = management(compacting(instructions="Keep the names."))
     post(claude, messages=LONG, headers=CONTEXT, tools=[READ], context_management=edits)
     assert seen_by(claude).summary == "20 files were read. Keep the names."
 
 
-def test_the_default_summary_tells_the_task_and_the_calls() -> None:
+def test_the_default_summary_has_the_task_and_the_calls() -> None:
     claude = ScriptedClaude(fine)
     post(claude, messages=LONG, headers=CONTEXT, tools=[READ], context_management=COMPACTED)
     assert seen_by(claude).summary == "Task: Remember that I like tea.\n20 tool calls were made."
 
 
 def test_a_failed_compaction_changes_nothing() -> None:
-    """Its block says null, does not pause, and is ignored when it comes back."""
+    """Its block has null, does not pause, and is ignored when it is sent back."""
     claude = ScriptedClaude(fine, summarize=lambda _seen: None)
     edits = management(compacting(pause_after_compaction=True))
     asked: Any = {"headers": CONTEXT, "tools": [READ], "context_management": edits}
@@ -226,8 +226,8 @@ def test_a_failed_compaction_changes_nothing() -> None:
     assert seen_by(claude).summary is None
 
 
-def test_a_summary_that_is_none_is_a_failure() -> None:
-    wrong: list[tuple[Any, str]] = [(lambda seen: seen.calls[99].name, "IndexError"), (lambda _seen: 5, "got 5")]
+def test_an_invalid_summary_is_a_failure() -> None:
+    wrong: list[tuple[Any, str]] = [(lambda prompt: prompt.calls[99].name, "IndexError"), (lambda _seen: 5, "got 5")]
     for function, message in wrong:
         claude = ScriptedClaude(fine, summarize=function)
         reply = post(claude, messages=LONG, tools=[READ], headers=CONTEXT, context_management=COMPACTED)[1]
@@ -235,8 +235,8 @@ def test_a_summary_that_is_none_is_a_failure() -> None:
         assert len(claude.failures) == 1
 
 
-def test_tool_uses_cleared_first_can_spare_a_compaction() -> None:
-    """Edits are applied in the order they are listed, each to what the one before left."""
+def test_clearing_first_can_avoid_a_compaction() -> None:
+    """Edits apply in order, each to the result of the one before."""
     claude = ScriptedClaude(fine)
     for edits, kinds in (
         ([clearing(keep=1), compacting()], ["text"]),
@@ -246,20 +246,20 @@ def test_tool_uses_cleared_first_can_spare_a_compaction() -> None:
         assert [block["type"] for block in reply["content"]] == kinds
 
 
-def test_what_was_summarized_needs_no_warning() -> None:
+def test_a_summary_removes_the_warning() -> None:
     claude = ScriptedClaude(fine)
     for edits, warned in (([clearing(over=70_000)], True), ([clearing(over=70_000), compacting()], False)):
         post(claude, messages=LONG, tools=[TOOL, READ], headers=CONTEXT, context_management=management(*edits))
         assert (seen_by(claude).warning is not None) == warned
 
 
-def test_a_prompt_that_cannot_be_read_cannot_be_summarized() -> None:
+def test_a_prompt_over_the_window_cannot_be_summarized() -> None:
     claude = ScriptedClaude(fine, context_window=55_000)
     status, reply = post(claude, messages=LONG, tools=[READ], headers=CONTEXT, context_management=COMPACTED)
     assert (status, "> 55000 maximum" in reply["error"]["message"]) == (400, True)
 
 
-def test_a_count_applies_summaries_and_makes_none() -> None:
+def test_counting_applies_summaries_but_creates_none() -> None:
     with scripted_claude(fine, summarize=summary) as server, Anthropic(base_url=server.url, api_key="none") as client:
         count: Any = client.beta.messages.count_tokens
         asked: Any = {"model": "any", "tools": [READ], "betas": [COMPACT_BETA], "context_management": COMPACTED}
@@ -288,18 +288,24 @@ def test_a_summary_is_streamed_in_one_piece() -> None:
     [
         (
             [{"role": "user", "content": [{"type": "compaction", "content": "x"}]}],
-            "a compaction block is the assistant's",
+            "a compaction block needs the role assistant",
         ),
-        ([{"role": "assistant", "content": [{"type": "compaction", "content": ""}]}], "and its content not empty"),
-        ([*HELLO, said("view"), result("ok"), said("view"), result("ok")], "`tool_use` ids must be unique"),
+        ([{"role": "assistant", "content": [{"type": "compaction", "content": ""}]}], "and non-empty content"),
+        (
+            [*HELLO, assistant_call("view"), result("ok"), assistant_call("view"), result("ok")],
+            "`tool_use` ids must be unique",
+        ),
     ],
 )
-def test_odd_blocks_are_refused(messages: list[Any], message: str) -> None:
+def test_invalid_blocks_are_rejected(messages: list[Any], message: str) -> None:
     status, reply = post(ScriptedClaude(fine), messages=messages)
     assert (status, message in reply["error"]["message"]) == (400, True)
 
 
-def test_compacting_on_request_is_not_played() -> None:
-    """The SDK has a parameter for it; a request with it is refused, not answered as if it had none."""
-    with scripted_claude(fine) as server, pytest.raises(BadRequestError, match="compacting on request is not played"):
+def test_compaction_on_request_is_rejected() -> None:
+    """The SDK has a parameter for it, which must not be ignored."""
+    with (
+        scripted_claude(fine) as server,
+        pytest.raises(BadRequestError, match="compaction on request is not supported"),
+    ):
         ask(server, "plain", messages=LONG, tools=[TOOL, READ], compaction={"type": "summarize"})

@@ -1,4 +1,4 @@
-"""Context editing through the SDK, in all its ways: what the model sees, and what the answer says of it."""
+"""Context editing through the SDK in all its modes: the prompt of the model, and the response."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from anthropic import BadRequestError
 from retentive.testing.scripted_claude import (
     Call,
     Choices,
+    Prompt,
     Script,
     ScriptedClaude,
-    Seen,
     Thinking,
     Turn,
     scripted_claude,
 )
 
-from .asking import (
+from .requests import (
     CONTEXT,
     HELLO,
     READ,
@@ -39,21 +39,21 @@ from .asking import (
 PLACEHOLDER = Choices().placeholder
 
 
-def fine(_seen: Seen) -> str:
+def fine(_seen: Prompt) -> str:
     return "Fine."
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ScriptedClaude]:
-    """One for all: it answers the same to everybody."""
+    """Shared server with the same reply for every test."""
     with scripted_claude(fine) as started:
         yield started
 
 
-def seen_by(server: ScriptedClaude) -> Seen:
-    seen = server.requests[-1].seen
-    assert seen is not None
-    return seen
+def seen_by(server: ScriptedClaude) -> Prompt:
+    prompt = server.requests[-1].prompt
+    assert prompt is not None
+    return prompt
 
 
 def applied(reply: Any) -> list[dict[str, Any]]:
@@ -64,13 +64,13 @@ def applied(reply: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_old_results_are_placeholders_and_the_answer_says_so(server: ScriptedClaude, way: str) -> None:
+def test_old_results_become_placeholders_and_are_reported(server: ScriptedClaude, way: str) -> None:
     plain = ask(server, way, messages=uses(10))
     reply = ask(server, way, messages=uses(10), context_management=management(clearing(keep=2)))
-    seen = seen_by(server)
-    assert [call.cleared for call in seen.calls] == [True] * 8 + [False] * 2
-    assert [call.result.text[:3] for call in seen.calls if call.result] == [PLACEHOLDER[:3]] * 8 + ["<8>", "<9>"]
-    assert [call.input for call in seen.calls] == [{"path": f"file-{n}"} for n in range(10)]
+    prompt = seen_by(server)
+    assert [call.cleared for call in prompt.calls] == [True] * 8 + [False] * 2
+    assert [call.result.text[:3] for call in prompt.calls if call.result] == [PLACEHOLDER[:3]] * 8 + ["<8>", "<9>"]
+    assert [call.input for call in prompt.calls] == [{"path": f"file-{n}"} for n in range(10)]
     cleared = plain.usage.input_tokens - reply.usage.input_tokens
     assert applied(reply) == [
         {"type": "clear_tool_uses_20250919", "cleared_tool_uses": 8, "cleared_input_tokens": cleared}
@@ -79,8 +79,8 @@ def test_old_results_are_placeholders_and_the_answer_says_so(server: ScriptedCla
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_the_answer_lists_no_edits_where_none_was_applied(server: ScriptedClaude, way: str) -> None:
-    """An empty list if editing was asked for, and nothing at all if not."""
+def test_the_response_lists_no_edits_if_none_applied(server: ScriptedClaude, way: str) -> None:
+    """An empty list with context management, and no field without it."""
     edits = management(clearing(over=100_000))
     assert applied(ask(server, way, messages=uses(10), context_management=edits)) == []
     assert ask(server, way, messages=uses(10)).context_management is None
@@ -99,7 +99,7 @@ def test_the_trigger_must_be_exceeded(server: ScriptedClaude) -> None:
 
 
 def test_each_request_is_edited_from_its_own_history(server: ScriptedClaude) -> None:
-    """The client keeps everything; nothing the server did before plays a part, in whatever order it is asked."""
+    """The client sends the whole history. The order of requests has no effect."""
     edits = management(clearing(keep=2))
     counts = []
     for length in (10, 6, 12, 10):
@@ -124,7 +124,7 @@ def test_inputs_are_cleared_on_request(server: ScriptedClaude, inputs: object, l
     assert (calls[0].input, calls[-1].input, calls[0].cleared) == (left, {"path": "file-9"}, True)
 
 
-def test_less_than_clear_at_least_is_not_cleared_at_all(server: ScriptedClaude) -> None:
+def test_less_than_clear_at_least_is_not_cleared(server: ScriptedClaude) -> None:
     for at_least, count in ((7_000, 1), (9_000, 0)):
         edits = management(clearing(clear_at_least={"type": "input_tokens", "value": at_least}))
         reply = ask(server, "plain", messages=uses(10), context_management=edits)
@@ -132,7 +132,7 @@ def test_less_than_clear_at_least_is_not_cleared_at_all(server: ScriptedClaude) 
         assert [call.cleared for call in seen_by(server).calls].count(True) == count * 8
 
 
-def test_what_was_cleared_cannot_be_seen(server: ScriptedClaude) -> None:
+def test_cleared_results_are_not_in_the_prompt(server: ScriptedClaude) -> None:
     ask(server, "plain", messages=uses(10), context_management=management(clearing()))
     assert ("<7>" in seen_by(server).text, "<8>" in seen_by(server).text) == (False, True)
 
@@ -141,7 +141,7 @@ def test_what_was_cleared_cannot_be_seen(server: ScriptedClaude) -> None:
 
 
 def thoughts(count: int) -> list[Any]:
-    """So many turns with a thought each, and a question of the user after each."""
+    """A conversation with this many turns with thinking, each followed by a user message."""
     messages: list[Any] = [*HELLO]
     for n in range(count):
         thought = {"type": "thinking", "thinking": f"({n})" + "x" * 400, "signature": "s"}
@@ -165,7 +165,7 @@ def test_old_thinking_is_cleared(server: ScriptedClaude, way: str, keep: object,
 
 
 def test_thinking_and_tool_uses_are_cleared_in_one_request(server: ScriptedClaude) -> None:
-    """First thinking; what it leaves is what the trigger for tool uses is compared with."""
+    """Thinking first; the trigger for tool uses is compared with the remaining prompt."""
     messages = [*thoughts(4)[:-1], *uses(10)]
     tokens = ask(server, "plain", messages=messages).usage.input_tokens
     both = management(thinking(), clearing(over=tokens - 1))
@@ -179,8 +179,8 @@ def test_thinking_and_tool_uses_are_cleared_in_one_request(server: ScriptedClaud
     assert reply.usage.input_tokens == tokens - sum(edit["cleared_input_tokens"] for edit in entries)
 
 
-def test_a_model_can_forget_thoughts_by_itself() -> None:
-    """Two choices, since it differs between models: what `keep` is when left out, and what goes without an edit."""
+def test_default_thinking_can_be_chosen() -> None:
+    """Models differ in the default of `keep` and in the behaviour without the edit."""
     for choices, edits, left in (
         (Choices(thinking_turns=None), management(thinking()), 4),
         (Choices(thinking_turns=2), management(thinking()), 2),
@@ -189,14 +189,14 @@ def test_a_model_can_forget_thoughts_by_itself() -> None:
     ):
         claude = ScriptedClaude(fine, choices=choices)
         post(claude, messages=thoughts(4), headers=CONTEXT, context_management=edits)
-        seen = claude.requests[-1].seen
-        assert seen is not None
-        assert len([message for message in seen.messages if message.of_type("thinking")]) == left
+        prompt = claude.requests[-1].prompt
+        assert prompt is not None
+        assert len([message for message in prompt.messages if message.of_type("thinking")]) == left
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_script_thinks_aloud(way: str) -> None:
-    """The block comes to the client whole, with a signature, and goes back as it came."""
+def test_a_script_can_have_thinking(way: str) -> None:
+    """The client gets the whole block with a signature and sends it back unchanged."""
     turn = Turn((Thinking("I should look, and that is a longer thought."), Call({"command": "view"})))
     with scripted_claude(Script((turn, Turn(("Fine.",))))) as server:
         reply = ask(server, way)
@@ -213,7 +213,7 @@ def test_a_script_thinks_aloud(way: str) -> None:
 
 @pytest.mark.parametrize(("share", "warned"), [(1.3, False), (1.2, True), (1.0, True), (0.99, False)])
 def test_claude_is_warned_before_tool_uses_are_cleared(share: float, warned: bool) -> None:
-    """From 80 % of the trigger on, until the trigger is exceeded and the results are gone."""
+    """From 80 % of the trigger until it is exceeded and the results are cleared."""
     claude = ScriptedClaude(fine)
     post(claude, messages=uses(10), tools=[TOOL, READ])
     tokens = seen_by(claude).input_tokens
@@ -234,14 +234,14 @@ def test_claude_is_warned_before_tool_uses_are_cleared(share: float, warned: boo
         (Choices(warning="Soon."), [TOOL, READ], 12_000, True),
     ],
 )
-def test_the_warning_is_a_choice(choices: Choices, tools: list[Any], over: int, warned: bool) -> None:
+def test_the_warning_can_be_chosen(choices: Choices, tools: list[Any], over: int, warned: bool) -> None:
     claude = ScriptedClaude(fine, choices=choices)
     edits = management(clearing(over=over))
     post(claude, messages=uses(10), tools=tools, headers=CONTEXT, context_management=edits)
     assert seen_by(claude).warning == (choices.warning if warned else None)
 
 
-def test_the_share_at_which_claude_is_warned_need_only_be_reached() -> None:
+def test_the_warning_starts_at_its_exact_threshold() -> None:
     claude = ScriptedClaude(fine)
     for uses_before, warned in ((8, True), (7, False)):
         edits = management({**clearing(), "trigger": {"type": "tool_uses", "value": 10}})
@@ -249,7 +249,7 @@ def test_the_share_at_which_claude_is_warned_need_only_be_reached() -> None:
         assert (seen_by(claude).warning is not None) == warned
 
 
-def test_the_warning_is_no_part_of_the_prompt(server: ScriptedClaude) -> None:
+def test_the_warning_is_not_counted(server: ScriptedClaude) -> None:
     edits = management(clearing(over=12_000))
     asked: Any = {"messages": uses(10), "tools": [TOOL, READ], "headers": CONTEXT}
     sizes = {}
@@ -264,7 +264,7 @@ def test_the_warning_is_no_part_of_the_prompt(server: ScriptedClaude) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_prompt_over_the_window_is_refused_unless_edits_make_it_fit(way: str) -> None:
+def test_a_prompt_over_the_window_is_rejected_unless_edits_help(way: str) -> None:
     with scripted_claude(fine, context_window=6_000) as server:
         with pytest.raises(BadRequestError, match=r"prompt is too long: \d+ tokens > 6000 maximum"):
             ask(server, way, messages=uses(10))
@@ -275,14 +275,14 @@ def test_a_prompt_over_the_window_is_refused_unless_edits_make_it_fit(way: str) 
         assert server.largest_prompt == refused
 
 
-def test_a_prompt_that_just_fits_is_answered() -> None:
+def test_a_prompt_of_exactly_the_window_is_accepted() -> None:
     claude = ScriptedClaude(fine)
     post(claude)
     size = claude.largest_prompt
     assert [post(ScriptedClaude(fine, context_window=size - less))[0] for less in (0, 1)] == [200, 400]
 
 
-def test_the_largest_prompt_is_that_after_edits() -> None:
+def test_the_largest_prompt_is_measured_after_edits() -> None:
     claude = ScriptedClaude(fine)
     sizes = []
     for length in (3, 9, 6):
@@ -294,8 +294,8 @@ def test_the_largest_prompt_is_that_after_edits() -> None:
 # --- the form of a stream ---
 
 
-def test_a_stream_tells_the_edits_at_its_end(server: ScriptedClaude) -> None:
-    """In message_delta, and nowhere before."""
+def test_a_stream_reports_the_edits_at_its_end(server: ScriptedClaude) -> None:
+    """In message_delta, and in no earlier event."""
     body = {"model": "any", "max_tokens": 10, "messages": uses(10), "tools": [READ]}
     body["context_management"] = management(clearing())
     with open_url(f"{server.url}/v1/messages", body, headers=CONTEXT) as response:

@@ -1,4 +1,4 @@
-"""The estimate of tokens: the same for the same, the sum of its parts, and near what the documentation says."""
+"""Token estimates: deterministic, additive, and close to the examples of the documentation."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from retentive.testing.scripted_claude.tokens import (
     tools_tokens,
 )
 
-from .asking import CONTEXT, CONTEXT_BETA, HELLO, READ, TOOL, ask, clearing, management, post, thinking, uses
 from .histories import TEXTS, histories
+from .requests import CONTEXT, CONTEXT_BETA, HELLO, READ, TOOL, ask, clearing, management, post, thinking, uses
 
 SCRIPT = Script((Turn(("Fine.",)),))
 
 
-def test_text_is_four_bytes_a_token_and_json_three() -> None:
+def test_text_has_four_bytes_per_token_and_json_three() -> None:
     assert [text_tokens(text) for text in ("", "a", "abcd", "abcde", "é" * 4, "\ud800")] == [0, 1, 1, 2, 2, 1]
     assert json_tokens({"a": 1}) == 3
 
@@ -85,8 +85,8 @@ WEATHER: Any = {
         ("What's the weather like in San Francisco?", None, (WEATHER,), 403),
     ],
 )
-def test_it_is_near_the_examples_of_the_documentation(text: str, system: object, tools: Any, documented: int) -> None:
-    """Token counting docs, basic messages and messages with tools. Rather too many than too few: within a quarter."""
+def test_estimates_are_near_the_documentation(text: str, system: object, tools: Any, documented: int) -> None:
+    """Token counting docs, basic messages and messages with tools. At most a quarter too high."""
     counted = prompt_tokens(Conversation((Message("user", ({"type": "text", "text": text},)),), system, tools))
     assert documented <= counted <= documented * 1.25
 
@@ -97,17 +97,17 @@ def test_parts_add_up(first: tuple[Message, ...], second: tuple[Message, ...]) -
 
 
 @given(TEXTS, TEXTS)
-def test_more_text_is_never_fewer_tokens(text: str, more: str) -> None:
+def test_more_text_never_has_fewer_tokens(text: str, more: str) -> None:
     assert text_tokens(text) <= text_tokens(text + more) <= text_tokens(text) + text_tokens(more)
 
 
 @given(st.integers(0, 20))
-def test_the_same_request_is_always_the_same_number(count: int) -> None:
+def test_estimates_are_deterministic(count: int) -> None:
     first, second = (post(ScriptedClaude(lambda _seen: "Fine."), messages=uses(count), tools=[READ]) for _ in range(2))
     assert first[1]["usage"] == second[1]["usage"]
 
 
-def test_input_tokens_are_those_after_the_edits() -> None:
+def test_input_tokens_are_counted_after_the_edits() -> None:
     claude = ScriptedClaude(lambda _seen: "Fine.")
     asked: Any = {"messages": uses(10), "tools": [READ], "headers": CONTEXT}
     plain = post(claude, **asked)[1]
@@ -116,8 +116,8 @@ def test_input_tokens_are_those_after_the_edits() -> None:
     assert edited["usage"]["input_tokens"] == plain["usage"]["input_tokens"] - cleared
 
 
-def test_a_count_is_what_the_request_would_use() -> None:
-    """With and without the beta; before any edit and after; and nothing is asked of the script."""
+def test_a_count_equals_the_usage_of_the_request() -> None:
+    """With and without the beta and edits. The script is not called."""
     with scripted_claude(SCRIPT) as server, Anthropic(base_url=server.url, api_key="none needed") as client:
         asked: Any = {"model": "any", "messages": HELLO, "tools": [TOOL], "system": "Be kind."}
         counted = client.messages.count_tokens(**asked)
@@ -127,7 +127,7 @@ def test_a_count_is_what_the_request_would_use() -> None:
         assert client.beta.messages.count_tokens(**asked).context_management is None
 
 
-def test_a_count_with_edits_says_before_and_after() -> None:
+def test_a_count_with_edits_has_both_sizes() -> None:
     edits = management(thinking({"type": "thinking_turns", "value": 1}), clearing())
     asked: Any = {"model": "any", "messages": uses(10), "tools": [READ]}
     with scripted_claude(lambda _seen: "Fine.") as server:
@@ -155,7 +155,7 @@ def test_an_async_client_counts_too() -> None:
         )
 
 
-def test_what_is_not_a_request_is_not_counted() -> None:
+def test_an_invalid_request_is_not_counted() -> None:
     claude = ScriptedClaude(SCRIPT)
     for body in (b"{", b'{"model": "any"}', b'{"model": "any", "messages": []}'):
         counted: Any = claude.count({"x-api-key": "key", "anthropic-version": "2023-06-01"}, body)

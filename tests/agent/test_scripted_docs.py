@@ -1,4 +1,4 @@
-"""The page about the scripted Claude says which test holds each rule, and what every choice is."""
+"""The page about the scripted Claude names the test of each rule and describes every choice."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _TEST = re.compile(r"`(tests/agent/test_\w+\.py)::(\w+)`")
 
 
 def rows(heading: str) -> list[list[str]]:
-    """The cells of the table under a heading, without its head."""
+    """Cells of the table below a heading, without its header."""
     section = PAGE.partition(f"## {heading}\n")[2].partition("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("|")][2:]
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
 
 
-RULES = [row for row in rows("What it does as the API does") if not row[0].startswith("**")]
+RULES = [row for row in rows("Rules of the API") if not row[0].startswith("**")]
 
 
 def test_there_are_rules() -> None:
@@ -39,13 +39,13 @@ def test_each_rule_names_the_test_that_holds_it(rule: list[str]) -> None:
 
 
 def test_every_choice_is_described_with_its_default() -> None:
-    described = {row[0].strip("`"): row[1].strip("`") for row in rows("Where the documentation is silent")}
+    described = {row[0].strip("`"): row[1].strip("`") for row in rows("Undocumented behaviour")}
     values = {spec.name: getattr(Choices(), spec.name) for spec in fields(Choices)}
     shown = {name: repr(dict(value) if isinstance(value, Mapping) else value) for name, value in values.items()}
     assert described == shown
 
 
-@pytest.mark.parametrize("name", ["Broken", "Choices", "Cut", "Refused", "Seen", "Thinking"])
+@pytest.mark.parametrize("name", ["StreamError", "Choices", "Disconnect", "ErrorResponse", "Prompt", "Thinking"])
 def test_the_names_of_the_page_are_exported(name: str) -> None:
     assert name in scripted_claude.__all__
     assert re.search(rf"\b{name}\b", PAGE)

@@ -1,4 +1,4 @@
-"""What `context_management` may say: the defaults of the documentation, and a 400 that helps for all else."""
+"""Parsing of `context_management`: the documented defaults, and a helpful 400 for invalid values."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from anthropic import BadRequestError
 
 from retentive.testing.scripted_claude import ScriptedClaude, scripted_claude
 from retentive.testing.scripted_claude.choices import Choices
-from retentive.testing.scripted_claude.edits import BETAS, ClearThinking, ClearToolUses, Compact, Trigger, edits_of
+from retentive.testing.scripted_claude.edits import BETAS, ClearThinking, ClearToolUses, Compact, Trigger, parse_edits
 from retentive.testing.scripted_claude.errors import ApiError
 
-from .asking import (
+from .requests import (
     COMPACT_BETA,
     CONTEXT,
     CONTEXT_BETA,
@@ -29,10 +29,12 @@ CLEAR = "clear_tool_uses_20250919"
 
 
 def edits(*given: object, choices: Choices | None = None, **body: object) -> Any:
-    return edits_of({"context_management": {"edits": list(given)}, **body}, set(BETAS.values()), choices or Choices())
+    return parse_edits(
+        {"context_management": {"edits": list(given)}, **body}, set(BETAS.values()), choices or Choices()
+    )
 
 
-def test_the_defaults_are_those_of_the_documentation() -> None:
+def test_defaults_match_the_documentation() -> None:
     assert edits({"type": CLEAR}) == (
         ClearToolUses(Trigger("input_tokens", 100_000), 3, 0, frozenset(), clear_inputs=False),
     )
@@ -60,9 +62,9 @@ def test_every_field_is_read() -> None:
     assert edits(thinking({"type": "thinking_turns", "value": 2})) == (ClearThinking(2),)
 
 
-def test_no_edits_are_none_and_an_empty_list_is_one() -> None:
-    assert edits_of({}, set(), Choices()) is None
-    assert edits() == edits_of({"context_management": {}}, {CONTEXT_BETA}, Choices()) == ()
+def test_no_edits_differ_from_an_empty_list() -> None:
+    assert parse_edits({}, set(), Choices()) is None
+    assert edits() == parse_edits({"context_management": {}}, {CONTEXT_BETA}, Choices()) == ()
 
 
 WRONG: dict[str, tuple[object, str]] = {
@@ -130,12 +132,12 @@ WRONG: dict[str, tuple[object, str]] = {
     ),
     "pause as a text": ({"edits": [compacting(pause_after_compaction="yes")]}, "Input should be a valid boolean"),
     "instructions as a list": ({"edits": [compacting(instructions=[])]}, "Input should be a valid string"),
-    "twice": ({"edits": [clearing(), clearing()]}, "each strategy can be given once only"),
+    "twice": ({"edits": [clearing(), clearing()]}, "each strategy can be used only once"),
 }
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_wrong_edits_are_refused_with_what_would_be_right(name: str) -> None:
+def test_invalid_edits_are_rejected_with_the_expected_value(name: str) -> None:
     given, message = WRONG[name]
     status, reply = post(ScriptedClaude(lambda _seen: "Fine."), headers=CONTEXT, context_management=given)
     assert (status, reply["error"]["type"]) == (400, "invalid_request_error")
@@ -144,7 +146,7 @@ def test_wrong_edits_are_refused_with_what_would_be_right(name: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_each_edit_needs_its_beta_header(way: str) -> None:
-    """Without any, the field is unknown; with the other's, the edit is refused by name."""
+    """Without any header the field is unknown; with the wrong header the error names the edit."""
     asked: list[tuple[list[str], Any, str]] = [
         ([], clearing(), f"context_management: Extra inputs are not permitted .*beta header {CONTEXT_BETA}"),
         ([], compacting(), f"context_management: Extra inputs are not permitted .*beta header {COMPACT_BETA}"),
@@ -159,7 +161,7 @@ def test_each_edit_needs_its_beta_header(way: str) -> None:
         assert ask(server, way, betas=[COMPACT_BETA], context_management=management(compacting())).content
 
 
-def test_thinking_can_have_to_be_enabled() -> None:
+def test_thinking_can_be_required() -> None:
     strict = Choices(thinking_must_be_enabled=True)
     for given in (None, {"type": "disabled"}):
         with pytest.raises(ApiError, match="strategy requires `thinking` to be enabled"):
@@ -173,7 +175,7 @@ def test_an_edit_can_be_allowed_twice() -> None:
     assert len(edits(clearing(), clearing(), choices=Choices(repeated_edits=True))) == 2
 
 
-def test_choices_come_from_json_by_name() -> None:
+def test_choices_are_parsed_from_json() -> None:
     given = {"warn_at": None, "thinking_turns": 2, "placeholder": "gone", "cleared_input": {"a": 1}}
     assert Choices.parse(given) == Choices(warn_at=None, thinking_turns=2, placeholder="gone", cleared_input={"a": 1})
     wrongs: list[dict[str, object]] = [

@@ -1,4 +1,4 @@
-"""A script that is a function of what the model sees: here, and in a process of its own that remembers nothing."""
+"""Script functions: in the test process and as a separate, stateless server process."""
 
 from __future__ import annotations
 
@@ -15,18 +15,32 @@ import pytest
 from anthropic import Anthropic, BadRequestError
 
 from retentive import MemoryTool
-from retentive.testing.scripted_claude import Call, Result, ScriptedClaude, Seen, Thinking, Turn, scripted_claude
+from retentive.testing.scripted_claude import Call, Prompt, Result, ScriptedClaude, Thinking, Turn, scripted_claude
 
-from .asking import ASK, HELLO, READ, TOOL, WAYS, ask, clearing, management, open_url, post, result, said, uses
+from .requests import (
+    ASK,
+    HELLO,
+    READ,
+    TOOL,
+    WAYS,
+    ask,
+    assistant_call,
+    clearing,
+    management,
+    open_url,
+    post,
+    result,
+    uses,
+)
 
 
-def remembering(seen: Seen) -> Turn | Call | str:
-    """Look into memory, note what is new, and say what is known."""
-    if not seen.calls:
+def use_memory(prompt: Prompt) -> Turn | Call | str:
+    """Script that views the memory, records a new fact, and repeats the known facts."""
+    if not prompt.calls:
         return Call({"command": "view", "path": "/memories"})
-    if seen.calls[-1].input["command"] == "create":
+    if prompt.calls[-1].input["command"] == "create":
         return "Noted."
-    listing = seen.calls[0].result
+    listing = prompt.calls[0].result
     if listing is not None and "tea.md" in listing.text:
         return Turn(("You like tea.",))
     return Call({"command": "create", "path": "/memories/tea.md", "file_text": "likes tea\n"})
@@ -34,31 +48,39 @@ def remembering(seen: Seen) -> Turn | Call | str:
 
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
 @pytest.mark.parametrize("threads", [False, True], ids=["no threads", "threads"])
-def test_an_agent_gets_by_with_its_memory(threads: bool, stream: bool) -> None:
-    """Two conversations that share nothing but the memory."""
+def test_an_agent_continues_from_its_memory(threads: bool, stream: bool) -> None:
+    """Two conversations that share only the memory."""
     tool = MemoryTool("sqlite://")
-    with scripted_claude(remembering, threads=threads) as server:
-        said = []
+    with scripted_claude(use_memory, threads=threads) as server:
+        replies = []
         for _ in range(2):
             with Anthropic(base_url=server.url, api_key="none needed") as client:
                 make: Any = client.beta.messages.tool_runner
-                said.append(make(**ASK, messages=HELLO, tools=[tool], stream=stream).until_done().content[0].text)
+                replies.append(make(**ASK, messages=HELLO, tools=[tool], stream=stream).until_done().content[0].text)
     tool.close()
-    assert said == ["Noted.", "You like tea."]
+    assert replies == ["Noted.", "You like tea."]
 
 
-def test_all_that_a_function_sees() -> None:
+def test_a_prompt_has_the_whole_request() -> None:
     claude = ScriptedClaude(lambda _seen: "Fine.")
-    messages = [*HELLO, said("view"), result([{"type": "text", "text": "yes"}, {"type": "image"}], is_error=True)]
+    messages = [
+        *HELLO,
+        assistant_call("view"),
+        result([{"type": "text", "text": "yes"}, {"type": "image"}], is_error=True),
+    ]
     post(claude, messages=messages, system="Be kind.", tools=[TOOL, READ])
-    seen = claude.requests[-1].seen
-    assert seen is not None
-    assert (seen.opening, seen.system, seen.tool_names) == ("Remember that I like tea.", "Be kind.", ("memory", "read"))
-    call = seen.calls[0]
+    prompt = claude.requests[-1].prompt
+    assert prompt is not None
+    assert (prompt.opening, prompt.system, prompt.tool_names) == (
+        "Remember that I like tea.",
+        "Be kind.",
+        ("memory", "read"),
+    )
+    call = prompt.calls[0]
     assert (call.name, call.input, call.cleared) == ("memory", {"command": "view"}, False)
     assert call.result == Result("yes[image]", is_error=True)
-    assert (seen.summary, seen.warning, seen.instructions) == (None, None, None)
-    assert all(part in seen.text for part in ("Be kind.", "I like tea", "yes", "Read a file"))
+    assert (prompt.summary, prompt.warning, prompt.instructions) == (None, None, None)
+    assert all(part in prompt.text for part in ("Be kind.", "I like tea", "yes", "Read a file"))
 
 
 @pytest.mark.parametrize(
@@ -70,27 +92,27 @@ def test_all_that_a_function_sees() -> None:
         (Call({}, name="read"), [{"type": "tool_use", "id": "toolu_scripted_0_0", "name": "read", "input": {}}]),
     ],
 )
-def test_a_function_answers_with_blocks_or_a_turn(answer: Any, content: list[Any]) -> None:
+def test_a_function_returns_blocks_or_a_turn(answer: Any, content: list[Any]) -> None:
     turn = Turn(tuple(answer) if isinstance(answer, list) else (answer,))
     for function in (lambda _seen: answer, lambda _seen: turn):
         claude = ScriptedClaude(function, new_suffix=lambda: "0")
         assert post(claude, tools=[READ])[1]["content"] == content
 
 
-def failing(seen: Seen) -> str:
-    raise LookupError(f"{len(seen.calls)} calls")
+def failing(prompt: Prompt) -> str:
+    raise LookupError(f"{len(prompt.calls)} calls")
 
 
 @pytest.mark.parametrize(
     ("function", "message"),
     [
         (failing, "script 'failing', turn 1: the function raised LookupError('0 calls')"),
-        (lambda _seen: 5, "an answer is a Turn, or texts, Calls and Thinking, got 5"),
-        (lambda _seen: [], "a turn needs at least one block"),
-        (lambda _seen: Call({}, name="write"), "'write' is not among them"),
+        (lambda _seen: 5, "a script function must return a Turn, or strings, Calls and Thinking, got 5"),
+        (lambda _seen: [], "a turn must have at least one block"),
+        (lambda _seen: Call({}, name="write"), "'write' is not in the request"),
     ],
 )
-def test_what_a_function_cannot_answer_is_a_failure(function: Any, message: str) -> None:
+def test_an_invalid_return_value_is_a_failure(function: Any, message: str) -> None:
     claude = ScriptedClaude(function)
     status, reply = post(claude)
     assert (status, message in reply["error"]["message"]) == (400, True)
@@ -98,15 +120,15 @@ def test_what_a_function_cannot_answer_is_a_failure(function: Any, message: str)
 
 
 MODULE = """
-from retentive.testing.scripted_claude import Call, Seen
+from retentive.testing.scripted_claude import Call, Prompt
 
 
-def answer(seen: Seen) -> str | Call:
-    return f"{len(seen.calls)} calls, {[call.cleared for call in seen.calls].count(True)} cleared, {seen.warning}"
+def answer(prompt: Prompt) -> str | Call:
+    return f"{len(prompt.calls)} calls, {[call.cleared for call in prompt.calls].count(True)} cleared, {prompt.warning}"
 
 
-def summarize(seen: Seen) -> str:
-    return f"{len(seen.calls)} calls"
+def summarize(prompt: Prompt) -> str:
+    return f"{len(prompt.calls)} calls"
 
 
 number = 5
@@ -114,8 +136,8 @@ number = 5
 
 
 @contextmanager
-def program(directory: Path, *arguments: str) -> Iterator[str]:
-    """The URL of a server of its own; it must end as if nothing failed."""
+def serve_function(directory: Path, *arguments: str) -> Iterator[str]:
+    """Start a server process and yield its URL. It must exit without a failure."""
     (directory / "telling.py").write_text(MODULE)
     command = [sys.executable, "-m", "retentive.testing.scripted_claude", *arguments]
     with subprocess.Popen(command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
@@ -125,14 +147,14 @@ def program(directory: Path, *arguments: str) -> Iterator[str]:
         finally:
             server.send_signal(signal.SIGTERM)
             errors = server.communicate(timeout=30)[1]
-    assert (server.returncode, "this is a script, not a model" in errors) == (0, True)
+    assert (server.returncode, "not from a model" in errors) == (0, True)
 
 
-def test_a_function_is_served_by_a_process_that_remembers_nothing(tmp_path: Path) -> None:
-    """Every option at once: the window, the summary, choices and troubles. No thread is held."""
+def test_a_function_is_served_without_state(tmp_path: Path) -> None:
+    """With every option: window, summary, choices and faults. Threads are not supported."""
     choices = json.dumps({"warning": "Soon.", "warn_without_memory": True})
     options = ["--context-window", "70000", "--summarize", "telling:summarize", "--choices", choices]
-    with program(tmp_path, "telling:answer", *options, "--trouble", "2=529", "--trouble", "3=cut") as url:
+    with serve_function(tmp_path, "telling:answer", *options, "--fault", "2=529", "--fault", "3=cut") as url:
         other = ScriptedClaude()
         other.url = url
         edits = management(clearing(over=12_000))
@@ -160,13 +182,13 @@ def test_a_function_is_served_by_a_process_that_remembers_nothing(tmp_path: Path
     [
         (["nowhere:answer"], "No module named 'nowhere'"),
         (["json:nothing"], "has no attribute 'nothing'"),
-        (["sys:path"], "sys:path is not a function"),
+        (["sys:path"], "sys:path is not a function; expected"),
         (["nothing.json"], "No such file"),
-        (["json:dumps", "--trouble", "x"], "'x' is no trouble"),
+        (["json:dumps", "--fault", "x"], "invalid fault 'x'"),
         (["json:dumps", "--choices", '{"warn": 1}'], "unknown choice 'warn'"),
     ],
 )
-def test_a_wrong_argument_is_a_usage_error(
+def test_an_invalid_argument_is_a_usage_error(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from retentive.testing.scripted_claude.server import main
@@ -177,7 +199,7 @@ def test_a_wrong_argument_is_a_usage_error(
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_server_can_remember_no_request(way: str) -> None:
+def test_recording_of_requests_can_be_turned_off(way: str) -> None:
     with scripted_claude(lambda _seen: "Fine.", keep_requests=False) as server:
         assert ask(server, way).content[0].text == "Fine."
         assert (server.requests, server.state()["requests"]) == ([], 1)

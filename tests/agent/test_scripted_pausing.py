@@ -1,4 +1,4 @@
-"""A turn that the API paused is sent back as it came, and goes on; nothing else may end with the assistant."""
+"""Paused turns: the client sends the response back unchanged, and the turn continues."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ import pytest
 from anthropic import BadRequestError
 
 from retentive.agent import Agent, Finished
-from retentive.testing.scripted_claude import Call, Check, Script, ScriptedClaude, Seen, Turn, scripted_claude
+from retentive.testing.scripted_claude import Call, Check, Prompt, Script, ScriptedClaude, Turn, scripted_claude
 
-from .asking import HELLO, WAYS, ask, post
-from .playing import client_of
+from .requests import HELLO, WAYS, ask, post
+from .runs import client_of
 
 PAUSED = Turn(("Searching.",), "pause_turn")
 LOOK = Call({"command": "view", "path": "/memories"}, Check(contains=("/memories",)))
 STORY = Script((PAUSED, Turn(("Still searching.",), "pause_turn"), Turn(("Found.",)), Turn(("You are welcome.",))))
 
 
-def answer(seen: Seen) -> Turn | str:
-    return "Found." if "Searching." in seen.text else PAUSED
+def answer(prompt: Prompt) -> Turn | str:
+    return "Found." if "Searching." in prompt.text else PAUSED
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_paused_turn_goes_on_where_it_was(way: str) -> None:
-    """In one message or in several, which are one to the API."""
+def test_a_paused_turn_continues(way: str) -> None:
+    """In one message or in several, which the API merges."""
     with scripted_claude(STORY) as server:
         messages: list[Any] = [*HELLO]
         for reason in ("pause_turn", "pause_turn", "end_turn"):
@@ -40,16 +40,16 @@ def test_a_paused_turn_goes_on_where_it_was(way: str) -> None:
         assert server.failures == []
 
 
-def test_a_function_goes_on_too() -> None:
+def test_a_function_can_pause() -> None:
     with scripted_claude(answer) as server:
         paused = ask(server, "plain")
-        said = {"role": "assistant", "content": [block.model_dump() for block in paused.content]}
-        assert ask(server, "plain", messages=[*HELLO, said]).content[0].text == "Found."
+        reply = {"role": "assistant", "content": [block.model_dump() for block in paused.content]}
+        assert ask(server, "plain", messages=[*HELLO, reply]).content[0].text == "Found."
         assert server.failures == []
 
 
-def test_what_a_server_tool_left_goes_on() -> None:
-    """Whoever paused it: it is what the API sends."""
+def test_a_server_tool_block_can_end_a_conversation() -> None:
+    """Regardless of the server that paused it."""
     use = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "tea"}}
     found = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
     for content in ([use], [use, found]):
@@ -57,19 +57,19 @@ def test_what_a_server_tool_left_goes_on() -> None:
         assert post(claude, messages=[*HELLO, {"role": "assistant", "content": content}])[0] == 200
 
 
-def test_what_was_not_paused_is_no_end() -> None:
-    """Nor is a paused reply that was changed."""
+def test_other_assistant_messages_cannot_end_a_conversation() -> None:
+    """Including a paused response that was changed."""
     with scripted_claude(Script((PAUSED, Turn(("Found.",))))) as server:
         ask(server, "plain")
         for text in ("Searching", "Found."):
-            said = {"role": "assistant", "content": [{"type": "text", "text": text}]}
+            reply = {"role": "assistant", "content": [{"type": "text", "text": text}]}
             with pytest.raises(BadRequestError, match="prefill"):
-                ask(server, "plain", messages=[*HELLO, said])
+                ask(server, "plain", messages=[*HELLO, reply])
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_an_agent_has_the_whole_reply_of_a_paused_turn(stream: bool) -> None:
-    """With calls in a pause, which are run, as before any other reply."""
+def test_an_agent_returns_the_whole_text_of_a_paused_turn(stream: bool) -> None:
+    """Tool calls in a paused response run, as in any other response."""
     searching = Turn(("Let me see.", LOOK), "pause_turn")
     with scripted_claude(Script((searching, *STORY.turns))) as server, client_of(server.url) as client:
         with Agent(client, memory="sqlite://", stream=stream) as agent:

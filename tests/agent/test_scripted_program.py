@@ -1,4 +1,4 @@
-"""The form of the scripted Claude's responses, its script files, and the program that serves them."""
+"""Response format of the scripted Claude, its script files, and its command line."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from retentive.testing.scripted_claude import (
     scripts_from_json,
 )
 
-from .asking import ASK, HELLO, TOOL, open_url, result, said
+from .requests import ASK, HELLO, TOOL, assistant_call, open_url, result
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_a_streamed_reply_is_the_events_of_the_api() -> None:
+def test_a_streamed_reply_has_the_events_of_the_api() -> None:
     turn = Turn(("Let me look into it, slowly.", Call({"command": "view", "path": "/memories"}), Call({})))
     with scripted_claude(Script((turn,))) as server:
         body = {**ASK, "messages": HELLO, "tools": [TOOL], "stream": True}
         with open_url(f"{server.url}/v1/messages", body) as response:
             raw = response.read().decode()
     assert response.headers["content-type"].startswith("text/event-stream")
-    assert "script, not a model" in response.headers["x-scripted-claude"]
+    assert "not from a model" in response.headers["x-scripted-claude"]
     events = [dict(line.split(": ", 1) for line in event.split("\n")) for event in raw.rstrip("\n").split("\n\n")]
     datas = [json.loads(event["data"]) for event in events]
     assert [event["event"] for event in events] == [data["type"] for data in datas]
@@ -67,8 +67,8 @@ def test_a_streamed_reply_is_the_events_of_the_api() -> None:
     assert datas[-2]["usage"]["output_tokens"] > 1
 
 
-def test_what_json_can_carry_the_script_can_send() -> None:
-    """A lone surrogate, a deep list, an input of the wrong shape: models send what they like."""
+def test_a_script_can_send_any_json() -> None:
+    """A lone surrogate, a deep list, input of the wrong type: models send them all."""
     odd = {"command": "create", "path": "\ud800", "file_text": [[[None, 1e300, -0.0, 2**70]]], "": True}
     with scripted_claude(Script((Turn((Call(odd),)),))) as server:
         body = {**ASK, "messages": HELLO, "tools": [TOOL]}
@@ -113,29 +113,29 @@ def test_a_script_file_is_a_script() -> None:
     [
         ("{", "the script is not JSON"),
         ("[]", "script: expected an object"),
-        ('{"scripts": [], "turns": []}', "'scripts' stands alone"),
+        ('{"scripts": [], "turns": []}', "no other field is allowed beside 'scripts'"),
         ('{"scripts": {}}', "script.scripts: expected a list"),
         ('{"name": "x"}', "scripts[0].turns: expected a list"),
-        ('{"turns": [], "when": 1}', "scripts[0].when: expected a text"),
-        ('{"turns": [{"blocks": []}]}', "scripts[0].turns[0]: a turn needs at least one block"),
+        ('{"turns": [], "when": 1}', "scripts[0].when: expected a string"),
+        ('{"turns": [{"blocks": []}]}', "scripts[0].turns[0]: a turn must have at least one block"),
         ('{"turns": [{"blocks": [1]}]}', "scripts[0].turns[0].blocks[0]: expected an object"),
-        ('{"turns": [{"blocks": [{}]}]}', "a block is a text, or an object with a 'call'"),
+        ('{"turns": [{"blocks": [{}]}]}', "a block must be a string, an object with 'call'"),
         (
             '{"turns": [{"blocks": [{"call": {}, "check": {"txt": ""}}]}]}',
-            "turns[0].blocks[0].check: unknown field 'txt', expected one of text, contains, is_error",
+            "turns[0].blocks[0].check: unknown field 'txt'; expected one of text, contains, is_error",
         ),
-        ('{"turns": [{"blocks": [{"call": {}, "check": {"contains": [1]}}]}]}', "expected a list of texts"),
+        ('{"turns": [{"blocks": [{"call": {}, "check": {"contains": [1]}}]}]}', "expected a list of strings"),
         ('{"turns": [{"blocks": [{"call": {}, "check": {"is_error": 0}}]}]}', "expected true, false or null"),
     ],
 )
-def test_a_script_file_that_cannot_be_played_says_where(text: str, message: str) -> None:
+def test_an_invalid_script_file_names_the_position(text: str, message: str) -> None:
     with pytest.raises(ScriptError) as error:
         scripts_from_json(text)
     assert message in str(error.value)
 
 
 @pytest.mark.parametrize("fails", [False, True], ids=["played", "failed"])
-def test_the_program_serves_a_file_and_tells_how_it_went(tmp_path: Path, fails: bool) -> None:
+def test_the_command_serves_a_file_and_reports_failures(tmp_path: Path, fails: bool) -> None:
     check = {"text": "never"} if fails else {}
     script = {"turns": [{"blocks": [{"call": {"command": "view"}, "check": check}]}, {"blocks": ["Fine."]}]}
     path = tmp_path / "script.json"
@@ -144,7 +144,7 @@ def test_the_program_serves_a_file_and_tells_how_it_went(tmp_path: Path, fails: 
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
         assert program.stdout is not None
         url = program.stdout.readline().strip()
-        body = {**ASK, "messages": [*HELLO, said("view"), result("ok")], "tools": [TOOL]}
+        body = {**ASK, "messages": [*HELLO, assistant_call("view"), result("ok")], "tools": [TOOL]}
         if fails:
             with pytest.raises(urllib.error.HTTPError, match="400") as refused:
                 open_url(f"{url}/v1/messages", body)
@@ -158,11 +158,11 @@ def test_the_program_serves_a_file_and_tells_how_it_went(tmp_path: Path, fails: 
         _, errors = program.communicate(timeout=30)
     assert (state["requests"], len(state["failures"])) == (1, int(fails))
     assert program.returncode == int(fails)
-    assert "this is a script, not a model" in errors
+    assert "not from a model" in errors
     assert ("turn 1" in errors) == fails
 
 
-def test_a_bad_file_is_a_usage_error(tmp_path: Path) -> None:
+def test_an_invalid_file_is_a_usage_error(tmp_path: Path) -> None:
     path = tmp_path / "script.json"
     path.write_text("{")
     command = [sys.executable, "-m", "retentive.testing.scripted_claude", str(path)]
@@ -170,7 +170,7 @@ def test_a_bad_file_is_a_usage_error(tmp_path: Path) -> None:
     assert (done.returncode, "the script is not JSON" in done.stderr) == (2, True)
 
 
-def test_the_package_imports_nothing_heavy() -> None:
+def test_the_package_imports_no_heavy_modules() -> None:
     code = "import sys, retentive.testing; print({'starlette', 'uvicorn', 'anthropic'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

@@ -1,4 +1,4 @@
-"""The scripted Claude refuses what the API refuses, and a script that does not go as written is a failure."""
+"""The scripted Claude rejects the requests that the API rejects, and reports deviations from a script as failures."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import pytest
 
 from retentive.testing.scripted_claude import Call, Check, Script, ScriptedClaude, Turn
 
-from .asking import HELLO, THREADS, TOOL, VERSION, post, result, said
+from .requests import HELLO, THREADS, TOOL, VERSION, assistant_call, post, result
 
 CHECKS = {
     "text": (Check("no"), "expected the text 'no', got 'yes, it is'"),
     "contains": (Check(contains=("yes", "no")), "expected a text that contains 'no', got 'yes, it is'"),
     "no error": (Check(is_error=True), "expected is_error True, got False with the text 'yes, it is'"),
-    "holds": (Check(holds=lambda text: "no" in text), "the check did not hold for the text 'yes, it is'"),
+    "holds": (Check(holds=lambda text: "no" in text), "the check failed for the text 'yes, it is'"),
     "raises": (
         Check(holds=lambda text: text.index("no")),
         "the check raised ValueError('substring not found')",
@@ -23,10 +23,10 @@ CHECKS = {
 
 
 @pytest.mark.parametrize("name", CHECKS)
-def test_a_failed_check_is_an_error_that_says_everything(name: str) -> None:
+def test_a_failed_check_is_a_detailed_error(name: str) -> None:
     check, expected = CHECKS[name]
     claude = ScriptedClaude(Script((Turn((Call({"command": "view"}, check),)), Turn(("Fine.",))), "the script"))
-    messages = [*HELLO, said("view"), result("yes, it is")]
+    messages = [*HELLO, assistant_call("view"), result("yes, it is")]
     status, reply = post(claude, messages=messages)
     message: str = reply["error"]["message"]
     assert (status, reply["type"], reply["error"]["type"]) == (400, "error", "invalid_request_error")
@@ -35,28 +35,28 @@ def test_a_failed_check_is_an_error_that_says_everything(name: str) -> None:
     assert [str(failure) in message for failure in claude.failures] == [True]
 
 
-def test_a_check_that_holds_lets_the_story_go_on() -> None:
+def test_a_passed_check_continues_the_script() -> None:
     every = Check("yes, it is", contains=("yes", "it"), is_error=True, holds=lambda text: "is" in text)
     claude = ScriptedClaude(Script((Turn((Call({"command": "view"}, every),)), Turn(("Fine.",)))))
     blocks = [{"type": "text", "text": "yes, "}, {"type": "text", "text": "it is"}]
-    status, _ = post(claude, messages=[*HELLO, said("view"), result(blocks, is_error=True)])
+    status, _ = post(claude, messages=[*HELLO, assistant_call("view"), result(blocks, is_error=True)])
     assert (status, claude.failures) == (200, [])
 
 
-def test_what_no_model_could_do_is_a_failure() -> None:
-    """A call of a tool that was not offered, a history that was changed, a conversation no script is for."""
+def test_deviations_from_the_script_are_failures() -> None:
+    """A call of a missing tool, a changed history, a conversation without a script."""
     claude = ScriptedClaude(Script((Turn((Call({"command": "view"}),)),), when="tea"))
     for request in (
         {"messages": HELLO, "tools": []},
-        {"messages": [*HELLO, said("delete"), result("ok")]},
+        {"messages": [*HELLO, assistant_call("delete"), result("ok")]},
         {"messages": [{"role": "user", "content": "Good morning."}]},
     ):
         assert post(claude, **request)[0] == 400
     messages = [failure.message for failure in claude.failures]
     assert len(messages) == 3
-    assert "'memory' is not among them" in messages[0]
-    assert "the history was changed" in messages[1]
-    assert "no script is for a conversation that opens with 'Good morning.'" in messages[2]
+    assert "'memory' is not in the request" in messages[0]
+    assert "changed the history" in messages[1]
+    assert "no script matches the first user message 'Good morning.'" in messages[2]
 
 
 REFUSED: dict[str, tuple[dict[str, Any], int, str]] = {
@@ -74,7 +74,7 @@ REFUSED: dict[str, tuple[dict[str, Any], int, str]] = {
     "odd max_tokens": ({"max_tokens": "many"}, 400, "max_tokens: Input should be a valid integer"),
     "no messages": ({"drop": ("messages",)}, 400, "messages: Field required"),
     "empty messages": ({"messages": []}, 400, "at least one message is required"),
-    "assistant first": ({"messages": [said("view")]}, 400, 'must use the "user" role'),
+    "assistant first": ({"messages": [assistant_call("view")]}, 400, 'must use the "user" role'),
     "assistant last": ({"messages": [*HELLO, {"role": "assistant", "content": "x"}]}, 400, "prefill"),
     "odd role": ({"messages": [{"role": "tool", "content": "x"}]}, 400, "messages.0.role"),
     "empty content": ({"messages": [{"role": "user", "content": []}]}, 400, "non-empty content"),
@@ -95,23 +95,23 @@ REFUSED: dict[str, tuple[dict[str, Any], int, str]] = {
     ),
     "untyped block": ({"messages": [{"role": "user", "content": [{}]}]}, 400, "messages.0.content.0.type"),
     "unanswered call": (
-        {"messages": [*HELLO, said("view"), {"role": "user", "content": "So?"}]},
+        {"messages": [*HELLO, assistant_call("view"), {"role": "user", "content": "So?"}]},
         400,
         "messages.1: `tool_use` ids were found without `tool_result` blocks immediately after: t1",
     ),
     "half answered": (
-        {"messages": [*HELLO, said("view", "t1"), said("view", "t2"), result("ok", "t1")]},
+        {"messages": [*HELLO, assistant_call("view", "t1"), assistant_call("view", "t2"), result("ok", "t1")]},
         400,
         "immediately after: t2",
     ),
     "text before the results": (
-        {"messages": [*HELLO, said("view"), {"role": "user", "content": "So:"}, result("ok")]},
+        {"messages": [*HELLO, assistant_call("view"), {"role": "user", "content": "So:"}, result("ok")]},
         400,
         "immediately after: t1",
     ),
     "unasked result": ({"messages": [result("ok")]}, 400, "unexpected `tool_use_id`"),
     "two results": (
-        {"messages": [*HELLO, said("view"), result("a"), result("b")]},
+        {"messages": [*HELLO, assistant_call("view"), result("a"), result("b")]},
         400,
         "a single result",
     ),
@@ -119,9 +119,9 @@ REFUSED: dict[str, tuple[dict[str, Any], int, str]] = {
     "memory tool of another type": (
         {"tools": [{"type": "memory_20990101", "name": "memory"}]},
         400,
-        "the memory tool is {'type': 'memory_20250818', 'name': 'memory'}",
+        "the memory tool must be {'type': 'memory_20250818', 'name': 'memory'}",
     ),
-    "memory tool of another name": ({"tools": [{**TOOL, "name": "notes"}]}, 400, "the memory tool is"),
+    "memory tool of another name": ({"tools": [{**TOOL, "name": "notes"}]}, 400, "the memory tool must be"),
     "thread without its beta": (
         {"thread": {"type": "create"}},
         400,
@@ -134,7 +134,7 @@ REFUSED: dict[str, tuple[dict[str, Any], int, str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_the_api_refuses_is_refused_in_its_words(name: str) -> None:
+def test_requests_are_rejected_with_the_errors_of_the_api(name: str) -> None:
     change, status, message = REFUSED[name]
     claude = ScriptedClaude(Script((Turn(("Fine.",)),)))
     answered, reply = post(claude, **change)
@@ -143,10 +143,10 @@ def test_what_the_api_refuses_is_refused_in_its_words(name: str) -> None:
     assert claude.failures == []
 
 
-def test_messages_of_one_role_in_a_row_are_one() -> None:
-    """Two results in two messages answer two calls; a system message in between changes nothing."""
+def test_consecutive_messages_of_one_role_are_merged() -> None:
+    """Two results in two messages answer two calls; a system message between them has no effect."""
     claude = ScriptedClaude(Script((Turn((Call({"command": "view"}), Call({"command": "view"}))), Turn(("Fine.",)))))
     note = {"role": "system", "content": "Be brief."}
-    calls = [said("view", "t1"), said("view", "t2")]
+    calls = [assistant_call("view", "t1"), assistant_call("view", "t2")]
     status, reply = post(claude, messages=[*HELLO, *calls, result("ok", "t1"), note, result("ok", "t2")])
     assert (status, reply["content"]) == (200, [{"type": "text", "text": "Fine."}])

@@ -1,9 +1,9 @@
-"""A long refactoring survives being killed five times, because its progress is in memory; without memory it does not.
+"""A long refactoring survives five kills because its progress is in the memory. Without a memory it fails.
 
-The tool results together are 20 times what sets off clearing, so no conversation could hold them. The agent is a
-process of its own, killed by SIGKILL at the worst moments and started again with a fresh conversation. What Claude
-answers is worked out from each request's messages as they are after clearing, by a server that remembers nothing and is
-a new process for each conversation.
+The tool results are 20 times the size that triggers clearing, so no conversation can hold them. The agent is a
+separate process. It is killed with SIGKILL at the worst moments and restarted with an empty conversation. The replies
+of Claude are computed from the messages of each request after clearing, by a stateless server that is a new process
+for each conversation.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ import retentive
 from profiles import LONG
 from retentive.testing.scripted_claude.tokens import text_tokens
 
-from .asking import open_url
 from .refactoring_agent import TRIGGER
 from .refactoring_claude import DONE, PROGRESS, Progress, path_of
+from .requests import open_url
 
 HERE = Path(__file__).parent
 FEW = 40
@@ -42,18 +42,18 @@ TIMEOUT_S = 300
 
 @dataclass
 class Run:
-    """A directory of files, with what became of the conversations about them."""
+    """Directory of files and the results of the conversations about them."""
 
     directory: Path
     count: int
     states: list[dict[str, Any]] = field(default_factory=list)
 
     def edits(self) -> list[int]:
-        """How often each file was edited."""
+        """Number of edits per file."""
         return [int(self._lines(number)[0]) for number in range(self.count)]
 
     def calls(self) -> list[str]:
-        """What stands in each file."""
+        """Text of each file."""
         return [self._lines(number)[-1] for number in range(self.count)]
 
     def _lines(self, number: int) -> list[str]:
@@ -61,13 +61,13 @@ class Run:
 
 
 def words(number: int) -> tuple[str, str]:
-    """Two arguments that tell nothing about their order."""
+    """Two arguments that do not reveal their order."""
     chance = random.Random(number)
     return f"x{chance.getrandbits(64):016x}", f"x{chance.getrandbits(64):016x}"
 
 
-def prepared(directory: Path, count: int) -> Run:
-    """Files that together are 20 times the trigger."""
+def create_files(directory: Path, count: int) -> Run:
+    """Create files that together are 20 times the trigger."""
     directory.mkdir()
     bulk = "\n".join("# " + "filler " * 10 for _ in range(4 * TIMES_TRIGGER * TRIGGER // count // 72 + 1))
     for number in range(count):
@@ -79,7 +79,7 @@ def prepared(directory: Path, count: int) -> Run:
 
 @contextmanager
 def claude(run: Run) -> Iterator[str]:
-    """The URL of a new server; what it counted is kept."""
+    """Start a new server and yield its URL. Its counts are recorded."""
     command = [sys.executable, "-m", "retentive.testing.scripted_claude", "refactoring_claude:answer"]
     command += ["--context-window", str(CONTEXT_WINDOW)]
     environment = {**os.environ, "PYTHONPATH": str(HERE)}
@@ -97,7 +97,7 @@ def claude(run: Run) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def agent() -> Iterator[subprocess.Popen[str]]:
-    """The program that starts a process for each conversation."""
+    """Program that forks a process for each conversation."""
     command = [sys.executable, str(HERE / "refactoring_agent.py")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
         yield program
@@ -109,25 +109,25 @@ def agent() -> Iterator[subprocess.Popen[str]]:
 def converse(
     agent: subprocess.Popen[str], run: Run, *, memory: str | None, stop_at: str | None = None, stop_after: int = 0
 ) -> str:
-    """One conversation in a process of its own, killed at that moment or after so many requests: the last it said."""
+    """Run one conversation in a process, killed at a moment or after a number of requests. Returns its last line."""
     assert agent.stdin is not None
     assert agent.stdout is not None
     with claude(run) as url:
         task = {"url": url, "files": str(run.directory), "total": run.count, "memory": memory, "stop_at": stop_at}
         print(json.dumps(task), file=agent.stdin, flush=True)
-        pid, said = int(agent.stdout.readline()), ""
+        pid, line = int(agent.stdout.readline()), ""
         if stop_after:
             wait_for(url, stop_after)
         else:
-            said = agent.stdout.readline().strip()
-        if stop_after or said == stop_at:
+            line = agent.stdout.readline().strip()
+        if stop_after or line == stop_at:
             os.kill(pid, signal.SIGKILL)
         assert int(agent.stdout.readline()) == (-signal.SIGKILL if stop_at or stop_after else 0)
-    return said
+    return line
 
 
 def wait_for(url: str, requests: int) -> None:
-    """Return once the server was asked so often."""
+    """Wait until the server has received this many requests."""
     deadline = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline:
         with open_url(f"{url}/scripted") as response:
@@ -137,13 +137,13 @@ def wait_for(url: str, requests: int) -> None:
 
 
 def moments(count: int) -> list[str]:
-    """Five, spread over the files, each at another step of the work on one."""
+    """Five moments spread over the files, each at a different step of an edit."""
     steps = ["doing", "edited", "writing", "read", "done"]
     return [f"{step} {count * (n + 1) // 6}" for n, step in enumerate(steps)]
 
 
 def assert_within_the_window(run: Run) -> None:
-    """Every prompt fitted, as the server counted it, and only because results were cleared."""
+    """Every prompt fits the window, and only because results were cleared."""
     assert [state["failures"] for state in run.states] == [[]] * len(run.states)
     assert max(state["largest_prompt"] for state in run.states) <= CONTEXT_WINDOW
     assert all(state["cleared_tool_uses"] > 0 for state in run.states)
@@ -153,7 +153,7 @@ def assert_within_the_window(run: Run) -> None:
 def test_every_file_is_edited_once_though_the_agent_is_killed_five_times(
     agent: subprocess.Popen[str], kind: str, tmp_path: Path
 ) -> None:
-    run = prepared(tmp_path / "files", FILES)
+    run = create_files(tmp_path / "files", FILES)
     memory = f"sqlite:///{tmp_path}/memory.db" if kind == "sqlite" else str(tmp_path / "memory")
     for moment in moments(FILES):
         assert converse(agent, run, memory=memory, stop_at=moment) == moment
@@ -166,9 +166,9 @@ def test_every_file_is_edited_once_though_the_agent_is_killed_five_times(
 
 
 @pytest.mark.long
-def test_any_moment_to_be_killed_will_do(agent: subprocess.Popen[str], tmp_path: Path) -> None:
-    """Not chosen but as it comes: while a tool runs, a request is under way, or the memory is written."""
-    run = prepared(tmp_path / "files", FEW)
+def test_the_agent_can_be_killed_at_any_request(agent: subprocess.Popen[str], tmp_path: Path) -> None:
+    """At arbitrary moments: while a tool runs, during a request, or while the memory is written."""
+    run = create_files(tmp_path / "files", FEW)
     memory = f"sqlite:///{tmp_path}/memory.db"
     for n in range(5):
         converse(agent, run, memory=memory, stop_after=20 + n)
@@ -178,9 +178,9 @@ def test_any_moment_to_be_killed_will_do(agent: subprocess.Popen[str], tmp_path:
 
 
 @pytest.mark.long
-def test_without_memory_the_same_work_is_done_again(agent: subprocess.Popen[str], tmp_path: Path) -> None:
-    """Each conversation begins at the first file, and an even number of edits leaves a file as it was."""
-    run = prepared(tmp_path / "files", FEW)
+def test_without_a_memory_the_work_is_repeated(agent: subprocess.Popen[str], tmp_path: Path) -> None:
+    """Each conversation starts at the first file, and an even number of edits restores a file."""
+    run = create_files(tmp_path / "files", FEW)
     killed = [FEW * (n + 1) // 6 for n in range(5)][-KILLS_WITHOUT_MEMORY:]
     for number in killed:
         assert converse(agent, run, memory=None, stop_at=f"edited {number}") == f"edited {number}"

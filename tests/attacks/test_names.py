@@ -76,7 +76,7 @@ def test_names_of_255_and_256_bytes(scene: Scene) -> None:
             assert call({"command": "create", "path": path, "file_text": "mine"}).startswith("File created")
             assert (scene.memories / "d" / name).read_text() == "mine"
             for command in every_command(f"/memories/{name}x"):
-                assert call(command).endswith("a name in it is longer than 255 bytes")
+                assert call(command).endswith("has a name longer than 255 bytes")
         assert len(listing(call)) == 1 + len(names) + 1 + len(names)
 
 
@@ -129,7 +129,7 @@ def test_a_tree_of_21_levels(scene: Scene) -> None:
         for command in every_command(levels(20) + "/too-deep.txt"):
             assert call(command).endswith("more than 20 levels deep")
         said = call({"command": "rename", "old_path": "/memories/x", "new_path": "/memories/y/y"})
-        assert "its path would be more than 20 levels deep" in said
+        assert said.endswith("is more than 20 levels deep")
         assert call({"command": "delete", "path": "/memories/x"}) == "Successfully deleted /memories/x"
         assert not (bottom.parent / "deep.txt").exists()
         assert (bottom / "too-deep.txt").read_text() == TEXT

@@ -244,13 +244,13 @@ def test_planted_between_the_look_and_the_reading(scene: Scene, plant: Plant) ->
     plant(scene, scene.memories / "x")
     with scene.opened() as store:
         assert isinstance(store.backend, DirectoryBackend)
-        tree = store.backend._tree(store.info)
+        tree = store.backend._files.tree(store.info)
         assert tree.read("/memories/x") is None
         assert tree.read("/memories/x/canary.txt") is None
 
 
 MARKS = ["memories", ".retentive", "stores", ".retentive/tmp"]
-INNER = [f".retentive/{name}" for name in ("lock", "live", "memory.db", "memory.db-wal", "memory.db-shm")]
+INNER = [f".retentive/{name}" for name in ("format", "lock", "live", "memory.db", "memory.db-wal", "memory.db-shm")]
 INNER_CASES = [
     (name, plant) for name in INNER for plant in (link_to_file, link_to_nothing, link_to_itself, link_to_directory)
 ]

@@ -25,15 +25,15 @@ class Log:
     def records(self) -> dict[str, str]:
         """All of them, in the order of their keys."""
         with closing(sqlite3.connect(self._path)) as connection:
-            found = connection.execute("SELECT name, value FROM notes WHERE kind = ? ORDER BY name", (KIND,))
+            found = connection.execute("SELECT name, value FROM records WHERE kind = ? ORDER BY name", (KIND,))
             return dict(found.fetchall())
 
     def put(self, records: Mapping[str, str]) -> None:
         """Replace all records."""
         with closing(sqlite3.connect(self._path)) as connection, connection:
             store = connection.execute("SELECT no FROM stores").fetchone()[0]
-            connection.execute("DELETE FROM notes WHERE kind = ?", (KIND,))
+            connection.execute("DELETE FROM records WHERE kind = ?", (KIND,))
             connection.executemany(
-                "INSERT INTO notes (store, kind, name, value) VALUES (?, ?, ?, ?)",
+                "INSERT INTO records (store, kind, name, value) VALUES (?, ?, ?, ?)",
                 [(store, KIND, key, value) for key, value in records.items()],
             )

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from retentive.audit.entries import KIND
 
 import retentive
 from backends.places import LOCAL, SERVERS, opened
 from retentive import MemoryStore, Mounts
-from retentive.audit.entries import KIND
 from retentive.errors import Unavailable
 from retentive.storage.sqlite.backend import SqliteBackend
 

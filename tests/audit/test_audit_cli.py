@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from retentive.audit.entries import key_of
 
 from cli.running import here
-from retentive.audit.entries import key_of
 
 from .logs import Log
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from retentive.audit.entries import canonical, key_of
 
 from backends.places import opened
 from retentive import InvalidInput, MemoryStore
-from retentive.audit.entries import canonical, key_of
 
 from .logs import Log
 

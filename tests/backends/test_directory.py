@@ -19,6 +19,7 @@ from attacks.second_process import SecondProcess
 from conftest import OpenPlace
 from profiles import LONG
 from retentive import MemoryStore, MemoryTool, RetentiveError
+from retentive.storage.contract import Change, Transaction
 
 OLDER, NOW = "older\nsecond\n", "first\nsecond\n"
 START = {"a.txt": NOW, "d/b.txt": "b\n", "d/e/c.txt": "c\n"}
@@ -390,6 +391,7 @@ def test_an_opening_that_failed_lets_go(place: Path) -> None:
     """Also while its exception is still looked at: no other opening has to wait for it."""
     private = place / ".retentive"
     (private / "memory.db").mkdir(parents=True)
+    (private / "format").write_text("1\n")
     with pytest.raises(RetentiveError) as failed:
         retentive.open(place)
     with (private / "live").open() as live:
@@ -398,3 +400,21 @@ def test_an_opening_that_failed_lets_go(place: Path) -> None:
     with retentive.open(place) as opened:
         begin(opened.store())
     assert failed.value.code == "unavailable"
+
+
+@pytest.mark.parametrize("new", ["/memories/b.md", "/memories/d/e/a.md"])
+def test_a_file_follows_a_change_of_path_and_text(place: Path, new: str) -> None:
+    """The new text is at the new path; the old file is gone, and nothing is taken for an edit."""
+    with retentive.open(place) as opened:
+        store = opened.store()
+        store.execute({"command": "create", "path": "/memories/c/a.md", "file_text": "one"})
+
+        def work(tx: Transaction) -> None:
+            tx.record([Change(tx.get("/memories/c/a.md").memory, new, b"two")], None)
+
+        store.backend.write(store.id, work)
+        files = {path: path.read_bytes() for path in (place / "memories").rglob("*") if path.is_file()}
+        assert files == {place / new.lstrip("/"): b"two"}
+        assert not (place / "memories/c").exists()
+        assert store.text(new) == "two"
+        assert [str(version.actor) for version in store.versions()] == ["None", "None"]

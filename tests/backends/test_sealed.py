@@ -46,11 +46,11 @@ def test_a_sealed_store_opens_with_its_keys_only(at: str, key_file: Path, open_p
         assert open_place(at, keys=keys).store().text(A) == "text"
     with pytest.raises(Locked, match="without keys"):
         open_place(at).store()
-    with pytest.raises(Locked, match="not here"):
+    with pytest.raises(Locked, match="not available"):
         open_place(at, keys=KeyRing.new()).store()
     ring = json.loads(key_file.read_text())
     ring["keys"][ring["current"]]["key"] = base64.b64encode(b"x" * 32).decode()
-    with pytest.raises(Locked, match="does not open"):
+    with pytest.raises(Locked, match="is wrong"):
         open_place(at, keys=KeyRing.from_text(json.dumps(ring))).store()
 
 
@@ -68,7 +68,7 @@ def test_a_model_is_told_that_the_store_is_locked(at: str, key_file: Path, open_
         {"command": "rename", "old_path": A, "new_path": "/memories/b"},
     ):
         reply = store.execute(command)
-        assert reply.text == "Error: The memory store is sealed and its key is not available"
+        assert reply.text == "Error: The memory store is encrypted and its key is not available"
         assert (reply.is_error, reply.code) == (True, "locked")
 
 
@@ -76,7 +76,7 @@ def test_a_store_that_is_not_sealed_is_refused_with_keys(at: str, key_file: Path
     """Both kinds may lie at one place."""
     create(open_place(at).store(), A, "open")
     opened = open_place(at, keys=key_file)
-    with pytest.raises(InvalidInput, match="not sealed"):
+    with pytest.raises(InvalidInput, match="not encrypted"):
         opened.store()
     create(opened.store("second"), A, "sealed")
     assert [store.seal is None for store in opened.stores()] == [True, False]
@@ -181,7 +181,7 @@ def test_what_is_damaged_is_told_as_such(tmp_path: Path, key_file: Path, open_pl
     with closing(sqlite3.connect(tmp_path / "memory.db")) as connection, connection:
         connection.execute("UPDATE versions SET text = zeroblob(60) WHERE seq = 1")
     reply = store.execute({"command": "view", "path": A})
-    assert reply.text == f"Error: What is stored at {A} is damaged and cannot be read"
+    assert reply.text == f"Error: The memory {A} is damaged"
     with pytest.raises(Damaged):
         store.text(A)
     assert store.text("/memories/b") == "two"

@@ -54,7 +54,7 @@ def on_disk(root: Path) -> dict[str, bytes]:
 
 def aside(place: Path) -> list[bytes]:
     """What was kept of the files that were altered."""
-    kept = place / ".retentive" / "damaged"
+    kept = place / ".retentive" / "quarantine"
     return sorted(path.read_bytes() for path in kept.rglob("*") if path.is_file()) if kept.exists() else []
 
 

@@ -22,12 +22,12 @@ from retentive.agent import loop as agent_chat
 from retentive.cli.chat import command
 from retentive.cli.chat.session import Session
 from retentive.testing.scripted_claude import (
-    Broken,
     Call,
-    Cut,
-    Refused,
+    Disconnect,
+    ErrorResponse,
     Script,
     ScriptedClaude,
+    StreamError,
     Thinking,
     Turn,
     scripted_claude,
@@ -360,18 +360,20 @@ def test_help_lists_every_command_and_unknown_ones_are_errors(at: str, server: S
 
 # -- when things go wrong ------------------------------------------------------------------------------------
 
-TROUBLES = [
-    pytest.param({n: Refused(429) for n in (1, 2, 3)}, "Rate limit of the API exceeded.", id="429"),
-    pytest.param({1: Broken(after_events=4)}, "The API is overloaded.", id="overloaded"),
-    pytest.param({1: Cut(after_events=4)}, "The connection to the API failed or was interrupted.", id="cut"),
-    pytest.param({1: Refused(400)}, "The API rejected the request.", id="refused"),
-    pytest.param({1: Refused(401)}, "The API key is invalid or lacks permission. Check ANTHROPIC_API_KEY.", id="key"),
+FAULTS = [
+    pytest.param({n: ErrorResponse(429) for n in (1, 2, 3)}, "Rate limit of the API exceeded.", id="429"),
+    pytest.param({1: StreamError(after_events=4)}, "The API is overloaded.", id="overloaded"),
+    pytest.param({1: Disconnect(after_events=4)}, "The connection to the API failed or was interrupted.", id="cut"),
+    pytest.param({1: ErrorResponse(400)}, "The API rejected the request.", id="refused"),
+    pytest.param(
+        {1: ErrorResponse(401)}, "The API key is invalid or lacks permission. Check ANTHROPIC_API_KEY.", id="key"
+    ),
 ]
 
 
-@pytest.mark.parametrize(("troubles", "said"), TROUBLES)
-def test_api_errors_are_reported_and_can_be_retried(at: str, troubles: dict[int, Refused], said: str) -> None:
-    with scripted_claude(STORY, troubles=troubles) as server:
+@pytest.mark.parametrize(("faults", "said"), FAULTS)
+def test_api_errors_are_reported_and_can_be_retried(at: str, faults: dict[int, ErrorResponse], said: str) -> None:
+    with scripted_claude(STORY, faults=faults) as server:
         printed, status = chatted(at, server, f"{TOLD}/retry\n")
         found, _ = chatted(at, server, f"{CORRECTED}/retry\n", "--json")
     assert f"Error: {said}" in printed
@@ -392,7 +394,7 @@ def test_an_answer_that_ends_within_an_event_is_reported(at: str, server: Script
 
 
 def test_an_error_as_json(at: str) -> None:
-    with scripted_claude(STORY, troubles={1: Refused(400)}) as server:
+    with scripted_claude(STORY, faults={1: ErrorResponse(400)}) as server:
         printed, _ = chatted(at, server, TOLD, "--json")
     (error,) = events(printed, "error")
     assert (error["code"], error["retryable"]) == ("request_refused", False)
@@ -450,9 +452,10 @@ def test_ctrl_c_in_a_pipe_ends_with_130(tmp_path: Path, server: ScriptedClaude) 
 class Undone(retentive.MemoryStore):
     """A memory store that gets Ctrl-C during an undo."""
 
-    def write(self, work: Any, who: Any, *, may_use_reserve: bool = False) -> Any:
-        os.kill(os.getpid(), signal.SIGINT)
-        return super().write(work, who, may_use_reserve=may_use_reserve)
+    def run(self, operation: Any, invocation: Any) -> Any:
+        if operation.name == "undo":
+            os.kill(os.getpid(), signal.SIGINT)
+        return super().run(operation, invocation)
 
 
 def test_ctrl_c_waits_for_an_undo(at: str) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.answering import answering
-from agent.canned import streamed_call
+from agent.fixed_api import streamed_call
+from agent.stream_server import serve_answer
 
 from .running import here
 
@@ -17,7 +17,7 @@ CALLS = ['{"command": "create", "path": "/memories/a", "file_text": "x\\ud83d"}'
 
 @pytest.fixture(params=CALLS, ids=["half a character", "no JSON"])
 def url(request: pytest.FixtureRequest) -> Iterator[str]:
-    with answering(streamed_call(request.param).encode()) as at:
+    with serve_answer(streamed_call(request.param).encode()) as at:
         yield at
 
 

@@ -132,7 +132,7 @@ def test_invalid_arguments_create_nothing(tmp_path: Path, arguments: list[str], 
 
 def test_two_features_with_one_id_are_refused(at: str) -> None:
     done = here(at, *PROJECT, "--feature", "a: one", "--feature", "a: two")
-    assert (done.exit_code, done.stderr) == (2, "Error: each feature needs an id of its own\n")
+    assert (done.exit_code, done.stderr) == (2, "Error: each feature needs a unique, non-empty id\n")
     wrong = here(at, *PROJECT, "--directory", "/elsewhere")
     assert wrong.exit_code == 2
     with retentive.open(at) as opened:

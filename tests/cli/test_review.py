@@ -178,7 +178,7 @@ def test_invalid_selections(location: str, arguments: tuple[str, ...], status: i
 
 def test_an_actor_under_review_cannot_decide(location: str) -> None:
     ended = here(location, "--actor", "session:s1", "review", "accept", "--all")
-    assert (ended.exit_code, ended.stderr) == (9, "Error: session:s1 is under review, and cannot decide on it\n")
+    assert (ended.exit_code, ended.stderr) == (9, "Error: session:s1 is under review and cannot run review.accept\n")
 
 
 def test_a_missing_location_is_not_created(tmp_path: Path) -> None:

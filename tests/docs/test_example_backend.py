@@ -1,4 +1,4 @@
-"""The backend of docs/writing-a-backend.md keeps the contract."""
+"""The backend of docs/writing-a-backend.md keeps the contract, in 200 lines."""
 
 from __future__ import annotations
 
@@ -16,8 +16,15 @@ sys.path.append(str(ROOT / "examples"))
 DictBackend: Callable[..., Backend] = importlib.import_module("dict_backend").DictBackend
 
 
+MAX_LINES = 200  # an author of a backend reads all of it first
+
+
 class TestDictBackend(BackendSuite):
-    lasting = False  # nothing is left once it is closed
+    lasting = False  # nothing survives closing it
 
     def open_backend(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
         return DictBackend(clock=clock, new_id=new_id)
+
+
+def test_the_example_stays_short() -> None:
+    assert (ROOT / "examples/dict_backend.py").read_text("utf-8").count("\n") <= MAX_LINES

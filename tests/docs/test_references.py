@@ -10,7 +10,7 @@ import pytest
 
 import retentive
 from retentive.cli.exits import EXITS, status_of
-from retentive.values.replies import EN, ERROR_CODES
+from retentive.values.replies import ERROR_CODES, REPLIES
 
 from .figures import filled
 from .pages import GENERATED, MEASURED, PAGES, ROOT, WRITTEN, prose
@@ -78,10 +78,10 @@ def test_the_error_table_is_that_of_the_code() -> None:
     assert {int(status) for _, status in rows} <= {row.status for row in EXITS}
 
 
-@pytest.mark.parametrize("name", [spec.name for spec in fields(EN)])
+@pytest.mark.parametrize("name", [spec.name for spec in fields(REPLIES)])
 def test_every_sentence_of_the_catalogue_is_documented(name: str) -> None:
     """Word for word; a part of another sentence may stand in it."""
-    assert getattr(EN, name).strip() in COMMANDS.read_text("utf-8")
+    assert getattr(REPLIES, name).strip() in COMMANDS.read_text("utf-8")
 
 
 def test_public_names_are_documented() -> None:

@@ -1,4 +1,4 @@
-"""Places with some history in them, and ways to break them underneath."""
+"""Locations with a history, and ways to damage their storage."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from laws.model import Model
 from laws.walk import Walk
 from retentive import MemoryStore, Retentive
 from retentive.doctor import Finding, check_place
+from retentive.storage.capabilities import capability
 from retentive.storage.contract import Backend
 from retentive.storage.sealed.backend import SealedBackend
 from retentive.storage.server.backend import ServerBackend
@@ -72,11 +73,11 @@ def inner(place: Retentive) -> Backend:
 
 
 def sql(place: str, statement: str, values: Sequence[Value] = ()) -> list[Row]:
-    """Run a statement in the database of a place, and commit."""
+    """Run a statement in the database of a location, and commit."""
     with retentive.open(place) as found:
         backend = found.backend
         if isinstance(backend, ServerBackend):
-            connection = backend.engine.connect()
+            connection = backend.dialect.connect()
             try:
                 connection.begin_write()
                 rows = _run(connection, statement, values)
@@ -84,8 +85,9 @@ def sql(place: str, statement: str, values: Sequence[Value] = ()) -> list[Row]:
             finally:
                 connection.close()
             return rows
-        assert isinstance(backend, SqliteBackend)
-        return backend._alone(lambda connection: _run(connection, statement, values))
+        sqlite = capability(backend, SqliteBackend)
+        assert sqlite is not None
+        return sqlite.transact(lambda connection: _run(connection, statement, values))
 
 
 def _run(connection: Any, statement: str, values: Sequence[Value]) -> list[Row]:

@@ -1,4 +1,4 @@
-"""Memories as plain files: what differs from the database, and what lies there besides, is told and never touched."""
+"""Plain files: differences from the database and foreign files are reported and not changed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .breaking import A, C, E, codes, fill, keys_of, look, opened, sql
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A directory with some history, closed."""
+    """A closed directory with a history."""
     with opened("directory", tmp_path) as place:
         fill(place.store())
     return tmp_path / "memory"
@@ -29,8 +29,8 @@ def subjects(root: Path, severity: str) -> dict[str, set[str]]:
     return found
 
 
-def test_what_is_no_memory_is_told_and_left_alone(root: Path) -> None:
-    """Links, devices, binary files, names no memory can have, second names."""
+def test_foreign_files_are_reported_and_ignored(root: Path) -> None:
+    """Links, devices, binary files, invalid names, duplicate names."""
     here = root / "memories"
     (here / "link").symlink_to("/etc/passwd")
     (here / "links").symlink_to("/")
@@ -60,8 +60,8 @@ def test_what_is_no_memory_is_told_and_left_alone(root: Path) -> None:
     assert sorted(os.listdir(here)) == before
 
 
-def test_what_a_person_did_is_told_and_recorded_by_the_next_command(root: Path) -> None:
-    """An edit, a file removed, a new one; a repair records them as any command does."""
+def test_external_edits_are_reported_and_recorded_by_the_next_command(root: Path) -> None:
+    """A modified, a removed and a new file. A repair records them as every command does."""
     (root / "memories" / "a.md").write_text("by hand")
     (root / "memories" / "c.md").unlink()
     (root / "memories" / "new.md").write_text("new")
@@ -72,8 +72,8 @@ def test_what_a_person_did_is_told_and_recorded_by_the_next_command(root: Path) 
     assert (root / "memories" / "a.md").read_text() == "by hand"
 
 
-def test_files_behind_the_database_are_found_and_written(root: Path) -> None:
-    """As after a power cut: one older, one empty, one missing, one that should be gone."""
+def test_stale_files_are_found_and_written(root: Path) -> None:
+    """As after a power cut: an older file, an empty one, a missing one, and one that should not exist."""
     sql(str(root), "UPDATE synced SET seq = 0")
     (root / "memories" / "a.md").write_text("one\n")
     (root / "memories" / "c.md").write_text("")
@@ -89,15 +89,15 @@ def test_files_behind_the_database_are_found_and_written(root: Path) -> None:
     assert not (root / "memories" / "x.md").exists()
 
 
-def test_a_note_of_what_is_durable_that_runs_ahead_is_found(root: Path) -> None:
-    """Then files of later versions would not be written again after a power cut."""
+def test_a_synced_position_ahead_of_the_files_is_found(root: Path) -> None:
+    """Files of later versions would not be written again after a power cut."""
     sql(str(root), "UPDATE synced SET seq = 1000")
     assert subjects(root, "problem").keys() == {"sync_ahead"}
     assert codes(look(str(root), repair=True), severity="repaired") == {"sync_ahead"}
     assert {one.code for one in look(str(root))} == {"healthy"}
 
 
-def test_empty_directories_and_files_on_their_way_go(root: Path) -> None:
+def test_empty_directories_and_temporary_files_are_removed(root: Path) -> None:
     (root / "memories" / "empty" / "inner").mkdir(parents=True)
     left = root / ".retentive" / "tmp" / "1-2-3"
     left.write_text("half a te")
@@ -109,8 +109,8 @@ def test_empty_directories_and_files_on_their_way_go(root: Path) -> None:
 
 
 @pytest.mark.parametrize("backend", ["sealed directory", "hidden directory"])
-def test_altered_files_of_a_sealed_store_are_found_and_mended(backend: str, tmp_path: Path) -> None:
-    """What stood there is kept, and told from then on."""
+def test_tampered_files_of_an_encrypted_store_are_found_and_repaired(backend: str, tmp_path: Path) -> None:
+    """The tampered files are kept in quarantine and reported from then on."""
     with opened(backend, tmp_path) as place:
         fill(place.store())
     at, keys = place_of(backend, tmp_path), keys_of(backend)
@@ -125,12 +125,12 @@ def test_altered_files_of_a_sealed_store_are_found_and_mended(backend: str, tmp_
     repaired = look(at, keys=keys, repair=True)
     assert codes(repaired, severity="repaired") - {"directory_empty"} == {"file_altered"}
     assert codes(repaired) == set()
-    assert codes(repaired, severity="note") == {"file_foreign", "files_aside"}
+    assert codes(repaired, severity="note") == {"file_foreign", "files_quarantined"}
     assert [path.read_bytes() for path in files] == before
 
 
-def test_a_directory_that_is_no_memory_is_not_found(tmp_path: Path) -> None:
-    """And nothing is made in it."""
+def test_a_directory_without_memory_stores_is_not_found(tmp_path: Path) -> None:
+    """Nothing is created in it."""
     with pytest.raises(NotFound):
         look(str(tmp_path))
     (tmp_path / "memories").mkdir()

@@ -1,4 +1,4 @@
-"""What can be broken through the contract is found, and repaired where that is promised, on every kind of backend."""
+"""Damage done through the contract is found, and repaired where documented, on every kind of backend."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import pytest
 
 from backends.places import place_of
 from profiles import LONG
-from retentive.audit.entries import KIND as AUDIT
+from retentive import MemoryStore
+from retentive.audit.chain import ENTRY as AUDIT
 from retentive.doctor import check, repair
-from retentive.doctor.side_records import READERS
-from retentive.transfer.kinds import NOTE_KINDS
+from retentive.doctor.records import READERS
+from retentive.storage.sqlite.backend import SqliteBackend
+from retentive.transfer.kinds import RECORD_KINDS
 
 from .breaking import A, E, codes, fill, inner, keys_of, look, opened
 
@@ -21,14 +23,18 @@ if LONG:
     BACKENDS += ["directory", "sealed directory", "postgresql", "mariadb", "memory"]
 
 
+def records_of(store: MemoryStore, kind: str) -> list[tuple[str, str]]:
+    return store.read(lambda snapshot: list(snapshot.records(kind)))
+
+
 def test_every_kind_of_record_is_read() -> None:
-    """A new kind needs a reader here."""
-    assert READERS.keys() == set(NOTE_KINDS)
+    """Add a reader for each new kind."""
+    assert READERS.keys() == set(RECORD_KINDS)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_what_was_interrupted_is_ended(backend: str, tmp_path: Path) -> None:
-    """An erasure after the deletion, a redaction before the log was emptied, a refusal with a text left behind."""
+def test_interrupted_removals_are_completed(backend: str, tmp_path: Path) -> None:
+    """An erasure after the deletion, a redaction before the purge, and a refused proposal with an orphaned text."""
     with opened(backend, tmp_path) as place:
         store = place.store()
         fill(store)
@@ -64,19 +70,18 @@ def test_a_proposal_without_its_text_is_named(backend: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_an_audit_log_that_was_altered_is_named(backend: str, tmp_path: Path) -> None:
+def test_a_modified_audit_log_is_named(backend: str, tmp_path: Path) -> None:
     with opened(backend, tmp_path) as place:
         store = place.store()
         store.change_settings({"audit": True})
         fill(store)
         assert codes(list(check(place.backend))) == set()
-        key, value = next(
-            (key, value) for key, value in place.backend.side_records(store.id, AUDIT) if '"command":"rename"' in value
-        )
-        place.backend.put_side_records(store.id, AUDIT, {key: value.replace('"rename"', '"delete"')})
+        key, value = next((key, value) for key, value in records_of(store, AUDIT) if '"operation":"rename"' in value)
+        altered = value.replace('"rename"', '"delete"')
+        store.backend.write(store.id, lambda tx: tx.put_record(AUDIT, key, altered))
         findings = list(check(place.backend))
         assert codes(findings) == {"audit_wrong"}
-        assert any("is altered" in one.subject for one in findings)
+        assert any("altered" in one.subject for one in findings)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -88,14 +93,15 @@ def test_settings_of_a_newer_retentive_are_named(backend: str, tmp_path: Path) -
         assert codes(list(check(place.backend))) == {"settings_wrong"}
 
 
-def test_a_sealed_record_that_was_moved_is_named(tmp_path: Path) -> None:
-    """By id, as nothing else of it can be believed; the other memories are still read."""
+def test_a_moved_encrypted_record_is_named(tmp_path: Path) -> None:
+    """By id, since nothing else in it can be trusted. The other memories are still read."""
     with opened("sealed sqlite", tmp_path) as place:
         store = place.store()
         fill(store)
         memories = {memory.path: memory for memory in store.memories()}
         backend = inner(place)
-        backend._alone(  # type: ignore[attr-defined]
+        assert isinstance(backend, SqliteBackend)
+        backend.transact(
             lambda connection: connection.run(
                 "UPDATE versions SET seal = (SELECT seal FROM memories WHERE path = ?) WHERE id = ?",
                 (E, memories[A].version_id),

@@ -1,4 +1,4 @@
-"""Each promise of a database is broken by hand, is found and named, and is repaired where that is promised."""
+"""Each invariant of a database is violated, found by name, and repaired where documented."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ LATER_US = 4_000_000_000_000_000  # in 2096
 
 @dataclass(frozen=True)
 class Case:
-    """A statement that breaks something, with names in it (`{a}`: a path's memory id, ...), and what is to be found."""
+    """A statement that violates an invariant, with names in it (`{a}`: a memory id, ...), and the expected findings."""
 
     name: str
     statement: str
     values: tuple[Value, ...]
     found: Mapping[str, str]
-    """Code -> what the subject tells."""
+    """Code -> part of the subject."""
 
 
 _TEXT = "UPDATE versions SET text = ? WHERE id = ?"
 _STORE = "UPDATE stores SET {} = ? WHERE store_key = 'default'"
-_NOTE = "INSERT INTO notes (store, kind, name, value) VALUES (1, ?, ?, ?)"
+_NOTE = "INSERT INTO records (store, kind, name, value) VALUES (1, ?, ?, ?)"
 _VERSION = "UPDATE versions SET {} = ? WHERE id = ?"
 _MEMORY = "UPDATE memories SET {} = ? WHERE path = ?"
 OLD = "{a.old}"
@@ -78,14 +78,14 @@ CASES = [
     Case("sum", _STORE.format("size_bytes"), (1,), {"usage_wrong": "of 1 bytes"}),
     Case("settings", _STORE.format("settings"), ('{"nothing": 1}',), {"settings_wrong": ""}),
     Case("no settings", _STORE.format("settings"), ("{",), {"settings_wrong": ""}),
-    Case("nobody's note", _NOTE.replace("(1,", "(999,"), ("a", "b", "c"), {"rows_left": "1 rows of notes"}),
+    Case("nobody's note", _NOTE.replace("(1,", "(999,"), ("a", "b", "c"), {"rows_left": "1 rows of records"}),
     Case("nobody's memory", _MEMORY.format("store"), (999, E), {"rows_left": "", "memory_lost": E, "usage_wrong": ""}),
-    Case("tombstone", _NOTE, ("tombstone", "k", "{"), {"note_wrong": "tombstone k"}),
-    Case("view", _NOTE, ("accessed", "k", "never"), {"note_wrong": "accessed k"}),
-    Case("proposal", _NOTE, ("proposal", "prop_1", "[]"), {"note_wrong": "proposal prop_1"}),
-    Case("decision", _NOTE, ("reviewed", "prop_1", '{"at": 1}'), {"note_wrong": "reviewed prop_1"}),
-    Case("repeat", _NOTE, ("repeat", "r", '{"time": "x"}'), {"note_wrong": "repeat r"}),
-    Case("erasing", _NOTE, ("erasing", "mem_1", "?"), {"note_wrong": "erasing mem_1"}),
+    Case("tombstone", _NOTE, ("tombstone", "k", "{"), {"record_wrong": "tombstone k"}),
+    Case("view", _NOTE, ("accessed", "k", "never"), {"record_wrong": "accessed k"}),
+    Case("proposal", _NOTE, ("proposal", "prop_1", "[]"), {"record_wrong": "proposal prop_1"}),
+    Case("decision", _NOTE, ("reviewed", "prop_1", '{"at": 1}'), {"record_wrong": "reviewed prop_1"}),
+    Case("idempotency", _NOTE, ("idempotency", "r", '{"time": "x"}'), {"record_wrong": "idempotency r"}),
+    Case("erasing", _NOTE, ("erasing", "mem_1", "?"), {"record_wrong": "erasing mem_1"}),
 ]
 EVERYWHERE = {
     "text",
@@ -98,7 +98,7 @@ EVERYWHERE = {
     "nobody's note",
     "nobody's memory",
 }
-"""What is tried on servers when there is little time: the cases with statements of our own."""
+"""Cases for servers in a quick run: those with statements of their own."""
 
 
 def cases() -> list[Any]:
@@ -115,8 +115,8 @@ def cases() -> list[Any]:
 
 
 @pytest.mark.parametrize(("backend", "case"), cases())
-def test_what_is_broken_is_found_and_repaired_where_promised(backend: str, case: Case, tmp_path: Path) -> None:
-    """By code and by name; nothing else is claimed. What a repair leaves is found again, and nothing new."""
+def test_damage_is_found_and_repaired_where_documented(backend: str, case: Case, tmp_path: Path) -> None:
+    """By code and by name, and nothing else is reported. After a repair, only what it left is found."""
     place, names = filled(backend, tmp_path)
     sql(place, case.statement, [named(value, names) for value in case.values])
     findings = look(place)
@@ -132,10 +132,10 @@ def test_what_is_broken_is_found_and_repaired_where_promised(backend: str, case:
 
 @pytest.mark.parametrize("data", [b"\xff", b"a\0b"])
 @pytest.mark.parametrize(("which", "code"), [("e.text", "text_wrong"), ("a.old", "old_text_wrong")])
-def test_bytes_that_are_no_text_are_found_though_hash_and_size_fit(
+def test_bytes_that_are_not_a_text_are_found_although_hash_and_size_match(
     data: bytes, which: str, code: str, tmp_path: Path
 ) -> None:
-    """What no view can show and no search can read is not healthy."""
+    """Views and searches cannot read such bytes."""
     place, names = filled("sqlite", tmp_path)
     fitting = (len(data), hashlib.sha256(data).hexdigest(), names[which])
     sql(place, "UPDATE versions SET text = ?, size_bytes = ?, sha256 = ? WHERE id = ?", (data, *fitting))
@@ -145,8 +145,8 @@ def test_bytes_that_are_no_text_are_found_though_hash_and_size_fit(
     assert codes(look(place, repair=True)) == {code, "old_text_wrong"}
 
 
-def test_a_redaction_that_was_cut_short_is_ended(tmp_path: Path) -> None:
-    """Nothing of the text rests in the file after that; a memory that is present keeps what it is."""
+def test_an_interrupted_redaction_is_completed(tmp_path: Path) -> None:
+    """The file holds nothing of the text afterwards. A present memory keeps its contents."""
     place, names = filled("sqlite", tmp_path)
     secret = b"a text that was to go"
     sql(place, "UPDATE versions SET text = ?, redacted_at = 1 WHERE id = ?", (secret, names["a.old"]))
@@ -159,8 +159,8 @@ def test_a_redaction_that_was_cut_short_is_ended(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_an_index_that_is_missing_is_made_again(backend: str, tmp_path: Path) -> None:
-    """Each of those without which an id could be there twice, or every look goes through all versions."""
+def test_a_missing_index_is_created(backend: str, tmp_path: Path) -> None:
+    """Each unique index, and each one that avoids a scan of all versions."""
     place, _ = filled(backend, tmp_path)
     for name, drop in DROPS[backend].items():
         sql(place, drop)
@@ -171,15 +171,15 @@ def test_an_index_that_is_missing_is_made_again(backend: str, tmp_path: Path) ->
         assert codes(look(place)) == set()
 
 
-def test_which_of_two_times_is_wrong_is_not_guessed(tmp_path: Path) -> None:
-    """A version whose id tells another time than it does is no witness for the age of its memory."""
+def test_an_uncertain_creation_time_is_not_repaired(tmp_path: Path) -> None:
+    """A version whose id encodes another time than its own is no evidence for the age of its memory."""
     place, names = filled("sqlite", tmp_path)
     sql(place, "UPDATE versions SET created_at = 1 WHERE id = ?", (names["a.old"],))
     assert codes(look(place)) == {"age_wrong"}
     assert codes(look(place, repair=True)) == {"age_wrong"}
 
 
-def test_no_index_is_made_while_an_id_is_there_twice(tmp_path: Path) -> None:
+def test_no_index_is_created_while_an_id_is_not_unique(tmp_path: Path) -> None:
     place, names = filled("sqlite", tmp_path)
     sql(place, "DROP INDEX versions_by_id")
     columns = "store, id, memory, operation, path, size_bytes, sha256, actor, created_at, revision, text_of, text"
@@ -189,9 +189,9 @@ def test_no_index_is_made_while_an_id_is_there_twice(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("table", ["versions", "memories", "notes", "stores"])
-def test_a_table_that_is_missing_is_told(backend: str, table: str, tmp_path: Path) -> None:
-    """The place is unreadable, and nothing is made in its stead; every command says that it is damaged."""
+@pytest.mark.parametrize("table", ["versions", "memories", "records", "stores"])
+def test_a_missing_table_is_reported(backend: str, table: str, tmp_path: Path) -> None:
+    """The location is unreadable and no table is created. Every command reports the damage."""
     place, _ = filled(backend, tmp_path)
     sql(place, f"DROP TABLE {table}")
     for repair in (False, True):
@@ -206,8 +206,8 @@ def test_a_table_that_is_missing_is_told(backend: str, table: str, tmp_path: Pat
         assert location.startswith("Location: ")
 
 
-def test_a_table_that_goes_while_the_place_is_open_is_damage(tmp_path: Path) -> None:
-    """No error of a driver gets out."""
+def test_a_table_that_disappears_while_open_is_damage(tmp_path: Path) -> None:
+    """No driver error escapes."""
     for backend in BACKENDS:
         directory = tmp_path / backend
         directory.mkdir()
@@ -221,7 +221,7 @@ def test_a_table_that_goes_while_the_place_is_open_is_damage(tmp_path: Path) -> 
 
 
 def filled(backend: str, directory: Path) -> tuple[str, dict[str, str]]:
-    """A place, and names of what is in it."""
+    """A location, and the ids in it by name."""
     place = place_of(backend, directory)
     with opened(backend, directory) as found:
         store = found.store()
@@ -236,14 +236,15 @@ def filled(backend: str, directory: Path) -> tuple[str, dict[str, str]]:
 
 
 def named(value: Value, names: Mapping[str, str]) -> Value:
-    """What a name in braces stands for; any other value as it is."""
+    """The value of a name in braces; any other value unchanged."""
     return names.get(value[1:-1], value) if isinstance(value, str) else value
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_schema_of_a_newer_retentive_is_named(backend: str, tmp_path: Path) -> None:
-    """And nothing is repaired."""
+    """Nothing is repaired."""
     place, _ = filled(backend, tmp_path)
-    sql(place, "INSERT INTO retentive_schema (number, applied_at) VALUES (999, 0)")
+    newer = "INSERT INTO retentive_schema (number, applied_at) VALUES (999, 0)"
+    sql(place, "PRAGMA user_version = 999" if backend == "sqlite" else newer)
     for repair in (False, True):
         assert codes(look(place, repair=repair)) == {"schema_new"}

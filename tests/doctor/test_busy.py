@@ -1,4 +1,4 @@
-"""Others go on working while a place is looked at, and nothing false is said of it."""
+"""Checks during writes report nothing false."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from retentive import Retentive
 
 from .breaking import codes, keys_of, look, opened
 
-LOOKS = 8 if LONG else 4  # the history that is looked at grows meanwhile
+CHECKS = 8 if LONG else 4  # the checked history grows meanwhile
 BACKENDS = ["sqlite", "directory", "sealed directory"]
 if LONG:
     BACKENDS += ["postgresql", "mariadb", "s3"]
 
 
 def work(place: Retentive, number: int, stop: threading.Event) -> None:
-    """Create, edit, rename and delete until told to stop."""
+    """Create, edit, rename and delete until `stop` is set."""
     store = place.store()
     turn = 0
     while not stop.is_set():
@@ -33,8 +33,8 @@ def work(place: Retentive, number: int, stop: threading.Event) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_place_in_use_is_found_whole(backend: str, tmp_path: Path) -> None:
-    """Each look sees one state of the store, and files that follow it."""
+def test_a_location_in_use_has_no_problems(backend: str, tmp_path: Path) -> None:
+    """Each check reads one state of the store and the files that belong to it."""
     at, keys = place_of(backend, tmp_path), keys_of(backend)
     stop = threading.Event()
     with opened(backend, tmp_path) as place:
@@ -43,11 +43,11 @@ def test_a_place_in_use_is_found_whole(backend: str, tmp_path: Path) -> None:
         for worker in workers:
             worker.start()
         try:
-            for _ in range(LOOKS):
+            for _ in range(CHECKS):
                 findings = look(at, keys=keys)
                 assert codes(findings) == set(), findings
                 noted = codes(findings, severity="note")
-                # A file that is on its way while it is looked at may seem to be somebody else's.
+                # A file that is being written during the check may look like a foreign file.
                 assert noted <= {"files_unsynced", "directory_empty", "file_foreign"}, findings
         finally:
             stop.set()

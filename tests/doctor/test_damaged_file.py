@@ -1,4 +1,4 @@
-"""A SQLite file with bytes overwritten, or cut: the doctor tells, never fails, and makes nothing worse."""
+"""A SQLite file with overwritten bytes or truncated: the doctor reports it, never fails, and adds no damage."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KINDS_OF_DAMAGE = ("one", "few", "block", "zeros", "cut")
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database with some history."""
+    """A database with a history."""
     directory = tmp_path_factory.mktemp("whole")
     with opened("sqlite", directory) as place:
         walked(place.store(), 11, 150)
@@ -41,8 +41,8 @@ def damaged(data: bytes, way: random.Random) -> bytes:
     return bytes(made[: len(data)])
 
 
-def test_random_damage_is_a_finding_or_did_no_harm(whole: Path, tmp_path: Path) -> None:
-    """Never a traceback, and not a byte is changed. What is called healthy reads as before."""
+def test_random_damage_is_a_finding_or_harmless(whole: Path, tmp_path: Path) -> None:
+    """No traceback, and no byte is changed. A store reported as healthy reads as before."""
     data = whole.read_bytes()
     found = 0
     for seed in range(ROUNDS):
@@ -62,8 +62,8 @@ def test_random_damage_is_a_finding_or_did_no_harm(whole: Path, tmp_path: Path) 
     assert found > ROUNDS / 3
 
 
-def test_repairing_a_damaged_file_leaves_it_as_it_is(whole: Path, tmp_path: Path) -> None:
-    """What is damaged is not written to, and says what to do."""
+def test_repairing_a_damaged_file_does_not_change_it(whole: Path, tmp_path: Path) -> None:
+    """The finding comes with advice."""
     data = bytearray(whole.read_bytes())
     pages = len(data) // 4096
     for page in range(3, pages, 4):
@@ -80,11 +80,11 @@ def test_repairing_a_damaged_file_leaves_it_as_it_is(whole: Path, tmp_path: Path
     assert str(tmp_path) not in said.stdout
 
 
-def test_no_database_and_no_file_are_told_apart(tmp_path: Path) -> None:
+def test_an_empty_file_differs_from_a_missing_one(tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("this is no database, but long enough to look like something" * 20)
     (tmp_path / "empty.db").write_bytes(b"")
     assert codes(look(f"sqlite:///{tmp_path}/text.db")) >= {"file_damaged"}
-    for repair in (False, True):  # a total loss is not repaired into an empty place
+    for repair in (False, True):  # a lost database must not become an empty healthy one
         (only,) = look(f"sqlite:///{tmp_path}/empty.db", repair=repair)
         assert (only.code, only.severity) == ("unreadable", "problem")
         assert only.subject == "the database is empty; nothing of what was in it is left"
@@ -93,7 +93,7 @@ def test_no_database_and_no_file_are_told_apart(tmp_path: Path) -> None:
     assert not (tmp_path / "none.db").exists()
 
 
-def test_a_damaged_database_below_a_directory_is_told_too(whole: Path, tmp_path: Path) -> None:
+def test_a_damaged_database_in_a_directory_is_reported(whole: Path, tmp_path: Path) -> None:
     root = tmp_path / "memory"
     with opened("directory", tmp_path) as place:
         fill(place.store())

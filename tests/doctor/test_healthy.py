@@ -1,4 +1,4 @@
-"""A place that nobody broke is clean, wherever it rests, and looking at it writes nothing."""
+"""An undamaged location is healthy on every backend, and checking it writes nothing."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ STEPS = 400 if LONG else 60
 
 
 @pytest.mark.parametrize("backend", EVERYWHERE)
-def test_a_place_is_clean_after_a_random_walk(backend: str, tmp_path: Path) -> None:
-    """Opened, with nothing but `healthy` for each store; the numbers are right."""
+def test_an_open_location_is_healthy_after_a_random_walk(backend: str, tmp_path: Path) -> None:
+    """The only finding of each store is `healthy`, with the right counts."""
     with opened(backend, tmp_path) as place:
         walked(place.store(), 3, STEPS)
         fill(place.store("second"))
@@ -31,8 +31,8 @@ def test_a_place_is_clean_after_a_random_walk(backend: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("backend", [*LASTING, "sealed sqlite", "hidden directory", "hidden s3"])
-def test_a_closed_place_is_clean_and_stays_so(backend: str, tmp_path: Path) -> None:
-    """By its name; quick, and after a repair that had nothing to do."""
+def test_a_closed_location_is_healthy(backend: str, tmp_path: Path) -> None:
+    """Checked by its name; also quickly, and after a repair without work."""
     place = place_of(backend, tmp_path)
     with opened(backend, tmp_path) as found:
         fill(found.store())
@@ -42,8 +42,8 @@ def test_a_closed_place_is_clean_and_stays_so(backend: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("backend", ["sqlite", "directory"])
-def test_looking_changes_no_byte(backend: str, tmp_path: Path) -> None:
-    """Of the database and of the files; not even what a command would record first."""
+def test_a_check_changes_no_byte(backend: str, tmp_path: Path) -> None:
+    """Neither the database nor the files; external edits are not recorded."""
     place = place_of(backend, tmp_path)
     with opened(backend, tmp_path) as found:
         fill(found.store())
@@ -61,7 +61,7 @@ def everything(directory: Path) -> dict[str, str]:
     return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
 
 
-def test_a_sealed_store_without_its_key_is_said_to_be_unchecked(tmp_path: Path) -> None:
+def test_an_encrypted_store_without_its_key_is_reported_as_not_checked(tmp_path: Path) -> None:
     with opened("sealed sqlite", tmp_path) as found:
         fill(found.store())
     findings = look(place_of("sealed sqlite", tmp_path))
@@ -69,8 +69,8 @@ def test_a_sealed_store_without_its_key_is_said_to_be_unchecked(tmp_path: Path) 
     assert codes(findings) == codes(findings, severity="ok") == set()
 
 
-def test_progress_is_told(tmp_path: Path) -> None:
-    """Each hundred memories and versions."""
+def test_progress_is_reported(tmp_path: Path) -> None:
+    """Every hundred memories and versions."""
     with opened("memory", tmp_path) as found:
         store = found.store()
         for number in range(150):

@@ -1,1 +1,1 @@
-"""Transcripts that read as documentation, run through every door."""
+"""Transcripts that read as documentation, run through every integration."""

@@ -1,4 +1,4 @@
-"""The ways in: each runs a whole transcript in a new place and gives the replies, `(text, is_error)`."""
+"""Integrations under test: each runs a transcript in a new location and returns the replies, `(text, is_error)`."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from .transcript import Transcript
 
 Replies: TypeAlias = list[tuple[str, bool]]
 Place: TypeAlias = tuple[str, Mapping[str, Any]]
-"""A place, and the options to open it with."""
-Door: TypeAlias = Callable[[Place, Transcript, str], Replies]
+"""A location, and the options to open it with."""
+Door: TypeAlias = Callable[[Place, Transcript], Replies]
 
 
-def engine(place: Place, transcript: Transcript, language: str) -> Replies:
-    with retentive.open(place[0], replies=language, **place[1], **_limits(transcript)) as opened:
+def engine(place: Place, transcript: Transcript) -> Replies:
+    with retentive.open(place[0], **place[1], **_limits(transcript)) as opened:
         store = opened.store()
         replies = [store.execute(one.command, actor="session:golden") for one in transcript.exchanges]
         return [(reply.text, reply.is_error) for reply in replies]
 
 
-def sync_tool(place: Place, transcript: Transcript, language: str) -> Replies:
-    tool = MemoryTool(place[0], replies=language, **place[1], **_limits(transcript))
+def sync_tool(place: Place, transcript: Transcript) -> Replies:
+    tool = MemoryTool(place[0], **place[1], **_limits(transcript))
     replies: Replies = []
     for one in transcript.exchanges:
         try:
@@ -44,9 +44,9 @@ def sync_tool(place: Place, transcript: Transcript, language: str) -> Replies:
     return replies
 
 
-def async_tool(place: Place, transcript: Transcript, language: str) -> Replies:
+def async_tool(place: Place, transcript: Transcript) -> Replies:
     async def run() -> Replies:
-        tool = AsyncMemoryTool(place[0], replies=language, **place[1], **_limits(transcript))
+        tool = AsyncMemoryTool(place[0], **place[1], **_limits(transcript))
         replies: Replies = []
         for one in transcript.exchanges:
             try:
@@ -59,19 +59,17 @@ def async_tool(place: Place, transcript: Transcript, language: str) -> Replies:
     return asyncio.run(run())
 
 
-def own_loop_with_dicts(place: Place, transcript: Transcript, language: str) -> Replies:
-    return _own_loop(place, transcript, language, lambda block: block)
+def own_loop_with_dicts(place: Place, transcript: Transcript) -> Replies:
+    return _own_loop(place, transcript, lambda block: block)
 
 
-def own_loop_with_sdk_objects(place: Place, transcript: Transcript, language: str) -> Replies:
-    return _own_loop(place, transcript, language, lambda block: BetaToolUseBlock.model_construct(None, **block))
+def own_loop_with_sdk_objects(place: Place, transcript: Transcript) -> Replies:
+    return _own_loop(place, transcript, lambda block: BetaToolUseBlock.model_construct(None, **block))
 
 
-def _own_loop(
-    place: Place, transcript: Transcript, language: str, as_block: Callable[[dict[str, Any]], object]
-) -> Replies:
+def _own_loop(place: Place, transcript: Transcript, as_block: Callable[[dict[str, Any]], object]) -> Replies:
     replies: Replies = []
-    with retentive.open(place[0], replies=language, **place[1], **_limits(transcript)) as opened:
+    with retentive.open(place[0], **place[1], **_limits(transcript)) as opened:
         store = opened.store()
         for number, one in enumerate(transcript.exchanges):
             block = {"type": "tool_use", "id": f"toolu_{number}", "name": "memory", "input": one.command}
@@ -83,9 +81,9 @@ def _own_loop(
     return replies
 
 
-def cli_exec(place: Place, transcript: Transcript, language: str) -> Replies:
-    """`retentive exec`, in a process of its own; the lines go in as they stand in the transcript."""
-    assert (language, transcript.limits) == ("en", {}), "the command line has no options for these"
+def cli_exec(place: Place, transcript: Transcript) -> Replies:
+    """`retentive exec` in a separate process, with the lines of the transcript as input."""
+    assert transcript.limits == {}, "the command line has no options for these"
     program = Path(sys.executable).parent / "retentive"
     lines = "".join(one.raw + "\n" for one in transcript.exchanges)
     env = os.environ | ({"RETENTIVE_KEYS": place[1]["keys"].to_text()} if place[1] else {})
@@ -109,4 +107,4 @@ DOORS: dict[str, Door] = {
     "tool_result of SDK objects": own_loop_with_sdk_objects,
     "cli exec": cli_exec,
 }
-"""A new door is tested when it gets a line here."""
+"""Add a line here to test a new integration."""

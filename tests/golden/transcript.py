@@ -1,4 +1,4 @@
-"""Reads transcripts: `> ` a command in JSON, then the lines of its reply, `| ` before each or `! ` in an error.
+"""Parser of transcripts. `> ` starts a command in JSON; `| ` starts a line of its reply, `! ` one of an error.
 
 `@ name=value` sets a limit for the whole transcript. Everything else is prose.
 """
@@ -10,23 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 DIRECTORY = Path(__file__).parent / "transcripts"
-HEADERS = {
-    "fr": (
-        (
-            "Here're the files and directories up to 2 levels deep in {}, excluding hidden items and node_modules:",
-            (
-                "Voici les fichiers et répertoires jusqu'à 2 niveaux de profondeur dans {}, "
-                "excluant les éléments cachés et node_modules:"
-            ),
-        ),
-        ("Here's the content of {} with line numbers:", "Voici le contenu de {} avec les numéros de ligne:"),
-    )
-}
 
 
 @dataclass
 class Exchange:
-    """A command, raw as a line of JSON, and its reply."""
+    """Command, as a line of JSON, and its reply."""
 
     line: int
     raw: str
@@ -37,19 +25,15 @@ class Exchange:
     def command(self) -> object:
         return json.loads(self.raw)
 
-    def text(self, language: str = "en") -> str:
-        """The reply; in another language the header of a view is another."""
-        first, *rest = self.reply
-        for english, other in HEADERS.get(language, ()):
-            start, end = english.split("{}")
-            if first.startswith(start) and first.endswith(end):
-                first = other.format(first[len(start) : len(first) - len(end)])
-        return "\n".join([first, *rest])
+    @property
+    def text(self) -> str:
+        """The reply."""
+        return "\n".join(self.reply)
 
 
 @dataclass
 class Transcript:
-    """One story, told in a new memory store."""
+    """Transcript, to be run in a new memory store."""
 
     name: str
     limits: dict[str, int]

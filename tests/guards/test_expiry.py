@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time as real_time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -16,11 +17,10 @@ from backends.places import EVERYWHERE, LASTING, opened
 from cli.running import here
 from retentive import Actor, InvalidInput, MemoryStore, MemoryTool, Retentive
 from retentive.engine.access_times import KIND
-from retentive.engine.core import Engine
 from retentive.history import sweep
 from retentive.history.retention import days_allowed
-from retentive.storage.contract import Memory
-from retentive.values.settings import DEFAULTS
+from retentive.storage.contract import Memory, Snapshot
+from retentive.values.settings import DEFAULTS, Settings
 
 A, B, C = "/memories/a", "/memories/b", "/memories/scratch/c"
 DAY = 86_400.0
@@ -151,7 +151,7 @@ def test_views_are_noted_once_an_hour_and_in_batches(
             written.append(values)
             jot(store_id, kind, values)
 
-        monkeypatch.setattr(place.backend, "jot", noted)
+        monkeypatch.setattr(place.backend, "put_side_records", noted)
         first = store.load(A)[0].id
         run(store, "view", path=A)
         assert written == []  # it waits
@@ -302,15 +302,26 @@ def test_what_is_changed_while_it_is_swept_stays(
     create(store, A, B, C)
     store.change_settings({"expire_after_days": 5})
     time.pass_days(6)
-    expire = sweep._expire
+    found, expire = sweep.FindIdle.apply, sweep.Expire
 
-    def after_changes(engine: Engine, idle: Sequence[Memory]) -> set[str]:
+    def then_changes(operation: sweep.FindIdle, snapshot: Snapshot, settings: Settings) -> sweep.Found:
+        idle = found(operation, snapshot, settings)
+        changes.start()
+        return idle
+
+    def change() -> None:
         run(store, "insert", path=A, insert_line=0, insert_text="new")
         run(store, "delete", path=B)
         create(store, B)
-        return expire(engine, idle)
 
-    monkeypatch.setattr(sweep, "_expire", after_changes)
+    changes = Thread(target=change)
+    monkeypatch.setattr(sweep.FindIdle, "apply", then_changes)
+
+    def after_changes(idle: tuple[tuple[Memory, float], ...]) -> sweep.Expire:
+        changes.join()
+        return expire(idle)
+
+    monkeypatch.setattr(sweep, "Expire", after_changes)
     assert [one.path for one in store.sweep().expired] == [C]
     assert paths(store) == [A, B]
 

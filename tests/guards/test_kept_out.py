@@ -19,8 +19,7 @@ from cli.running import here
 from guards.sensitive_values import BARE, NAMED
 from retentive import InvalidInput, MemoryStore, MemoryTool
 from retentive.redaction.detector import Find, Rule
-from retentive.redaction.guard import Examination
-from retentive.values.settings import DEFAULTS
+from retentive.redaction.guard import RedactionGuard
 
 A = "/memories/a.md"
 KEY = "AKIA" + "QYLPMN5HFIQR7XYA"  # put together here, so that no scanner takes this file for a leak
@@ -76,7 +75,7 @@ def test_nothing_is_written_where_values_are_rejected(store: MemoryStore) -> Non
     assert reply.code == "sensitive"
     assert reply.text == (
         f"Error: {A} would hold sensitive values: aws_access_key_id, payment_card. Nothing was written. "
-        "Leave them out, and say where they are kept instead."
+        "Remove them, or write where they are kept instead."
     )
     assert not [*store.memories(), *store.versions()]
     store.change_settings({"sensitive": "off"})
@@ -134,7 +133,7 @@ def test_a_detector_that_raises_lets_nothing_pass(tmp_path: Path, caplog: pytest
         raise ValueError(text)
 
     with opened("sqlite", tmp_path, detectors=[broken]) as place, caplog.at_level(logging.ERROR):
-        with pytest.raises(ToolError, match="could not be examined"):
+        with pytest.raises(ToolError, match="could not be checked"):
             MemoryTool(place.store()).call(create(TEXT))
         assert list(place.store().versions()) == []
     assert "ValueError" in caplog.text
@@ -201,7 +200,7 @@ def test_what_cannot_be_cleaned_is_told_and_the_rest_is_cleaned(tmp_path: Path) 
         place.store().execute(create(f"first {KEY}"))
         place.store().execute(create(f"second {KEY}", "/memories/b"))
     with retentive.open(tmp_path / "m", detectors=[fails]) as place:
-        with pytest.raises(InvalidInput, match="could not be examined"):
+        with pytest.raises(InvalidInput, match="could not be checked"):
             place.store().scan(redact=True)
         del seen[:]
         assert [one.path for one in place.store().scan()] == [A]
@@ -264,7 +263,7 @@ def test_an_error_holds_nothing_of_the_text_a_detector_failed_at(tmp_path: Path)
         place.store().execute(create(f"broken {KEY}", "/memories/b"))
     with retentive.open(tmp_path / "m", detectors=[fails]) as place:
         for work in (partial(place.store().history.undo, change=deleted), place.store().scan):
-            with pytest.raises(InvalidInput, match="could not be examined") as raised:
+            with pytest.raises(InvalidInput, match="could not be checked") as raised:
                 work()
             chain: list[BaseException] = [raised.value]
             for error in chain:
@@ -277,11 +276,12 @@ def test_an_error_holds_nothing_of_the_text_a_detector_failed_at(tmp_path: Path)
 )
 def test_what_is_too_plain_to_be_examined_holds_no_value(template: str) -> None:
     """Of all values that the tests know, and words that announce one."""
-    examination, rng = Examination(), Random(7)
+    examination, rng = RedactionGuard(), Random(7)
     makes = [make for made in BARE.values() for make in made] + [row[2] for rows in NAMED.values() for row in rows]
     values = [make(rng) for make in makes for _ in range(5)]
     for text in [template.format(v=value) for value in values]:
-        if examination._is_plain(DEFAULTS, text):
+        assert examination.plain is not None
+        if examination.plain(text):
             assert examination.detector(None).find(text) == []
 
 
@@ -352,12 +352,12 @@ def test_what_cannot_be_examined_is_not_echoed(tmp_path: Path) -> None:
     assert (reply.text, reply.code) == ("Error: The path … does not exist", "not_found")
 
 
-def test_ordinary_paths_are_not_examined(tmp_path: Path) -> None:
+def test_ordinary_paths_are_not_checked(tmp_path: Path) -> None:
     """The patterns, which take a while to be compiled, are not wanted for these."""
     with opened("sqlite", tmp_path) as place:
         for path in ("/memories", "/memories/notes/2026-11-22_Plan.md", "/memories/README"):
             for command in ({"command": "view", "path": path}, {"command": "delete", "path": f"{path}/x"}):
                 place.store().execute(command)
-        assert place._examination._made == {}
+        assert place._guard._detectors == {}
         place.store().execute({"command": "view", "path": f"/memories/{KEY}"})
-        assert len(place._examination._made) == 1
+        assert len(place._guard._detectors) == 1

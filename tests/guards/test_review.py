@@ -12,6 +12,7 @@ import pytest
 from anthropic.lib.tools import ToolError
 
 from backends.places import EVERYWHERE, LASTING, opened
+from guards.seen import read_as
 from retentive import MemoryStore, MemoryTool, NotFound, Usage
 from retentive.errors import PermissionDenied
 from retentive.review import proposals
@@ -304,7 +305,7 @@ def test_guards_are_asked_when_it_is_proposed_and_when_it_is_accepted(store: Mem
     assert said(store, create(f"{D}/x")) == f"Error: {D}/x is read-only"
     assert said(store, create(A, "password: hunter2horse\n" + "x" * 9)).startswith(f"Error: {A} would hold")
     first, second = proposed(store, create(A, "123456789")), proposed(store, create(B, "two"))
-    assert said(store, create("/memories/c")).startswith("Error: The memory store holds 2 memories, its limit is 2.")
+    assert said(store, create("/memories/c")).startswith("Error: The memory store holds 2 memories and its limit is 2.")
     store.change_settings({"max_memories": 1, "read_only_paths": None, "allow_write": {"session:*": [A]}})
     assert obstacles(store, [second]) == [("guard", B, f"Error: {B} is read-only")]
     store.change_settings({"allow_write": None})
@@ -342,7 +343,7 @@ def test_an_actor_sees_the_use_with_its_own_changes(store: MemoryStore) -> None:
         done(store, create(path, "one\n"), ANN)
     for command in (edit(A, "one", "three"), rename(A, "/memories/c"), delete(B), create(D, "d")):
         done(store, command)
-    assert store.read_as(lambda seen: seen.usage(), Actor.parse(S1)) == Usage(2, 7)
+    assert read_as(store, lambda seen: seen.usage(), Actor.parse(S1)) == Usage(2, 7)
     assert store.usage() == Usage(2, 8)
     assert said(store, view("/memories/c")).endswith("1\tthree")
 
@@ -366,8 +367,8 @@ def test_only_so_many_changes_may_wait(store: MemoryStore) -> None:
     assert (refused.code, refused.text) == (
         "too_large",
         (
-            "Error: 2 changes of this memory store await review by a person, and no more than 2 may. "
-            "Nothing was written. Try again when some of them were reviewed."
+            "Error: 2 changes to this memory store await review by a person; the limit is 2. "
+            "Nothing was written. Try again after some of them have been reviewed."
         ),
     )
     assert said(store, view(D), "session:s2").startswith("The path")
@@ -388,7 +389,7 @@ def test_clear_and_save_wait_too(store: MemoryStore) -> None:
     saved = store.save(A, "two\n", if_version=memory.version_id, actor=S1)
     assert saved.text == f"The file {A} has been edited.\n{NOTE}"
     assert store.save(A, "three\n", if_version=memory.version_id, actor=S1).code == "conflict"
-    own = store.read_as(lambda seen: seen.get(A).memory, Actor.parse(S1))
+    own = read_as(store, lambda seen: seen.get(A).memory, Actor.parse(S1))
     assert own is not None
     assert store.save(A, "three\n", if_version=own.version_id, actor=S1).text.endswith(NOTE)
     assert store.save(B, "b\n", if_version=None, actor=S1).text.endswith(NOTE)
@@ -487,7 +488,7 @@ def test_sessions_at_once_propose_all(store: MemoryStore) -> None:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(append, range(40)))
     for session in (0, 1):
-        lines = store.read_as(lambda seen: seen.get(A).data, Actor.parse(f"session:s{session}"))
+        lines = read_as(store, lambda seen: seen.get(A).data, Actor.parse(f"session:s{session}"))
         assert sorted(map(int, (lines or b"").split())) == list(range(session, 40, 2))
     own = [each.id for each in store.review.pending(actor="session:s0")]
     assert store.review.accept(own, actor=ANN).done == tuple(own)

@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 import retentive
 from backends.places import opened
+from guards.seen import read_as
 from laws.strategies import command_named, commands, plain_paths, texts
 from profiles import LONG
 from retentive import MemoryStore, Reply, Retentive, Usage
@@ -42,22 +43,22 @@ def seen(store: MemoryStore, who: str) -> tuple[dict[str, str], Usage]:
     """All that an actor sees, read in every way there is."""
 
     def work(snapshot: Any) -> tuple[dict[str, str], Usage]:
-        walked = list(snapshot.walk("/memories"))
+        walked = list(snapshot.memories("/memories"))
         assert [(each.path, each.size_bytes) for each in walked] == list(snapshot.sizes("/memories"))
         assert [memory for memory, _ in snapshot.texts("/memories")] == walked
         assert all(one.path < other.path for one, other in pairwise(walked))
         for memory in walked:
-            look = snapshot.look(memory.path)
+            look = snapshot.get(memory.path)
             assert (look.memory, len(look.data)) == (memory, memory.size_bytes)
             assert snapshot.find(memory.id) == memory
             above = memory.path.rpartition("/")[0]
-            assert above == "/memories" or snapshot.look(above).below
-            assert snapshot.look(f"{memory.path}/x").above == memory.path
+            assert above == "/memories" or snapshot.get(above).below
+            assert snapshot.get(f"{memory.path}/x").above == memory.path
         usage = Usage(len(walked), sum(each.size_bytes for each in walked))
         assert snapshot.usage() == usage
         return {memory.path: data.decode() for memory, data in snapshot.texts("/memories")}, usage
 
-    return store.read_as(work, Actor.parse(who))
+    return read_as(store, work, Actor.parse(who))
 
 
 class Reviewed(RuleBasedStateMachine):

@@ -1,4 +1,4 @@
-"""Finding sensitive values: their places, what is kept, kinds, rules of applications, redaction."""
+"""Detection of sensitive values: spans, markers, kinds, custom rules, redaction."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def values(text: str, detector: Detector = DETECTOR) -> list[tuple[str, str]]:
         ("(AKIAQYLPMN5HXRZW2TVB)", "aws_access_key_id", "AKIAQYLPMN5HXRZW2TVB"),
     ],
 )
-def test_a_find_is_the_value_and_nothing_around_it(text: str, kind: str, value: str) -> None:
+def test_a_find_covers_exactly_the_value(text: str, kind: str, value: str) -> None:
     assert values(text) == [(kind, value)]
 
 
-def test_redacted_text_says_the_kinds_in_order_and_has_no_finds() -> None:
+def test_redacted_text_names_the_kinds_in_order_and_has_no_finds() -> None:
     text, kinds = DETECTOR.redact("pw: hunter2x9\ncard 4539 1488 0343 6467\npw: hunter2x9\n")
     assert text == "pw: [REDACTED:password]\ncard [REDACTED:payment_card]\npw: [REDACTED:password]\n"
     assert kinds == ["password", "payment_card", "password"]
@@ -99,7 +99,7 @@ def test_a_marker_hides_no_value(text: str, redacted: str) -> None:
         "password = '[REDACTED:email][REDACTED:phone]'",
     ],
 )
-def test_a_marker_of_a_known_kind_excuses_what_is_a_whole_value(text: str) -> None:
+def test_a_marker_of_a_known_kind_that_is_a_whole_value_stays(text: str) -> None:
     assert DETECTOR.redact(text) == (text, [])
 
 
@@ -110,18 +110,18 @@ def test_redacting_again_changes_nothing(text: str) -> None:
     assert (once == text) == (not kinds)
 
 
-def test_what_has_nothing_sensitive_stays_the_same_text() -> None:
+def test_text_without_sensitive_values_is_unchanged() -> None:
     text = "Zażółć gęślą jaźń \U0001f600 \ud800 and İstanbul, password: required\r\n"
     assert DETECTOR.redact(text) == (text, [])
 
 
-def test_places_are_right_behind_characters_of_any_size() -> None:
+def test_positions_are_right_after_characters_of_any_width() -> None:
     text = "İ\U0001f600ẞ\ud800ﬁ" * 2_000 + " PASSWORD: Xk29!pqz"
     assert values(text) == [("password", "Xk29!pqz")]
 
 
 @pytest.mark.parametrize("before", [0, 1, 4_000, 4_090, 4_096, 8_180, 100_000])
-def test_a_value_is_found_wherever_it_stands_in_a_long_text(before: int) -> None:
+def test_a_value_is_found_at_any_position_of_a_long_text(before: int) -> None:
     rng = Random(before)
     for make, kind in ((github, "github_token"), (card, "payment_card"), (iban, "iban"), (pem, "private_key")):
         value = make(rng)
@@ -129,18 +129,18 @@ def test_a_value_is_found_wherever_it_stands_in_a_long_text(before: int) -> None
         assert values(text) == [(kind, value)]
 
 
-def test_numbers_with_a_wrong_checksum_stay() -> None:
+def test_numbers_with_a_wrong_checksum_are_kept() -> None:
     text = "4539 1488 0343 6468, DE89 3704 0044 0532 0130 01, 000-12-3456"
     assert values(text) == []
 
 
-def test_of_overlapping_finds_one_remains_of_the_most_special_kind() -> None:
+def test_overlapping_finds_become_one_of_the_most_specific_kind() -> None:
     token = github(Random(1))
     assert values(f"password: {token}") == [("github_token", token)]
     assert values(f"Authorization: Bearer {token}") == [("github_token", token)]
 
 
-def test_mail_and_phone_are_kinds_that_are_off() -> None:
+def test_email_and_phone_are_off_by_default() -> None:
     text = "anna@example.org, +49 30 1234567"
     assert values(text) == []
     assert values(text, Detector(["email", "phone"])) == [("email", "anna@example.org"), ("phone", "+49 30 1234567")]
@@ -149,15 +149,15 @@ def test_mail_and_phone_are_kinds_that_are_off() -> None:
     assert all(kind.name == name and kind.description for name, kind in KINDS.items())
 
 
-def test_only_the_kinds_picked_are_found() -> None:
+def test_only_selected_kinds_are_found() -> None:
     text = f"pw: hunter2x9 and {github(Random(2))}"
     assert [kind for kind, _ in values(text, Detector(["password"]))] == ["password"]
     assert values(text, Detector([])) == []
 
 
 @pytest.mark.parametrize("kinds", [["passwort"], ["password", "x"], "password"])
-def test_an_unknown_kind_is_refused_with_what_is_known(kinds: list[str]) -> None:
-    with pytest.raises(InvalidInput, match=r"Known: .*github_token|not one text"):
+def test_an_unknown_kind_is_refused_with_the_known_kinds(kinds: list[str]) -> None:
+    with pytest.raises(InvalidInput, match=r"Known kinds: .*github_token|not a string"):
         Detector(kinds)
 
 
@@ -170,7 +170,7 @@ def test_an_application_adds_rules_and_functions() -> None:
     assert detector.redact(detector.redact(text)[0])[1] == []
 
 
-def test_hints_of_a_rule_change_nothing_that_it_finds() -> None:
+def test_hints_of_a_rule_do_not_change_its_finds() -> None:
     text = "x emp-1234 EMP-5678 " * 500
     plain = Detector([], [Rule("emp", r"emp-\d+", ignore_case=True)])
     hinted = Detector([], [Rule("emp", r"emp-\d+", ignore_case=True, starts=("EMP-",))])
@@ -196,7 +196,7 @@ def test_a_find_outside_the_text_is_refused(find: Find) -> None:
         Detector([], detectors=[lambda _text: [find]]).find("some text")
 
 
-def test_a_function_that_always_finds_still_ends() -> None:
+def test_redaction_ends_with_a_function_that_always_finds() -> None:
     detector = Detector([], detectors=[lambda text: [Find("all", at, at + 1) for at in range(len(text))]])
     text, kinds = detector.redact("abc")
     assert (text, kinds) == ("[REDACTED:all]" * 3, ["all"] * 3)

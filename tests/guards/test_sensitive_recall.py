@@ -1,4 +1,4 @@
-"""Of every kind, random values in many contexts are found; texts with nothing sensitive stay as they are."""
+"""Recall and precision: random values of every kind are found in many contexts, and benign texts are unchanged."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def named_texts(kind: str, rng: Random) -> Iterator[tuple[str, str]]:
 
 
 def missed(texts: Iterator[tuple[str, str]]) -> tuple[int, list[str]]:
-    """How many there were, and those whose value is still there after redaction."""
+    """The number of texts, and the texts whose value survives redaction."""
     count, left = 0, []
     for text, value in texts:
         count += 1
@@ -58,7 +58,7 @@ def missed(texts: Iterator[tuple[str, str]]) -> tuple[int, list[str]]:
 
 @pytest.mark.parametrize("kind", sorted({*BARE, *NAMED}))
 def test_values_of_a_kind_are_found(kind: str) -> None:
-    """Wherever they stand, and nearly always as what they are."""
+    """In any context, and nearly always with the right kind."""
     rng = Random(zlib.crc32(kind.encode()))
     texts = [pair for make in BARE.get(kind, ()) for pair in bare_texts(make, rng)] + list(named_texts(kind, rng))
     count, left = missed(iter(texts))
@@ -76,20 +76,20 @@ def test_passwords_are_found_in_five_languages(context: str) -> None:
 
 
 def test_lines_as_people_write_them_are_found() -> None:
-    """Short texts in five languages and a dozen notations, each of which holds one value or more."""
+    """Short texts in five languages and a dozen notations, each with at least one value."""
     left = [line for line in FINDABLE if not DETECTOR.find(line)]
     assert len(FINDABLE) >= 150
     assert len(left) <= 0.02 * len(FINDABLE), left
 
 
-def test_benign_texts_stay() -> None:
+def test_benign_texts_are_unchanged() -> None:
     changed = [text for text in BENIGN if DETECTOR.find(text)]
     assert len(BENIGN) >= 350
     assert len(changed) <= 0.005 * len(BENIGN), changed
 
 
 def benign(rng: Random) -> Iterator[str]:
-    """Texts made of what looks random and is no secret."""
+    """Texts of random-looking values that are not secret."""
     yield f"commit {of(rng, HEX, 40)}\nMerge: {of(rng, HEX, 7)} {of(rng, HEX, 7)}\n"
     yield f"{of(rng, HEX, rng.choice([8, 16, 24, 32, 40, 56, 64, 96, 128]))}  file-{rng.randrange(99)}.tar.gz"
     yield f"id: {uuid(rng)}\nrequest={uuid(rng)}"
@@ -115,15 +115,15 @@ def benign(rng: Random) -> Iterator[str]:
     yield "".join(rng.choices(string.ascii_lowercase + "(){};=.,:!&|", k=500))
 
 
-def test_made_up_benign_texts_stay() -> None:
+def test_generated_benign_texts_are_unchanged() -> None:
     rng = Random(5)
     texts = [text for _ in range(100 if LONG else 20) for text in benign(rng)]
     changed = [text for text in texts if DETECTOR.find(text)]
     assert len(changed) <= 0.01 * len(texts), changed[:10]
 
 
-def test_checksums_are_counted_as_the_vendor_counts() -> None:
-    """The CRC-32 of `123456789` is 0xCBF43926 = 3421780262, which is counted back here."""
+def test_checksums_match_those_of_the_vendors() -> None:
+    """The CRC-32 of `123456789` is 0xCBF43926 = 3421780262."""
     digits = string.digits + string.ascii_uppercase + string.ascii_lowercase
     number = 0
     for char in base62_crc32("123456789"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -151,11 +150,11 @@ def test_what_is_kept_no_longer_is_said_so(tmp_path: Path) -> None:
         replace(store, C, "three", "3")
         now[0] += 1
         assert store.sweep().versions_pruned == 2
-        with pytest.raises(InvalidInput, match="kept no longer"):
+        with pytest.raises(InvalidInput, match="were pruned"):
             store.history.restore("/memories", early)
-        with pytest.raises(InvalidInput, match="kept no longer"):
+        with pytest.raises(InvalidInput, match="were pruned"):
             store.history.text_at(B, early)
-        with pytest.raises(InvalidInput, match="kept no longer"):
+        with pytest.raises(InvalidInput, match="were pruned"):
             store.history.text_at(A, early)
         late = datetime.fromtimestamp(now[0] - 2, UTC)
         assert store.history.text_at(A, late)[1] == "one"
@@ -176,7 +175,7 @@ def test_memories_of_the_past_are_what_they_were(store: MemoryStore) -> None:
     def of_then() -> list[Memory]:
         return store.read(lambda now: list(store.history.at(moment, now).memories("/memories")))
 
-    assert [dataclasses.replace(memory, seal=None) for memory in then] == of_then()
+    assert then == of_then()
     assert store.history.restore("/memories", moment).done
     assert of_then()[0].created_at == store.load(A)[0].created_at == then[0].created_at
     assert [store.history.text_at(memory.path, moment)[0].id for memory in then] == [each.version_id for each in then]

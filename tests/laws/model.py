@@ -60,12 +60,28 @@ def canonical(written: str) -> str | None:
     return None if too_long(path) else path
 
 
+def leads_above(written: str) -> bool:
+    """Whether a `..` in a path below /memories goes above it."""
+    depth = 0
+    for name in unicodedata.normalize("NFC", written).split("/")[2:]:
+        depth += {"": 0, ".": 0, "..": -1}.get(name, 1)
+        if depth < 0:
+            return True
+    return False
+
+
 def refused(written: str) -> Wrong:
+    text = unicodedata.normalize("NFC", written)
+    before, after = "Error: Invalid path ", ": "
+    if text != "/memories" and not text.startswith("/memories/"):
+        before, after = "Error: Path must start with /memories, got: ", ""
+    elif leads_above(written):
+        before, after = "Error: Path ", " would escape /memories directory"
     if len(written) > 2_000 or any(unseen(char) for char in written):
         # How the cut and the escapes meet is free; only what stands before the first such character is not.
         clear = re.match(r"[ -~]{0,100}", written)
-        return Wrong(None, start=f"Error: Invalid path {clear.group() if clear else ''}")
-    return Wrong(None, start=f"Error: Invalid path {written}: ")
+        return Wrong(None, start=before + (clear.group() if clear else ""))
+    return Wrong(None, start=f"{before}{written}: ") if after == ": " else Wrong(f"{before}{written}{after}")
 
 
 def parsed(written: str) -> str:
@@ -322,7 +338,7 @@ class Model:
     def delete(self, values: dict[str, object], paths: dict[str, str]) -> str:
         path, written = paths["path"], shown(str(values["path"]))
         if path == "/memories":
-            raise Wrong("Error: The /memories directory itself cannot be deleted")
+            raise Wrong("Error: Cannot delete the /memories directory itself")
         if not self.exists(path):
             raise Wrong(f"Error: The path {written} does not exist")
         for memory in [path] if path in self.tree else self.below(path):
@@ -334,7 +350,7 @@ class Model:
         old, new = paths["old_path"], paths["new_path"]
         old_written, new_written = shown(str(values["old_path"])), shown(str(values["new_path"]))
         if old == "/memories":
-            raise Wrong("Error: The /memories directory itself cannot be renamed")
+            raise Wrong("Error: Cannot rename the /memories directory itself")
         if not self.exists(old):
             raise Wrong(f"Error: The path {old_written} does not exist")
         if old in self.tree and str(values["new_path"]).endswith("/") and new != "/memories":

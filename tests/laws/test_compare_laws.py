@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from profiles import LONG
 from retentive.values import diff
-from retentive.values.diff import DiffLine, LineChange, as_text, blame, line_changes, merge, unified
+from retentive.values.diff import DiffLine, LineChange, as_text, blame, merge, unified
 
 from . import model
 from .strategies import any_texts, texts
@@ -29,6 +29,10 @@ some_texts = line_texts | texts | any_texts
 edits = st.lists(
     st.tuples(st.integers(0, 20), st.sampled_from(["", "x\n", "y\n", "a\n"]), st.integers(0, 2)), max_size=3
 )
+
+
+def line_changes(old: str, new: str) -> list[LineChange]:
+    return diff._changes(diff.lines(old), diff.lines(new))
 
 
 def edited(text: str, changes: Sequence[tuple[int, str, int]]) -> str:

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from profiles import LONG
-from retentive.search.query import Document, Query, fold, fold_document, matches, parse_query, search
+from retentive.search.query import Document, Hit, Query, fold, fold_document, parse_query, search
 
 from . import model
 from .strategies import any_texts
@@ -94,14 +94,20 @@ def test_a_limit_cuts_the_results_and_changes_nothing_else(found_in: list[Docume
     assert (cut.hits, cut.total) == (whole.hits[:limit], whole.total)
 
 
+def matched(query: Query, document: Document, *, snippets: int = 3, snippet_chars: int = 200) -> Hit | None:
+    return next(iter(search(query, [document], snippets=snippets, snippet_chars=snippet_chars).hits), None)
+
+
+def one_document(text: str) -> Document:
+    path = "/memories/-"
+    return Document(path, text, fold_document(path, text), datetime(2026, 1, 1, tzinfo=UTC))
+
+
 @given(documents(), queries())
 def test_one_memory_matches_as_it_does_among_many(found_in: list[Document], query: Query) -> None:
     hits = {hit.path: hit for hit in search(query, found_in).hits}
     for doc in found_in:
-        found, hit = matches(query, doc.path, doc.text), hits.get(doc.path)
-        assert (found is None) == (hit is None)
-        if found and hit:
-            assert (found.lines, found.snippets, found.path_spans) == (hit.lines, hit.snippets, hit.path_spans)
+        assert matched(query, doc) == hits.get(doc.path)
 
 
 @given(some_texts, st.lists(words.map(fold), min_size=1, max_size=3), st.integers(1, 40))
@@ -110,7 +116,7 @@ def test_one_memory_matches_as_it_does_among_many(found_in: list[Document], quer
 def test_a_snippet_is_its_line_and_marks_what_matches(text: str, wanted: list[str], chars: int) -> None:
     """The lines with most of the words, cut, with marks that hold a word wherever they are not cut."""
     query = Query(tuple(dict.fromkeys(wanted)))
-    found = matches(query, "/memories/-", text, snippet_chars=chars)
+    found = matched(query, one_document(text), snippet_chars=chars)
     if found is None:
         return
     lines = [line.removesuffix("\n") for line in model.kept_lines(text)]
@@ -159,7 +165,7 @@ PATTERNS = ("a", "ab", "a.b", "^a", "b$", "^b+$", "[^a]b", "a|é", "é", "会.?"
 @given(st.text(alphabet="abéx会 \n", max_size=30), st.sampled_from(PATTERNS))
 def test_a_pattern_finds_the_lines_that_re_finds(text: str, pattern: str) -> None:
     """Each line for itself, with the same places marked."""
-    found = matches(parse_query(pattern, regex=True), "/memories/-", text, snippets=50)
+    found = matched(parse_query(pattern, regex=True), one_document(text), snippets=50)
     spans = {
         at: [match.span() for match in re.finditer(pattern, line.removesuffix("\n"))]
         for at, line in enumerate(model.kept_lines(text), 1)

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from retentive.errors import Refused
-from retentive.values.replies import EN
+from retentive.values.replies import REPLIES
 from retentive.values.text import Page, count_lines, insert, replace, snippet, view
 
 from . import model
@@ -54,7 +54,7 @@ def test_insert_outside_is_refused_with_the_range(text: str, new: str, after: in
         return
     with pytest.raises(Refused) as caught:
         insert(text, after, new)
-    assert EN.phrase(caught.value.key, caught.value.values) == (
+    assert REPLIES.phrase(caught.value.key, caught.value.values) == (
         f"Error: Invalid `insert_line` parameter: {after}. "
         f"It should be within the range of lines of the file: [0, {count}]"
     )
@@ -113,7 +113,7 @@ def _view_or_refusal(text: str, asked: tuple[int, int] | None, limit: int) -> li
     try:
         return _rows(view(text.encode(), asked, max_chars=limit))
     except Refused as refusal:
-        return [EN.phrase(refusal.key, refusal.values)]
+        return [REPLIES.phrase(refusal.key, refusal.values)]
 
 
 def _page_or_refusal(text: str, asked: tuple[int, int] | None, limit: int) -> list[str]:
@@ -150,4 +150,4 @@ def test_pages_followed_by_their_notices_make_up_the_whole_text(text: str, limit
 
 def _rows(page: Page) -> list[str]:
     rows = page.numbered.split("\n") if page.numbered else []
-    return rows + ([] if page.notice is None else [EN.phrase(page.notice.key, page.notice.values)])
+    return rows + ([] if page.notice is None else [REPLIES.phrase(page.notice.key, page.notice.values)])

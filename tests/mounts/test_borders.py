@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import retentive
-from retentive import FR, Mounts, Usage
+from retentive import Mounts, Replies, Usage
 
 from .trees import Tree, tree
 
@@ -56,13 +56,13 @@ def test_a_mount_point_and_what_is_above_can_neither_be_deleted_nor_renamed(path
     with tree(TEAM, SHARED) as at:
         at.run("create", f"{path.rstrip('/')}/f", "x")
         assert at.run("delete", path) == (
-            f"Error: {path} cannot be deleted: a memory store is mounted at {point}. Delete what lies in it instead."
+            f"Error: {path} cannot be deleted: a memory store is mounted at {point}. Delete the memories in it instead."
         )
         assert at.code == "root_protected"
         for new in ("/memories/new", "/memories/team/new", f"{point}/new", "/memories/team"):
             assert at.run("rename", path, new) == (
                 f"Error: {path} cannot be renamed: a memory store is mounted at {point}. "
-                "Rename what lies in it instead."
+                "Rename the memories in it instead."
             )
             assert at.code == "root_protected"
         assert at.mounts.text(f"{path.rstrip('/')}/f") == "x"
@@ -70,11 +70,11 @@ def test_a_mount_point_and_what_is_above_can_neither_be_deleted_nor_renamed(path
 
 def test_the_root_is_refused_in_the_words_of_one_store() -> None:
     with tree(TEAM) as at:
-        assert at.run("delete", "/memories/") == "Error: The /memories directory itself cannot be deleted"
+        assert at.run("delete", "/memories/") == "Error: Cannot delete the /memories directory itself"
         assert at.run("rename", "/memories", "/memories/team/a") == (
-            "Error: The /memories directory itself cannot be renamed"
+            "Error: Cannot rename the /memories directory itself"
         )
-        assert at.run("rename", "/memories", "/memories") == "Error: The /memories directory itself cannot be renamed"
+        assert at.run("rename", "/memories", "/memories") == "Error: Cannot rename the /memories directory itself"
 
 
 def test_a_rename_across_mounts_is_refused_and_says_what_would_be_right() -> None:
@@ -89,7 +89,7 @@ def test_a_rename_across_mounts_is_refused_and_says_what_would_be_right() -> Non
             ("/memories/a/", "/memories/team/deep/a/"),
         ):
             assert at.run("rename", old, new) == (
-                f"Error: {old} cannot be renamed to {new}: that crosses from one mounted memory store to another. "
+                f"Error: {old} cannot be renamed to {new}: the paths are in different mounted memory stores. "
                 "Create it at the new path, then delete the old one."
             )
             assert at.code == "across_mounts"
@@ -110,7 +110,7 @@ def test_what_one_store_would_refuse_of_a_rename_is_said_before_that_it_crosses(
             (
                 "/memories/a/b",
                 "/memories/team/g/",
-                "Error: Invalid path /memories/team/g/: may not end with '/', as it names a file",
+                "Error: Invalid path /memories/team/g/: may not end with '/', because it names a file",
             ),
         ):
             assert at.run("rename", old, new) == said
@@ -127,7 +127,7 @@ def test_a_destination_that_is_a_directory_of_mounts_already_exists(new: str) ->
         if new != "/memories":
             assert at.run("rename", "/memories/a", f"{new}/") == f"Error: The destination {new}/ already exists"
             assert at.run("rename", "/memories/a/b", f"{new}/") == (
-                f"Error: Invalid path {new}/: may not end with '/', as it names a file"
+                f"Error: Invalid path {new}/: may not end with '/', because it names a file"
             )
 
 
@@ -199,12 +199,13 @@ def test_what_is_covered_does_not_count_for_read_only() -> None:
 
 
 def test_read_only_is_pinned_for_what_was_given_out_alone() -> None:
-    with retentive.open("sqlite://", view_chars=3, replies="fr", actor="user:ann") as opened:
+    own = Replies(file_header="Text of {path}:")
+    with retentive.open("sqlite://", view_chars=3, replies=own, actor="user:ann") as opened:
         store = opened.store()
         given = store.read_only()
         assert (store.settings().read_only, given.settings().read_only) == (False, True)
         assert (given.settings().view_chars, given.actor, given.id) == (3, store.actor, store.id)
-        assert given.replies.file_header == FR.file_header
+        assert given.replies.file_header == own.file_header
         command = {"command": "create", "path": "/memories/a", "file_text": "x"}
         assert given.execute(command).text == "Error: /memories/a is read-only"
         assert not store.execute(command).is_error

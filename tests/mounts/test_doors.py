@@ -16,12 +16,12 @@ CREATE: dict[str, object] = {"command": "create", "path": "/memories/team/a", "f
 VIEW: dict[str, object] = {"command": "view", "path": "/memories"}
 ROWS = ("1B\t/memories", "0B\t/memories/ro/", "1B\t/memories/team/", "1B\t/memories/team/a")
 ACROSS = (
-    "Error: /memories/team/a cannot be renamed to /memories/a: that crosses from one mounted memory store to another. "
+    "Error: /memories/team/a cannot be renamed to /memories/a: the paths are in different mounted memory stores. "
     "Create it at the new path, then delete the old one."
 )
 MOUNTED = (
     "Error: /memories/team cannot be deleted: a memory store is mounted at /memories/team. "
-    "Delete what lies in it instead."
+    "Delete the memories in it instead."
 )
 NO_PATH = "Error: Missing `path` parameter of the view command. It should be a string, /memories or a path below it"
 STORY: tuple[tuple[dict[str, object], str], ...] = (
@@ -92,7 +92,7 @@ def test_a_loop_of_ones_own() -> None:
             wanted = {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": expected}
             assert result == (wanted | {"is_error": True} if expected.startswith("Error: ") else wanted)
         other = tool_result(at.mounts, {"type": "tool_use", "id": "t1", "name": "bash", "input": {}})
-        assert other["content"] == "Error: There is no tool named 'bash' here. It should be the tool `memory`"
+        assert other["content"] == "Error: Unknown tool 'bash'. The tool is named `memory`"
 
 
 def test_langchain() -> None:

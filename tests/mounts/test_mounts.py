@@ -26,8 +26,8 @@ TEAM, DEEP, SHARED = "/memories/team", "/memories/team/deep", "/memories/shared/
         (("/memories", "/memories/"), "two memory stores are to be mounted at /memories"),
         (("/memories", "/memories/a", "/memories//a"), "two memory stores are to be mounted at /memories/a"),
         (("/memories", "/memories/é", "/memories/e\u0301"), "two memory stores are to be mounted at /memories/é"),
-        (("/memories", "team"), "not a mount point: Error: Invalid path team: must be /memories or below it"),
-        (("/memories", "/memories/../x"), "may not contain '..'"),
+        (("/memories", "team"), "not a mount point: Error: Path must start with /memories, got: team"),
+        (("/memories", "/memories/../x"), "Path /memories/../x would escape /memories directory"),
     ],
 )
 def test_what_cannot_be_mounted_is_refused(points: tuple[str, ...], said: str) -> None:
@@ -107,7 +107,7 @@ def test_errors_name_the_paths_of_the_tree() -> None:
             "Error: The path /memories/team/x does not exist"
         )
         assert at.run("create", "/memories/team/c/", "") == (
-            "Error: Invalid path /memories/team/c/: may not end with '/', as it names a file"
+            "Error: Invalid path /memories/team/c/: may not end with '/', because it names a file"
         )
 
 
@@ -117,8 +117,7 @@ def test_a_rename_is_within_the_limits_of_the_tree() -> None:
         at.run("create", "/memories/team/a/b/c", "x")
         deep = "/memories/team/" + "/".join("x" * 17)
         assert at.run("rename", "/memories/team/a", deep + "/y") == (
-            f"Error: Invalid path {deep}/y: /memories/team/a/b/c could not move there: "
-            "its path would be more than 20 levels deep"
+            f"Error: Invalid path {deep}/y: the new path of /memories/team/a/b/c is more than 20 levels deep"
         )
         assert at.code == "invalid_path"
         assert at.run("rename", "/memories/team/a", deep) == f"Successfully renamed /memories/team/a to {deep}"

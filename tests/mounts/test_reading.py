@@ -9,7 +9,7 @@ import pytest
 
 import retentive
 from backends.places import KEYS
-from retentive import FR, Mounts, NotFound, Replies, Usage
+from retentive import Mounts, NotFound, Replies, Usage
 from retentive.errors import InvalidPath
 
 from .trees import HEADER, Tree, tree, tree_in
@@ -37,7 +37,7 @@ def test_the_same_store_can_be_mounted_twice() -> None:
         ]
         assert at.run("rename", "/memories/a/f", "/memories/f") == "Error: The destination /memories/f already exists"
         assert at.run("rename", "/memories/a/f", "/memories/g").startswith(
-            "Error: /memories/a/f cannot be renamed to /memories/g: that crosses"
+            "Error: /memories/a/f cannot be renamed to /memories/g: the paths are in different"
         )
         assert at.run("create", "/memories/a/a/f", "y") == "File created successfully at: /memories/a/a/f"
         assert store.text("/memories/a/f") == "y"
@@ -49,15 +49,16 @@ def test_the_same_store_can_be_mounted_twice() -> None:
 
 def test_replies_are_those_of_the_store_and_of_the_tree_those_of_the_root() -> None:
     own = Replies(missing="Error: nothing at {path}", file_header="Text of {path}:")
-    with retentive.open("sqlite://", replies="fr") as french, retentive.open("sqlite://", replies=own) as owned:
-        at = Tree(Mounts({"/memories": french.store(), TEAM: owned.store()}), {})
+    root = Replies(directory_header="Below {path}:")
+    with retentive.open("sqlite://", replies=root) as rooted, retentive.open("sqlite://", replies=own) as owned:
+        at = Tree(Mounts({"/memories": rooted.store(), TEAM: owned.store()}), {})
         at.run("create", "/memories/team/f", "x")
         assert at.run("view", "/memories/team/f") == "Text of /memories/team/f:\n     1\tx"
         assert at.run("delete", "/memories/team/g") == "Error: nothing at /memories/team/g"
         assert at.run("delete", "/memories/g") == "Error: The path /memories/g does not exist"
-        assert at.run("view", "/memories").startswith("Voici les fichiers")
+        assert at.run("view", "/memories").startswith("Below /memories:")
         assert at.run("view", "/memories/team").startswith("Here're the files")
-        assert at.mounts.replies.file_header == FR.file_header
+        assert at.mounts.replies.directory_header == root.directory_header
 
 
 def test_storage_that_fails_is_said_with_the_path_of_the_tree() -> None:

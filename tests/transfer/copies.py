@@ -1,4 +1,4 @@
-"""What the tests of transfers share: memory stores with all that can be in one, and all there is to see of them."""
+"""Helpers for the tests of transfers: stores with contents of every kind, and everything that can be read of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from laws.model import Model
 from laws.walk import Walk
 from retentive import MemoryStore, Retentive
 from retentive.storage.contract import Actor, Backend, Snapshot, Transaction, Version
-from retentive.transfer.kinds import JOTTING_KINDS, NOTE_KINDS
+from retentive.transfer.kinds import RECORD_KINDS, SIDE_RECORD_KINDS
 from retentive.values.paths import ROOT
 
 PERSON = Actor("user", "ann")
@@ -24,7 +24,7 @@ OPEN = {"keys": None, "sealed": {"keys": KEYS}, "hidden": {"keys": KEYS, "seal_p
 
 @contextmanager
 def place(name: str, directory: Path) -> Iterator[Retentive]:
-    """A place of a kind inside a directory; `sealed memory` and `hidden memory` too."""
+    """An opened location of a kind inside a directory; also `sealed memory` and `hidden memory`."""
     directory.mkdir(exist_ok=True)
     if name in {"sealed memory", "hidden memory"}:
         found = retentive.open("sqlite://", keys=KEYS, seal_paths=name.startswith("hidden"))
@@ -39,7 +39,7 @@ def is_sealed(name: str) -> bool:
 
 
 def fill(store: MemoryStore, seed: int, *, steps: int = 60, gaps: bool = True) -> None:
-    """Run random commands, and what else there is: settings, notes, jottings, and versions that go."""
+    """Run random commands, lose versions, and add settings, records and side records."""
     model, chance = Model(), random.Random(seed)
     way = Walk(seed, model)
     for _ in range(steps):
@@ -52,26 +52,26 @@ def fill(store: MemoryStore, seed: int, *, steps: int = 60, gaps: bool = True) -
 
 
 def adorn(store: MemoryStore) -> None:
-    """Give it settings, notes and jottings."""
+    """Add settings, records and side records."""
     store.change_settings({"view_chars": 123})
-    for number, kind in enumerate(NOTE_KINDS[:3]):
-        _note(store, kind, str(number))
-    for kind in JOTTING_KINDS:
+    for number, kind in enumerate(RECORD_KINDS[:3]):
+        _put_record(store, kind, str(number))
+    for kind in SIDE_RECORD_KINDS:
         store.backend.put_side_records(store.id, kind, {"a": "1", "b": "é"})
 
 
-def _note(store: MemoryStore, kind: str, key: str) -> None:
+def _put_record(store: MemoryStore, kind: str, key: str) -> None:
     store.backend.write(store.id, lambda tx: tx.put_record(kind, key, f"value é {key}"))
 
 
 def lose(store: MemoryStore, chance: random.Random) -> None:
-    """Redact or remove some versions."""
+    """Redact or prune some versions."""
     versions = list(store.versions())
     chosen = [version.id for version in versions if chance.random() < 0.2]
-    away = chance.random() < 0.5
+    prune = chance.random() < 0.5
 
     def work(tx: Transaction) -> None:
-        if away:
+        if prune:
             tx.prune(chosen)
         else:
             tx.redact(chosen, PERSON)
@@ -81,7 +81,7 @@ def lose(store: MemoryStore, chance: random.Random) -> None:
 
 
 def facts(backend: Backend, store_id: str, *, redacted: bool = True) -> dict[str, object]:
-    """All there is to see of a store, but how it is sealed. `redacted`: also when and by whom versions were."""
+    """Everything that can be read of a store, except seals. `redacted` includes time and actor of redactions."""
     info = backend.get_store(store_id)
     assert info is not None
 
@@ -95,11 +95,11 @@ def facts(backend: Backend, store_id: str, *, redacted: bool = True) -> dict[str
             "tree": {memory.path: snapshot.get(memory.path).data for memory in snapshot.memories(ROOT)},
             "usage": snapshot.usage(),
             "settings": snapshot.settings,
-            "notes": {kind: list(snapshot.records(kind)) for kind in NOTE_KINDS},
+            "records": {kind: list(snapshot.records(kind)) for kind in RECORD_KINDS},
         }
 
     found = backend.read(store_id, look)
-    return found | {"jottings": {kind: list(backend.side_records(store_id, kind)) for kind in JOTTING_KINDS}}
+    return found | {"side records": {kind: list(backend.side_records(store_id, kind)) for kind in SIDE_RECORD_KINDS}}
 
 
 def _plain(version: Version, *, redacted: bool) -> Version:
@@ -107,7 +107,7 @@ def _plain(version: Version, *, redacted: bool) -> Version:
 
 
 def goes_on(store: MemoryStore) -> None:
-    """It can be written to as before."""
+    """The store can still be written."""
     assert not store.execute({"command": "create", "path": f"{ROOT}/a later one", "file_text": "x"}).is_error
     assert store.text(f"{ROOT}/a later one") == "x"
     newest, before, *_ = [*store.versions(), *store.versions()]

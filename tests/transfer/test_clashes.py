@@ -1,4 +1,4 @@
-"""A file in which memories are in each other's way was made by somebody, and is refused before anything is written."""
+"""A forged file with memories at conflicting paths is refused before anything is written."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KINDS = ["export", "backup"]
 
 
 def entries(kind: str, given: Steps, directory: Path, *, prune: int | None = None) -> Entries:
-    """The entries of an export or a backup of a store with this history; of its versions one may be missing."""
+    """The entries of an export or a backup of a store with this history; `prune` removes one version."""
     path = directory / "whole.tar"
     with retentive.open("sqlite://") as place:
         store = place.store()
@@ -41,23 +41,23 @@ def entries(kind: str, given: Steps, directory: Path, *, prune: int | None = Non
 
 
 def moved(found: Entries, old: str, new: str) -> Entries:
-    """The same with another path for one, everything else being right."""
+    """The same entries with one path replaced, and a correct manifest."""
     return listed({name: data.replace(f'"{old}"'.encode(), f'"{new}"'.encode()) for name, data in found.items()})
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("new", ["/memories/a", "/memories/a/x", "/memories/a/y/x"])
 @pytest.mark.parametrize("given", [BOTH, GONE, MADE_FIRST], ids=["to the end", "until it goes", "that was there"])
-def test_one_memory_in_the_way_of_another_is_refused(kind: str, new: str, given: Steps, tmp_path: Path) -> None:
-    """At, above and below, in the end and at any revision before."""
+def test_conflicting_paths_are_refused(kind: str, new: str, given: Steps, tmp_path: Path) -> None:
+    """At, above and below, in the present and at any earlier revision."""
     error = refusal(write(tmp_path / "forged.tar", moved(entries(kind, given, tmp_path), BX, new)))
     assert isinstance(error, Damaged)
     assert "another memory at, above or below /memories/a" in str(error)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_present_memory_in_the_way_is_refused_where_versions_are_missing_too(kind: str, tmp_path: Path) -> None:
-    """With gaps a memory may have gone untold; one that is listed as present may not."""
+def test_conflicting_present_paths_are_refused_despite_gaps(kind: str, tmp_path: Path) -> None:
+    """A gap can hide the deletion of a memory, but not of one that is listed as present."""
     given: Steps = [*BOTH, ("create", "/memories/c", "3"), ("delete", "/memories/c"), ("delete", BX)]
     error = refusal(write(tmp_path / "f.tar", moved(entries(kind, given, tmp_path, prune=2), BX, "/memories/a/x")))
     assert isinstance(error, Damaged)
@@ -66,7 +66,7 @@ def test_a_present_memory_in_the_way_is_refused_where_versions_are_missing_too(k
 
 @pytest.mark.parametrize("field", ["created_at", "updated_at", "size_bytes", "sha256"])
 def test_a_memory_unlike_its_newest_version_is_refused(field: str, tmp_path: Path) -> None:
-    """All its fields are compared before anything is written, and not after."""
+    """All fields are compared before anything is written."""
     found = entries("export", BOTH, tmp_path)
     wrong = {"size_bytes": b'"size_bytes":0', "sha256": b'"sha256":"' + b"0" * 64 + b'"'}
     line = found["memories.jsonl"].splitlines(keepends=True)[0]
@@ -76,11 +76,11 @@ def test_a_memory_unlike_its_newest_version_is_refused(field: str, tmp_path: Pat
     forged = listed(found | {"memories.jsonl": found["memories.jsonl"].replace(line, changed)})
     error = refusal(write(tmp_path / "forged.tar", forged))
     assert isinstance(error, Damaged)
-    assert "is not what its newest version says" in str(error)
+    assert "differs from its newest version" in str(error)
 
 
-def test_what_was_refused_does_not_stand_in_the_way_of_what_is_right(tmp_path: Path) -> None:
-    """Nothing of the forged file is at the place, so the true one goes in."""
+def test_a_valid_file_is_imported_after_a_forged_one_was_refused(tmp_path: Path) -> None:
+    """Nothing of the forged file was written."""
     found = entries("export", BOTH, tmp_path)
     with retentive.open(f"sqlite:///{tmp_path}/m.db") as place:
         with pytest.raises(Damaged), open_archive(str(write(tmp_path / "f.tar", moved(found, BX, A + "/x")))) as forged:

@@ -1,4 +1,4 @@
-"""`retentive export`, `import`, `backup`, `restore-backup` and `migrate`: what they say, and how they end."""
+"""Output and exit status of `retentive export`, `import`, `backup`, `restore-backup` and `migrate`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _no_keys_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def at(tmp_path: Path) -> str:
-    """A place with two memory stores."""
+    """A location with two memory stores."""
     at = f"sqlite:///{tmp_path}/memory.db"
     with retentive.open(at) as opened:
         fill(opened.store(), 1, steps=20)
@@ -57,8 +57,8 @@ def names(directory: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["e.tar", "e.tar.gz", "e.tgz"])
-def test_a_store_goes_out_and_comes_in_whole(at: str, name: str, tmp_path: Path) -> None:
-    """Into another place, under its key or another; not where it is."""
+def test_a_complete_export_is_imported(at: str, name: str, tmp_path: Path) -> None:
+    """Into another location, under its own key or another, but not over other versions."""
     file, other = str(tmp_path / name), f"sqlite:///{tmp_path}/other.db"
     assert "Exported" in done(at, "--store", "second", "export", "--notes", file)
     assert stat.S_IMODE(os.stat(file).st_mode) == 0o600
@@ -72,7 +72,7 @@ def test_a_store_goes_out_and_comes_in_whole(at: str, name: str, tmp_path: Path)
     with retentive.open(renamed) as opened:
         opened.store("another").execute({"command": "create", "path": "/memories/new", "file_text": ""})
     refused = here(renamed, "import", "--whole", "--as", "another", file)
-    assert (refused.exit_code, "has other versions" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "with other versions" in refused.stderr) == (2, True)
     assert here(other, "--store", "x", "import", "--whole", file, "--dry-run").exit_code == 2
     assert here(at, "export", file).exit_code == 4  # nothing is overwritten
 
@@ -99,7 +99,7 @@ def test_files_are_imported_with_a_line_for_each(tmp_path: Path) -> None:
     assert "\x1b[32m" not in shown
 
 
-def test_what_never_holds_memories_is_left_and_no_failure(tmp_path: Path) -> None:
+def test_directories_that_never_hold_memories_are_left_without_failure(tmp_path: Path) -> None:
     (tmp_path / "files" / ".git").mkdir(parents=True)
     (tmp_path / "files" / ".git" / "config").write_text("x")
     (tmp_path / "files" / "a.md").write_text("one")
@@ -113,7 +113,7 @@ def test_what_never_holds_memories_is_left_and_no_failure(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("data", [b"\xff", b"a\0b"])
 def test_a_damaged_text_is_named_and_the_others_are_saved(data: bytes, tmp_path: Path) -> None:
-    """In a directory; a file is not made, as its import would refuse it. Status 13 says so in any case."""
+    """A directory leaves it out. An export file is not written, since it could not be imported. The status is 13."""
     at = f"sqlite:///{tmp_path}/m.db"
     with retentive.open(at) as opened:
         for name in ("a", "b"):
@@ -129,16 +129,13 @@ def test_a_damaged_text_is_named_and_the_others_are_saved(data: bytes, tmp_path:
     for command in (["export", str(tmp_path / "e.tar")], ["backup", at, str(tmp_path / "b.tar")]):
         ended = here(at, *command)
         error, file, location = ended.stderr.splitlines()
-        assert (ended.exit_code, error) == (13, f"Error: the text of version {wrong} is {NO_TEXT}")
+        assert (ended.exit_code, error) == (13, f"Error: the text of version {wrong} is not UTF-8 without NUL")
         assert (file.split(": ")[1], location) == (command[-1], f"Location: {at}")
     assert names(tmp_path) == ["m.db", "m.db-reserve", "out"]
 
 
-NO_TEXT = "no text (UTF-8 without NUL)"
-
-
 def test_plain_files_go_to_a_new_directory(at: str, tmp_path: Path) -> None:
-    """What cannot be a file there is told, and ends with a status of its own."""
+    """A name that the file system cannot hold is reported, with an exit status of its own."""
     with retentive.open(at) as opened:
         expected = {memory.path: opened.store().text(memory.path) for memory in opened.store().memories()}
     done(at, "export", str(tmp_path / "out"))
@@ -156,7 +153,7 @@ def test_plain_files_go_to_a_new_directory(at: str, tmp_path: Path) -> None:
     assert here(at, "--store", "nothing", "export", str(tmp_path / "x")).exit_code == 3
 
 
-def test_a_backup_is_taken_and_restored(at: str, tmp_path: Path) -> None:
+def test_a_backup_is_written_and_restored(at: str, tmp_path: Path) -> None:
     file, other = str(tmp_path / "b.tar.gz"), str(tmp_path / "other")
     assert len(done(at, "backup", at, file).splitlines()) == 2
     assert len(json.loads(done(at, "restore-backup", file, other, "--json"))["stores"]) == 2
@@ -187,8 +184,8 @@ def keys(tmp_path: Path) -> str:
     return file
 
 
-def test_a_backup_of_sealed_stores_is_sealed_and_needs_no_keys(keys: str, tmp_path: Path) -> None:
-    """Not in taking it, nor in restoring; the same keys open it again, and nothing of a text is in it."""
+def test_a_backup_of_encrypted_stores_is_encrypted_and_needs_no_keys(keys: str, tmp_path: Path) -> None:
+    """Neither backup nor restore needs keys. The same keys open the restored store; the file holds no plain text."""
     at, other = f"sqlite:///{tmp_path}/m.db", str(tmp_path / "other")
     for path in ("/memories/a.md", f"/memories/{MARKER}"):
         done(at, "--keys", keys, "--seal-paths", "create", path, MARKER)
@@ -204,8 +201,8 @@ def test_a_backup_of_sealed_stores_is_sealed_and_needs_no_keys(keys: str, tmp_pa
     assert MARKER.encode() in (tmp_path / "e.tar").read_bytes()
 
 
-def test_a_migration_seals_opens_or_leaves_sealed(keys: str, tmp_path: Path) -> None:
-    """By the keys that are given on each side."""
+def test_a_migration_encrypts_decrypts_or_keeps_encrypted(keys: str, tmp_path: Path) -> None:
+    """Depending on the keys of each side."""
     plain, sealed, opened, raw, other = (f"sqlite:///{tmp_path}/{name}.db" for name in ("p", "s", "o", "r", "x"))
     done(plain, "create", "/memories/a.md", MARKER)
     assert "1 copied now" in done(plain, "migrate", plain, sealed, "--to-keys", keys, "--seal-paths")
@@ -232,7 +229,7 @@ def test_a_migration_seals_opens_or_leaves_sealed(keys: str, tmp_path: Path) -> 
 
 
 def test_a_full_disk_leaves_no_half_file(at: str, tmp_path: Path) -> None:
-    """A clear error, and nothing under the name or beside it."""
+    """A clear error, and no file under the name or beside it."""
     with retentive.open(at, max_store_bytes=0, max_memory_bytes=0) as opened:
         for number in range(10):
             text = os.urandom(100_000).hex()
@@ -259,15 +256,13 @@ def test_a_full_disk_leaves_no_half_file(at: str, tmp_path: Path) -> None:
         ended = subprocess.run(
             limited, cwd=tmp_path, env=environment(tmp_path), capture_output=True, timeout=60, check=False
         )
-        assert (ended.returncode, b"no space is left" in ended.stderr) == (10, True), ended.stderr
+        assert (ended.returncode, b"the disk is full" in ended.stderr) == (10, True), ended.stderr
         assert names(room) == []
         shutil.rmtree(room)
 
 
-def test_a_target_that_fails_midway_can_be_gone_on_with(
-    at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What was copied before stays; running it again finishes it."""
+def test_a_migration_resumes_after_the_target_failed(at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The versions copied before the failure stay; another run copies the rest."""
     from retentive.storage.sqlite.backend import SqliteBackend
 
     with retentive.open(at) as opened:
@@ -299,8 +294,8 @@ IMPATIENT = (
 """The command line with a progress bar that does not wait."""
 
 
-def test_a_person_sees_how_far_it_is(at: str, tmp_path: Path) -> None:
-    """A bar on a terminal, once the work takes a while; in a pipe nothing but the result."""
+def test_a_terminal_shows_progress(at: str, tmp_path: Path) -> None:
+    """Once the work takes a while. A pipe shows only the result."""
     shown = terminal(tmp_path, "--at", at, "export", "e.tar", program=IMPATIENT)
     assert "Exporting" in shown
     piped = process(tmp_path, "--at", at, "export", "f.tar")

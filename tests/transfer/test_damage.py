@@ -1,4 +1,4 @@
-"""Files that were cut, altered or made by somebody who means no good are found, named and refused as a whole."""
+"""Truncated, modified and hostile files are detected and refused as a whole; the error names the entry."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SEED = 3
 
 @pytest.fixture(scope="module", params=["e.tar", "e.tar.gz", "b.tar"])
 def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An export or a backup that is as it should be."""
+    """A valid export or backup."""
     path = tmp_path_factory.mktemp("whole") / str(request.param)
     with retentive.open("sqlite://") as opened:
         store = opened.store()
@@ -35,13 +35,13 @@ def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         if request.param.startswith("b"):
             back_up(opened.backend, str(path))
         else:
-            export_whole(store, str(path), notes=True)
+            export_whole(store, str(path), records=True)
     assert contents(path) is not None
     return path
 
 
 def contents(path: Path) -> list[object]:
-    """All there is in a file, by way of a place it was taken into."""
+    """Everything in a file, read after importing it."""
     with retentive.open("sqlite://") as target, open_archive(str(path)) as archive:
         if archive.is_backup:
             restore(archive, target.backend)
@@ -58,7 +58,7 @@ def contents(path: Path) -> list[object]:
 
 
 def refusal(path: Path) -> RetentiveError | None:
-    """Why a file is refused; whatever is wrong with it, nothing of it is taken."""
+    """The error with which a file is refused. Nothing of a refused file is imported."""
     with retentive.open("sqlite://") as target:
         try:
             with open_archive(str(path)) as archive:
@@ -69,7 +69,7 @@ def refusal(path: Path) -> RetentiveError | None:
     return None
 
 
-def test_a_file_cut_anywhere_is_refused(whole: Path, tmp_path: Path) -> None:
+def test_a_file_truncated_anywhere_is_refused(whole: Path, tmp_path: Path) -> None:
     data, cut = whole.read_bytes(), tmp_path / "cut"
     step = max(len(data) // 150, 1)
     for end in [*range(0, len(data), step), len(data) - 1, len(data) - 512, len(data) - 1_024, len(data) - 1_025]:
@@ -77,8 +77,8 @@ def test_a_file_cut_anywhere_is_refused(whole: Path, tmp_path: Path) -> None:
         assert isinstance(refusal(cut), Damaged), end
 
 
-def test_a_byte_altered_anywhere_is_found(whole: Path, tmp_path: Path) -> None:
-    """Or means nothing: such as what a compressed file says of the machine it was made on."""
+def test_a_byte_modified_anywhere_is_detected(whole: Path, tmp_path: Path) -> None:
+    """Unless it has no meaning, like the operating system in the header of a compressed file."""
     data, altered, expected = whole.read_bytes(), tmp_path / "altered", contents(whole)
     step = max(len(data) // 150, 1)
     for at in range(0, len(data), step):
@@ -91,45 +91,45 @@ def test_a_byte_altered_anywhere_is_found(whole: Path, tmp_path: Path) -> None:
             assert isinstance(error, Damaged), at
 
 
-def test_something_after_the_end_is_refused(whole: Path, tmp_path: Path) -> None:
+def test_bytes_after_the_end_are_refused(whole: Path, tmp_path: Path) -> None:
     longer = tmp_path / "longer"
     for more in (b"x", b"x" * 512, whole.read_bytes()):
         longer.write_bytes(whole.read_bytes() + more)
-        assert "something follows" in str(refusal(longer))
+        assert "bytes after its end" in str(refusal(longer))
 
 
-def test_the_last_bytes_cut_off_are_said_to_be(whole: Path, tmp_path: Path) -> None:
-    """And a sum that does not fit is called damage: nothing follows the end of such a file."""
+def test_an_error_tells_truncation_from_damage(whole: Path, tmp_path: Path) -> None:
+    """A wrong checksum at the end is damage, not bytes after the end."""
     data, cut = whole.read_bytes(), tmp_path / "cut"
     for left_out in range(1, 41):
         cut.write_bytes(data[:-left_out])
-        assert "the file is cut off" in str(refusal(cut)), left_out
-    for at in range(1, 9) if whole.name.endswith(".gz") else ():  # the sum of the contents, and their length
+        assert "the file is truncated" in str(refusal(cut)), left_out
+    for at in range(1, 9) if whole.name.endswith(".gz") else ():  # the checksum of the contents, and their length
         cut.write_bytes(data[:-at] + bytes([data[-at] ^ 1]) + data[len(data) - at + 1 :])
         assert "the file is damaged" in str(refusal(cut)), at
 
 
 def test_a_missing_entry_is_named(whole: Path, tmp_path: Path) -> None:
-    """Each of them, also if it is the first or the last."""
+    """Also the first and the last."""
     entries = read(whole)
     for name in entries:
         left = {other: data for other, data in entries.items() if other != name}
         error = refusal(write(tmp_path / "less.tar", left))
         assert isinstance(error, Damaged)
-        said = "manifest is missing" if name == MANIFEST else "no export" if name == next(iter(entries)) else name
+        said = "manifest is missing" if name == MANIFEST else "not an export" if name == next(iter(entries)) else name
         assert said in str(error)
 
 
-def test_an_altered_entry_is_named(whole: Path, tmp_path: Path) -> None:
+def test_a_modified_entry_is_named(whole: Path, tmp_path: Path) -> None:
     entries = read(whole)
     for name, data in entries.items():
         if name != MANIFEST:
             altered = entries | {name: data + b" "}
-            assert str(refusal(write(tmp_path / "altered.tar", altered))) == f"the entry '{name}' was altered"
+            assert str(refusal(write(tmp_path / "altered.tar", altered))) == f"the entry '{name}' was modified"
 
 
 def test_entries_in_another_order_are_refused(whole: Path, tmp_path: Path) -> None:
-    """Even with a manifest that says the same."""
+    """Even if the manifest has the same order."""
     entries = read(whole)
     names = list(entries)[:-1]
     for at in range(1, len(names) - 1):
@@ -140,30 +140,35 @@ def test_entries_in_another_order_are_refused(whole: Path, tmp_path: Path) -> No
 
 
 REPLACED: list[tuple[str, Callable[[bytes], bytes], str]] = [
-    ("versions.jsonl", lambda data: data.replace(b'"created"', b'"made"', 1), "a version in it cannot be read"),
-    ("versions.jsonl", lambda data: b"[]\n" + data, "a version in it cannot be read"),
+    ("versions.jsonl", lambda data: data.replace(b'"created"', b'"made"', 1), "a version in the file cannot be read"),
+    ("versions.jsonl", lambda data: b"[]\n" + data, "a version in the file cannot be read"),
     (
         "versions.jsonl",
         lambda data: data.replace(b'"/memories/', b'"/memories/../', 1),
-        "a version in it cannot be read",
+        "a version in the file cannot be read",
     ),
-    ("versions.jsonl", lambda data: data.replace(b'"/memories/', b'"/etc/', 1), "a version in it cannot be read"),
-    ("versions.jsonl", lambda data: data.split(b"\n", 1)[1], "the text of|is not what|versions of"),
+    ("versions.jsonl", lambda data: data.replace(b'"/memories/', b'"/etc/', 1), "a version in the file cannot be read"),
+    ("versions.jsonl", lambda data: data.split(b"\n", 1)[1], "the text of|differs from its newest|versions"),
     ("versions.jsonl", lambda data: b"".join(reversed(data.splitlines(keepends=True))), "not later|the text of"),
     ("versions.jsonl", lambda data: data.splitlines(keepends=True)[0] + data, "not later"),
-    ("versions.jsonl", lambda data: b"", "missing|versions of"),
-    ("memories.jsonl", lambda data: b"".join(reversed(data.splitlines(keepends=True))), "not what its newest version"),
+    ("versions.jsonl", lambda data: b"", "missing|versions"),
+    (
+        "memories.jsonl",
+        lambda data: b"".join(reversed(data.splitlines(keepends=True))),
+        "differs from its newest version",
+    ),
     ("memories.jsonl", lambda data: data.split(b"\n", 1)[1], "memories of"),
     ("memories.jsonl", lambda data: b"", "memories of"),
-    ("notes.jsonl", lambda data: b"{}\n", "a note in it cannot be read"),
+    ("records.jsonl", lambda data: b"{}\n", "a record in the file cannot be read"),
+    ("side_records.jsonl", lambda data: b"{}\n", "a record in the file cannot be read"),
 ]
 
 
 @pytest.mark.parametrize(("part", "change", "said"), REPLACED)
-def test_what_does_not_fit_together_is_refused(
+def test_inconsistent_parts_are_refused(
     whole: Path, part: str, change: Callable[[bytes], bytes], said: str, tmp_path: Path
 ) -> None:
-    """Although it is listed as it is."""
+    """Although the manifest lists them correctly."""
     entries = read(whole)
     name = next(name for name in entries if name.endswith(part))
     changed = listed(entries | {name: change(entries[name])})
@@ -172,12 +177,12 @@ def test_what_does_not_fit_together_is_refused(
 
 
 def test_a_forged_text_is_refused(whole: Path, tmp_path: Path) -> None:
-    """One that is not the one recorded, or none at all, listed as if it were."""
+    """A text that differs from its recorded hash, or is not a text, although the manifest lists it correctly."""
     entries = read(whole)
     for name in (name for name in entries if "texts/" in name):
         for data in (b"forged", b"\xff", b"a\0"):
             error = refusal(write(tmp_path / "forged.tar", listed(entries | {name: data})))
-            assert "is not the one that was recorded" in str(error)
+            assert "differs from its recorded hash" in str(error)
 
 
 def test_a_newer_format_says_so(whole: Path, tmp_path: Path) -> None:
@@ -202,7 +207,7 @@ def hostile() -> Iterator[tuple[str, tarfile.TarInfo, bytes]]:
 
 @pytest.mark.parametrize(("info", "data"), [pytest.param(*each[1:], id=each[0]) for each in hostile()])
 def test_hostile_entries_are_refused(info: tarfile.TarInfo, data: bytes, whole: Path, tmp_path: Path) -> None:
-    """Wherever they stand; nothing is ever written under a name from a file."""
+    """At any position. No name from a file is ever used to write a file."""
     entries = list(read(whole).items())
     for at in (0, 1, len(entries) - 1, len(entries)):
         path = tmp_path / "hostile.tar"
@@ -217,7 +222,7 @@ def test_hostile_entries_are_refused(info: tarfile.TarInfo, data: bytes, whole: 
 
 
 @pytest.mark.parametrize("size", [2**30 + 1, 8**11 - 1, 2**62])
-def test_a_size_that_is_not_there_takes_no_memory(size: int, whole: Path, tmp_path: Path) -> None:
+def test_a_false_size_takes_no_memory(size: int, whole: Path, tmp_path: Path) -> None:
     entries = read(whole)
     path = tmp_path / "huge.tar"
     first = next(iter(entries))
@@ -230,7 +235,7 @@ def test_a_size_that_is_not_there_takes_no_memory(size: int, whole: Path, tmp_pa
     assert isinstance(refusal(path), Damaged)
 
 
-def test_what_is_no_tar_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_tar_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "none"
     for data in (
         b"",
@@ -257,7 +262,7 @@ def read(path: Path) -> Entries:
 
 
 def write(path: Path, entries: Entries) -> Path:
-    """A file of these entries."""
+    """A file with these entries."""
     with path.open("wb") as raw:
         tar = TarWriter(raw, compressed=False)
         for name, data in entries.items():
@@ -267,7 +272,7 @@ def write(path: Path, entries: Entries) -> Path:
 
 
 def listed(entries: Entries) -> Entries:
-    """The entries with a manifest that lists them as they are."""
+    """The entries with a manifest that lists them correctly."""
     plain = {name: data for name, data in entries.items() if name != MANIFEST}
     head = f"# retentive 1: {len(plain)} entries\n"
     rows = [f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in plain.items()]

@@ -1,4 +1,4 @@
-"""A backup is one state of a store that is written to; and one that is damaged is found out."""
+"""A backup holds one state of a store that is written to meanwhile; a damaged backup is detected."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from .writers import QUICK, WRITERS, Writers
 
 
 @pytest.mark.parametrize("kind", QUICK)
-def test_what_is_written_out_under_writers_is_one_revision(kind: str, tmp_path: Path) -> None:
-    """Versions, texts and tree of a backup, an export and plain files fit together, and are no older than begun."""
+def test_an_export_during_writes_is_one_revision(kind: str, tmp_path: Path) -> None:
+    """Versions, texts and tree of a backup, an export and plain files are consistent, and as new as its start."""
     with retentive.open(place_of(kind, tmp_path)) as opened:
         store = opened.store()
         with Writers(store) as writers:
@@ -53,8 +53,8 @@ def check(seen: list[int], texts: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("name", ["b.tar", "b.tar.gz"])
-def test_a_damaged_backup_is_found_out_before_anything_is_restored(name: str, tmp_path: Path) -> None:
-    """Cut, or with a byte altered in the middle; more of it in `test_damage.py`."""
+def test_a_damaged_backup_is_detected_before_anything_is_restored(name: str, tmp_path: Path) -> None:
+    """Truncated, or with a byte modified in the middle; `test_damage.py` has more."""
     path = tmp_path / name
     with retentive.open("sqlite://") as opened:
         fill(opened.store(), 4, steps=30)

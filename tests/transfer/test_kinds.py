@@ -1,4 +1,4 @@
-"""No kind of note is forgotten on the way."""
+"""Exports and copies include records of every kind."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from importlib import import_module
 from pathlib import Path
 
 import retentive
-from retentive.transfer.kinds import JOTTING_KINDS, NOTE_KINDS
+from retentive.transfer.kinds import RECORD_KINDS, SIDE_RECORD_KINDS
 
 ROOT = Path(retentive.__file__).parent
-ARGUMENT = {"put_record": 0, "put_side_records": 1}  # where the kind stands
+ARGUMENT = {"put_record": 0, "put_side_records": 1}  # position of the kind
 
 
 def test_every_kind_that_is_written_is_known() -> None:
-    """A new one belongs into `retentive/transfer/kinds.py`, or backups are without it."""
+    """Add a new kind to `retentive/transfer/kinds.py`: backups lack it otherwise."""
     found = set(written())
-    assert {kind for method, kind in found if method == "put_record"} - set(NOTE_KINDS) == set()
-    assert {kind for method, kind in found if method == "put_side_records"} - set(JOTTING_KINDS) == set()
+    assert {kind for method, kind in found if method == "put_record"} - set(RECORD_KINDS) == set()
+    assert {kind for method, kind in found if method == "put_side_records"} - set(SIDE_RECORD_KINDS) == set()
     assert ("put_side_records", "accessed") in found
 
 
 def written() -> Iterator[tuple[str, str]]:
-    """Methods and kinds of all calls with a kind that is a constant."""
+    """Method and kind of all calls whose kind is a constant."""
     for path in sorted(ROOT.rglob("*.py")):
         where = path.relative_to(ROOT)
         if where.parts[0] in {"storage", "testing", "transfer"}:

@@ -1,4 +1,4 @@
-"""Whatever is in a memory store is in its copy: through a file, and from place to place."""
+"""A copy holds everything that the memory store holds, through a file and from location to location."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ELSEWHERE = [*LASTING, "sealed directory", "hidden postgresql", "sealed mariadb"
 @pytest.mark.long
 @given(st.data())
 def test_any_history_survives_any_way(data: st.DataObject) -> None:
-    """Commands, redactions and removals in any order; exported, backed up and migrated, sealed or not."""
+    """Commands, redactions and removals in any order; exported, backed up and migrated, encrypted or not."""
     source_kind, target_kind = data.draw(st.sampled_from(QUICK)), data.draw(st.sampled_from(QUICK))
     suffix = data.draw(st.sampled_from([".tar", ".tar.gz"]))
     with tempfile.TemporaryDirectory() as name:
@@ -46,7 +46,7 @@ def test_any_history_survives_any_way(data: st.DataObject) -> None:
 def every_way(source: Retentive, kind: str, directory: Path, suffix: str, expected: dict[str, object]) -> None:
     store = source.store()
     export, backup = str(directory / f"e{suffix}"), str(directory / f"b{suffix}")
-    export_whole(store, export, notes=True)
+    export_whole(store, export, records=True)
     back_up(source.backend, backup)
     with place(kind, directory / "import") as target:
         with open_archive(export) as archive:
@@ -57,7 +57,7 @@ def every_way(source: Retentive, kind: str, directory: Path, suffix: str, expect
         migrate(source.backend, target.backend)
         assert facts(target.backend, store.id) == expected
         goes_on(target.store())
-    # Sealed stays sealed: the keys of the source open what was restored.
+    # An encrypted store stays encrypted: the keys of the source open the restored store.
     with place("sealed memory" if store.info.seal else "memory", directory / "restore") as target:
         with open_archive(backup) as archive:
             restore(archive, target.backend)
@@ -69,16 +69,16 @@ PAIRS = list(zip(ELSEWHERE, [*ELSEWHERE[1:], ELSEWHERE[0]], strict=True))
 
 
 @pytest.mark.parametrize(("source_kind", "target_kind"), PAIRS)
-def test_from_everywhere_and_to_everywhere(source_kind: str, target_kind: str, tmp_path: Path) -> None:
-    """A longer history with gaps, migrated; and again, when there is more."""
+def test_every_kind_migrates(source_kind: str, target_kind: str, tmp_path: Path) -> None:
+    """A longer history with gaps, and a second run for later changes. Each kind is a source once and a target once."""
     migrated_twice(source_kind, target_kind, tmp_path)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("target_kind", ELSEWHERE)
 @pytest.mark.parametrize("source_kind", ELSEWHERE)
-def test_from_everywhere_to_everywhere(source_kind: str, target_kind: str, tmp_path: Path) -> None:
-    """Each to each."""
+def test_every_kind_migrates_to_every_kind(source_kind: str, target_kind: str, tmp_path: Path) -> None:
+    """All pairs."""
     migrated_twice(source_kind, target_kind, tmp_path)
 
 
@@ -97,8 +97,8 @@ def migrated_twice(source_kind: str, target_kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ELSEWHERE)
-def test_a_backup_of_every_place_is_restored_everywhere(kind: str, tmp_path: Path) -> None:
-    """Several stores, one without a key; into a file, a directory of files and back to its own kind."""
+def test_a_backup_of_every_kind_is_restored_everywhere(kind: str, tmp_path: Path) -> None:
+    """Several stores, one without a key; into SQLite, a directory of files and the same kind."""
     backup = str(tmp_path / "b.tar")
     with place(kind, tmp_path / "source") as source:
         for number, name in enumerate(["default", "second é"]):
@@ -121,6 +121,6 @@ def test_a_backup_of_every_place_is_restored_everywhere(kind: str, tmp_path: Pat
 
 
 def _alike(kind: str, bare: str) -> str:
-    """A kind of place that is sealed as another is."""
+    """A kind of backend with the same encryption as `kind`."""
     how, _, rest = kind.partition(" ")
     return f"{how} {bare}" if rest else bare

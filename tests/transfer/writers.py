@@ -1,4 +1,4 @@
-"""Writers that are at work while memories are taken out."""
+"""Writers that run during exports, backups and migrations."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ QUICK = [
 
 
 class Writers:
-    """Eight that each add one line after the other to a memory of their own, from 0 up.
+    """Eight threads that each append lines 0, 1, 2 ... to a memory of their own.
 
-    So of every revision it can be told whether it is one, and how old.
+    The texts show whether a copy is one revision, and how old it is.
     """
 
     def __init__(self, store: MemoryStore) -> None:
@@ -47,7 +47,7 @@ class Writers:
         return self
 
     def go_on(self, lines: int) -> None:
-        """Wait until each has written more."""
+        """Wait until each thread has written so many more lines."""
         before, deadline = list(self.done), time.monotonic() + PATIENCE_S
         while any(done < was + lines for done, was in zip(self.done, before, strict=True)):
             assert time.monotonic() < deadline

@@ -1,1 +1,1 @@
-"""Single parts, each against the specification's own words."""
+"""Unit tests."""

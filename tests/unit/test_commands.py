@@ -1,4 +1,4 @@
-"""What is accepted as a command, and what is said about the rest."""
+"""Parsing of tool input: accepted forms, and the replies to invalid input."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from retentive.errors import Refused
 from retentive.values.commands import Command, Create, Delete, Insert, Rename, StrReplace, View, parse
 from retentive.values.paths import MemoryPath
-from retentive.values.replies import EN
+from retentive.values.replies import REPLIES
 
 A, B = MemoryPath.parse("/memories/a"), MemoryPath.parse("/memories/b")
 SIX = ("view", "create", "str_replace", "insert", "delete", "rename")
@@ -18,7 +18,7 @@ SIX = ("view", "create", "str_replace", "insert", "delete", "rename")
 def refusal(given: object) -> str:
     with pytest.raises(Refused) as caught:
         parse(given)
-    reply = EN.error(caught.value.key, caught.value.values)
+    reply = REPLIES.error(caught.value.key, caught.value.values)
     assert reply.is_error
     return reply.text
 
@@ -66,7 +66,7 @@ def test_commands_as_models_send_them(given: dict[Any, object], command: Command
 
 
 @pytest.mark.parametrize("given", [None, True, 5, 1.5, "view", [], ["view"], b"{}", object(), {"command"}, "{}"])
-def test_what_is_no_object_is_told_the_six_commands(given: object) -> None:
+def test_input_that_is_not_an_object_gets_the_command_names(given: object) -> None:
     reply = refusal(given)
     assert reply.startswith("Error: ")
     assert all(name in reply for name in (*SIX, "`command`"))
@@ -77,7 +77,7 @@ def test_what_is_no_object_is_told_the_six_commands(given: object) -> None:
     [None, "", "View", "view ", "undo_edit", "x" * 5_000, 5, True, ["view"], {"view": 1}, float("nan"), 10**5_000],
     ids=range(12),
 )
-def test_an_unknown_command_is_told_the_six(name: object) -> None:
+def test_an_unknown_command_gets_the_command_names(name: object) -> None:
     for given in ({"command": name}, {"command": name, "path": "/memories/a"}):
         reply = refusal(given)
         assert reply.startswith("Error: ")
@@ -155,7 +155,7 @@ def test_a_malformed_range_is_named_for_directories_too(path: str, value: object
 
 @pytest.mark.parametrize("field", [("create", "file_text"), ("str_replace", "new_str"), ("insert", "insert_text")])
 @pytest.mark.parametrize("text", ["\0", "a\0", "\ud800", "a\udfffb", "\ud83d\ude00"])
-def test_text_that_cannot_be_kept_is_refused_with_the_place(field: tuple[str, str], text: str) -> None:
+def test_text_that_cannot_be_stored_is_refused_with_the_position(field: tuple[str, str], text: str) -> None:
     name, key = field
     reply = refusal({"command": name, **FULL[name]} | {key: text})
     assert reply.startswith("Error: ")
@@ -167,7 +167,7 @@ def test_the_shape_is_checked_before_the_paths_and_the_old_path_before_the_new()
     assert "`file_text`" in refusal({"command": "create", "path": "/etc/passwd"})
     assert "`view_range`" in refusal({"command": "view", "path": "/etc/passwd", "view_range": "x"})
     both = refusal({"command": "rename", "old_path": "/one", "new_path": "/two"})
-    assert both.startswith("Error: Invalid path /one: ")
+    assert both == "Error: Path must start with /memories, got: /one"
 
 
 @pytest.mark.parametrize("path", ["/memories/a/", "/memories/a//", "/memories//a/b/"])
@@ -175,7 +175,7 @@ def test_create_refuses_a_trailing_slash_below_the_root(path: str) -> None:
     assert refusal({"command": "create", "path": path, "file_text": "x"}).startswith(f"Error: Invalid path {path}: ")
 
 
-def test_input_5000_levels_deep_is_answered() -> None:
+def test_input_5000_levels_deep_gets_a_reply() -> None:
     deep: Any = "x"
     for _ in range(5_000):
         deep = [deep]

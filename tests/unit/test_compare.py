@@ -1,11 +1,16 @@
-"""Diffs, blame and merges by examples; `tests/laws/test_compare_laws.py` says what holds for all."""
+"""Diffs, blame and merges by examples; `tests/laws/test_compare_laws.py` has the properties."""
 
 from __future__ import annotations
 
 import pytest
 
 from retentive.errors import InvalidInput
-from retentive.values.diff import Conflict, DiffLine, LineChange, Merged, as_text, blame, line_changes, merge, unified
+from retentive.values import diff as compare
+from retentive.values.diff import Conflict, DiffLine, LineChange, Merged, as_text, blame, merge, unified
+
+
+def line_changes(old: str, new: str) -> list[LineChange]:
+    return compare._changes(compare.lines(old), compare.lines(new))
 
 
 def diff(old: str, new: str, *, context: int = 3) -> str:
@@ -32,7 +37,7 @@ def test_lines_end_at_newlines_and_nowhere_else() -> None:
     ]
 
 
-def test_a_line_that_loses_its_newline_is_another() -> None:
+def test_a_line_without_its_newline_is_a_different_line() -> None:
     assert line_changes("a\n", "a") == [LineChange(0, 0, ("a\n",), ("a",))]
 
 
@@ -41,14 +46,14 @@ def test_equal_texts_have_no_changes(text: str) -> None:
     assert (line_changes(text, text), unified(text, text, old_name="a", new_name="b")) == ([], [])
 
 
-def test_what_could_stand_in_several_places_stands_in_the_last() -> None:
-    """A new function is added with its own end, not with that of the one before."""
+def test_an_ambiguous_change_is_placed_last() -> None:
+    """An added function includes its own last line, not that of the function before."""
     old = "def a\n  x\nend\n\ndef b\n  y\nend\n"
     new = "def a\n  x\nend\n\ndef n\n  z\nend\n\ndef b\n  y\nend\n"
     assert line_changes(old, new) == [LineChange(4, 4, (), ("def n\n", "  z\n", "end\n", "\n"))]
 
 
-def test_the_last_place_may_be_the_end_of_the_text() -> None:
+def test_the_last_position_may_be_the_end_of_the_text() -> None:
     assert line_changes("b\na\nb\nb\n", "a\nb\n") == [
         LineChange(0, 0, ("b\n",), ()),
         LineChange(3, 2, ("b\n",), ()),
@@ -59,8 +64,8 @@ def test_changes_that_meet_become_one() -> None:
     assert line_changes("x\nx\n", "x\nx\nx\nx\n") == [LineChange(2, 2, (), ("x\n", "x\n"))]
 
 
-def test_a_very_large_text_is_compared_by_the_lines_it_has_once() -> None:
-    """Too many lines to compare exactly: the changes are found all the same, between lines that occur once."""
+def test_a_very_large_text_is_compared_by_its_unique_lines() -> None:
+    """With too many lines for an exact comparison, changes are found between unique lines."""
     old = [f"{number}\n" for number in range(10_000)] + ["x\n"] * 10_000
     new = ["x\n", *old[:4_000], "new\n", *old[4_000:9_000], *old[9_001:], "0\n"]
     assert line_changes("".join(old), "".join(new)) == [
@@ -88,14 +93,14 @@ def test_hunks_whose_context_meets_are_one() -> None:
     assert diff(old + "9\n", old.replace("1\n", "")).count("@@ -") == 2
 
 
-def test_ranges_of_one_line_and_of_none() -> None:
+def test_ranges_of_one_line_and_empty_ranges() -> None:
     assert diff("", "a\n").splitlines()[2] == "@@ -0,0 +1 @@"
     assert diff("a\nb\n", "").splitlines()[2] == "@@ -1,2 +0,0 @@"
     assert diff("a\nb\nc\n", "a\nc\n", context=0).splitlines()[2] == "@@ -2 +1,0 @@"
     assert diff("a\nc\n", "a\nb\nc\n", context=0).splitlines()[2] == "@@ -1,0 +2 @@"
 
 
-def test_a_missing_newline_at_the_end_is_said_on_the_side_it_is_missing() -> None:
+def test_a_missing_final_newline_is_shown_on_its_side() -> None:
     note = "\\ No newline at end of file\n"
     assert diff("a\nb", "a\nb\n") == f"--- a\n+++ b\n@@ -1,2 +1,2 @@\n a\n-b\n{note}+b\n"
     assert diff("a\nb", "A\nb") == f"--- a\n+++ b\n@@ -1,2 +1,2 @@\n-a\n+A\n b\n{note}"
@@ -128,7 +133,7 @@ def test_rows_have_the_numbers_of_their_lines() -> None:
     ],
 )
 def test_words_that_differ_are_marked(old: str, new: str, expected: list[list[str]]) -> None:
-    """Characters where words have no spaces; nothing where most of it differs anyway."""
+    """In scripts without spaces, characters are marked. If most of a line differs, nothing is marked."""
     assert marked(old, new) == [("-" + old, expected[0]), ("+" + new, expected[1])]
 
 
@@ -143,21 +148,21 @@ def test_a_very_long_change_is_shown_without_marks() -> None:
 
 @pytest.mark.parametrize("name", ["", "a\nb", "a\tb", "a\x7f"])
 def test_a_name_that_would_break_the_header_is_refused(name: str) -> None:
-    with pytest.raises(InvalidInput, match="without control characters"):
+    with pytest.raises(InvalidInput, match="or contain control characters"):
         unified("a", "b", old_name="a", new_name=name)
 
 
 def test_negative_context_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="whole number from 0"):
+    with pytest.raises(InvalidInput, match="integer from 0"):
         unified("a", "b", old_name="a", new_name="b", context=-1)
 
 
-def test_blame_names_the_version_that_brought_a_line_in() -> None:
+def test_blame_names_the_version_that_added_a_line() -> None:
     texts = [(1, "a\nb\n"), (2, "a\nnew\nb\n"), (3, "a\nnew\nB\n"), (4, "top\na\nnew\nB\nend")]
     assert blame(texts) == [4, 1, 2, 3, 4]
 
 
-def test_a_line_that_went_and_came_back_is_of_the_version_it_came_back_with() -> None:
+def test_a_line_removed_and_added_again_belongs_to_the_later_version() -> None:
     assert blame([(1, "a\nb\n"), (2, "a\n"), (3, "a\nb\n")]) == [1, 3]
     assert blame([(1, "a\n"), (2, ""), (3, "a\n")]) == [3]
 
@@ -180,20 +185,20 @@ BASE = "a\nb\nc\nd\ne\n"
         ("0\na\nb\nc\nd\ne\n", "a\nb\nd\ne\n9", "0\na\nb\nd\ne\n9"),
     ],
 )
-def test_changes_of_both_sides_are_taken_and_the_same_once(ours: str, theirs: str, merged: str) -> None:
+def test_changes_of_both_sides_are_merged_and_equal_ones_applied_once(ours: str, theirs: str, merged: str) -> None:
     assert merge(BASE, ours, theirs) == Merged(merged)
     assert merge(BASE, theirs, ours) == Merged(merged)
 
 
 def test_different_changes_of_a_line_conflict() -> None:
-    """With their lines and texts; what does not conflict is not named."""
+    """A conflict has the lines and texts of all three versions. Other changes are not listed."""
     assert merge(BASE, "0\na\nb\nC\nd\ne\n", "a\nb\nc1\nc2\nd\n") == Merged(
         None, (Conflict((2, 3), (3, 4), (2, 4), "c\n", "C\n", "c1\nc2\n"),)
     )
 
 
-def test_changes_that_touch_conflict() -> None:
-    """As in git: neighbours were often changed because of each other."""
+def test_adjacent_changes_conflict() -> None:
+    """As in git, since adjacent changes often depend on each other."""
     assert merge(BASE, "a\nB\nc\nd\ne\n", "a\nb\nC\nd\ne\n").conflicts == (
         Conflict((1, 3), (1, 3), (1, 3), "b\nc\n", "B\nc\n", "b\nC\n"),
     )

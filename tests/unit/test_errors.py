@@ -1,4 +1,4 @@
-"""Errors: one base, stable codes, picklable, and no doubt about which may be tried again."""
+"""Errors: one base class, stable codes, pickling, and which errors are retryable."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from retentive import RetentiveError, errors
-from retentive.store import STORAGE_REPLIES
+from retentive.engine.rendering import STORAGE_REPLIES
 from retentive.values.replies import ERROR_CODES, Replies
 
 CLASSES = [
@@ -41,12 +41,12 @@ def test_every_error_has_a_code_of_its_own() -> None:
 
 @pytest.mark.parametrize("kind", [found for found in CLASSES if found is not errors.Refused])
 def test_errors_survive_pickling(kind: type[RetentiveError]) -> None:
-    again = pickle.loads(pickle.dumps(kind("what is wrong")))
-    assert (type(again), str(again)) == (kind, "what is wrong")
+    again = pickle.loads(pickle.dumps(kind("the reason")))
+    assert (type(again), str(again)) == (kind, "the reason")
 
 
 def test_refusals_survive_pickling_with_their_values() -> None:
-    refusal = errors.Refused("invalid_path", path="/x", reason=errors.Phrase("reason_outside", {}))
+    refusal = errors.Refused("invalid_path", path="/memories/.", reason=errors.Phrase("reason_dots", {"name": "."}))
     again = pickle.loads(pickle.dumps(refusal))
     assert (again.key, again.values) == (refusal.key, refusal.values)
 

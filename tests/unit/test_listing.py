@@ -1,4 +1,4 @@
-"""Directory views: sizes in words, two levels, byte order, hidden entries."""
+"""Directory views: formatted sizes, two levels, byte order, hidden entries."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from retentive.values.listing import human_size, listing
     ],
 )
 def test_sizes_have_one_decimal_and_units_of_1024(size_bytes: int, shown: str) -> None:
-    """What would round to 1024.0K is 1.0M."""
+    """A size that would round to 1024.0K is shown as 1.0M."""
     assert human_size(size_bytes) == shown
 
 
@@ -43,8 +43,8 @@ def rows(path: str, tree: dict[str, int], max_rows: int = 0) -> list[str]:
     return list(listing(path, below, max_rows=max_rows).rows)
 
 
-def test_rows_stand_in_the_byte_order_of_the_path_shown() -> None:
-    """Directories are shown, and so sorted, with a trailing slash."""
+def test_rows_are_in_the_byte_order_of_the_paths() -> None:
+    """Directories are shown and sorted with a trailing slash."""
     tree = {"/memories/a/x": 1, "/memories/a.txt": 2, "/memories/a b": 3, "/memories/a0": 4, "/memories/B": 5}
     assert rows("/memories", tree) == [
         "15B\t/memories",

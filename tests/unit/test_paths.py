@@ -1,4 +1,4 @@
-"""Memory paths: the table of accepted and refused ones, and what a refusal says."""
+"""Memory paths: accepted and refused paths, and the sentences of refusals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from retentive.errors import Refused
 from retentive.values.paths import MemoryPath, visible
-from retentive.values.replies import EN
+from retentive.values.replies import REPLIES, echo
 
 ACCEPTED = {
     "/memories": "/memories",
@@ -48,31 +48,40 @@ ACCEPTED = {
     "/memories" + "/x" * 20 + "/": "/memories" + "/x" * 20,
 }
 
+OUTSIDE, ABOVE = "outside", "above"
 REFUSED = {
-    "": "/memories",
-    "/": "/memories",
-    " /memories": "/memories",
-    "memories": "/memories",
-    "memories/a": "/memories",
-    "/memoriesfoo": "/memories",
-    "/memories2/a": "/memories",
-    "/memorie": "/memories",
-    "/Memories/a": "/memories",
-    "/etc/passwd": "/memories",
-    "//memories/a": "/memories",
-    "/./memories/a": "/memories",
-    "/x/../memories/a": "/memories",
-    "/memories\\a": "/memories",
-    "\\memories\\a": "/memories",
-    "/memories\u0301/a": "/memories",
-    "/memories\0/a": "/memories",
-    "file:///memories/a": "/memories",
-    "./memories": "/memories",
-    "/memories/..": "'..'",
-    "/memories/../etc/passwd": "'..'",
+    "": OUTSIDE,
+    "/": OUTSIDE,
+    " /memories": OUTSIDE,
+    "memories": OUTSIDE,
+    "memories/a": OUTSIDE,
+    "/memoriesfoo": OUTSIDE,
+    "/memories2/a": OUTSIDE,
+    "/memorie": OUTSIDE,
+    "/Memories/a": OUTSIDE,
+    "/etc/passwd": OUTSIDE,
+    "//memories/a": OUTSIDE,
+    "/./memories/a": OUTSIDE,
+    "/x/../memories/a": OUTSIDE,
+    "/memories\\a": OUTSIDE,
+    "\\memories\\a": OUTSIDE,
+    "/memories\u0301/a": OUTSIDE,
+    "/memories\0/a": OUTSIDE,
+    "file:///memories/a": OUTSIDE,
+    "./memories": OUTSIDE,
+    "/memories" + "x" * 2_000: OUTSIDE,
+    "/../memories": OUTSIDE,
+    "/memories/..": ABOVE,
+    "/memories/../etc/passwd": ABOVE,
     "/memories/a/../b": "'..'",
     "/memories/a/..": "'..'",
-    "/memories/../memories/a": "'..'",
+    "/memories/../memories/a": ABOVE,
+    "/memories/a/../..": ABOVE,
+    "/memories/a/../../b": ABOVE,
+    "/memories//..": ABOVE,
+    "/memories/./..": ABOVE,
+    "/memories/a\\b/../../c": ABOVE,
+    "/memories/a/../b/..": "'..'",
     "/memories/.": "'.'",
     "/memories/./a": "'.'",
     "/memories/a/./b": "'.'",
@@ -134,15 +143,21 @@ REFUSED = {
 }
 
 
+SENTENCES = {
+    OUTSIDE: "Error: Path must start with /memories, got: {}",
+    ABOVE: "Error: Path {} would escape /memories directory",
+}
+
+
 def refusal(written: str) -> str:
     with pytest.raises(Refused) as caught:
         MemoryPath.parse(written)
-    return EN.error(caught.value.key, caught.value.values).text
+    return REPLIES.error(caught.value.key, caught.value.values).text
 
 
 @pytest.mark.parametrize(("written", "meant"), ACCEPTED.items(), ids=range(len(ACCEPTED)))
 def test_accepted_paths_mean_one_canonical_path(written: str, meant: str) -> None:
-    """Doubled and trailing slashes go, text becomes NFC, everything ordinary stays."""
+    """Doubled and trailing slashes are removed, text is normalised to NFC, other characters stay."""
     path = MemoryPath.parse(written)
     assert (path.text, str(path), path.written) == (meant, meant, written)
     assert path.is_root == (meant == "/memories")
@@ -151,9 +166,12 @@ def test_accepted_paths_mean_one_canonical_path(written: str, meant: str) -> Non
 
 @pytest.mark.parametrize(("written", "reason"), REFUSED.items(), ids=range(len(REFUSED)))
 def test_refused_paths_say_why(written: str, reason: str) -> None:
-    """`Error: Invalid path {path}: {reason}`, with invisible characters shown as escapes."""
-    shown = visible(written)
+    """One of three sentences, with invisible characters shown as escapes and long paths cut."""
+    shown = echo(visible(written))
     reply = refusal(written)
+    if reason in SENTENCES:
+        assert reply == SENTENCES[reason].format(shown)
+        return
     assert reply.startswith(f"Error: Invalid path {shown}: ")
     words = reply.removeprefix(f"Error: Invalid path {shown}: ")
     assert words
@@ -187,24 +205,24 @@ def test_invisible_characters_are_shown_as_escapes(text: str, shown: str) -> Non
 def test_a_refused_path_is_cut_after_2000_characters(length: int) -> None:
     written = "/etc/pass" + "x" * length
     shown = written if len(written) <= 2_000 else written[:2_000] + "…"
-    assert refusal(written).startswith(f"Error: Invalid path {shown}: ")
+    assert refusal(written) == f"Error: Path must start with /memories, got: {shown}"
 
 
 def test_paths_of_a_megabyte_and_of_5000_levels_are_refused_at_once() -> None:
-    """The work is bounded by the limits, not by what is sent."""
+    """The work is bounded by the limits, not by the length of the input."""
     for written in ("/memories/" + "%25" * 300_000, "/memories" + "/a" * 5_000, "/memories/" + "．" * 100_000):
         assert len(refusal(written)) < 2_200
 
 
 def test_long_runs_of_combining_marks_are_refused_at_once() -> None:
-    """Normalising takes time by the square of such a run: 20 s for 160,000 marks, with all other threads waiting."""
+    """Normalising such a run takes quadratic time: 20 s for 160,000 marks, while all other threads wait."""
     start = time.perf_counter()
     assert "255" in refusal("/memories/a" + "\u0301\u0323" * 50_000)
     assert time.perf_counter() - start < 1
 
 
-def test_equal_however_written() -> None:
-    """Equality and hash look at the canonical path alone; a path can be pickled."""
+def test_paths_written_differently_are_equal() -> None:
+    """Equality and hash use only the canonical path; a path can be pickled."""
     one, other = MemoryPath.parse("/memories//a/"), MemoryPath.parse("/memories/a")
     assert one == other
     assert hash(one) == hash(other)

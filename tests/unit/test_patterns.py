@@ -1,4 +1,4 @@
-"""Patterns of paths and actors: what they match, and that no pattern takes long."""
+"""Path and actor patterns: matches, and bounded time for every pattern."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PATTERNS = st.lists(st.sampled_from(["**", "**", "*", "?", "a", "b", "a*", "*b",
 
 
 def test_stars_stay_within_a_name_or_do_not() -> None:
-    """And a pattern covers what lies below what it matches."""
+    """A pattern also covers everything below its matches."""
     assert covers(["/memories/*/x"], "/memories/a/x/y")
     assert not covers(["/memories/*/x"], "/memories/a/b/x")
     assert covers(["/memories/**/x"], "/memories/a/b/x")
@@ -41,15 +41,15 @@ def test_stars_stay_within_a_name_or_do_not() -> None:
 
 @given(st.text("ab/*?", max_size=9), st.text("ab/", max_size=9))
 def test_many_stars_match_as_few_do(pattern: str, text: str) -> None:
-    """The way that is bounded gives what `re` gives."""
+    """The matcher with bounded time agrees with `re`."""
     parts = _SPLIT.split(pattern)
     tokens = [token for part in parts for token in ([part] if part in _PARTS else part)]
     compiled = re.compile("".join(_PARTS.get(part) or re.escape(part) for part in parts), re.DOTALL)
     assert _matches(tokens, text) == (compiled.fullmatch(text) is not None)
 
 
-def test_no_pattern_takes_for_ever() -> None:
-    """Of as many stars as fit, on the worst of paths."""
+def test_every_pattern_ends_in_bounded_time() -> None:
+    """As many stars as fit, on the worst paths."""
     assert not covers(["/memories/" + "*a" * 300 + "b"], "/memories/" + "a" * 250)
     assert not covers(["/memories/" + "**/*a/" * 10 + "b"], "/memories" + "/aaaaaaaaaaaa" * 20)
     assert not covers(["/memories" + "/**" * 300 + "/*a*a*a*b"], "/memories" + "/aaaaaaaaaaaa" * 20)
@@ -57,9 +57,9 @@ def test_no_pattern_takes_for_ever() -> None:
 
 
 def covered(pattern: Sequence[str], names: Sequence[str]) -> bool:
-    """What Git's rules say, tried one way after the other."""
+    """Reference matcher for the rules of Git, by backtracking."""
     if not pattern:
-        return True  # and all that lies below
+        return True  # with everything below
     first, rest = pattern[0], pattern[1:]
     if first == "**" and not rest:
         return bool(names)
@@ -73,43 +73,43 @@ def covered(pattern: Sequence[str], names: Sequence[str]) -> bool:
 @example(["**", "**"], ["a"])
 @example(["**", "a", "**"], ["a"])
 def test_two_stars_are_any_number_of_names(pattern: list[str], names: list[str]) -> None:
-    """None too, but at the end one at least: what is in a directory is not the directory. Both ways say so."""
+    """Including none, except at the end: the contents of a directory are not the directory. Both matchers agree."""
     said = covers(["/".join(["/memories", *pattern])], "/".join(["/memories", *names]))
     assert said == covered(pattern, names)
 
 
 @given(PATTERNS, NAMES)
-def test_a_pattern_is_read_alike_in_both_ways(pattern: list[str], names: list[str]) -> None:
-    """By `re`, and name by name."""
+def test_both_matchers_agree(pattern: list[str], names: list[str]) -> None:
+    """With `re`, and name by name."""
     path = "/".join(["", "memories", *names])
     assume(("**", "**") not in pairwise(pattern))
     assert _by_re(["memories", *pattern])(path) == _by_names(["memories", *pattern])(path)
 
 
-def test_a_pattern_is_taken_in_the_form_that_paths_have() -> None:
-    """Whoever types it on a system that takes accents apart."""
+def test_a_pattern_is_normalised_as_paths_are() -> None:
+    """Some systems decompose accents as they are typed."""
     assert check_path_pattern("/memories/cafe\u0301/**") == "/memories/caf\u00e9/**"
 
 
 @pytest.mark.parametrize(
-    ("pattern", "told"),
+    ("pattern", "problem"),
     [
-        ("/memories/../x", "has the name '..' in it"),
-        ("/memories/./**", "has the name '.' in it"),
+        ("/memories/../x", "leads above /memories"),
+        ("/memories/./**", "contains the name '.'"),
         ("/memories/a\0", "U\\+0000"),
         ("/memories/a\n*", "U\\+000A"),
         ("/memories/\u200b", "U\\+200B"),
-        ("/memories/a\\b", "has a backslash"),
+        ("/memories/a\\b", "contains a backslash"),
         ("/memories/%2e%2e", "an encoded or look-alike"),
         ("/memories/" + "x" * 256, "longer or deeper"),
         ("/memories" + "/x" * 21, "longer or deeper"),
-        ("/memories/**.md", "stands for whole names"),
-        ("/memories/a**/b", "stands for whole names"),
+        ("/memories/**.md", "replaces whole names"),
+        ("/memories/a**/b", "replaces whole names"),
     ],
 )
-def test_a_pattern_that_no_path_can_match_is_refused(pattern: str, told: str) -> None:
-    """It would guard nothing, and its author would not know."""
-    with pytest.raises(InvalidInput, match=told):
+def test_a_pattern_that_no_path_can_match_is_refused(pattern: str, problem: str) -> None:
+    """It would guard nothing without a warning."""
+    with pytest.raises(InvalidInput, match=problem):
         check_path_pattern(pattern)
 
 
@@ -117,5 +117,5 @@ def test_a_pattern_that_no_path_can_match_is_refused(pattern: str, told: str) ->
     "pattern",
     ["/memories/.*", "/memories/?.", "/memories/*.*", "/memories/" + "x" * 255 + "*", "/memories" + "/**/x" * 20],
 )
-def test_a_pattern_that_some_path_matches_is_taken(pattern: str) -> None:
+def test_a_pattern_that_some_path_matches_is_accepted(pattern: str) -> None:
     assert check_path_pattern(pattern) == pattern

@@ -435,9 +435,9 @@ def test_a_note_that_is_nested_without_end_is_no_obstacle(store: MemoryStore) ->
 def test_an_id_that_is_no_text_is_refused(given: Any, store: MemoryStore) -> None:
     """To whoever calls, since no model chose it; nothing is done."""
     for command in (create(), {"command": "view", "path": "/memories"}):
-        with pytest.raises(InvalidInput, match="a tool_use id is a text"):
+        with pytest.raises(InvalidInput, match="a tool_use id must be a string"):
             store.execute(command, tool_use_id=given)
-    with pytest.raises(InvalidInput, match="a tool_use id is a text"):
+    with pytest.raises(InvalidInput, match="a tool_use id must be a string"):
         store.clear(tool_use_id=given)
     assert state(store) == ([], [])
 

@@ -1,29 +1,17 @@
-"""The catalogue of sentences: the exact ones, two languages, one's own."""
+"""The reply catalogue: replaced templates, and echoes of the input."""
 
 from __future__ import annotations
-
-from dataclasses import fields, replace
 
 import pytest
 
 import retentive
-from retentive import EN, FR, InvalidInput, MemoryStore, Replies, Reply
+from retentive import InvalidInput, MemoryStore, Replies, Reply
 from retentive.values.replies import echo
 
 
-def test_only_the_two_headers_differ_in_french() -> None:
-    differing = {spec.name for spec in fields(Replies) if getattr(EN, spec.name) != getattr(FR, spec.name)}
-    assert differing == {"directory_header", "file_header"}
-    assert FR.directory_header == (
-        "Voici les fichiers et répertoires jusqu'à 2 niveaux de profondeur dans {path}, "
-        "excluant les éléments cachés et node_modules:"
-    )
-    assert FR.file_header == "Voici le contenu de {path} avec les numéros de ligne:"
-
-
-def test_an_application_passes_its_own() -> None:
-    """Every sentence can be another; the rest stays."""
-    own = replace(EN, file_header="Contents of {path}:", missing="Error: nothing at {path}", edited="Done.")
+def test_an_application_replaces_templates() -> None:
+    """Replaced templates are used; the others keep their defaults."""
+    own = Replies(file_header="Contents of {path}:", missing="Error: nothing at {path}", edited="Done.")
     with retentive.open("sqlite://", replies=own) as opened:
         store = opened.store()
         store.execute({"command": "create", "path": "/memories/a", "file_text": "x"})
@@ -49,22 +37,16 @@ def test_an_application_passes_its_own() -> None:
         "{path!x}",
     ],
 )
-def test_a_template_asking_for_what_it_will_not_get_is_refused_at_once(template: str) -> None:
+def test_a_template_with_an_unknown_placeholder_is_refused(template: str) -> None:
     with pytest.raises(InvalidInput):
-        replace(EN, file_header=template)
+        Replies(file_header=template)
 
 
-def test_braces_doubled_in_a_template_and_braces_in_values_are_ordinary() -> None:
-    own = replace(EN, created="{{}} {path}")
+def test_doubled_braces_in_a_template_and_braces_in_values_are_plain_text() -> None:
+    own = Replies(created="{{}} {path}")
     with retentive.open("sqlite://", replies=own) as opened:
         reply = opened.store().execute({"command": "create", "path": "/memories/{path}{0}{{", "file_text": ""})
         assert reply.text == "{} /memories/{path}{0}{{"
-
-
-def test_an_unknown_language_is_refused() -> None:
-    for wrong in ("de", "", "EN"):
-        with pytest.raises(InvalidInput):
-            retentive.open("sqlite://", replies=wrong)
 
 
 @pytest.mark.parametrize("length", [0, 1_999, 2_000, 2_001, 90_000])
@@ -75,7 +57,7 @@ def test_echoes_are_cut_after_2000_characters(length: int) -> None:
 
 @pytest.mark.parametrize("length", [2_000, 2_001])
 def test_old_str_and_accepted_paths_are_cut_in_replies(length: int) -> None:
-    """Paths of any length are accepted if what they mean is short: doubled slashes."""
+    """A path with doubled slashes may be long if its canonical form is short."""
     with retentive.open("sqlite://") as opened:
         store = opened.store()
         store.execute({"command": "create", "path": "/memories/a", "file_text": "x" * 3_000})

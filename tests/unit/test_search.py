@@ -1,4 +1,4 @@
-"""Queries, matches, snippets and patterns by examples; `tests/laws/test_search_laws.py` says what holds for all."""
+"""Queries, matches, snippets and patterns by examples; `tests/laws/test_search_laws.py` has the properties."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from profiles import LONG
 from retentive.errors import InvalidInput
 from retentive.search import query as search_module
-from retentive.search.query import Document, Found, Query, Snippet, fold_document, matches, parse_query, search
+from retentive.search.query import Document, Hit, Query, Snippet, fold_document, parse_query, search
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 PATH = "/memories/notes/plan.md"
@@ -28,12 +28,17 @@ def document(path: str, text: str, *, age: int = 0) -> Document:
     return Document(path, text, fold_document(path, text), START - timedelta(days=age), f"mem_{path}", f"memver_{path}")
 
 
-def found(query: str, text: str, *, path: str = PATH, regex: bool = False) -> Found | None:
-    return matches(parse_query(query, regex=regex), path, text)
+def found(query: str, text: str, *, path: str = PATH, regex: bool = False) -> Hit | None:
+    return next(iter(search(parse_query(query, regex=regex), [document(path, text)]).hits), None)
+
+
+def matching(lines: int, snippets: tuple[Snippet, ...], path_spans: tuple[tuple[int, int], ...]) -> Hit:
+    """The hit for the memory that `found` searches."""
+    return Hit(PATH, f"mem_{PATH}", f"memver_{PATH}", START, lines, snippets, path_spans)
 
 
 def lines(query: str, text: str, *, regex: bool = False) -> list[tuple[int, list[str]]]:
-    """The lines shown, each with its marked parts."""
+    """The snippets, each with its marked parts."""
     at = found(query, text, regex=regex)
     assert at is not None
     return [(shown.line, [shown.text[slice(*span)] for span in shown.spans]) for shown in at.snippets]
@@ -52,35 +57,35 @@ def lines(query: str, text: str, *, regex: bool = False) -> list[tuple[int, list
         ("a-b", Query(("a-b",))),
     ],
 )
-def test_a_query_is_words_phrases_and_what_to_leave_out(text: str, expected: Query) -> None:
+def test_a_query_has_words_phrases_and_exclusions(text: str, expected: Query) -> None:
     assert parse_query(text) == expected
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "the query is empty: give at least one word"),
+        ("", "the query is empty; enter at least one word"),
         (" \n\u3000", "the query is empty"),
-        ("-a", "only says what to leave out: give at least one word"),
-        ("a -", "a - alone leaves out nothing"),
-        ('"a b', 'not closed: end it with "'),
-        ('"a b"c', "leave a space between"),
+        ("-a", "has only excluded words; enter at least one word"),
+        ("a -", "a single '-' excludes nothing"),
+        ('"a b', 'not closed; end it with "'),
+        ('"a b"c', "put a space between"),
         ('""', "a phrase is empty"),
         ('a -" "', "a phrase is empty"),
-        ('"a\nb"', "put words of one line in quotes"),
+        ('"a\nb"', "quote words of one line"),
         ("a" * 1_001, "longer than 1,000 characters"),
         ("a\udc80", "lone surrogate"),
         (" ".join(f"w{number}" for number in range(33)), "more than 32 words"),
     ],
 )
-def test_a_wrong_query_is_told_what_would_be_right(text: str, message: str) -> None:
+def test_an_invalid_query_is_refused_with_the_remedy(text: str, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         parse_query(text)
 
 
-def test_a_query_knows_the_paths_to_look_within() -> None:
+def test_a_query_has_path_patterns() -> None:
     assert parse_query("a", within=["/memories/team/**"]) == Query(("a",), within=("/memories/team/**",))
-    with pytest.raises(InvalidInput, match="must begin with /memories/"):
+    with pytest.raises(InvalidInput, match="must start with /memories/"):
         parse_query("a", within=["team"])
 
 
@@ -99,7 +104,7 @@ def test_a_query_knows_the_paths_to_look_within() -> None:
         ("a", "A"),
     ],
 )
-def test_words_are_found_in_any_language_inside_words_and_in_any_case(query: str, text: str) -> None:
+def test_words_match_in_any_language_inside_words_and_in_any_case(query: str, text: str) -> None:
     assert found(query, text) is not None
 
 
@@ -116,25 +121,25 @@ def test_all_words_must_occur_in_the_text_or_the_path() -> None:
     assert found("tea -coffee", "green tea") is not None
 
 
-def test_the_root_is_no_part_of_the_path_that_words_are_found_in() -> None:
-    """Or `memories` would find every memory."""
+def test_words_do_not_match_the_root() -> None:
+    """Otherwise `memories` would match every memory."""
     assert found("memories", "x") is None
-    assert found("/notes/", "x") == Found(0, (), ((9, 16),))
+    assert found("/notes/", "x") == matching(0, (), ((9, 16),))
 
 
 def test_words_in_the_path_are_marked_there() -> None:
     at = found("Plan notes", "the plan\n")
-    assert at == Found(1, (Snippet(1, "the plan", ((4, 8),)),), ((10, 15), (16, 20)))
+    assert at == matching(1, (Snippet(1, "the plan", ((4, 8),)),), ((10, 15), (16, 20)))
 
 
-def test_a_phrase_stands_in_one_line_as_it_is_written() -> None:
+def test_a_phrase_matches_within_one_line() -> None:
     assert found('"green tea"', "Green Tea") is not None
     assert found('"green tea"', "green\ntea") is None
     assert found('"green tea"', "green  tea") is None
 
 
-def test_snippets_show_the_lines_as_they_are_with_their_numbers() -> None:
-    """A ligature or a sharp s is marked whole; folding moves nothing."""
+def test_snippets_show_the_original_lines_with_their_numbers() -> None:
+    """A ligature or a sharp s is marked as a whole; folding shifts no position."""
     text = "ﬁrst ﬁeld\r\x0cx\nnone\nSTRAẞE İstanbul ﬁ\n"
     assert lines("fi", text) == [(1, ["ﬁ", "ﬁ"]), (3, ["ﬁ"])]
     assert lines("sse stanbul", text) == [(3, ["ẞE", "stanbul"])]
@@ -167,9 +172,10 @@ def test_the_lines_with_the_most_words_are_shown_in_their_order() -> None:
 
 
 def test_the_number_and_length_of_snippets_can_be_chosen() -> None:
-    at = matches(parse_query("x"), PATH, "x 12345678\nx\n", snippets=1, snippet_chars=5)
-    assert at == Found(2, (Snippet(1, "x 123…", ((0, 1),)),), ())
-    assert matches(parse_query("x"), PATH, "x", snippets=0) == Found(1, (), ())
+    (at,) = search(parse_query("x"), [document(PATH, "x 12345678\nx\n")], snippets=1, snippet_chars=5).hits
+    assert at == matching(2, (Snippet(1, "x 123…", ((0, 1),)),), ())
+    (at,) = search(parse_query("x"), [document(PATH, "x")], snippets=0).hits
+    assert at == matching(1, (), ())
 
 
 def test_a_long_line_is_cut_around_its_first_match() -> None:
@@ -182,7 +188,7 @@ def test_a_long_line_is_cut_around_its_first_match() -> None:
 
 
 def test_marks_reach_to_the_end_of_a_line_that_folds_to_more() -> None:
-    """U+FDFA folds to 18 characters, and is one of those that a snippet may have."""
+    """U+FDFA folds to 18 characters but counts as one in a snippet."""
     assert lines("x", "x" + "\ufdfa" * 100 + "x") == [(1, ["x", "x"])]
 
 
@@ -207,7 +213,7 @@ def test_the_newest_change_comes_first_then_the_path() -> None:
     cut = search(parse_query("x"), documents, limit=2)
     assert (cut.hits, cut.total) == (results.hits[:2], 5)
     assert search(parse_query("x"), documents, limit=0).total == 5
-    with pytest.raises(InvalidInput, match="whole number from 0"):
+    with pytest.raises(InvalidInput, match="integer from 0"):
         search(parse_query("x"), documents, limit=-1)
 
 
@@ -226,7 +232,7 @@ def test_only_memories_within_the_paths_are_found(regex: bool) -> None:
 
 
 @needs_re2
-def test_a_pattern_looks_at_each_line_for_itself() -> None:
+def test_a_pattern_matches_each_line_separately() -> None:
     assert lines("^b.*d$", "abcd\nbcd\nb\nd\n", regex=True) == [(2, ["bcd"])]
     assert lines(r"[éü]\pL|x$", "naïve été\nx\r\nüx x\n", regex=True) == [(1, ["ét"]), (3, ["üx", "x"])]
     assert found(r"a\sb", "a\nb", regex=True) is None
@@ -235,10 +241,10 @@ def test_a_pattern_looks_at_each_line_for_itself() -> None:
 
 
 @needs_re2
-def test_a_pattern_minds_case_unless_told_and_looks_at_the_path_too() -> None:
+def test_a_pattern_is_case_sensitive_by_default_and_matches_the_path_too() -> None:
     assert found("TEA", "tea", regex=True) is None
     assert found("(?i)TEA", "tea", regex=True) is not None
-    assert found(r"^/notes/\w+\.md$", "x", regex=True) == Found(0, (), ((9, 23),))
+    assert found(r"^/notes/\w+\.md$", "x", regex=True) == matching(0, (), ((9, 23),))
     assert found("memories", "x", regex=True) is None
 
 
@@ -246,9 +252,9 @@ def test_a_pattern_minds_case_unless_told_and_looks_at_the_path_too() -> None:
 @pytest.mark.parametrize(
     ("pattern", "message"),
     [
-        ("(", r"not a pattern that RE2 knows: missing \): \($"),
-        (r"(a)\1", "not a pattern that RE2 knows: invalid escape sequence"),
-        ("(?=a)", "not a pattern that RE2 knows"),
+        ("(", r"invalid RE2 pattern: missing \): \($"),
+        (r"(a)\1", "invalid RE2 pattern: invalid escape sequence"),
+        ("(?=a)", "invalid RE2 pattern"),
         (r"\pL{200}", "too large"),
         ("a*", "matches the empty text"),
         ("^", "matches the empty text"),
@@ -261,7 +267,7 @@ def test_a_wrong_pattern_is_refused(pattern: str, message: str | None) -> None:
 
 
 def test_without_its_library_a_pattern_is_refused_naming_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`re` is no stand-in: a pattern such as `(a+)+$` would never end."""
+    """`re` cannot replace it: a pattern such as `(a+)+$` would never end."""
     monkeypatch.setitem(sys.modules, "re2", None)
     search_module._compiled.cache_clear()
     with pytest.raises(InvalidInput, match=r"pip install 'retentive\[guards\]'"):
@@ -272,14 +278,14 @@ def test_without_its_library_a_pattern_is_refused_naming_the_extra(monkeypatch: 
 @needs_re2
 @pytest.mark.parametrize("pattern", ["(a+)+$", "(a|a)*b", "(?:a?){90}a{90}c", "(x+x+)+y|a{2}b"])
 def test_a_hostile_pattern_ends(pattern: str) -> None:
-    """On texts that keep a search with backtracking busy for ever."""
+    """On texts that make a backtracking search run for ever."""
     text = "a" * 20_000 + "\n" + "ax" * 10_000
     assert (found(pattern, text, regex=True) is None) == (pattern != "(a+)+$")
 
 
 @needs_re2
-def test_a_slow_pattern_is_given_up() -> None:
-    """Looked at before each piece of text, so that no search goes on for much longer than it may."""
+def test_a_slow_pattern_is_aborted() -> None:
+    """The deadline is checked before each piece of text."""
     ticks = count()
     documents = [document(f"/memories/{number}", "a line\n" * 10) for number in range(10)]
     with pytest.raises(InvalidInput, match="takes too long"):

@@ -1,4 +1,4 @@
-"""Searching a store: what is kept ready is what is there, whoever changed it and however."""
+"""Searching a store: the cache is up to date after any change by anyone."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def create(store: MemoryStore, path: str, text: str) -> None:
 
 
 def test_words_of_any_language_are_found(store: MemoryStore) -> None:
-    """The newest change first; with the lines, below a directory, by patterns of paths, and cut with the total told."""
+    """Newest change first; with lines, below a directory, by path patterns, and limited with the total."""
     create(store, "/memories/en", "The quick brown fox\njumps over the lazy dog\n")
     create(store, "/memories/notes/ja", "昨日の会議で、田中さんは予算を説明した。\n次回は金曜日。\n")
     create(store, "/memories/notes/zh", "我们讨论了预算和时间表。\n")
@@ -68,8 +68,8 @@ def test_words_of_any_language_are_found(store: MemoryStore) -> None:
 
 
 @pytest.mark.parametrize("seed", range(2) if LONG else [0])
-def test_what_is_kept_ready_is_what_is_there(store: MemoryStore, seed: int) -> None:
-    """After any commands, a search in a store that was searched before finds what one in a new one does."""
+def test_the_cache_matches_the_store(store: MemoryStore, seed: int) -> None:
+    """After any commands, a search with a cache finds the same as a search without."""
     model = Model()
     walk = Walk(seed, model)
     for number in range(120 if LONG else 40):
@@ -86,8 +86,8 @@ def anew(store: MemoryStore, query: str) -> Results:
 
 
 @pytest.mark.parametrize("backend", LASTING)
-def test_what_another_process_wrote_is_found(backend: str, tmp_path: Path) -> None:
-    """At once."""
+def test_changes_of_another_process_are_found(backend: str, tmp_path: Path) -> None:
+    """Immediately."""
     with opened(backend, tmp_path) as one, opened(backend, tmp_path) as other:
         create(one.store(), "/memories/a", "first")
         assert found(other.store(), "first") == ["/memories/a"]
@@ -99,20 +99,20 @@ def test_what_another_process_wrote_is_found(backend: str, tmp_path: Path) -> No
         assert found(searching, "second") == []
 
 
-def test_files_edited_by_hand_are_found(tmp_path: Path) -> None:
-    """In the directory, without a command in between."""
+def test_external_edits_are_found(tmp_path: Path) -> None:
+    """Without a command in between."""
     with opened("directory", tmp_path) as place:
         store = place.store()
         create(store, "/memories/a", "first")
         assert found(store, "first") == ["/memories/a"]
         root = Path(str(store.directory()))
-        (root / "a").write_text("by hand")
-        (root / "b").write_text("by hand too")
-        assert sorted(found(store, "hand")) == ["/memories/a", "/memories/b"]
+        (root / "a").write_text("edited")
+        (root / "b").write_text("edited too")
+        assert sorted(found(store, "edited")) == ["/memories/a", "/memories/b"]
 
 
-def test_what_was_erased_is_not_found(store: MemoryStore) -> None:
-    """Though no version is left to tell that it went, in a store that was searched before."""
+def test_erased_memories_are_not_found(store: MemoryStore) -> None:
+    """In a cached store, although an erased memory leaves no version."""
     for number in range(10):
         create(store, f"/memories/{number}", f"text {number}")
     assert found(store, "text 7") == ["/memories/7"]
@@ -126,7 +126,7 @@ def test_what_was_erased_is_not_found(store: MemoryStore) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_forked_process_does_not_wait_for_threads_it_lacks(tmp_path: Path) -> None:
-    """As one that was in the middle of a search."""
+    """A thread may be searching at the moment of the fork."""
     with opened("sqlite", tmp_path) as place:
         store = place.store()
         create(store, "/memories/a", "first")
@@ -143,7 +143,7 @@ def test_a_forked_process_does_not_wait_for_threads_it_lacks(tmp_path: Path) -> 
 
 
 def test_a_text_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    """A search cannot say that it is not in there; who asks learns which memory it is."""
+    """The search fails and names the memory, since the text may contain the word."""
     with opened("sqlite", tmp_path) as place:
         store = place.store()
         create(store, "/memories/a", "one")
@@ -154,7 +154,7 @@ def test_a_text_that_cannot_be_read_is_named(tmp_path: Path) -> None:
                 look()
 
 
-def test_large_stores_are_searched_without_being_kept(tmp_path: Path) -> None:
+def test_large_stores_are_searched_without_a_cache(tmp_path: Path) -> None:
     """With the same results."""
     with opened("sqlite", tmp_path) as place:
         store = place.store()

@@ -1,4 +1,4 @@
-"""Settings: checked, kept with the store, pinned by a process; patterns of paths and actors."""
+"""Settings: validation, storage, pins; path and actor patterns."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_defaults_are_those_of_the_documentation() -> None:
 
 @pytest.mark.parametrize("name", NUMBERS)
 @pytest.mark.parametrize("value", [-1, 1.5, "5", None, True, float("nan"), 2**60])
-def test_a_wrong_number_is_refused_before_anything_is_made(name: str, value: Any, tmp_path: Path) -> None:
+def test_a_wrong_number_is_refused_before_anything_is_created(name: str, value: Any, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=name):
         retentive.open(tmp_path / "memory", **{name: value})
     assert list(tmp_path.iterdir()) == []
@@ -80,13 +80,13 @@ def test_a_wrong_number_is_refused_before_anything_is_made(name: str, value: Any
         ("view_char", 7),
     ],
 )
-def test_senseless_settings_are_refused_with_the_reason(name: str, value: Any) -> None:
-    with pytest.raises(InvalidInput, match=r"view_chars|must|is a text such as|has an empty name"):
+def test_invalid_settings_are_refused_with_the_reason(name: str, value: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"view_chars|must|contains an empty name"):
         DEFAULTS.changed({name: value})
 
 
-def test_settings_survive_being_written_and_read() -> None:
-    """Only what differs from the defaults is written, so a default may still get better."""
+def test_settings_survive_a_round_trip() -> None:
+    """Only settings that differ from the defaults are stored, so a default can still change."""
     settings = Settings(**OTHERS)
     assert set(OTHERS) == set(NAMES)
     assert from_text(settings.to_text()) == settings
@@ -96,13 +96,13 @@ def test_settings_survive_being_written_and_read() -> None:
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "7", '{"guard_of_tomorrow": true}', '{"view_chars": "many"}'])
-def test_settings_of_a_newer_retentive_are_not_ignored(text: str) -> None:
+def test_settings_of_a_newer_version_are_not_ignored(text: str) -> None:
     """One of them may be a guard."""
     with pytest.raises(UnknownSchema):
         from_text(text)
 
 
-def test_settings_have_an_end() -> None:
+def test_settings_have_a_maximum_size() -> None:
     with pytest.raises(InvalidInput, match="65536 bytes"):
         DEFAULTS.changed({"read_only_paths": [f"/memories/{number:09}" for number in range(4_000)]}).to_text()
 
@@ -127,7 +127,7 @@ def test_settings_have_an_end() -> None:
         ("/memories/*.md", "/memories/notes\n.md", True),
     ],
 )
-def test_a_pattern_covers_what_it_matches_and_all_below(pattern: str, path: str, covered: bool) -> None:
+def test_a_pattern_covers_its_matches_and_everything_below(pattern: str, path: str, covered: bool) -> None:
     assert covers([pattern], path) is covered
 
 

@@ -1,24 +1,24 @@
-"""Lines, pages, snippets and edits, each by examples; `tests/laws` says what holds for all."""
+"""Lines, pages, snippets and edits by examples; `tests/laws` has the properties."""
 
 from __future__ import annotations
 
 import pytest
 
 from retentive.errors import Refused
-from retentive.values.replies import EN
+from retentive.values.replies import REPLIES
 from retentive.values.text import count_lines, insert, replace, snippet, view
 
 
 def shown(text: str, view_range: tuple[int, int] | None = None, *, max_chars: int = 16_000) -> str:
     page = view(text.encode(), view_range, max_chars=max_chars)
-    notice = [] if page.notice is None else [EN.phrase(page.notice.key, page.notice.values)]
+    notice = [] if page.notice is None else [REPLIES.phrase(page.notice.key, page.notice.values)]
     return "\n".join([page.numbered, *notice])
 
 
 def refusal(text: str, view_range: tuple[int, int] | None) -> str:
     with pytest.raises(Refused) as caught:
         view(text.encode(), view_range, max_chars=0)
-    return EN.phrase(caught.value.key, {"path": "/memories/a"} | dict(caught.value.values))
+    return REPLIES.phrase(caught.value.key, {"path": "/memories/a"} | dict(caught.value.values))
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def refusal(text: str, view_range: tuple[int, int] | None) -> str:
         ("a\r\nb\rc\u2028d\x0ce\x85", 2),
     ],
 )
-def test_a_final_newline_ends_the_last_line_and_starts_no_other(text: str, lines: int) -> None:
+def test_a_final_newline_ends_the_last_line_without_starting_another(text: str, lines: int) -> None:
     assert count_lines(text) == lines
 
 
@@ -86,12 +86,12 @@ def test_the_empty_text_shows_nothing_for_any_range(view_range: tuple[int, int] 
 
 
 def lines_cut(shown: str, rest: str) -> str:
-    """The notice of a page that ends between two lines."""
+    """Notice of a page that ends between two lines."""
     return f"\n[Truncated: lines {shown} shown. View the rest with view_range {rest}.]"
 
 
 def line_cut(line: str, length: int, cut: int, rest: str = "") -> str:
-    """The notice of a line that is longer than a page."""
+    """Notice of a line that is longer than a page."""
     number = line.split(" ", maxsplit=1)[0]
     notice = f"\n[Truncated: line {line} is {length} characters long, {cut} shown. "
     notice += f"View it whole with view_range [{number}, {number}]."
@@ -122,7 +122,7 @@ PAGES = [
 
 
 @pytest.mark.parametrize(("text", "view_range", "limit", "expected"), PAGES, ids=range(len(PAGES)))
-def test_pages_hold_whole_lines_and_say_how_to_go_on(
+def test_pages_hold_whole_lines_and_say_how_to_continue(
     text: str, view_range: tuple[int, int] | None, limit: int, expected: str
 ) -> None:
     assert shown(text, view_range, max_chars=limit) == expected
@@ -142,7 +142,7 @@ def test_pages_hold_whole_lines_and_say_how_to_go_on(
         ("aa\n" * 100, "a", ", ".join(map(str, range(1, 101)))),
     ],
 )
-def test_many_finds_name_each_line_once(text: str, old: str, lines: str) -> None:
+def test_several_matches_name_each_line_once(text: str, old: str, lines: str) -> None:
     with pytest.raises(Refused) as caught:
         replace(text, old, "x")
     assert caught.value.values["line_numbers"] == lines
@@ -196,7 +196,7 @@ def test_no_snippet_of_nothing_or_over_the_page_limit() -> None:
         ("a  \n\n", 2, " x ", "a  \n\n x \n"),
     ],
 )
-def test_insert_adds_lines_of_its_own(text: str, line: int, new: str, expected: str) -> None:
+def test_insert_adds_separate_lines(text: str, line: int, new: str, expected: str) -> None:
     assert insert(text, line, new) == expected
 
 
@@ -204,7 +204,7 @@ def test_insert_adds_lines_of_its_own(text: str, line: int, new: str, expected: 
 def test_insert_outside_is_refused(text: str, line: int, lines: int) -> None:
     with pytest.raises(Refused) as caught:
         insert(text, line, "x")
-    assert EN.phrase(caught.value.key, caught.value.values) == (
+    assert REPLIES.phrase(caught.value.key, caught.value.values) == (
         f"Error: Invalid `insert_line` parameter: {line}. "
         f"It should be within the range of lines of the file: [0, {lines}]"
     )

@@ -1,26 +1,12 @@
-"""Claude with a memory: agents, context management, prompts, a function tool for other models, long projects.
+"""Agents with a memory: agent loops, context management, prompts, a function tool for other models, long projects.
 
-Only `Agent` and `AsyncAgent` need the SDK; they are imported when they are asked for.
+Only `Agent` and `AsyncAgent` need the SDK. They are imported on first access.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from retentive.agent.applied import (
-    AppliedEdit,
-    ClearedThinking,
-    ClearedToolUses,
-    OtherEdit,
-    TokenCount,
-    Usage,
-    applied_edits,
-    billed_tokens,
-    compactions,
-    iterations,
-    token_count,
-    usage,
-)
 from retentive.agent.context import (
     ClearThinking,
     ClearToolUses,
@@ -45,6 +31,20 @@ from retentive.agent.events import Compaction, EditsApplied, Event, Finished, Te
 from retentive.agent.function_tool import FunctionTool, function_tool
 from retentive.agent.projects import Feature, close_session, open_session, start_project
 from retentive.agent.prompts import LANGUAGES, memory_protocol, system_prompt, tidy_note, topic_guidance
+from retentive.agent.responses import (
+    AppliedEdit,
+    ClearedThinking,
+    ClearedToolUses,
+    OtherEdit,
+    TokenCount,
+    Usage,
+    applied_edits,
+    billed_tokens,
+    compactions,
+    iterations,
+    token_count,
+    usage,
+)
 from retentive.agent.turns import Budget
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The two agents, imported when they are asked for: the SDK alone takes a second."""
+    """Import `Agent` and `AsyncAgent` on first access: importing the SDK takes about a second."""
     if name in {"Agent", "AsyncAgent"}:
         from retentive.agent import loop  # noqa: PLC0415 - see above
 

@@ -1,10 +1,10 @@
-"""What the Messages API should do with a context that grows: typed values instead of nested dicts.
+"""Context management for the Messages API: typed values instead of nested dicts.
 
     context = ContextManagement(ClearToolUses(trigger=InputTokens(30_000), exclude_tools=("memory",)), Compact())
     client.beta.messages.create(..., context_management=context.request(), betas=context.betas)
 
-What the API would refuse is refused here, before anything is sent. What it did is read with
-`retentive.agent.applied`. Source: "Context editing", "Compaction" and the API reference, docs/context.md.
+Invalid values raise `InvalidInput` before a request is sent. `retentive.agent.responses` reads which edits the API
+applied. Source: "Context editing", "Compaction" and the API reference, linked in docs/context.md.
 """
 
 from __future__ import annotations
@@ -26,32 +26,33 @@ MIN_COMPACT_TRIGGER_TOKENS: Final = 50_000
 
 @dataclass(frozen=True, slots=True)
 class InputTokens:
-    """A trigger: so many tokens of input."""
+    """Trigger measured in input tokens."""
 
     value: int
 
     def request(self) -> dict[str, Any]:
-        """The trigger as the API takes it."""
+        """Trigger in the format of the API."""
         return {"type": "input_tokens", "value": self.value}
 
 
 @dataclass(frozen=True, slots=True)
 class ToolUses:
-    """A trigger: so many tool uses in the conversation."""
+    """Trigger measured in tool uses in the conversation."""
 
     value: int
 
     def request(self) -> dict[str, Any]:
-        """The trigger as the API takes it."""
+        """Trigger in the format of the API."""
         return {"type": "tool_uses", "value": self.value}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClearToolUses:
-    """Results of the oldest tool uses are replaced by a placeholder once the trigger is exceeded.
+    """Replace the oldest tool results with a placeholder once the trigger is exceeded.
 
-    `keep` newest tool uses stay, and those of `exclude_tools`. Nothing happens unless `clear_at_least` tokens would
-    go. `clear_tool_inputs` clears what the tools were called with too: of all tools, or of those named.
+    The `keep` newest tool uses and those of `exclude_tools` are kept. Nothing is cleared unless at least
+    `clear_at_least` tokens can be freed. `clear_tool_inputs` also clears the inputs: of all tools if True, or of the
+    tools it names.
     """
 
     type: ClassVar[str] = "clear_tool_uses_20250919"
@@ -66,16 +67,16 @@ class ClearToolUses:
     def __post_init__(self) -> None:
         if not isinstance(self.trigger, InputTokens | ToolUses):
             raise InvalidInput("trigger must be InputTokens(n) or ToolUses(n)")
-        _at_least(1, "the trigger", self.trigger.value)
-        _at_least(0, "keep, the number of tool uses that stay,", self.keep)
+        _require_at_least(1, "trigger of ClearToolUses", self.trigger.value)
+        _require_at_least(0, "keep of ClearToolUses", self.keep)
         if self.clear_at_least is not None:
-            _at_least(0, "clear_at_least, in tokens,", self.clear_at_least)
+            _require_at_least(0, "clear_at_least of ClearToolUses", self.clear_at_least)
         object.__setattr__(self, "exclude_tools", _names("exclude_tools", self.exclude_tools))
         if not isinstance(self.clear_tool_inputs, bool):
             object.__setattr__(self, "clear_tool_inputs", _names("clear_tool_inputs", self.clear_tool_inputs))
 
     def request(self) -> dict[str, Any]:
-        """The edit as the API takes it."""
+        """Edit in the format of the API."""
         inputs = self.clear_tool_inputs
         edit: dict[str, Any] = {
             "type": self.type,
@@ -92,9 +93,9 @@ class ClearToolUses:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClearThinking:
-    """Thinking of older turns is removed; that of the `keep` newest turns stays, or of `"all"`.
+    """Remove thinking from all but the `keep` newest turns. `"all"` keeps all thinking.
 
-    None leaves it to the API, whose default depends on the model. For requests with thinking only.
+    None selects the API's default, which depends on the model. Valid only in requests with thinking enabled.
     """
 
     type: ClassVar[str] = "clear_thinking_20251015"
@@ -107,10 +108,10 @@ class ClearThinking:
             if self.keep != "all":
                 raise InvalidInput(f"keep of ClearThinking must be a number of turns or 'all', not {self.keep!r}")
         elif self.keep is not None:
-            _at_least(1, "keep, the number of turns whose thinking stays,", self.keep)
+            _require_at_least(1, "keep of ClearThinking", self.keep)
 
     def request(self) -> dict[str, Any]:
-        """The edit as the API takes it."""
+        """Edit in the format of the API."""
         edit: dict[str, Any] = {"type": self.type}
         if self.keep == "all":
             edit["keep"] = "all"
@@ -121,10 +122,10 @@ class ClearThinking:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compact:
-    """The conversation so far is replaced by a summary once the input reaches the trigger, at least 50,000 tokens.
+    """Replace the conversation so far with a summary once the input reaches the trigger, at least 50,000 tokens.
 
-    `instructions` take the place of the API's own prompt for the summary. With `pause_after_compaction` the reply
-    ends behind the summary, so that the application may add something before Claude goes on.
+    `instructions` replace the API's own summary prompt. With `pause_after_compaction` the response ends after the
+    summary, so the application can add content before Claude continues.
     """
 
     type: ClassVar[str] = "compact_20260112"
@@ -136,17 +137,17 @@ class Compact:
 
     def __post_init__(self) -> None:
         if not isinstance(self.trigger, InputTokens):
-            raise InvalidInput("the trigger of Compact must be InputTokens(n)")
-        _at_least(MIN_COMPACT_TRIGGER_TOKENS, "the trigger of Compact, in tokens,", self.trigger.value)
+            raise InvalidInput("trigger of Compact must be InputTokens(n)")
+        _require_at_least(MIN_COMPACT_TRIGGER_TOKENS, "trigger of Compact", self.trigger.value)
         if self.instructions is not None:
             check_text("instructions", self.instructions)
             if not self.instructions.strip():
-                raise InvalidInput("instructions must be a text that is not empty; leave them out for the API's own")
+                raise InvalidInput("instructions must not be blank; leave them out to use the API's own")
         if not isinstance(self.pause_after_compaction, bool):
             raise InvalidInput("pause_after_compaction must be True or False")
 
     def request(self) -> dict[str, Any]:
-        """The edit as the API takes it."""
+        """Edit in the format of the API."""
         edit: dict[str, Any] = {
             "type": self.type,
             "trigger": self.trigger.request(),
@@ -162,29 +163,29 @@ Edit: TypeAlias = ClearToolUses | ClearThinking | Compact
 
 @dataclass(frozen=True, slots=True, init=False)
 class ContextManagement:
-    """The edits of a request, in their order: at most one of each kind, `ClearThinking` first."""
+    """Edits of a request, in order: at most one of each type, with `ClearThinking` first."""
 
     edits: tuple[Edit, ...]
 
     def __init__(self, *edits: Edit) -> None:
         object.__setattr__(self, "edits", edits)
         if not edits:
-            raise InvalidInput("there must be at least one edit; without any, leave context management out")
+            raise InvalidInput("ContextManagement needs at least one edit; use context=None for none")
         if not all(isinstance(edit, Edit) for edit in edits):
-            raise InvalidInput("edits must be ClearThinking, ClearToolUses or Compact")
-        kinds = [edit.type for edit in edits]
-        if len(set(kinds)) < len(kinds):
-            raise InvalidInput("each kind of edit may be given once")
-        if ClearThinking.type in kinds[1:]:
-            raise InvalidInput("ClearThinking must be the first of the edits")
+            raise InvalidInput("each edit must be a ClearThinking, ClearToolUses or Compact")
+        types = [edit.type for edit in edits]
+        if len(set(types)) < len(types):
+            raise InvalidInput("each type of edit is allowed only once")
+        if ClearThinking.type in types[1:]:
+            raise InvalidInput("ClearThinking must be the first edit")
 
     def request(self) -> dict[str, Any]:
-        """The value of `context_management`."""
+        """Value of the request field `context_management`."""
         return {"edits": [edit.request() for edit in self.edits]}
 
     @property
     def betas(self) -> list[str]:
-        """What the request needs in `betas`."""
+        """Beta headers the request needs in `betas`."""
         return list(dict.fromkeys(edit.beta for edit in self.edits))
 
 
@@ -195,24 +196,23 @@ def memory_context(
     clear_at_least: int | None = None,
     exclude_memory: bool = True,
 ) -> ContextManagement:
-    """The default of an agent with a memory: old tool results go, except those of the memory tool.
+    """Default context management of an agent: clear old tool results except those of the memory tool.
 
-    What Claude read of its memory is what it works from; it would have to read it again. `exclude_memory` False
-    clears it like the rest.
+    Claude would have to view cleared memories again. `exclude_memory=False` clears them like other results.
     """
     excluded = (MEMORY_TOOL_NAME,) if exclude_memory else ()
     edit = ClearToolUses(trigger=trigger, keep=keep, clear_at_least=clear_at_least, exclude_tools=excluded)
     return ContextManagement(edit)
 
 
-def _at_least(least: int, what: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InvalidInput(f"{what} must be a whole number of at least {least:,}")
+def _require_at_least(minimum: int, name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
+        raise InvalidInput(f"{name} must be an integer of at least {minimum:,}")
 
 
 def _names(field: str, value: object) -> tuple[str, ...]:
-    """The names as they are by now: the caller's list may change."""
-    given = value if isinstance(value, Sequence) and not isinstance(value, str) else [None]
-    if not all(isinstance(name, str) and name for name in given):
-        raise InvalidInput(f"{field} must be names of tools: a list of texts")
-    return tuple(str(name) for name in given)
+    """Copy the names: the caller's list may change later."""
+    names = value if isinstance(value, Sequence) and not isinstance(value, str) else [None]
+    if not all(isinstance(name, str) and name for name in names):
+        raise InvalidInput(f"{field} must be a list of tool names")
+    return tuple(str(name) for name in names)

@@ -1,7 +1,7 @@
-"""What can go wrong between an agent and the API, each with a stable code and whether it may be tried again.
+"""Errors of the agent and the API, each with a stable `code` and a `retryable` flag.
 
-None of them touches the memory: a command of the memory tool is done whole or not at all, and the conversation in
-`agent.messages` stays one that can be sent. Codes of the memory itself are in `retentive.errors`.
+After any of them the memory is consistent, since every command is atomic, and `agent.messages` is still a valid
+conversation. The error codes of the memory itself are in `retentive.errors`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from retentive.errors import RetentiveError
 
 
 class AgentError(RetentiveError):
-    """The base of the errors of an agent. `status` and `request_id` are those of the API's answer, if there was one."""
+    """Base class of agent errors. `status` and `request_id` come from the API response, if there was one."""
 
     code = "agent_error"
 
@@ -21,49 +21,49 @@ class AgentError(RetentiveError):
 
 
 class NotAuthorized(AgentError):
-    """The API does not know the key, or the key may not do this."""
+    """The API key is missing, invalid, or lacks permission."""
 
     code = "not_authorized"
 
 
 class RequestRefused(AgentError):
-    """The API does not take the request as it is: a field, a model, a size."""
+    """The API rejected the request: an invalid field, an unknown model, or a request that is too large."""
 
     code = "request_refused"
 
 
 class RateLimited(AgentError):
-    """Too many requests or tokens for now; the SDK's own retries were used up."""
+    """The rate limit was still exceeded after the SDK's own retries."""
 
     code = "rate_limited"
     retryable = True
 
 
 class Overloaded(AgentError):
-    """The API has too much to do; the SDK's own retries were used up."""
+    """The API was still overloaded after the SDK's own retries."""
 
     code = "overloaded"
     retryable = True
 
 
 class ApiFailed(AgentError):
-    """The API failed inside, or sent what cannot be read."""
+    """The API reported an internal error or sent a malformed response."""
 
     code = "api_failed"
     retryable = True
 
 
 class ConnectionLost(AgentError):
-    """The API could not be reached, did not answer in time, or the answer broke off."""
+    """The API was unreachable, timed out, or closed the connection during a response."""
 
     code = "connection_lost"
     retryable = True
 
 
 class Stopped(AgentError):
-    """`ask` got no answer to return: the run ended for another reason than that Claude was done.
+    """`ask` has no answer, because the run ended before Claude was done.
 
-    `reason` is that of the `Finished` event.
+    `reason` is the reason of the `Finished` event.
     """
 
     code = "stopped"
@@ -74,6 +74,6 @@ class Stopped(AgentError):
 
 
 class NotSaved(AgentError):
-    """The record of a project could not be written; the message is the memory's reply."""
+    """Saving the files of a project failed. The message is the memory's reply."""
 
     code = "not_saved"

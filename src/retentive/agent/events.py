@@ -1,4 +1,4 @@
-"""What an agent does, as it does it: the events of a run. Frozen values."""
+"""Events of an agent run, as frozen dataclasses."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from retentive.agent.applied import AppliedEdit, Usage
+from retentive.agent.responses import AppliedEdit, Usage
 
 Reason: TypeAlias = Literal["end_turn", "budget", "refusal", "pause", "max_tokens", "context_full", "other"]
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """What Claude said: a whole block, or with `stream=True` the next piece of one."""
+    """Text from Claude: a whole block, or with `stream=True` the next piece of a block."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """Claude calls a tool. It has not run yet: who leaves the loop here leaves it unrun."""
+    """A tool call from Claude. The tool runs when the next event is read; leaving the loop here skips it."""
 
     id: str
     name: str
@@ -29,9 +29,9 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolReply:
-    """What the tool answered; the conversation has it already. What is no text shows as `[kind]`.
+    """Result of a tool call, already appended to the conversation. Content other than text shows as `[type]`.
 
-    A call that was not run is answered too, with an error that says why: the reply was cut off, or declined.
+    A call that did not run gets an error result that says why: the response was truncated, or the model declined.
     """
 
     id: str
@@ -42,21 +42,21 @@ class ToolReply:
 
 @dataclass(frozen=True, slots=True)
 class EditsApplied:
-    """The API left out parts of the conversation before Claude saw it; `agent.messages` still has them."""
+    """Context edits the API applied before Claude read the conversation. `agent.messages` keeps the full text."""
 
     edits: tuple[AppliedEdit, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """The API put a summary in the place of the conversation so far; None if that failed, and nothing changed."""
+    """Summary that replaces the conversation so far. None means that compaction failed and nothing changed."""
 
     summary: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
-    """The tokens of one reply, of the steps within it where the API tells them, and of the run until now."""
+    """Token usage of one response, of each step the API reports in it, and of the run so far."""
 
     turn: int
     usage: Usage
@@ -66,13 +66,19 @@ class UsageReport:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The last event of a run.
+    """Last event of a run.
 
-    `reason`: "end_turn", Claude is done. "budget", a limit of the `Budget` is reached (`detail` says which) and
-    `run()` goes on. "refusal", the model declined; that reply is not in `agent.messages`. "pause", a summary was
-    written and `pause_after_compaction` asked to stop there; `run()` goes on. "max_tokens", the reply was cut off.
-    "context_full", the context window is full. "other", `detail` has the API's word. `text` is that of the last reply,
-    with the parts before it where the API paused.
+    Values of `reason`:
+
+    - "end_turn": Claude is done.
+    - "budget": a limit of the `Budget` is reached; `detail` names it. `run()` without a message continues.
+    - "refusal": the model declined. Its response is not in `agent.messages`.
+    - "pause": stopped after compaction, as `pause_after_compaction` asks. `run()` without a message continues.
+    - "max_tokens": the response was truncated.
+    - "context_full": the context window is full.
+    - "other": `detail` holds the stop reason of the API.
+
+    `text` is the text of the last response. If the API paused a turn, it includes the parts before the pause.
     """
 
     reason: Reason

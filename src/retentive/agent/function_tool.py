@@ -1,4 +1,4 @@
-"""The memory as an ordinary function tool, for models other than Claude and clients other than the SDK.
+"""The memory tool as a plain function tool, for models other than Claude and clients other than the SDK.
 
 tool = function_tool(store)
 client.chat.completions.create(..., tools=[{"type": "function", "function": tool.definition}])
@@ -12,19 +12,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from retentive.agent.memory import check_executes
+from retentive.agent.memory import check_memory
 from retentive.agent.prompts import memory_protocol
 from retentive.errors import InvalidInput
-from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA, NAME, Executes
+from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA, NAME, SupportsExecute
 from retentive.storage.contract import Actor, as_actor
 from retentive.values.replies import Reply
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionTool:
-    """The six commands as one function: its definition for a request, and what runs its calls. Threads may share it."""
+    """Function tool with the six memory commands: a definition for requests and methods that run calls. Thread-safe."""
 
-    memory: Executes
+    memory: SupportsExecute
     actor: Actor | None
     name: str
     description: str
@@ -33,38 +33,38 @@ class FunctionTool:
 
     @property
     def definition(self) -> dict[str, Any]:
-        """`name`, `description`, `parameters` and, for a strict one, `strict`: the form most clients take."""
-        given = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
-        return {**given, "strict": True} if self.strict else given
+        """Definition in the form most clients accept: `name`, `description`, `parameters` and, if set, `strict`."""
+        fields = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
+        return {**fields, "strict": True} if self.strict else fields
 
     def reply(self, arguments: Mapping[str, Any] | str) -> Reply:
-        """The reply to a call, with `is_error`. Never raises for what a model sent, be it JSON or not."""
-        return self.memory.execute(_given(arguments), actor=self.actor)
+        """Run a call and return the reply with `is_error`. Invalid input gets an error reply, never an exception."""
+        return self.memory.execute(_command(arguments), actor=self.actor)
 
     def call(self, arguments: Mapping[str, Any] | str) -> str:
-        """The text of `reply`, for clients that have no place for an error mark; errors say that they are."""
+        """Run a call and return only the text, for clients without an error flag. Error texts start with "Error"."""
         return self.reply(arguments).text
 
 
 def function_tool(
-    memory: Executes,
+    memory: SupportsExecute,
     *,
     actor: Actor | str | None = None,
     name: str = NAME,
     protocol: bool = True,
     strict: bool = False,
 ) -> FunctionTool:
-    """The memory as a function tool.
+    """Create a function tool for a memory.
 
-    With `protocol` the description tells the model what the API tells Claude: to look at its memory first, and to
-    write down what must last. `strict` is for OpenAI's strict mode: every field is required, and null where a command
-    does not take it. `actor` is recorded with changes. Raises `InvalidInput`.
+    `protocol` adds the memory protocol to the description: view the memory first, and record progress. The API adds
+    it by itself only for Claude's own memory tool. `strict` is for OpenAI's strict mode: every field is required,
+    and null where a command does not use it. `actor` is recorded with each change. Raises `InvalidInput`.
     """
-    check_executes(memory)
+    check_memory(memory)
     if not name:
-        raise InvalidInput("name must be what the model calls the tool")
-    about = f"{DESCRIPTION}\n\n{memory_protocol()}" if protocol else DESCRIPTION
-    return FunctionTool(memory, as_actor(actor), name, about, _parameters(strict=strict), strict)
+        raise InvalidInput("name must not be empty: the model calls the tool by it")
+    description = f"{DESCRIPTION}\n\n{memory_protocol()}" if protocol else DESCRIPTION
+    return FunctionTool(memory, as_actor(actor), name, description, _parameters(strict=strict), strict)
 
 
 def _parameters(*, strict: bool) -> dict[str, Any]:
@@ -80,8 +80,8 @@ def _nullable(field: Mapping[str, Any]) -> dict[str, Any]:
     return {**field, "type": [field["type"], "null"]}
 
 
-def _given(arguments: Mapping[str, Any] | str) -> object:
-    """The input of the command; text that is no JSON goes on as it is, and gets a reply that says so."""
+def _command(arguments: Mapping[str, Any] | str) -> object:
+    """Parse the arguments. Text that is not valid JSON is returned unchanged and gets an error reply."""
     if not isinstance(arguments, str):
         return arguments
     try:

@@ -1,11 +1,11 @@
-"""`Agent` and `AsyncAgent`: Claude with a memory, over the SDK's tool runner.
+"""`Agent` and `AsyncAgent`: agent loops with a memory, built on the SDK's tool runner.
 
     agent = Agent(memory="./memory", system="You are a support agent.")
     for event in agent.run("My order has not arrived."):
         ...
 
-The runner sends the whole conversation with each request (`thread=False`): the API edits contexts only then, and a
-conversation that is kept here alone can be dropped or saved at any moment. Importing this imports the SDK.
+Each request sends the whole conversation (`thread=False`), for two reasons: the API applies context edits only to
+such requests, and the application can save or drop the conversation at any time. Importing this module imports the SDK.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypedDict, Unpack
 
 from retentive.agent import sdk
-from retentive.agent.characters import mended
+from retentive.agent.characters import replace_surrogates
 from retentive.agent.context import ContextManagement, memory_context
-from retentive.agent.conversation import Heard, Message, given_messages, heard, user_message
+from retentive.agent.conversation import Message, Response, parse_messages, parse_response, user_message
 from retentive.agent.errors import ConnectionLost, RequestRefused, Stopped
 from retentive.agent.events import Event, Finished, Text
-from retentive.agent.memory import opened
+from retentive.agent.memory import open_memory
 from retentive.agent.prompts import system_prompt
 from retentive.agent.request import check_actor, request_fields, tool_list
 from retentive.agent.turns import Budget, Turns, runs_tools
 from retentive.errors import InvalidInput
-from retentive.integrations.function_tool import Executes
+from retentive.integrations.function_tool import SupportsExecute
 from retentive.integrations.messages import TOOL
-from retentive.opening import DEFAULT_PLACE
+from retentive.opening import DEFAULT_LOCATION
 from retentive.storage.contract import Actor, as_actor
 
 if TYPE_CHECKING:
@@ -41,19 +41,19 @@ if TYPE_CHECKING:
 MODEL = "claude-sonnet-5-5"
 _CONTEXT = memory_context()
 _BUDGET = Budget()
-_UNTAKEN = (400, 413, 422)  # statuses that say that the request itself is wrong
-_BROKE_OFF = "the answer of the API broke off; run() without a message tries again"
+_INVALID_REQUEST_STATUSES = (400, 413, 422)
+_STREAM_INTERRUPTED = "the response of the API was interrupted; call run() without a message to retry"
 
 
-Said: TypeAlias = str | Sequence[Mapping[str, object]] | None
-"""What the user says: a text, content blocks, or None to go on where the conversation stands."""
+UserInput: TypeAlias = str | Sequence[Mapping[str, object]] | None
+"""User message: a string or content blocks. None continues the conversation without a new message."""
 
 
 class Options(TypedDict, total=False):
-    """What an agent is made of, besides its client. All may be left out; `Agent` tells what they are."""
+    """Optional arguments of an agent other than the client, described at `Agent`."""
 
     model: str
-    memory: Executes | str | os.PathLike[str]
+    memory: SupportsExecute | str | os.PathLike[str]
     tools: Iterable[Any]
     context: ContextManagement | None
     system: str
@@ -68,13 +68,13 @@ class Options(TypedDict, total=False):
 
 
 class _Conversation:
-    """What both agents share: what they are made of, and the request that follows from it."""
+    """State and request building shared by both agents."""
 
     def __init__(
         self,
         *,
         model: str = MODEL,
-        memory: Executes | str | os.PathLike[str] = DEFAULT_PLACE,
+        memory: SupportsExecute | str | os.PathLike[str] = DEFAULT_LOCATION,
         tools: Iterable[Any] = (),
         context: ContextManagement | None = _CONTEXT,
         system: str = "",
@@ -93,65 +93,70 @@ class _Conversation:
         self._budget = budget
         self._stream = stream
         self._tools = tool_list(tools)
-        self._entering = threading.Lock()
-        self._present: weakref.ref[Any] | None = None  # the run there is: its generator
+        self._start_lock = threading.Lock()
+        self._current_run: weakref.ref[Any] | None = None  # refers to the generator of the run
         check_actor(actor)
         self.actor = as_actor(actor) or Actor("session", secrets.token_hex(8))
-        self.messages: list[Message] = given_messages(messages)
-        self.memory, self._close_memory = opened(memory)
+        self.messages: list[Message] = parse_messages(messages)
+        self.memory, self._close_memory = open_memory(memory)
 
-    def _begin(self, said: Said, own: list[weakref.ref[Any]]) -> Turns:
-        """A new run, with what the user said in the conversation. `own` has its generator."""
-        with self._entering:
-            present = self._present() if self._present is not None else None
-            # One that ended has no frame any more, whoever still holds it.
-            if present is not None and (getattr(present, "gi_frame", None) or getattr(present, "ag_frame", None)):
-                raise InvalidInput("one run at a time: another one of this agent has not ended; close it, or use two")
-            if said is not None:
-                self.messages.append(user_message(said))
+    def _start_run(self, message: UserInput, run: list[weakref.ref[Any]]) -> Turns:
+        """Start a run and append the user's message to the conversation. `run` holds the generator of the run."""
+        with self._start_lock:
+            current = self._current_run() if self._current_run is not None else None
+            # A generator that ended has no frame, even while somebody still refers to it.
+            if current is not None and (getattr(current, "gi_frame", None) or getattr(current, "ag_frame", None)):
+                raise InvalidInput("this agent already has a run in progress; close that run or use a second agent")
+            if message is not None:
+                self.messages.append(user_message(message))
             elif not self.messages:
-                raise InvalidInput("there is no conversation to go on with; give run() a message")
-            self._present = own[0]
+                raise InvalidInput("the conversation is empty; pass a message to run()")
+            self._current_run = run[0]
         return Turns(self.messages, self._budget, streamed=self._stream)
 
     @contextmanager
-    def _taking_back(self, said: Said) -> Iterator[None]:
-        """What was said leaves the conversation if the API does not take it: nor would it with the next message."""
+    def _rollback_if_rejected(self, message: UserInput) -> Iterator[None]:
+        """Remove the message if the API rejects the request as invalid: it would reject every later request too."""
         length = len(self.messages)
         try:
             yield
         except RequestRefused as error:
-            if said is not None and error.status in _UNTAKEN and len(self.messages) == length:
+            rejected = error.status in _INVALID_REQUEST_STATUSES
+            if message is not None and rejected and len(self.messages) == length:
                 self.messages.pop()
             raise
 
     def _request(self, memory_tool: object) -> dict[str, Any]:
         return {**self._fields, "messages": list(self.messages), "tools": [memory_tool, *self._tools]}
 
-    def _runs(self, reply: Heard) -> bool:
-        """Whether there are calls to run. The SDK is told before that some may be of tools that are not there."""
-        names = {call["name"] for call in reply.calls}
-        if not names or not runs_tools(reply):
+    def _has_tools_to_run(self, response: Response) -> bool:
+        """Return True if tool calls of the response should run. Silences the SDK's warning about unknown tools."""
+        names = {call["name"] for call in response.calls}
+        if not names or not runs_tools(response):
             return False
         if names - {TOOL["name"], *(str(getattr(tool, "name", "")) for tool in self._tools)}:
-            sdk.expect_unknown_tools()
+            sdk.ignore_unknown_tool_warnings()
         return True
 
 
 class Agent(_Conversation):
-    """Claude with a memory: one conversation, one run at a time. Each run yields events (`retentive.agent.events`).
+    """Agent with a memory: one conversation, one run at a time. A run yields events (`retentive.agent.events`).
 
-    `client` is an `Anthropic` client, made and closed here if there is none; its `max_retries` hold. `memory` is a
-    place as for `retentive.open`, opened and closed here, or what answers commands: a `MemoryStore`, `Mounts`.
-    `tools` are more tools: functions with the SDK's `beta_tool`, or entries for server tools. `context` None leaves
-    contexts alone. `system` is the application's prompt; `language`, `tidy` and `topic` are those of `system_prompt`.
-    `actor` is who is recorded with changes of the memory, a new session unless given. `messages` go on with a
-    conversation: `agent.messages` of an earlier one, which is JSON. With `stream` texts come in pieces. `request` has
-    more fields for each request, such as `thinking`.
+    Arguments:
 
-    Raises `InvalidInput`, the errors of storage when the memory is opened, and `AgentError` while it runs. After an
-    error or a loop that was left, the conversation can be sent as it stands: `run()` without a message goes on. A
-    message that the API does not take is taken out of it again.
+    - `client`: an `Anthropic` client with its own `max_retries`. Without one, the agent creates and closes a client.
+    - `memory`: a location as for `retentive.open`, opened and closed by the agent, or a `MemoryStore` or `Mounts`.
+    - `tools`: additional tools: functions decorated with the SDK's `beta_tool`, or definitions of server tools.
+    - `context`: context edits for each request. None disables context management.
+    - `system`: system prompt of the application. `language`, `tidy` and `topic` are passed to `system_prompt`.
+    - `actor`: actor recorded with each change of the memory. The default is a new session.
+    - `messages`: an earlier conversation to continue: the `agent.messages` of another agent, which is JSON.
+    - `stream`: yield text in pieces as it arrives.
+    - `request`: extra fields for each request, such as `thinking`.
+
+    Raises `InvalidInput`, errors of storage when it opens the memory, and `AgentError` during a run. After an error
+    or an abandoned run the conversation is still valid, and `run()` without a message continues it. A message that
+    the API rejects is removed from it.
     """
 
     def __init__(self, client: Anthropic | None = None, **options: Unpack[Options]) -> None:
@@ -159,45 +164,49 @@ class Agent(_Conversation):
         self._own_client = client is None
         self.client = sdk.new_client() if client is None else client
 
-    def run(self, said: Said = None) -> Iterator[Event]:
-        """The events of one run, the last a `Finished`. It runs as it is read; leaving the loop ends it.
+    def run(self, message: UserInput = None) -> Iterator[Event]:
+        """Start a run and return an iterator over its events. The last event is a `Finished`.
 
-        `said` is a text or content blocks; None goes on where the conversation stands. Raises, once it is read,
-        `InvalidInput` for a message that cannot be sent, and while another run of this agent has not ended.
+        The run advances as the iterator is read and ends when the loop is left. `message` is a string or content
+        blocks; None continues the conversation. The first read raises `InvalidInput` for an invalid message, or if
+        another run of this agent is in progress.
         """
-        own: list[weakref.ref[Any]] = []
-        events = self._run(said, own)
-        own.append(weakref.ref(events))
+        run: list[weakref.ref[Any]] = []
+        events = self._run(message, run)
+        run.append(weakref.ref(events))
         return events
 
-    def _run(self, said: Said, own: list[weakref.ref[Any]]) -> Iterator[Event]:
-        turns = self._begin(said, own)
+    def _run(self, message: UserInput, run: list[weakref.ref[Any]]) -> Iterator[Event]:
+        turns = self._start_run(message, run)
         finished = None
-        with self._taking_back(said):
+        with self._rollback_if_rejected(message):
             while finished is None:
                 finished = yield from self._turn(turns)
         yield finished
 
     def _turn(self, turns: Turns) -> Generator[Event, None, Finished | None]:
-        """One reply and its tools. The runner is a new one each time, so that what is sent is what is kept here."""
-        with self._runner() as runner:
-            with sdk.asking():
-                item = next(runner)
-            while (piece := self._piece(item)) is not None:
-                yield piece
-            with sdk.reading():
-                reply = heard(item.get_final_message() if self._stream else item)
-            yield from turns.said(reply)
-            answers = runner.generate_tool_call_response() if self._runs(reply) else None
-            yield from turns.record(reply, answers)
-            return turns.end(reply, answers)
+        """Run one turn: a response and its tool calls.
 
-    def ask(self, said: Said = None) -> str:
-        """The text Claude ends with. Raises `Stopped` if the run ends for another reason."""
-        return _answer([event for event in self.run(said) if isinstance(event, Finished)])
+        Each turn gets a new runner, so that requests contain exactly the messages kept here.
+        """
+        with self._runner() as runner:
+            with sdk.send_errors():
+                item = next(runner)
+            while (text := self._next_text(item)) is not None:
+                yield text
+            with sdk.read_errors():
+                response = parse_response(item.get_final_message() if self._stream else item)
+            yield from turns.receive(response)
+            results = runner.generate_tool_call_response() if self._has_tools_to_run(response) else None
+            yield from turns.record(response, results)
+            return turns.finish(response, results)
+
+    def ask(self, message: UserInput = None) -> str:
+        """Run to the end and return Claude's last text. Raises `Stopped` if the run ends before Claude is done."""
+        return _answer([event for event in self.run(message) if isinstance(event, Finished)])
 
     def close(self) -> None:
-        """Close what was opened here. Not closing loses nothing."""
+        """Close the client and the memory if the agent opened them. Without this call no data is lost."""
         self._close_memory()
         if self._own_client:
             self.client.close()
@@ -214,29 +223,29 @@ class Agent(_Conversation):
     def _runner(self) -> Iterator[Any]:
         make: Any = self.client.beta.messages.tool_runner  # its overloads take no dict
         with sdk.api_errors():
-            with sdk.making():
+            with sdk.build_errors():
                 runner = make(**self._request(sdk.MemoryCommands(self.memory, self.actor)))
             try:
                 yield runner
             finally:
                 runner.close()
 
-    def _piece(self, item: Any) -> Text | None:
-        """The next piece of a streamed text, None at the end of the reply. Raises `ConnectionLost` before that."""
+    def _next_text(self, item: Any) -> Text | None:
+        """Read the next streamed text. None marks the end of the response; a stream that ends early raises."""
         while self._stream:
-            with sdk.reading():
+            with sdk.read_errors():
                 event = _checked(next(item, None))
             if event.type == "message_stop":
                 return None
             if _is_text(event):
-                return Text(mended(event.delta.text))
+                return Text(replace_surrogates(event.delta.text))
         return None
 
 
 class AsyncAgent(_Conversation):
-    """As `Agent`, with an `AsyncAnthropic` client; commands of the memory run in a worker thread.
+    """Async version of `Agent`, with an `AsyncAnthropic` client. Memory commands run in a worker thread.
 
-    `async with aclosing(agent.run("...")) as events` ends a run at once where its loop is left early.
+    To end a run immediately when its loop is left early, use `async with aclosing(agent.run("...")) as events`.
     """
 
     def __init__(self, client: AsyncAnthropic | None = None, **options: Unpack[Options]) -> None:
@@ -244,17 +253,17 @@ class AsyncAgent(_Conversation):
         self._own_client = client is None
         self.client = sdk.new_async_client() if client is None else client
 
-    def run(self, said: Said = None) -> AsyncGenerator[Event, None]:
-        """As `Agent.run`."""
-        own: list[weakref.ref[Any]] = []
-        events = self._run(said, own)
-        own.append(weakref.ref(events))
+    def run(self, message: UserInput = None) -> AsyncGenerator[Event, None]:
+        """Async version of `Agent.run`."""
+        run: list[weakref.ref[Any]] = []
+        events = self._run(message, run)
+        run.append(weakref.ref(events))
         return events
 
-    async def _run(self, said: Said, own: list[weakref.ref[Any]]) -> AsyncGenerator[Event, None]:
-        turns = self._begin(said, own)
+    async def _run(self, message: UserInput, run: list[weakref.ref[Any]]) -> AsyncGenerator[Event, None]:
+        turns = self._start_run(message, run)
         finished = None
-        with self._taking_back(said):
+        with self._rollback_if_rejected(message):
             while finished is None:
                 async with aclosing(self._turn(turns)) as events:
                     async for event in events:
@@ -265,29 +274,29 @@ class AsyncAgent(_Conversation):
         yield finished
 
     async def _turn(self, turns: Turns) -> AsyncGenerator[Event, None]:
-        """As `Agent._turn`; a `Finished` is its last event."""
+        """Async version of `Agent._turn`. If the run ends with this turn, the last event is a `Finished`."""
         async with self._runner() as runner:
-            with sdk.asking():
+            with sdk.send_errors():
                 item = await anext(runner)
-            while (piece := await self._piece(item)) is not None:
-                yield piece
-            with sdk.reading():
-                reply = heard(await item.get_final_message() if self._stream else item)
-            for event in turns.said(reply):
+            while (text := await self._next_text(item)) is not None:
+                yield text
+            with sdk.read_errors():
+                response = parse_response(await item.get_final_message() if self._stream else item)
+            for event in turns.receive(response):
                 yield event
-            answers = await runner.generate_tool_call_response() if self._runs(reply) else None
-            for event in turns.record(reply, answers):
+            results = await runner.generate_tool_call_response() if self._has_tools_to_run(response) else None
+            for event in turns.record(response, results):
                 yield event
-            if (finished := turns.end(reply, answers)) is not None:
+            if (finished := turns.finish(response, results)) is not None:
                 yield finished
 
-    async def ask(self, said: Said = None) -> str:
-        """As `Agent.ask`."""
-        async with aclosing(self.run(said)) as events:
+    async def ask(self, message: UserInput = None) -> str:
+        """Async version of `Agent.ask`."""
+        async with aclosing(self.run(message)) as events:
             return _answer([event async for event in events if isinstance(event, Finished)])
 
     async def close(self) -> None:
-        """Close what was opened here. Not closing loses nothing."""
+        """Close the client and the memory if the agent opened them. Without this call no data is lost."""
         self._close_memory()
         if self._own_client:
             await self.client.close()
@@ -304,22 +313,22 @@ class AsyncAgent(_Conversation):
     async def _runner(self) -> AsyncIterator[Any]:
         make: Any = self.client.beta.messages.tool_runner  # its overloads take no dict
         with sdk.api_errors():
-            with sdk.making():
+            with sdk.build_errors():
                 runner = make(**self._request(sdk.AsyncMemoryCommands(self.memory, self.actor)))
             try:
                 yield runner
             finally:
                 await runner.close()
 
-    async def _piece(self, item: Any) -> Text | None:
-        """As `Agent._piece`."""
+    async def _next_text(self, item: Any) -> Text | None:
+        """Async version of `Agent._next_text`."""
         while self._stream:
-            with sdk.reading():
+            with sdk.read_errors():
                 event = _checked(await anext(item, None))
             if event.type == "message_stop":
                 return None
             if _is_text(event):
-                return Text(mended(event.delta.text))
+                return Text(replace_surrogates(event.delta.text))
         return None
 
 
@@ -328,9 +337,9 @@ def _is_text(event: Any) -> bool:
 
 
 def _checked(event: Any) -> Any:
-    """An event of a stream; it must not be over before its last event, which a proxy that gives up does in silence."""
+    """Raise `ConnectionLost` if the stream ended early: a proxy that gives up closes it without an error."""
     if event is None:
-        raise ConnectionLost(_BROKE_OFF)
+        raise ConnectionLost(_STREAM_INTERRUPTED)
     return event
 
 

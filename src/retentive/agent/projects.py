@@ -1,8 +1,8 @@
-"""Work over many sessions: a progress log, a checklist of features and how to start, kept in the memory.
+"""Long projects over many sessions: a progress log, a feature checklist and setup notes, stored in the memory.
 
-Each session begins with what `open_session` tells and ends with `close_session`, so that whoever comes next knows
-what is done, what is not, and what was verified. A feature passes only once it was tried from end to end; the list
-says so in JSON, which models change less freely than prose. Source: "Effective harnesses for long-running agents".
+A session starts with the text of `open_session` and ends with `close_session`, so the next session knows the finished
+work, the next steps and the verified features. A feature passes only after an end-to-end test. The checklist is JSON,
+because models rewrite JSON less freely than prose. Source: "Effective harnesses for long-running agents".
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from retentive.store import MemoryStore
 from retentive.values.paths import ROOT
 
 DIRECTORY = f"{ROOT}/project"
-KEPT_SESSIONS = 40  # of some 500 bytes each, far from the limit of a memory; older ones are in its history
+KEPT_SESSIONS = 40  # about 500 bytes each, well below the size limit; older sessions are in the memory's history
 SHOWN_SESSIONS = 3
-_ATTEMPTS = 50  # each lost race was won by another session, so this many say that something else is wrong
+_ATTEMPTS = 50  # another session wins each lost race, so this many conflicts point to a different problem
 _ENTRY = "## Session "
-_NO_PROJECT = "there is no project in {directory}; start_project makes one"
+_NO_PROJECT = "no project found in {directory}; create one with start_project"
 _RULES = """\
 How to work:
-- Start the project as told above, and see that it works, before you change anything.
-- Take one feature that does not pass yet. Finish it before you take the next.
-- A feature passes only once you have tried it from end to end, as its user would. Only then is `passes` true in {features}. Do not remove or reword features.
-- Before you end: leave the work in a state someone else can go on from, and write in {progress} what is done and what comes next."""  # noqa: E501 - lines a model reads
+- Start the project as described above, and check that it works, before you change anything.
+- Work on one feature that does not pass yet. Finish it before you start the next.
+- A feature passes only after you tested it from end to end, as its user would. Only then set `passes` to true in {features}. Do not remove or reword features.
+- Before you end: leave the work in a state from which someone else can continue, and record the finished work and the next steps in {progress}."""  # noqa: E501 - each rule is one line for the model
 
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """Something the project is to be able to do, and the steps that show that it does."""
+    """Feature of the project, with the steps that verify it."""
 
     id: str
     description: str
@@ -56,34 +56,34 @@ def start_project(
     actor: Actor | str | None = None,
     clock: Clock = time.time,
 ) -> None:
-    """Write the three memories of a new project: `progress.md`, `features.json`, `setup.md`.
+    """Write the three memories of a new project: `progress.md`, `features.json` and `setup.md`.
 
-    A feature given as a text gets an id, `f1`, `f2`, ... `setup` says how the project is started and tried, at best
-    the name of a script. `progress.md` is written last: a start that was interrupted is made again. With `Mounts` the
-    project lies in the store that is mounted at or above `directory`. Raises `InvalidInput` if the project is there,
-    `NotSaved` if the memory refuses it.
+    Features given as strings get the ids `f1`, `f2` and so on. `setup` describes how to start and test the project,
+    ideally as the name of a script. `progress.md` is written last, so an interrupted call can be repeated. With
+    `Mounts` the project is in the store mounted at or above `directory`. Raises `InvalidInput` if the project
+    already exists, and `NotSaved` if the memory rejects a write.
     """
     _check_memory(memory)
-    listed = _listed(features)
+    checklist = _new_checklist(features)
     check_text("goal", goal)
     check_text("setup", setup)
     if not goal.strip():
-        raise InvalidInput("goal must say what the project is for")
-    _absent(directory, "", _read(memory, f"{directory}/progress.md")[1])
+        raise InvalidInput("goal must not be blank; describe the purpose of the project")
+    _if_absent(directory, "", _read(memory, f"{directory}/progress.md")[1])
     parts = {
         "setup.md": f"# How to start\n{setup.strip() or 'Not known yet: write it here once it is.'}\n",
-        "features.json": _json({"features": listed}),
+        "features.json": _json({"features": checklist}),
     }
     for name, text in parts.items():
-        _save(memory, f"{directory}/{name}", partial(_instead, text), actor)
+        _save(memory, f"{directory}/{name}", partial(_overwrite, text), actor)
     log = f"# Progress\nGoal: {goal.strip()}\nBegun: {_day(clock)}\n"
-    _save(memory, f"{directory}/progress.md", partial(_absent, directory, log), actor)
+    _save(memory, f"{directory}/progress.md", partial(_if_absent, directory, log), actor)
 
 
 def open_session(memory: MemoryStore | Mounts, *, directory: str = DIRECTORY) -> str:
-    """The text to begin a session with: goal, how to start, the last sessions, what passes and what does not.
+    """Return the first prompt of a session: goal, setup, the last sessions, and the features that do not pass yet.
 
-    Raises `NotFound` if there is no project.
+    Raises `NotFound` if there is no project in `directory`.
     """
     _check_memory(memory)
     paths = {name: f"{directory}/{name}" for name in ("progress.md", "features.json", "setup.md")}
@@ -92,7 +92,7 @@ def open_session(memory: MemoryStore | Mounts, *, directory: str = DIRECTORY) ->
         raise NotFound(_NO_PROJECT.format(directory=directory))
     head, entries = _entries(progress)
     parts = [
-        f"You go on with a project that was worked on before. Its record is in {directory}.",
+        f"You continue a project from earlier sessions. Its record is in {directory}.",
         head.strip(),
         (setup or "").strip(),
         "".join(entries[:SHOWN_SESSIONS]).strip() or "No session has been recorded yet.",
@@ -113,22 +113,23 @@ def close_session(
     actor: Actor | str | None = None,
     clock: Clock = time.time,
 ) -> None:
-    """Record a session: what was done, what comes next, which features now pass (`verified`) or no more (`broken`).
+    """Record a session: work done, next steps, features that now pass (`verified`) or no longer pass (`broken`).
 
-    Each memory is changed in one step; if another session changed it meanwhile, the change is made again on what that
-    one left, so nothing of either is lost. Raises `InvalidInput` for a feature that is not on the list or a checklist
-    that cannot be read, `NotFound`, `NotSaved`. Where the features could not be marked, none was, but what was done and
-    what comes next is recorded all the same, and the error says so.
+    Each memory is updated atomically. If another session changes it concurrently, the update is repeated on the new
+    text, so both changes are kept.
+
+    Raises `InvalidInput` for an unknown feature or an invalid checklist, `NotFound` and `NotSaved`. If marking the
+    features fails, no feature is marked, but `done` and `next` are still recorded; the error says so.
     """
     _check_memory(memory)
-    texts = {"done": done, "next": next, "verified": verified, "broken": broken}
-    given = {what: _texts(what, value) for what, value in texts.items()}
+    arguments = {"done": done, "next": next, "verified": verified, "broken": broken}
+    texts = {name: _texts(name, value) for name, value in arguments.items()}
     if _read(memory, f"{directory}/progress.md")[1] is None:
         raise NotFound(_NO_PROJECT.format(directory=directory))
-    problem = _mark(memory, f"{directory}/features.json", given["verified"], given["broken"], actor)
-    marked = ([], []) if problem else (given["verified"], given["broken"])
-    entry = _entry(_day(clock), given["done"], given["next"], *marked)
-    if problem and not (given["done"] or given["next"]):
+    problem = _mark(memory, f"{directory}/features.json", texts["verified"], texts["broken"], actor)
+    marked = ([], []) if problem else (texts["verified"], texts["broken"])
+    entry = _entry(_day(clock), texts["done"], texts["next"], *marked)
+    if problem and not (texts["done"] or texts["next"]):
         raise problem
     _save(memory, f"{directory}/progress.md", lambda old: _with_entry(old, entry, directory), actor)
     if problem:
@@ -138,12 +139,12 @@ def close_session(
 def _mark(
     memory: MemoryStore | Mounts, path: str, verified: Sequence[str], broken: Sequence[str], actor: Actor | str | None
 ) -> InvalidInput | NotSaved | None:
-    """Mark features in the checklist, all or none; what was wrong if none."""
+    """Mark all the features in the checklist, or none. Returns the error if none was marked."""
     if both := sorted(set(verified) & set(broken)):
-        return InvalidInput(f"{', '.join(both)} cannot be both verified and broken")
+        return InvalidInput(f"{', '.join(both)} cannot be both verified and broken; name each feature once")
     try:
         if verified or broken:
-            _save(memory, path, lambda old: _marked(old, path, verified, broken), actor)
+            _save(memory, path, lambda old: _mark_features(old, path, verified, broken), actor)
     except (InvalidInput, NotSaved) as error:
         return error
     return None
@@ -151,21 +152,24 @@ def _mark(
 
 def _check_memory(memory: object) -> None:
     if not isinstance(memory, MemoryStore | Mounts):
-        raise InvalidInput("a project lies in a MemoryStore or Mounts")
+        raise InvalidInput("memory must be a MemoryStore or Mounts")
 
 
-def _texts(what: str, given: object) -> list[str]:
-    """One text or several, as a list without blank ones."""
-    listed: list[Any] = [given] if isinstance(given, str) else list(given) if isinstance(given, Iterable) else [None]
-    for text in listed:
-        check_text(what, text)
-    return [text for text in listed if text.strip()]
+def _texts(name: str, value: object) -> list[str]:
+    """Turn one string or several into a list without blank strings."""
+    texts: list[Any] = [value] if isinstance(value, str) else list(value) if isinstance(value, Iterable) else [None]
+    for text in texts:
+        check_text(name, text)
+    return [text for text in texts if text.strip()]
 
 
 def _save(
     memory: MemoryStore | Mounts, path: str, change: Callable[[str | None], str], actor: Actor | str | None
 ) -> None:
-    """Write what `change` makes of the text there is (None: none), again and again until nobody came between."""
+    """Replace the text of a memory with `change(text)`. Repeats the change if another session wrote concurrently.
+
+    `change` gets None if the memory does not exist.
+    """
     store, inside = memory.store_of(path) if isinstance(memory, Mounts) else (memory, path)
     for _ in range(_ATTEMPTS):
         version, old = _read(memory, path)
@@ -174,55 +178,59 @@ def _save(
             return
         if reply.code != "conflict":
             raise NotSaved(reply.text if inside == path else f"{path}: {reply.text}")
-    raise NotSaved(f"{path} was changed by others {_ATTEMPTS} times while it was to be saved")
+    raise NotSaved(f"saving {path} failed: other sessions changed it {_ATTEMPTS} times in a row; try again later")
 
 
-def _instead(text: str, _old: str | None) -> str:
+def _overwrite(text: str, _old: str | None) -> str:
     return text
 
 
-def _absent(directory: str, text: str, old: str | None) -> str:
-    """`text` for a memory that is not there yet, also if somebody else makes it meanwhile."""
+def _if_absent(directory: str, text: str, old: str | None) -> str:
+    """Return `text` if the memory does not exist. Also detects a project that another session just created."""
     if old is not None:
-        raise InvalidInput(f"there is a project in {directory}; open_session goes on with it")
+        raise InvalidInput(f"a project already exists in {directory}; continue it with open_session")
     return text
 
 
 def _read(memory: MemoryStore | Mounts, path: str) -> tuple[str | None, str | None]:
-    """The version and the text of a memory, None for both if it is not there."""
+    """Return the version id and the text of a memory, or None for both if it does not exist."""
     try:
-        found, text = memory.load(path)
+        entry, text = memory.load(path)
     except NotFound:
         return None, None
-    return found.version_id, text
+    return entry.version_id, text
 
 
-def _listed(features: Iterable[Feature | str]) -> list[dict[str, Any]]:
+def _new_checklist(features: Iterable[Feature | str]) -> list[dict[str, Any]]:
     if isinstance(features, str) or not isinstance(features, Iterable):
-        raise InvalidInput("features must be a list of texts or Features")
+        raise InvalidInput("features must be a list of strings or Features")
     features = list(features)
     if not all(isinstance(feature, Feature | str) for feature in features):
-        raise InvalidInput("features must be a list of texts or Features")
-    given = [
+        raise InvalidInput("features must be a list of strings or Features")
+    entries = [
         feature if isinstance(feature, Feature) else Feature(f"f{n}", feature) for n, feature in enumerate(features, 1)
     ]
-    ids = [feature.id for feature in given]
+    ids = [feature.id for feature in entries]
     if len(set(ids)) < len(ids) or not all(ids):
-        raise InvalidInput("each feature needs an id of its own")
+        raise InvalidInput("each feature needs a unique, non-empty id")
     return [
         {"id": feature.id, "description": feature.description, "steps": list(feature.steps), "passes": False}
-        for feature in given
+        for feature in entries
     ]
 
 
-def _marked(text: str | None, path: str, verified: Sequence[str], broken: Sequence[str]) -> str:
-    """The checklist with features marked; whatever else an agent wrote in it stays."""
-    content, features = _checklist_of(text)
+def _mark_features(text: str | None, path: str, verified: Sequence[str], broken: Sequence[str]) -> str:
+    """Set `passes` of the features and keep everything else in the checklist."""
+    content, features = _parse_checklist(text)
     if features is None:
-        raise InvalidInput(f"{path} is not the JSON it was: an object with a list `features`; its history has it")
+        raise InvalidInput(
+            f"{path} must be a JSON object with a list `features`; restore a valid version from its history"
+        )
     known = {str(feature.get("id")): feature for feature in features}
     if unknown := [name for name in (*verified, *broken) if name not in known]:
-        raise InvalidInput(f"no feature {', '.join(unknown)} in {path}; there are {', '.join(known) or 'none'}")
+        raise InvalidInput(
+            f"unknown feature {', '.join(unknown)} in {path}; known features: {', '.join(known) or 'none'}"
+        )
     for name in verified:
         known[name]["passes"] = True
     for name in broken:
@@ -230,7 +238,7 @@ def _marked(text: str | None, path: str, verified: Sequence[str], broken: Sequen
     return _json(content)
 
 
-def _checklist_of(text: str | None) -> tuple[Any, list[dict[str, Any]] | None]:
+def _parse_checklist(text: str | None) -> tuple[Any, list[dict[str, Any]] | None]:
     try:
         content = json.loads(text or "")
     except (ValueError, RecursionError):
@@ -242,19 +250,19 @@ def _checklist_of(text: str | None) -> tuple[Any, list[dict[str, Any]] | None]:
 
 
 def _checklist(text: str | None, path: str) -> str:
-    features = _checklist_of(text)[1]
+    features = _parse_checklist(text)[1]
     if features is None:
-        return f"The checklist {path} is missing or broken: mend it first, its history has what it was."
+        return f"The checklist {path} is missing or invalid: restore it from its history before you start."
     if not features:
         return f"No features are listed in {path} yet: list them first, each with `passes` false."
-    missing = [feature for feature in features if feature.get("passes") is not True]
-    lines = [f"Features: {len(features) - len(missing)} of {len(features)} pass ({path})."]
-    lines += [f"- not yet: {feature.get('id')}: {feature.get('description')}" for feature in missing]
+    failing = [feature for feature in features if feature.get("passes") is not True]
+    lines = [f"Features: {len(features) - len(failing)} of {len(features)} pass ({path})."]
+    lines += [f"- not yet: {feature.get('id')}: {feature.get('description')}" for feature in failing]
     return "\n".join(lines)
 
 
 def _entries(progress: str) -> tuple[str, list[str]]:
-    """What stands above the sessions, and the text of each, as they stand: newest first."""
+    """Split the log into the text above the sessions and the text of each session, newest first."""
     head, *entries = f"\n{progress}".split(f"\n{_ENTRY}")
     return head[1:], [f"{_ENTRY}{entry.rstrip()}\n\n" for entry in entries]
 
@@ -268,11 +276,11 @@ def _with_entry(progress: str | None, entry: str, directory: str) -> str:
 
 
 def _entry(
-    day: str, done: Sequence[str], following: Sequence[str], verified: Sequence[str], broken: Sequence[str]
+    day: str, done: Sequence[str], next_steps: Sequence[str], verified: Sequence[str], broken: Sequence[str]
 ) -> str:
     lines = [f"{_ENTRY}of {day}"]
-    for title, texts in (("Done", done), ("Next", following)):
-        # A line of its own in an entry must not look like the start of another.
+    for title, texts in (("Done", done), ("Next", next_steps)):
+        # Joined to one line: a line of the text must not look like the heading of another session.
         lines += [f"{title}: {' '.join(text.split())}" for text in texts]
     if verified:
         lines.append(f"Verified: {', '.join(verified)}")

@@ -1,4 +1,4 @@
-"""What an agent is told about its memory, in the languages of the documentation, word for word."""
+"""System prompts about the memory, in the languages of the public documentation, word for word."""
 
 from __future__ import annotations
 
@@ -51,30 +51,30 @@ LANGUAGES: Final = tuple(_TIDY)
 
 
 def memory_protocol() -> str:
-    """What the API itself adds to the system prompt when the memory tool is there. In English in every language."""
+    """Protocol that the API adds to the system prompt for the memory tool. It is always in English."""
     return _PROTOCOL
 
 
 def tidy_note(*, language: str = "en") -> str:
-    """Keep the memory in order. Raises `InvalidInput` for a language there is not."""
+    """Instruction to keep the memory organized. Raises `InvalidInput` for an unknown language."""
     return _TIDY[_known(language)]
 
 
 def topic_guidance(topic: str, *, language: str = "en") -> str:
-    """Write down only what is about `topic`, a few words of the application. Raises `InvalidInput`."""
+    """Instruction to record only information about `topic`. Raises `InvalidInput`."""
     check_text("topic", topic)
     if not topic.strip():
-        raise InvalidInput("topic must be a few words; leave it out for no guidance")
+        raise InvalidInput("topic must not be blank; leave it out for no topic guidance")
     return _TOPIC[_known(language)].replace("{topic}", topic)
 
 
 def system_prompt(
     base: str = "", *, language: str = "en", tidy: bool = True, topic: str | None = None, protocol: bool = False
 ) -> str:
-    """`base` and what an agent is told about its memory, with a blank line between the parts.
+    """Combine `base` with the instructions about the memory, with a blank line between the parts.
 
-    `protocol` is for models other than Claude, and for Claude with the memory as a function tool; with the memory
-    tool the API adds it. Raises `InvalidInput`.
+    Set `protocol` for models other than Claude, and for Claude with the memory as a function tool. For the memory
+    tool the API adds the protocol itself. Raises `InvalidInput`.
     """
     _known(language)
     check_text("the system prompt", base)
@@ -93,5 +93,5 @@ def system_prompt(
 
 def _known(language: str) -> str:
     if language not in LANGUAGES:
-        raise InvalidInput(f"no prompts in {language!r}; there are {', '.join(LANGUAGES)}")
+        raise InvalidInput(f"unknown language {language!r}; choose one of {', '.join(LANGUAGES)}")
     return language

@@ -1,4 +1,4 @@
-"""What every request of an agent is made of besides its conversation, checked before anything is sent."""
+"""Fields of an agent's API requests other than the messages, checked before anything is sent."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from retentive.agent.turns import MAX_UNSTREAMED_TOKENS, Budget
 from retentive.errors import InvalidInput
 from retentive.storage.contract import Actor
 
-_OURS = {"model", "max_tokens", "messages", "tools", "system", "stream", "thread", "context_management"}
+_AGENT_FIELDS = {"model", "max_tokens", "messages", "tools", "system", "stream", "thread", "context_management"}
 
 
 def request_fields(
     model: str, context: ContextManagement | None, budget: Budget, *, stream: bool, request: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """The fields of every request but the conversation, the tools and the system prompt. Raises `InvalidInput`."""
-    _check_kinds(model, context, budget, stream=stream, request=request)
-    more = dict(request or {})
-    if taken := sorted(_OURS & set(more)):
-        raise InvalidInput(f"request must not have {', '.join(taken)}; the agent has arguments for these")
+    """Request fields without messages, tools and system prompt. Raises `InvalidInput`."""
+    _check_types(model, context, budget, stream=stream, request=request)
+    extra = dict(request or {})
+    if reserved := sorted(_AGENT_FIELDS & set(extra)):
+        raise InvalidInput(f"request must not contain {', '.join(reserved)}: the agent sets these from its arguments")
     if budget.max_tokens > MAX_UNSTREAMED_TOKENS and not stream:
-        raise InvalidInput(f"more than {MAX_UNSTREAMED_TOKENS:,} max_tokens need stream=True")
-    given = more.pop("betas", None) or ()
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise InvalidInput("betas in request must be a list of texts")
-    betas = [*given, *(context.betas if context is not None else ())]
+        raise InvalidInput(f"max_tokens above {MAX_UNSTREAMED_TOKENS:,} requires stream=True")
+    extra_betas = extra.pop("betas", None) or ()
+    if isinstance(extra_betas, str) or not isinstance(extra_betas, Iterable):
+        raise InvalidInput("betas in request must be a list of strings")
+    betas = [*extra_betas, *(context.betas if context is not None else ())]
     if not all(isinstance(beta, str) and beta for beta in betas):
-        raise InvalidInput("betas in request must be a list of texts")
-    fields = {**more, "model": model, "max_tokens": budget.max_tokens, "stream": stream, "thread": False}
+        raise InvalidInput("betas in request must be a list of strings")
+    fields = {**extra, "model": model, "max_tokens": budget.max_tokens, "stream": stream, "thread": False}
     if betas:
         fields["betas"] = list(dict.fromkeys(betas))
     if context is not None:
@@ -39,29 +39,30 @@ def request_fields(
 
 
 def tool_list(tools: Iterable[Any]) -> list[Any]:
-    """More tools than the memory, as the SDK takes them. Raises `InvalidInput`."""
+    """Check the tools other than the memory and return them as a list. Raises `InvalidInput`."""
     if isinstance(tools, str | bytes | Mapping) or not isinstance(tools, Iterable):
         raise InvalidInput("tools must be a list of tools")
-    listed = list(tools)
-    for tool in listed:
+    checked = list(tools)
+    for tool in checked:
         entry = isinstance(tool, Mapping) and any(isinstance(tool.get(name), str) for name in ("type", "name"))
         if not entry and not (hasattr(tool, "to_dict") and hasattr(tool, "call")):
             raise InvalidInput(
-                "tools must be functions with the SDK's beta_tool (beta_async_tool), or entries of `tools` as objects"
+                "each tool must be a function decorated with the SDK's beta_tool or beta_async_tool, "
+                "or a tool definition as a dict"
             )
-    return listed
+    return checked
 
 
 def check_actor(actor: object) -> None:
-    """Raise `InvalidInput` for what cannot name who changes a memory."""
+    """Raise `InvalidInput` unless `actor` is an `Actor`, a string or None."""
     if actor is not None and not isinstance(actor, Actor | str):
-        raise InvalidInput("actor must be an Actor, or a text such as 'session:1'")
+        raise InvalidInput("actor must be an Actor, or a string such as 'session:1'")
 
 
-def _check_kinds(model: object, context: object, budget: object, *, stream: object, request: object) -> None:
+def _check_types(model: object, context: object, budget: object, *, stream: object, request: object) -> None:
     check_text("model", model)
     if not model:
-        raise InvalidInput("model must be the name of a model")
+        raise InvalidInput("model must not be empty")
     if context is not None and not isinstance(context, ContextManagement):
         raise InvalidInput("context must be a ContextManagement, or None")
     if not isinstance(budget, Budget):
@@ -69,4 +70,4 @@ def _check_kinds(model: object, context: object, budget: object, *, stream: obje
     if not isinstance(stream, bool):
         raise InvalidInput("stream must be True or False")
     if request is not None and not isinstance(request, Mapping):
-        raise InvalidInput("request must be an object with fields of the API, or None")
+        raise InvalidInput("request must be a dict of API fields, or None")

@@ -1,4 +1,4 @@
-"""Where the SDK begins: the memory as one of its tools, and its errors as ours. Importing this imports the SDK."""
+"""Adapters to the SDK: the memory as an SDK tool, and SDK errors as `AgentError`. Importing this imports the SDK."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ except ImportError as error:
 
 from anyio import to_thread
 
-from retentive.agent.conversation import UNREADABLE
+from retentive.agent.conversation import MALFORMED_RESPONSE
 from retentive.agent.errors import (
     AgentError,
     ApiFailed,
@@ -29,69 +29,69 @@ from retentive.agent.errors import (
     RequestRefused,
 )
 from retentive.errors import InvalidInput
-from retentive.integrations.function_tool import Executes
+from retentive.integrations.function_tool import SupportsExecute
 from retentive.integrations.messages import TOOL
 from retentive.storage.contract import Actor
-from retentive.values.replies import EN
+from retentive.values.replies import REPLIES
 
 if TYPE_CHECKING:
     from anthropic.types.beta import BetaMemoryTool20250818Param
 
-_NO_KEY = "no key for the API was found; set ANTHROPIC_API_KEY or give a client"
+_NO_KEY = "no API key found; set ANTHROPIC_API_KEY or pass a client"
 _LOG = logging.getLogger("retentive.agent")
 
 
 def new_client() -> anthropic.Anthropic:
-    """A client that takes its key from the environment."""
+    """Create a client with the API key from the environment."""
     with api_errors():
         return anthropic.Anthropic()
 
 
 def new_async_client() -> anthropic.AsyncAnthropic:
-    """As `new_client`."""
+    """Create an async client with the API key from the environment."""
     with api_errors():
         return anthropic.AsyncAnthropic()
 
 
 class MemoryCommands(BetaBuiltinFunctionTool):
-    """The memory tool for the SDK's runner, over whatever answers commands."""
+    """Memory tool for the SDK's tool runner, over any object with `execute`."""
 
-    def __init__(self, memory: Executes, actor: Actor) -> None:
+    def __init__(self, memory: SupportsExecute, actor: Actor) -> None:
         self._memory = memory
         self._actor = actor
 
     def to_dict(self) -> BetaMemoryTool20250818Param:
-        """The entry in `tools`."""
+        """Entry for the `tools` list of a request."""
         return {**TOOL}
 
     def call(self, input: object) -> str:  # noqa: A002 - the SDK's name
-        """The text of the reply; raises `ToolError` for an error reply."""
+        """Run a command and return the text of the reply. Raises `ToolError` for an error reply."""
         return _answer(self._memory, input, self._actor)
 
 
 class AsyncMemoryCommands(BetaAsyncBuiltinFunctionTool):
-    """As `MemoryCommands`, each command in a worker thread. A command that began runs to its end."""
+    """Async version of `MemoryCommands`. Each command runs in a worker thread and completes even if cancelled."""
 
-    def __init__(self, memory: Executes, actor: Actor) -> None:
+    def __init__(self, memory: SupportsExecute, actor: Actor) -> None:
         self._memory = memory
         self._actor = actor
 
     def to_dict(self) -> BetaMemoryTool20250818Param:
-        """The entry in `tools`."""
+        """Entry for the `tools` list of a request."""
         return {**TOOL}
 
     async def call(self, input: object) -> str:  # noqa: A002 - the SDK's name
-        """The text of the reply; raises `ToolError` for an error reply."""
+        """Run a command and return the text of the reply. Raises `ToolError` for an error reply."""
         return await to_thread.run_sync(_answer, self._memory, input, self._actor)
 
 
-def _answer(memory: Executes, command: object, actor: Actor) -> str:
+def _answer(memory: SupportsExecute, command: object, actor: Actor) -> str:
     try:
         reply = memory.execute(command, actor=actor)
     except Exception:
-        # A bug, ours or of the application's own memory. The SDK would show the model its text, with whatever is in it.
-        _LOG.exception("the memory failed")
-        raise ToolError(EN.unavailable) from None
+        # A bug in this package or in the application's memory. The SDK would pass the exception text to the model.
+        _LOG.exception("the memory raised an unexpected error")
+        raise ToolError(REPLIES.unavailable) from None
     if reply.is_error:
         raise ToolError(reply.text)
     return reply.text
@@ -99,68 +99,70 @@ def _answer(memory: Executes, command: object, actor: Actor) -> str:
 
 @contextmanager
 def api_errors() -> Iterator[None]:
-    """Whatever the SDK raises for the API or the network, as an `AgentError`."""
+    """Translate exceptions of the SDK for API and network failures to `AgentError`."""
     try:
         yield
     except anthropic.AnthropicError as error:
-        raise translated(error) from error
-    except TypeError as error:  # what the SDK raises, at the first request, where no key was given
+        raise to_agent_error(error) from error
+    except TypeError as error:  # raised by the SDK with the first request if no API key is set
         if "authentication method" not in str(error):
             raise
         raise NotAuthorized(_NO_KEY) from None
     except (httpx2.TransportError, json.JSONDecodeError) as error:
-        # The SDK lets these through while a streamed reply is read; one that ends inside an event is no JSON.
-        raise ConnectionLost("the connection to the API broke off; run() without a message tries again") from error
+        # The SDK does not wrap these while it reads a stream. A stream that ends inside an event is invalid JSON.
+        raise ConnectionLost(
+            "the connection to the API was interrupted; call run() without a message to retry"
+        ) from error
 
 
 @contextmanager
-def making() -> Iterator[None]:
-    """What the SDK says of fields and tools it does not know, before anything is sent, as `InvalidInput`."""
+def build_errors() -> Iterator[None]:
+    """Translate SDK exceptions about unknown fields and invalid tools, raised before a request, to `InvalidInput`."""
     try:
         yield
     except (TypeError, ValueError) as error:
-        raise InvalidInput(f"the SDK cannot make this request: {error}") from error
+        raise InvalidInput(f"the SDK cannot build this request: {error}") from error
 
 
 @contextmanager
-def asking() -> Iterator[None]:
-    """As `reading`, also for what the SDK trips over while it writes the request: that is an `InvalidInput`."""
-    with reading():
+def send_errors() -> Iterator[None]:
+    """Translate failures to serialize the request to `InvalidInput`, and failures to parse the response as below."""
+    with read_errors():
         try:
             yield
         except UnicodeEncodeError as error:
-            raise InvalidInput("the request has a lone surrogate in it, in a tool or a field") from error
+            raise InvalidInput("the request contains a lone surrogate; check `tools` and `request`") from error
         except TypeError as error:
             if "JSON serializable" not in str(error):
                 raise
-            raise InvalidInput("the request has something in it that is no JSON, in a tool or a field") from error
+            raise InvalidInput("the request cannot be serialized as JSON; check `tools` and `request`") from error
 
 
 @contextmanager
-def reading() -> Iterator[None]:
-    """What the SDK trips over while it reads an answer, as `ApiFailed`: it takes every 200 for a message."""
+def read_errors() -> Iterator[None]:
+    """Translate failures to parse the response to `ApiFailed`. The SDK parses every response with status 200."""
     try:
         yield
     except json.JSONDecodeError:
         raise
     except (TypeError, ValueError, AttributeError, LookupError, AssertionError) as error:
-        if "authentication method" in str(error):  # no answer at all, see api_errors
+        if "authentication method" in str(error):  # no request was sent, see api_errors
             raise
-        raise ApiFailed(UNREADABLE) from error
+        raise ApiFailed(MALFORMED_RESPONSE) from error
     except RuntimeError as error:
         if "Unexpected event order" not in str(error):
             raise
-        raise ApiFailed(UNREADABLE) from error
+        raise ApiFailed(MALFORMED_RESPONSE) from error
 
 
-def expect_unknown_tools() -> None:
-    """A model may call a tool that is not there, and is told so. The SDK's warning about it is for programmers.
+def ignore_unknown_tool_warnings() -> None:
+    """Ignore the SDK's warning about calls of unknown tools. The model gets an error result for such a call.
 
-    It is put down for calls made by this package alone, and for good: filters belong to the whole process, so that
-    threads that put them down and up again would undo each other's.
+    The filter applies only to calls from this package. It is never removed: filters are global to the process, so
+    threads that add and remove filters would undo each other's changes.
     """
-    told = r"(?s)Tool(set)? '.*' .*not found in tool runner"
-    warnings.filterwarnings("ignore", told, UserWarning, r"retentive\.agent\.")
+    message = r"(?s)Tool(set)? '.*' .*not found in tool runner"
+    warnings.filterwarnings("ignore", message, UserWarning, r"retentive\.agent\.")
 
 
 _BY_TYPE: dict[str, type[AgentError]] = {
@@ -184,18 +186,18 @@ _BY_STATUS: dict[int, type[AgentError]] = {
 }
 
 
-def translated(error: anthropic.AnthropicError) -> AgentError:
-    """The error of ours for one of the SDK's. The API's own words are in the message, nothing of the request is."""
+def to_agent_error(error: anthropic.AnthropicError) -> AgentError:
+    """Convert an SDK error. The message includes the API's explanation, but nothing from the request."""
     if isinstance(error, anthropic.APIStatusError):
         kind = _BY_TYPE.get(error.type or "") or _BY_STATUS.get(error.status_code)
         kind = kind or (ApiFailed if error.status_code >= 500 else RequestRefused)
-        # An error within a stream comes with the status of the stream, 200.
-        said = f"{error.type or error.status_code}: {error.api_message or 'no reason was given'}"
-        return kind(f"the API answered {said}", status=error.status_code, request_id=error.request_id)
+        # An error inside a stream has the status of the stream, 200.
+        reason = f"{error.type or error.status_code}: {error.api_message or 'no reason given'}"
+        return kind(f"the API returned {reason}", status=error.status_code, request_id=error.request_id)
     if isinstance(error, anthropic.APIConnectionError):
-        return ConnectionLost("the API could not be reached, or did not answer in time")
+        return ConnectionLost("the API could not be reached or did not respond in time; check the network and retry")
     if isinstance(error, anthropic.APIError):
-        return ApiFailed("the API sent an answer that cannot be read")
+        return ApiFailed(MALFORMED_RESPONSE)
     if isinstance(error, anthropic.CredentialsError):
         return NotAuthorized(_NO_KEY)
-    return RequestRefused(f"the SDK refused the request: {error}")
+    return RequestRefused(f"the SDK rejected the request: {error}")

@@ -1,7 +1,6 @@
-"""The deciding half of an agent: what a reply means, what is kept of it, and whether to go on. No I/O.
+"""Decisions of an agent loop, without I/O: events of a response, updates of the conversation, and when to stop.
 
-A conversation is kept so that it can be sent at any moment: a reply with tool calls goes in together with their
-results, never alone.
+The conversation is valid at any time: a response with tool calls is appended together with the tool results.
 """
 
 from __future__ import annotations
@@ -9,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from retentive.agent.applied import applied_edits, billed_tokens, compactions, iterations, part, usage
-from retentive.agent.characters import mended
-from retentive.agent.conversation import Heard, Message, plain
+from retentive.agent.characters import replace_surrogates
+from retentive.agent.conversation import Message, Response, to_json
 from retentive.agent.events import (
     Compaction,
     EditsApplied,
@@ -23,16 +21,17 @@ from retentive.agent.events import (
     ToolReply,
     UsageReport,
 )
+from retentive.agent.responses import applied_edits, billed_tokens, compactions, field, iterations, usage
 from retentive.errors import InvalidInput
 
-MAX_UNSTREAMED_TOKENS = 21_333  # above, the SDK wants a stream: it expects more than 10 minutes for a reply
+MAX_UNSTREAMED_TOKENS = 21_333  # above this the SDK requires streaming: it expects over 10 minutes for a response
 NOT_RUN = "Error: The reply was cut off here, and the call was not run. Make it again."
 DECLINED = "Error: The model declined to go on, and the call was not run."
-_GOES_ON = ("tool_use", "pause_turn")
+_CONTINUING = ("tool_use", "pause_turn")
 _REASONS: Mapping[str, Reason] = {
     "end_turn": "end_turn",
     "stop_sequence": "end_turn",
-    "tool_use": "end_turn",  # without a call in it
+    "tool_use": "end_turn",  # the response has no tool call
     "refusal": "refusal",
     "compaction": "pause",
     "max_tokens": "max_tokens",
@@ -42,10 +41,11 @@ _REASONS: Mapping[str, Reason] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """How much a run may use.
+    """Limits of a run.
 
-    `max_turns` replies, `max_tokens` of output in each, and `max_total_tokens` in all requests together, input and
-    cache included (None = no limit). It is looked at after each reply, so the last one may go over.
+    `max_turns` limits the responses and `max_tokens` the output of each. `max_total_tokens` limits the tokens of all
+    requests together, including input and cache; None means no limit. Limits are checked after each response, so the
+    last response may exceed them.
     """
 
     max_turns: int = 50
@@ -53,19 +53,18 @@ class Budget:
     max_total_tokens: int | None = None
 
     def __post_init__(self) -> None:
-        most = 1 if self.max_total_tokens is None else self.max_total_tokens
         limits: dict[str, object] = {
             "max_turns": self.max_turns,
             "max_tokens": self.max_tokens,
-            "max_total_tokens": most,
+            "max_total_tokens": 1 if self.max_total_tokens is None else self.max_total_tokens,
         }
         for name, value in limits.items():
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InvalidInput(f"{name} must be a whole number of at least 1")
+                raise InvalidInput(f"{name} must be an integer of at least 1")
 
 
 class Turns:
-    """One run: takes each reply, tells its events, keeps the conversation, and knows when it is over."""
+    """State of one run: receives each response, updates the conversation, and decides when the run ends."""
 
     def __init__(self, messages: list[Message], budget: Budget, *, streamed: bool) -> None:
         self._messages = messages
@@ -73,65 +72,70 @@ class Turns:
         self._streamed = streamed
         self._turns = 0
         self._tokens = 0
-        self._paused: list[str] = []  # the texts of a reply that was paused, and goes on in the next
+        self._paused: list[str] = []  # text of a paused turn, which continues in the next response
 
-    def said(self, heard: Heard) -> list[Event]:
-        """The events of a reply whose tools have not run yet."""
+    def receive(self, response: Response) -> list[Event]:
+        """Count a response and return its events. Its tools have not run yet."""
         self._turns += 1
-        self._tokens += billed_tokens(heard.reply)
-        events: list[Event] = [Compaction(summary) for summary in compactions({"content": heard.blocks})]
-        if edits := applied_edits(heard.reply):
+        self._tokens += billed_tokens(response.raw)
+        events: list[Event] = [Compaction(summary) for summary in compactions({"content": response.blocks})]
+        if edits := applied_edits(response.raw):
             events.append(EditsApplied(edits))
-        for block in heard.blocks:
+        for block in response.blocks:
             if block["type"] == "text" and not self._streamed:
                 events.append(Text(block["text"]))
             elif block["type"] == "tool_use":
                 events.append(ToolCall(block["id"], block["name"], _input(block)))
-        events.append(UsageReport(self._turns, usage(heard.reply), iterations(heard.reply), self._tokens))
+        events.append(UsageReport(self._turns, usage(response.raw), iterations(response.raw), self._tokens))
         return events
 
-    def record(self, heard: Heard, answers: object) -> list[Event]:
-        """Keep a reply, with `answers`, the user message with the results of its tools; the events of these."""
-        calls = {call["id"]: call["name"] for call in heard.calls}
-        if heard.stop == "refusal":  # what was refused is refused again if it stays
+    def record(self, response: Response, tool_results: object) -> list[Event]:
+        """Append a response and its tool results to the conversation, and return the events of the results.
+
+        `tool_results` is the user message with the results, or None if no tools ran.
+        """
+        calls = {call["id"]: call["name"] for call in response.calls}
+        if response.stop_reason == "refusal":  # the API would refuse again if the response stayed in the conversation
             return [_reply_event(_not_run(call_id, DECLINED), calls) for call_id in calls]
-        results = [mended(plain(result)) for result in _list(part(answers, "content"))]
+        results = [replace_surrogates(to_json(result)) for result in _list(field(tool_results, "content"))]
         if calls and not results:
             results = [_not_run(call_id, NOT_RUN) for call_id in calls]
-        pair = (("assistant", heard.kept), ("user", results))  # the API takes no empty message
-        self._messages.extend([{"role": role, "content": content} for role, content in pair if content])
+        messages = (("assistant", response.content), ("user", results))  # the API rejects empty messages
+        self._messages.extend([{"role": role, "content": content} for role, content in messages if content])
         return [_reply_event(result, calls) for result in results]
 
-    def end(self, heard: Heard, answers: object) -> Finished | None:
-        """How the run ends with this reply, None if it goes on."""
-        paused = heard.stop == "pause_turn" and answers is None
-        if paused or (runs_tools(heard) and answers is not None):
-            exhausted = self._exhausted()
-            finished = self._finished("budget", heard, exhausted) if exhausted else None
-            self._paused = [*self._paused, heard.text] if paused else []
+    def finish(self, response: Response, tool_results: object) -> Finished | None:
+        """Return the last event of the run, or None if the run continues."""
+        paused = response.stop_reason == "pause_turn" and tool_results is None
+        if paused or (runs_tools(response) and tool_results is not None):
+            limit = self._exceeded_limit()
+            finished = self._finished("budget", response, limit) if limit else None
+            self._paused = [*self._paused, response.text] if paused else []
             return finished
-        reason = _REASONS.get(heard.stop, "other")
-        return self._finished(reason, heard, _refusal(heard.reply) if reason == "refusal" else heard.stop)
+        stop_reason = response.stop_reason
+        reason = _REASONS.get(stop_reason, "other")
+        return self._finished(reason, response, _refusal(response.raw) if reason == "refusal" else stop_reason)
 
-    def _exhausted(self) -> str:
-        most = self._budget.max_total_tokens
+    def _exceeded_limit(self) -> str:
+        max_tokens = self._budget.max_total_tokens
         if self._turns >= self._budget.max_turns:
             return f"max_turns: {self._budget.max_turns:,} replies"
-        if most is not None and self._tokens >= most:
-            return f"max_total_tokens: {self._tokens:,} of {most:,} tokens"
+        if max_tokens is not None and self._tokens >= max_tokens:
+            return f"max_total_tokens: {self._tokens:,} of {max_tokens:,} tokens"
         return ""
 
-    def _finished(self, reason: Reason, heard: Heard, detail: str) -> Finished:
-        text = "\n\n".join(part for part in (*self._paused, heard.text) if part)
+    def _finished(self, reason: Reason, response: Response, detail: str) -> Finished:
+        text = "\n\n".join(part for part in (*self._paused, response.text) if part)
         return Finished(reason, text, self._turns, self._tokens, "" if detail == reason else detail)
 
 
-def runs_tools(heard: Heard) -> bool:
-    """Whether the calls in a reply are to be run: in one that was cut off, the last may be incomplete.
+def runs_tools(response: Response) -> bool:
+    """Return True if the tool calls of a response should run.
 
-    A pause is no cut: each call in it is whole, and the API takes none back without its result.
+    The last call of a truncated response may be incomplete. The calls of a paused response are complete, and the API
+    requires their results.
     """
-    return heard.stop in _GOES_ON
+    return response.stop_reason in _CONTINUING
 
 
 def _list(value: object) -> list[object]:
@@ -139,27 +143,27 @@ def _list(value: object) -> list[object]:
 
 
 def _input(block: Message) -> Mapping[str, object]:
-    given = block.get("input")
-    return dict(given) if isinstance(given, Mapping) else {"input": given}
+    value = block.get("input")
+    return dict(value) if isinstance(value, Mapping) else {"input": value}
 
 
-def _not_run(call_id: str, why: str) -> Message:
-    return {"type": "tool_result", "tool_use_id": call_id, "content": why, "is_error": True}
+def _not_run(call_id: str, reason: str) -> Message:
+    return {"type": "tool_result", "tool_use_id": call_id, "content": reason, "is_error": True}
 
 
 def _reply_event(result: object, calls: Mapping[str, str]) -> ToolReply:
-    call_id = str(part(result, "tool_use_id"))
-    content = part(result, "content")
-    text = content if isinstance(content, str) else "".join(_shown(item) for item in _list(content))
-    return ToolReply(call_id, calls.get(call_id, ""), text, part(result, "is_error") is True)
+    call_id = str(field(result, "tool_use_id"))
+    content = field(result, "content")
+    text = content if isinstance(content, str) else "".join(_block_text(item) for item in _list(content))
+    return ToolReply(call_id, calls.get(call_id, ""), text, field(result, "is_error") is True)
 
 
-def _shown(block: object) -> str:
-    kind = part(block, "type")
-    return str(part(block, "text")) if kind == "text" else f"[{kind}]"
+def _block_text(block: object) -> str:
+    kind = field(block, "type")
+    return str(field(block, "text")) if kind == "text" else f"[{kind}]"
 
 
-def _refusal(reply: object) -> str:
-    details = part(reply, "stop_details")
-    told = [part(details, name) for name in ("category", "explanation")]
-    return ": ".join(text for text in told if isinstance(text, str))
+def _refusal(response: object) -> str:
+    details = field(response, "stop_details")
+    texts = [field(details, name) for name in ("category", "explanation")]
+    return ": ".join(text for text in texts if isinstance(text, str))

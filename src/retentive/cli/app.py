@@ -10,8 +10,7 @@ import click
 from retentive import __version__
 from retentive.cli.exits import INTERRUPTED
 from retentive.cli.location import Location
-from retentive.opening import DEFAULT_KEY, DEFAULT_PLACE
-from retentive.values.replies import LANGUAGES
+from retentive.opening import DEFAULT_KEY, DEFAULT_LOCATION
 
 COMMANDS: Mapping[str, str] = {
     "ls": "retentive.cli.memories:ls",
@@ -78,7 +77,7 @@ class LazyGroup(click.Group):
     "--at",
     "url",
     metavar="LOCATION",
-    default=DEFAULT_PLACE,
+    default=DEFAULT_LOCATION,
     envvar="RETENTIVE_AT",
     show_default=True,
     show_envvar=True,
@@ -105,23 +104,14 @@ class LazyGroup(click.Group):
     help="Key file; new memory stores are encrypted.  [env var: RETENTIVE_KEYS_FILE, or RETENTIVE_KEYS, its contents]",
 )
 @click.option("--seal-paths", is_flag=True, help="Encrypt the paths in new memory stores too. Needs keys.")
-@click.option(
-    "--lang",
-    type=click.Choice(list(LANGUAGES)),
-    default="en",
-    show_default=True,
-    help="Language of the replies.",
-)
 @click.version_option(__version__, prog_name="retentive", message="%(prog)s %(version)s")
 @click.pass_context
-def app(
-    ctx: click.Context, *, url: str, store: str, actor: str | None, keys: str | None, seal_paths: bool, lang: str
-) -> None:
+def app(ctx: click.Context, *, url: str, store: str, actor: str | None, keys: str | None, seal_paths: bool) -> None:
     """Durable, versioned, shared memory for Claude's memory tool.
 
     Reads and changes memories with the paths (/memories/...), commands and replies of the tool.
     """
-    ctx.obj = Location(url=url, store_key=store, actor=actor, language=lang, keys=keys, seal_paths=seal_paths)
+    ctx.obj = Location(url=url, store_key=store, actor=actor, keys=keys, seal_paths=seal_paths)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -15,7 +15,7 @@ from retentive.cli.parameters import FORMS, time_option
 
 @click.group("audit")
 def audit() -> None:
-    """Verify, export and show the audit log: actors, commands, times and outcomes, without texts.
+    """Verify, export and show the audit log: actors, operations, times and outcomes, without texts.
 
     The log is kept while the setting audit is on: retentive settings set audit=true.
     """
@@ -24,18 +24,18 @@ def audit() -> None:
 @audit.command("verify", cls=output.Command)
 @click.option(
     "--expect",
-    metavar="CHAIN:SEQ:HASH",
+    metavar="SEQ:HASH",
     multiple=True,
-    help="The end of a chain, noted earlier, which must still exist. May be repeated.",
+    help="A head of the log, noted earlier, which must still exist. May be repeated.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 @pass_location
 def verify(location: Location, *, expect: tuple[str, ...], as_json: bool) -> None:
     """Verify that every entry exists, unmodified and in its order.
 
-    Reports the first modified, missing, reordered or duplicate entry, and then exits with status 13. Prints the ends of
-    the chains: keep them in another place, and --expect detects a rewritten log. Versions without an entry,
-    recorded while the log was on, are listed; they are not errors.
+    Reports the first modified, missing or reordered entry, and then exits with status 13. Prints the head of the log:
+    keep it in another place, and --expect detects a rewritten or truncated log. Versions without an entry, recorded
+    while the log was on, are listed; they are not errors.
     """
     with location.existing() as store, output.progress("Verifying"):
         found = store.audit.verify(expect=expect)
@@ -49,7 +49,7 @@ def verify(location: Location, *, expect: tuple[str, ...], as_json: bool) -> Non
 @click.option("--json", "as_json", is_flag=True, help="Has no effect: the output is always JSON.")
 @pass_location
 def export(location: Location, *, since: datetime | None, as_json: bool) -> None:
-    """Print the stored entries chain by chain, one JSON object per line."""
+    """Print the stored entries, one JSON object per line."""
     with location.existing() as store:
         for line in store.audit.export(since):
             output.write_line(line)
@@ -60,9 +60,10 @@ def export(location: Location, *, since: datetime | None, as_json: bool) -> None
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
 @pass_location
 def show(location: Location, *, since: datetime | None, as_json: bool) -> None:
-    """Show the entries in chronological order.
+    """Show the entries, oldest first.
 
-    In a pipe each line has a time, actor, command, outcome and the versions changed or read, separated by tabs.
+    In a pipe each line has a time, actor, operation, outcome, paths, and the versions changed or read, separated by
+    tabs.
     """
     with location.existing() as store:
         found = list(store.audit.entries(since))
@@ -75,10 +76,10 @@ def show(location: Location, *, since: datetime | None, as_json: bool) -> None:
 
 
 def _lines(found: Verified) -> str:
-    sound = f"Sound: {found.entries} entries in {found.chains} chains."
+    sound = f"Sound: {found.entries} entries."
     rows = [
         (sound if found.problem is None else f"Not sound: {found.problem}.",),
-        *(("end", str(end)) for end in found.ends),
+        *([] if found.head is None else [("head", str(found.head))]),
         *(("unaudited", one.id, output.timestamp(one.created_at), str(one.actor or "")) for one in found.unaudited),
     ]
     return "".join("\t".join(row) + "\n" for row in rows)
@@ -88,9 +89,8 @@ def _verified(found: Verified) -> dict[str, object]:
     problem = found.problem
     return {
         "entries": found.entries,
-        "chains": found.chains,
-        "problem": problem and {"what": problem.what, "chain": problem.chain, "seq": problem.seq},
-        "ends": [str(end) for end in found.ends],
+        "problem": problem and {"what": problem.what, "seq": problem.seq},
+        "head": found.head and str(found.head),
         "unaudited": [version.id for version in found.unaudited],
     }
 
@@ -99,20 +99,30 @@ def _object(entry: AuditEntry) -> dict[str, object]:
     return {
         "time": output.timestamp(entry.time),
         "actor": entry.actor,
-        "command": entry.command,
+        "operation": entry.operation,
+        "integration": entry.integration,
+        "paths": entry.paths,
         "outcome": entry.outcome,
         "changes": [each._asdict() for each in entry.changes],
         "read": entry.read and entry.read._asdict(),
         "listed": entry.listed,
         "repeated": entry.repeated,
         "audit": entry.audit,
-        "chain": entry.chain,
+        "proposed": entry.proposed,
         "seq": entry.seq,
+        "hash": entry.hash,
     }
 
 
 def _row(entry: AuditEntry) -> tuple[str, ...]:
-    named = [each.version_id for each in (*entry.changes, *([entry.read] if entry.read else []))]
-    what = entry.command or ("-" if entry.audit is None else f"audit {'on' if entry.audit else 'off'}")
-    said = [*(["listing"] if entry.listed else []), *(["repeated"] if entry.repeated else []), *named]
-    return output.timestamp(entry.time), entry.actor or "", what, entry.outcome, " ".join(said)
+    operation = (entry.operation or "-") + ("" if entry.audit is None else f" audit={'on' if entry.audit else 'off'}")
+    marks = [*(["listing"] if entry.listed else []), *(["repeated"] if entry.repeated else [])]
+    versions = [each.version_id for each in (*entry.changes, *([entry.read] if entry.read else []))]
+    return (
+        output.timestamp(entry.time),
+        entry.actor or "",
+        operation,
+        entry.outcome,
+        " ".join(entry.paths or ()),
+        " ".join([*marks, *versions]),
+    )

@@ -18,9 +18,11 @@ import click
 from retentive.cli import output
 from retentive.cli.location import Location, pass_location
 from retentive.cli.parameters import decoded
+from retentive.engine.operation import Invocation
+from retentive.engine.queries import GetEntry
 from retentive.errors import NotFound, Refused, RetentiveError
 from retentive.values.paths import MemoryPath
-from retentive.values.replies import LANGUAGES, Reply
+from retentive.values.replies import REPLIES, Reply
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_. -]{0,99}", re.ASCII)
 _NOT_SAVED = "No change; nothing was saved."
@@ -73,7 +75,7 @@ def _before(location: Location, path: str) -> _Before | Reply:
     try:
         return _editable(location, MemoryPath.parse(path))
     except Refused as refusal:
-        return LANGUAGES[location.language].error(refusal.key, {"path": path} | refusal.values)
+        return REPLIES.error(refusal.key, {"path": path} | refusal.values)
 
 
 def _editable(location: Location, path: MemoryPath) -> _Before:
@@ -81,7 +83,7 @@ def _editable(location: Location, path: MemoryPath) -> _Before:
         raise Refused("exists")
     try:
         with location.existing(sweep=True) as store:
-            entry = store.read_as(lambda snapshot: snapshot.get(path.text), None)
+            entry = store.run(GetEntry(path), Invocation(None, None, store.integration)).value()
     except NotFound:  # no location or memory store; saving creates them
         return _Before(b"", None)
     if entry.below:

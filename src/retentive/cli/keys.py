@@ -103,9 +103,7 @@ def status(location: Location, *, as_json: bool) -> None:
         as_json=as_json,
         plain=rows,
         shown=[output.Table(_COLUMNS, rows)],
-        notes=[
-            f"{output.counted(damaged, 'modified file')} of encrypted memory stores in quarantine: .retentive/damaged."
-        ]
+        notes=[f"{output.counted(damaged, 'modified file')} of encrypted memory stores kept in .retentive/quarantine."]
         if damaged
         else [],
     )

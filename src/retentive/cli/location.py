@@ -13,7 +13,7 @@ import click
 
 import retentive
 from retentive.errors import InvalidInput, NotFound, RetentiveError
-from retentive.locations import find_store, is_in_memory, is_there
+from retentive.locations import find_store, is_in_memory, location_exists
 from retentive.opening import DEFAULT_KEY, Keys, Retentive
 from retentive.store import MemoryStore
 
@@ -28,7 +28,7 @@ OPENING_CODES = STORAGE_CODES | {"permission_denied"}  # later, this is the perm
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A directory or URL with memory stores, the key of one of them, the actor, the language of replies, and the keys.
+    """A directory or URL with memory stores, the key of one of them, the actor, and the keys.
 
     `keys` is the path of a key file.
     """
@@ -36,7 +36,6 @@ class Location:
     url: str
     store_key: str
     actor: str | None
-    language: str
     keys: str | None = None
     seal_paths: bool = False
 
@@ -85,12 +84,11 @@ class Location:
     @contextmanager
     def opened(self, *, create: bool = False, sweep: bool = False) -> Iterator[Retentive]:
         """The opened location, with all its memory stores. Raises `NotFound` if it does not exist, unless `create`."""
-        if not create and not is_there(self.url):
+        if not create and not location_exists(self.url):
             raise NotFound(f"{self.shown} does not exist; `retentive create` creates it")
         with naming("Location", self.shown, codes=OPENING_CODES):
             opened = retentive.open(
                 self.url,
-                replies=self.language,
                 actor=self.actor or _login(),
                 keys=self.given_keys(),
                 seal_paths=self.seal_paths,

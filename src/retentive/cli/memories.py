@@ -10,10 +10,13 @@ from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location, pass_location
 from retentive.cli.parameters import FORMS, Moment, line_range, moment_option, text_of_file, text_or_stdin
-from retentive.engine import views
-from retentive.engine.queries import parsed
+from retentive.engine.handlers import RunView
+from retentive.engine.operation import Invocation
+from retentive.engine.queries import ListMemories, parsed
+from retentive.engine.rendering import rendered
 from retentive.errors import NotFound, Refused
-from retentive.storage.contract import Entry, Memory, Snapshot
+from retentive.history.operations import AsOf
+from retentive.storage.contract import Memory
 from retentive.store import MemoryStore
 from retentive.values.commands import View, parse
 from retentive.values.listing import human_size
@@ -180,10 +183,11 @@ def mv(location: Location, old_path: str, new_path: str, *, as_json: bool) -> No
 
 
 def _memories(store: MemoryStore, path: str) -> list[Memory]:
-    found = list(store.memories(path))
-    if found or path.rstrip("/") == ROOT:
-        return found
-    return [store.load(path)[0]]
+    target = parsed(path, store.replies)
+    found = store.run(ListMemories(target, or_at=True), Invocation(None, None, store.integration)).value()
+    if not found and not target.is_root:
+        raise NotFound(f"{path} does not exist")
+    return found
 
 
 def _shown(path: str, found: Sequence[Memory], *, show_all: bool) -> list[output.Piece]:
@@ -222,32 +226,17 @@ def _past_view(store: MemoryStore, given: dict[str, object], at: Moment) -> Repl
     except Refused as refusal:
         return store.replies.error(refusal.key, refusal.values)
     assert isinstance(command, View)
-
-    def find(now: Snapshot) -> Entry | views.Sizes:
-        return views.found(store.history.at(at, now), command.path)
-
-    try:
-        settings, found = store.settings(), store.read(find)
-        if isinstance(found, Entry):
-            return views.memory(command, found, settings, store.replies, LineCounts())
-        return views.directory(command.path, found, settings, store.replies)
-    except Refused as refusal:
-        return store.replies.error(refusal.key, {"path": command.path.written, **refusal.values})
+    operation = RunView(command, LineCounts())
+    outcome = store.run(AsOf(operation, at), Invocation(None, None, store.integration))
+    if outcome.error is not None and not isinstance(outcome.error, Refused):
+        raise outcome.error
+    return rendered(store, operation, outcome)
 
 
 def _past_memories(store: MemoryStore, path: str, at: Moment) -> list[Memory]:
     """Past memories below a directory, or the one at a path. Raises `NotFound`, `InvalidInput`."""
     target = parsed(path, store.replies)
-
-    def work(now: Snapshot) -> list[Memory]:
-        past = store.history.at(at, now)
-        below = list(past.memories(target.text))
-        if below or target.is_root:
-            return below
-        memory = past.get(target.text).memory
-        return [] if memory is None else [memory]
-
-    found = store.read(work)
+    found = store.run(AsOf(ListMemories(target, or_at=True), at), Invocation(None, None, store.integration)).value()
     if not found and not target.is_root:
         raise NotFound(f"{path} did not exist at that time")
     return found

@@ -11,7 +11,7 @@ from retentive.agent.projects import DIRECTORY, Feature, start_project
 from retentive.cli import output
 from retentive.cli.location import Location, pass_location, shown
 from retentive.errors import NotFound
-from retentive.locations import find_store, is_there
+from retentive.locations import find_store, location_exists
 from retentive.opening import DEFAULT_KEY
 from retentive.storage.contract import StoreInfo
 from retentive.store import MemoryStore
@@ -124,7 +124,7 @@ def init(
 
 
 def _exists(location: Location) -> bool:
-    if not is_there(location.url):
+    if not location_exists(location.url):
         return False
     with location.opened() as found:
         return find_store(found.backend, location.store_key) is not None

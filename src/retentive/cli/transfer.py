@@ -15,7 +15,7 @@ from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import STORAGE_CODES, Location, naming, pass_location, read_key_file, shown
 from retentive.errors import InvalidInput, NotFound
-from retentive.locations import is_there, open_backend
+from retentive.locations import location_exists, open_backend
 from retentive.values.paths import ROOT
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def export(location: Location, dest: str, *, notes: bool, as_json: bool) -> None
 
     with location.existing() as store, output.progress("Exporting") as progress, naming("Destination", dest):
         if dest.endswith(_WHOLE):
-            done = export_whole(store, dest, notes=notes, progress=progress)
+            done = export_whole(store, dest, records=notes, progress=progress)
         else:
             done = export_files(store, dest, progress=progress)
     output.emit(
@@ -264,7 +264,7 @@ def _backend(
     url: str, keys: str | None, *, label: str = "Location", create: bool = False, seal_paths: bool = False
 ) -> Iterator[Backend]:
     """The backend at a location, encrypted with `keys`. Raises `NotFound` if it does not exist, unless `create`."""
-    if not create and not is_there(url):
+    if not create and not location_exists(url):
         raise NotFound(f"{shown(url)} does not exist")
     with naming(label, shown(url), codes=STORAGE_CODES):
         if keys is None:

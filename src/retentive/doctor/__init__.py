@@ -1,4 +1,4 @@
-"""Every promise a place makes about what rests in it, checked; and what of that can be repaired, repaired."""
+"""Checks of all invariants of stored memory stores, and repairs where the right value is certain."""
 
 from retentive.doctor.check import check
 from retentive.doctor.locations import check_place

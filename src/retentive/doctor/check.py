@@ -1,4 +1,4 @@
-"""Checking all memory stores of an opened backend, through its contract and what it knows of itself."""
+"""Checks of all memory stores of an opened backend, through the contract and the backend's own check."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 
-from retentive.audit.entries import KIND as AUDIT
+from retentive.audit.chain import ENTRY as AUDIT
 from retentive.doctor.store_check import Progress, StoreCheck
 from retentive.engine.access_times import KIND as ACCESSED
 from retentive.errors import Damaged, NotFound, RetentiveError
@@ -17,32 +17,31 @@ from retentive.storage.contract import Backend, StoreInfo
 from retentive.storage.findings import Finding, found
 from retentive.store import MemoryStore
 
-_ENDS = {"schema_old", "schema_new"}  # nothing else can be told then
+_ENDS = {"schema_old", "schema_new", "schema_foreign"}  # nothing else can be checked then
 
 
 def check(backend: Backend, *, quick: bool = False, progress: Progress | None = None) -> Iterator[Finding]:
-    """What is wrong at an opened place, and one finding `healthy` for each memory store with which nothing is.
+    """Findings about an opened backend, including one `healthy` for each memory store without a problem.
 
-    Each store is looked at in one consistent state; others may go on writing. `quick` leaves out the texts of older
-    versions. `progress` hears, now and then, which store is looked at and how many memories and versions were. On the
-    directory backend what was edited by hand is recorded first, as by every command; `check_place` does not.
-    Never raises for what is damaged.
+    Each store is checked in one consistent state, while others go on writing. `quick` skips texts of older versions.
+    `progress` is called from time to time. A directory backend records external edits first, as for every command;
+    `check_place` does not. Damage is reported and never raises.
     """
     wrong: dict[str, int] = {}
     keys: dict[str | None, str | None] = {}
-    with suppress(Exception):  # said below
+    with suppress(Exception):  # reported below
         keys |= {info.id: info.key for info in backend.list_stores()}
     whole = True
-    for finding in _tried(None, partial(capabilities.check, backend)):
+    for finding in _guarded(None, partial(capabilities.check, backend)):
         whole &= (finding.code, finding.store_id) != ("unreadable", None)
         yield replace(finding, store_key=keys.get(finding.store_id))
         if finding.code in _ENDS and finding.store_id is None:
             return
         if finding.store_id is not None and finding.severity == "problem":
             wrong[finding.store_id] = wrong.get(finding.store_id, 0) + 1
-    for info in _tried_stores(backend, wrong):
+    for info in _readable_stores(backend, wrong):
         if isinstance(info, Finding):
-            if whole:  # else it is said
+            if whole:  # otherwise it was reported above
                 yield info
         else:
             for finding in _check_store(backend, info, wrong.get(info.id, 0), quick=quick, progress=progress):
@@ -60,23 +59,23 @@ def _check_store(
     if not _is_found(backend, info):
         before += 1
         yield found("key_wrong", info.id)
-    one = StoreCheck(info, quick=quick, progress=progress)
+    store_check = StoreCheck(info, quick=quick, progress=progress)
     problems = before
-    state = _tried(info.id, lambda: backend.read(info.id, one.run))
-    beside = _tried(info.id, partial(_check_beside, backend, info))
-    for finding in chain(state, beside):
+    state = _guarded(info.id, lambda: backend.read(info.id, store_check.run))
+    activity = _guarded(info.id, partial(_check_activity, backend, info))
+    for finding in chain(state, activity):
         problems += finding.severity == "problem"
         yield finding
     if not problems:
-        yield found("healthy", info.id, f"{one.memories} memories, {one.versions} versions")
+        yield found("healthy", info.id, f"{store_check.memories} memories, {store_check.versions} versions")
 
 
-def _check_beside(backend: Backend, info: StoreInfo) -> Iterator[Finding]:
-    """The records that are kept beside the store: when memories were viewed, and the audit log."""
+def _check_activity(backend: Backend, info: StoreInfo) -> Iterator[Finding]:
+    """Checks access times and the audit log."""
     for key, value in backend.side_records(info.id, ACCESSED):
         if not _is_number(value):
-            yield found("note_wrong", info.id, f"{ACCESSED} {key}")
-    if next(backend.side_records(info.id, AUDIT), None) is None:
+            yield found("record_wrong", info.id, f"{ACCESSED} {key}")
+    if backend.read(info.id, lambda snapshot: next(snapshot.records(AUDIT), None)) is None:
         return
     verified = MemoryStore(backend, info).audit.verify()
     if verified.problem is not None:
@@ -86,7 +85,7 @@ def _check_beside(backend: Backend, info: StoreInfo) -> Iterator[Finding]:
 
 
 def _is_found(backend: Backend, info: StoreInfo) -> bool:
-    """Whether the key of a store leads to it. One that looks like an id may lead to another."""
+    """True if the key of a store finds it. A key that looks like an id may find another store, which is no problem."""
     if info.key is None or info.key.startswith("memstore_"):
         return True
     try:
@@ -104,10 +103,10 @@ def _is_number(value: str) -> bool:
     return True
 
 
-def _tried(store_id: str | None, look: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
-    """What is found; if it cannot be looked at, that. Damage can show as any error, so all are caught."""
+def _guarded(store_id: str | None, check: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
+    """The findings of a check, and `unreadable` if it raises. Damage can raise any error."""
     try:
-        yield from look()
+        yield from check()
     except NotFound:  # erased meanwhile
         return
     except Exception as error:
@@ -115,12 +114,12 @@ def _tried(store_id: str | None, look: Callable[[], Iterable[Finding]]) -> Itera
 
 
 def reason(error: Exception) -> str:
-    """Why something cannot be read, without what an error of somebody else may tell."""
-    return str(error) if isinstance(error, RetentiveError) else f"it is not what it should be ({type(error).__name__})"
+    """The message of an error; of a driver's error only its type, since the message may show stored data."""
+    return str(error) if isinstance(error, RetentiveError) else f"reading it raised {type(error).__name__}"
 
 
-def _tried_stores(backend: Backend, wrong: Iterable[str]) -> Iterator[StoreInfo | Finding]:
-    """All memory stores. Where one that was found `wrong` spoils the list, the others are asked for one by one."""
+def _readable_stores(backend: Backend, wrong: Iterable[str]) -> Iterator[StoreInfo | Finding]:
+    """All memory stores. If a store in `wrong` makes the list fail, the others are listed one by one."""
     failure: Exception | None = None
     try:
         yield from backend.list_stores()

@@ -1,10 +1,10 @@
-"""Repairing what can be repaired for certain; everything else is left as it is."""
+"""Repairs where the right value is certain. Everything else stays unchanged."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 
-from retentive.doctor.side_records import left_texts
+from retentive.doctor.records import orphaned_texts
 from retentive.history.removal import finish
 from retentive.storage import capabilities
 from retentive.storage.contract import Backend, Transaction
@@ -12,20 +12,20 @@ from retentive.store import MemoryStore
 
 
 def repair(backend: Backend) -> None:
-    """Make counts the sums they should be, remove what belongs to nothing, and end what was interrupted.
+    """Correct counts, remove orphans, and complete interrupted removals.
 
-    Others may go on writing. What was repaired is seen by checking again. Raises the errors of storage.
+    Others may go on writing. Another check shows what was repaired. Raises the errors of storage.
     """
     capabilities.repair(backend)
-    capabilities.purge(backend)  # of texts that went
+    capabilities.purge(backend)  # the bytes of removed texts
     for info in backend.list_stores():
-        with suppress(Exception):  # as damage can show as any error; the others are repaired, and all looked at again
+        with suppress(Exception):  # damage can raise any error; the next check reports it
             capabilities.unlock(backend, info)
             finish(MemoryStore(backend, info))
-            if backend.read(info.id, left_texts):
-                backend.write(info.id, _remove_left_texts, may_use_reserve=True)
+            if backend.read(info.id, orphaned_texts):
+                MemoryStore(backend, info).follow_up(_remove_orphaned_texts, may_use_reserve=True)
 
 
-def _remove_left_texts(tx: Transaction) -> None:
-    for kind, key in left_texts(tx):
+def _remove_orphaned_texts(tx: Transaction) -> None:
+    for kind, key in orphaned_texts(tx):
         tx.put_record(kind, key, None)

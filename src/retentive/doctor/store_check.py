@@ -1,35 +1,35 @@
-"""One memory store in one state: memories, versions, texts, counts, settings and records, each next to the others."""
+"""Checks of one memory store in one state: memories, versions, texts, counts, settings and records."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime
 from typing import TypeAlias, get_args
 
-from retentive.doctor.side_records import check_notes
+from retentive.doctor.records import check_records
 from retentive.errors import Damaged, InvalidInput, NotFound, Refused, UnknownSchema
 from retentive.history.removal import ERASING, PENDING
 from retentive.history.sweep import HISTORY, PRUNED
 from retentive.storage.contract import Memory, Operation, Snapshot, StoreInfo, Usage, Version, to_datetime
 from retentive.storage.findings import Finding, found
+from retentive.storage.paging import all_versions
 from retentive.values.paths import ROOT, MemoryPath, ancestors, visible
 from retentive.values.settings import from_text
+from retentive.values.text import is_text
 
 Progress: TypeAlias = Callable[[str, int], None]
-"""Hears the key or id of a memory store, and how many memories and versions of it were looked at."""
+"""Called with the key or id of a memory store, and the number of its memories and versions checked so far."""
 UNREADABLE = (Damaged, UnknownSchema, InvalidInput, Refused, ValueError, TypeError, LookupError, AttributeError)
-"""What reading damaged records may raise. Others say that the storage was in the way, and rise."""
-_PAGE = 500
-_MOST = 1_000  # findings of one kind
-_TOLD_EVERY = 100
+"""Errors of reading damaged records. Others are failures of the storage and are raised."""
+_MAX_FINDINGS = 1_000  # of one kind
+_PROGRESS_EVERY = 100
 _OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 
 
 class StoreCheck:
-    """Looks at one store. `run` may be run again, and begins anew then; findings are bounded, and so is memory but
-    for the ids and paths of present memories."""
+    """Checks one store. Each `run` starts over. Memory is bounded, except for ids and paths of present memories."""
 
     def __init__(self, info: StoreInfo, *, quick: bool, progress: Progress | None) -> None:
         self._info = info
@@ -43,7 +43,7 @@ class StoreCheck:
         self._counts: Counter[str] = Counter()
         self._present: dict[str, Memory] = {}
         self._heads: set[str] = set()
-        self._oldest: dict[str, tuple[Version, int]] = {}  # of present memories; and how many revisions are newer
+        self._oldest: dict[str, tuple[Version, int]] = {}  # of present memories, with the number of newer revisions
         self._revisions = 0
         self._differing: set[str] = set()
         self._later: Version | None = None
@@ -51,7 +51,7 @@ class StoreCheck:
         self._pruned: datetime | None = None
 
     def run(self, snapshot: Snapshot) -> list[Finding]:
-        """All that is found in this state."""
+        """All findings in this state."""
         self._begin()
         self._part("memories", lambda: self._walk(snapshot))
         self._part("history", lambda: self._history(snapshot))
@@ -59,23 +59,23 @@ class StoreCheck:
         self._settings(snapshot)
         self._part("records", lambda: self._records(snapshot))
         for code, count in self._counts.items():
-            if count > _MOST:
-                self._findings.append(found(code, self._info.id, f"and {count - _MOST} more"))
+            if count > _MAX_FINDINGS:
+                self._findings.append(found(code, self._info.id, f"and {count - _MAX_FINDINGS} more"))
         return self._findings
 
-    def _part(self, what: str, look: Callable[[], None]) -> None:
+    def _part(self, what: str, check: Callable[[], None]) -> None:
         try:
-            look()
+            check()
         except UNREADABLE as error:
-            self._say("unreadable", f"its {what} ({type(error).__name__})")
+            self._report("unreadable", f"its {what} ({type(error).__name__})")
 
-    def _say(self, code: str, subject: str = "") -> None:
+    def _report(self, code: str, subject: str = "") -> None:
         self._counts[code] += 1
-        if self._counts[code] <= _MOST:
+        if self._counts[code] <= _MAX_FINDINGS:
             self._findings.append(found(code, self._info.id, subject))
 
     def _tick(self) -> None:
-        if self._progress is not None and (self.memories + self.versions) % _TOLD_EVERY == 0:
+        if self._progress is not None and (self.memories + self.versions) % _PROGRESS_EVERY == 0:
             self._progress(self._info.key or self._info.id, self.memories + self.versions)
 
     # -- present memories ------------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ class StoreCheck:
             self.memories += 1
             self._size_bytes += memory.size_bytes
             if memory.id in self._present or memory.path in paths:
-                self._say("id_twice", f"{memory.id} at {visible(memory.path)}")
+                self._report("id_twice", f"{memory.id} at {visible(memory.path)}")
             self._present[memory.id] = memory
             paths.add(memory.path)
             self._check_path(memory.path, memory.id)
@@ -94,7 +94,7 @@ class StoreCheck:
         for path in sorted(paths):
             above = next((each for each in ancestors(path) if each in paths), None)
             if above is not None:
-                self._say("path_below", f"{visible(path)} below {visible(above)}")
+                self._report("path_below", f"{visible(path)} below {visible(above)}")
         for path in sorted(paths):
             self._check_present(snapshot, path)
 
@@ -104,24 +104,24 @@ class StoreCheck:
                 return
         except Refused:
             pass
-        self._say("path_wrong", f"{visible(path)} ({what})")
+        self._report("path_wrong", f"{visible(path)} ({what})")
 
     def _check_present(self, snapshot: Snapshot, path: str) -> None:
         try:
-            look = snapshot.get(path)
+            entry = snapshot.get(path)
         except UNREADABLE:
-            self._say("text_wrong", visible(path))
+            self._report("text_wrong", visible(path))
             return
-        memory = look.memory
-        if memory is None or not _fits(look.data, memory.size_bytes, memory.sha256):
-            self._say("text_wrong", visible(path))
+        memory = entry.memory
+        if memory is None or not _fits(entry.data, memory.size_bytes, memory.sha256):
+            self._report("text_wrong", visible(path))
 
     # -- history ---------------------------------------------------------------------------------------------
 
     def _history(self, snapshot: Snapshot) -> None:
         pruned = snapshot.get_record(HISTORY, PRUNED)
         self._pruned = to_datetime(int(pruned)) if pruned is not None and pruned.isdigit() else None
-        for version in _newest_first(snapshot):
+        for version in all_versions(snapshot):
             self.versions += 1
             self._check_order(version)
             if version.memory_id in self._present:
@@ -139,9 +139,9 @@ class StoreCheck:
             self._tick()
         for memory_id in self._present.keys() - self._heads:
             memory = self._present[memory_id]
-            self._say("version_missing", f"{visible(memory.path)} names {memory.version_id}")
+            self._report("version_missing", f"{visible(memory.path)} names {memory.version_id}")
         for memory_id, (oldest, newer_revisions) in self._oldest.items():
-            if memory_id not in self._differing:  # else it may be another's row
+            if memory_id not in self._differing:  # otherwise the row may belong to another memory
                 self._check_age(self._present[memory_id], oldest, self._revisions - newer_revisions)
 
     def _check_order(self, version: Version) -> None:
@@ -149,39 +149,39 @@ class StoreCheck:
         later = self._later
         self._revisions += later is None or version.revision != later.revision
         if version.operation not in _OPERATIONS:
-            self._say("operation_wrong", version.id)
+            self._report("operation_wrong", version.id)
         if later is None:
             return
         if version.id == later.id:
-            self._say("id_twice", version.id)
+            self._report("id_twice", version.id)
         elif version.id > later.id or version.created_at >= later.created_at or version.revision > later.revision:
-            self._say("order_wrong", f"{version.id} before {later.id}")
+            self._report("order_wrong", f"{version.id} before {later.id}")
 
     def _check_head(self, version: Version) -> None:
-        """The newest version of a memory says what the memory is."""
+        """Compares a memory with its newest version."""
         memory = self._present.get(version.memory_id)
         if memory is None:
             known = self._pruned is None or version.created_at > self._pruned
             if version.operation != "deleted" and version.redacted_at is None and known:
-                self._say("memory_lost", f"{visible(version.path)} ({version.memory_id}, version {version.id})")
+                self._report("memory_lost", f"{visible(version.path)} ({version.memory_id}, version {version.id})")
             return
-        says = (version.id, version.path, version.size_bytes, version.sha256, version.created_at)
-        if says != (memory.version_id, memory.path, memory.size_bytes, memory.sha256, memory.updated_at):
+        expected = (version.id, version.path, version.size_bytes, version.sha256, version.created_at)
+        if expected != (memory.version_id, memory.path, memory.size_bytes, memory.sha256, memory.updated_at):
             self._differing.add(memory.id)
-            self._say("version_differs", f"{visible(memory.path)} and {version.id}")
+            self._report("version_differs", f"{visible(memory.path)} and {version.id}")
 
     def _check_age(self, memory: Memory, oldest: Version, revisions: int) -> None:
-        """A memory is as old as its first version, if all versions up to that are there; else it may be older."""
-        if oldest.created_at > memory.updated_at:  # the times of its versions are wrong, which is said
+        """Compares the creation time with the oldest version. A memory may be older if earlier versions were pruned."""
+        if oldest.created_at > memory.updated_at:  # the times of its versions are wrong and reported as such
             return
         is_whole = oldest.operation == "created" and revisions == oldest.revision and self._pruned is None
         if memory.created_at > oldest.created_at or (is_whole and memory.created_at != oldest.created_at):
-            self._say("age_wrong", visible(memory.path))
+            self._report("age_wrong", visible(memory.path))
 
     def _check_redacted(self, snapshot: Snapshot, version: Version) -> None:
         left = bool(version.path or version.sha256 or version.seal) or version.size_bytes is not None
         if left or (not self._quick and snapshot.text(version.id) is not None):
-            self._say("redaction_left", version.id)
+            self._report("redaction_left", version.id)
 
     def _check_text(self, snapshot: Snapshot, version: Version) -> None:
         try:
@@ -190,7 +190,7 @@ class StoreCheck:
                 return
         except (*UNREADABLE, NotFound):
             pass
-        self._say("old_text_wrong", f"{visible(version.path)} ({version.id})")
+        self._report("old_text_wrong", f"{visible(version.path)} ({version.id})")
 
     # -- counts, settings, records ---------------------------------------------------------------------------
 
@@ -198,47 +198,23 @@ class StoreCheck:
         usage, sums = snapshot.usage(), Usage(self.memories, self._size_bytes)
         if usage != sums and not self._counts["unreadable"]:
             kept = f"{usage.memories} memories of {usage.size_bytes} bytes"
-            self._say("usage_wrong", f"{kept}, where there are {sums.memories} of {sums.size_bytes}")
+            self._report("usage_wrong", f"{kept} instead of {sums.memories} of {sums.size_bytes}")
         if self._max_revision > snapshot.revision:
-            self._say("revision_wrong", f"{snapshot.revision}, the newest version has {self._max_revision}")
+            self._report("revision_wrong", f"{snapshot.revision}, but the newest version has {self._max_revision}")
 
     def _settings(self, snapshot: Snapshot) -> None:
         try:
             from_text(snapshot.settings)
         except UNREADABLE:
-            self._say("settings_wrong")
+            self._report("settings_wrong")
 
     def _records(self, snapshot: Snapshot) -> None:
-        for code, subject in check_notes(snapshot):
-            self._say(code, subject)
+        for code, subject in check_records(snapshot):
+            self._report(code, subject)
         erasing = sum(1 for _ in snapshot.records(ERASING))
         if erasing or snapshot.get_record(PENDING, "since") is not None:
-            self._say("removal_pending", f"{erasing} memories to erase")
+            self._report("removal_pending", f"{erasing} memories to erase")
 
 
 def _fits(data: bytes | None, size_bytes: int | None, sha256: str | None) -> bool:
-    return (
-        data is not None
-        and len(data) == size_bytes
-        and hashlib.sha256(data).hexdigest() == sha256
-        and b"\0" not in data
-        and _decodes(data)
-    )
-
-
-def _decodes(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _newest_first(snapshot: Snapshot) -> Iterator[Version]:
-    """All versions, some at a time."""
-    before: str | None = None
-    while page := list(snapshot.versions(before=before, limit=_PAGE)):
-        yield from page
-        if before is not None and page[-1].id >= before:  # damaged: it would go round for ever
-            return
-        before = page[-1].id
+    return data is not None and len(data) == size_bytes and hashlib.sha256(data).hexdigest() == sha256 and is_text(data)

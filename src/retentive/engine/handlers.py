@@ -1,23 +1,37 @@
-"""What the commands that change something do: each as work for one transaction, and what is to be replied."""
+"""The handlers of the commands: what each does in its transaction, as operations."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any
 
+from retentive.engine.operation import ReadOperation, WriteOperation
 from retentive.engine.writer import GuardedWriter
-from retentive.errors import Phrase, Refused
-from retentive.storage.contract import Change, Entry, Transaction
-from retentive.values.commands import Command, Create, Delete, Insert, Rename, StrReplace, View, check_file_path
+from retentive.errors import Damaged, Phrase, Refused, RetentiveError
+from retentive.storage.contract import Change, Entry, Memory, Snapshot, Transaction
+from retentive.values.commands import (
+    Clear,
+    Create,
+    Delete,
+    Insert,
+    Rename,
+    StrReplace,
+    View,
+    WriteCommand,
+    check_file_path,
+    check_text,
+    paths_of,
+)
+from retentive.values.listing import Listing, listing
 from retentive.values.paths import ROOT, MemoryPath
-from retentive.values.replies import Replies, Reply
-from retentive.values.text import decoded, insert, replace, snippet
+from retentive.values.settings import Settings
+from retentive.values.text import LineCounts, Page, decoded, insert, replace, snippet, view
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """What came of a change: all that its reply is made of, besides the command.
+class CommandResult:
+    """The result of a command that changes something: all that its reply is made of, besides the command.
 
     `snippet` shows lines of the text of the version `text_of`, around the character `at`.
     """
@@ -28,165 +42,213 @@ class Done:
     text_of: str = ""
 
 
-Asked: TypeAlias = "Create | StrReplace | Insert | Delete | Rename | None"
-"""A command that changes something; None asks to clear the store."""
-Work: TypeAlias = Callable[[Transaction, GuardedWriter], Done]
+@dataclass(frozen=True, slots=True)
+class RunCommand(WriteOperation[CommandResult]):
+    """A command that changes something."""
+
+    is_replayable = True
+    command: WriteCommand
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The name models call it by."""
+        return self.command.name
+
+    def paths(self) -> tuple[str, ...]:
+        """The paths of the command."""
+        return tuple(path.text for path in paths_of(self.command))
+
+    def apply(self, tx: Transaction, writer: GuardedWriter) -> CommandResult:
+        """Run the handler of the command."""
+        return HANDLERS[type(self.command)](tx, writer, self.command)
 
 
-def work_of(command: Asked) -> Work:
-    """What a command does in its transaction. It raises `Refused` before anything is recorded."""
-    match command:
-        case Create():
-            return lambda tx, write: _create(tx, write, command)
-        case StrReplace():
-            return lambda tx, write: _str_replace(tx, write, command)
-        case Insert():
-            return lambda tx, write: _insert(tx, write, command)
-        case Delete():
-            return lambda tx, write: _delete(tx, write, command)
-        case Rename():
-            return lambda tx, write: _rename(tx, write, command)
-        case None:
-            return _clear
+@dataclass(frozen=True, slots=True)
+class RunDeletion(RunCommand):
+    """A command that deletes."""
+
+    may_use_reserve = True
 
 
-def may_use_reserve(command: Asked) -> bool:
-    """Whether a command deletes, and may use the space kept in reserve for that."""
-    return command is None or isinstance(command, Delete)
+@dataclass(frozen=True, slots=True)
+class Viewed:
+    """The result of a view: a page of a memory, or the listing of a directory."""
+
+    memory: Memory | None = None
+    page: Page | None = None
+    listing: Listing | None = None
 
 
-def reply_to(replies: Replies, command: Asked, done: Done) -> Reply:
-    """The reply to a change, with what guards have to say on lines of their own."""
-    return with_notes(replies, _said(replies, command, done), done.notes)
+@dataclass(frozen=True, slots=True)
+class RunView(ReadOperation[Viewed]):
+    """The command `view`. `counts` are the known numbers of lines of texts."""
+
+    name = "view"
+    command: View
+    counts: LineCounts
+
+    def paths(self) -> tuple[str, ...]:
+        """The viewed path."""
+        return (self.command.path.text,)
+
+    def facts(self, result: Any) -> Mapping[str, object]:
+        """The memory and version that were shown, or that a directory was listed."""
+        if result.memory is None:
+            return {"listed": True}
+        return {"read": [result.memory.id, result.memory.version_id]}
+
+    def apply(self, snapshot: Snapshot, settings: Settings) -> Viewed:
+        """A page or a listing. Raises `Refused` for a missing path or a range that does not fit, `Damaged`."""
+        path = self.command.path
+        if not path.is_root:
+            entry = snapshot.get(path.text)
+            if entry.memory is not None:
+                return Viewed(entry.memory, page_of(self.command, entry, settings, self.counts))
+            if not entry.below:
+                raise Refused("view_missing")
+        rows = listing(path.text, snapshot.sizes(path.text), max_rows=settings.list_rows, shown=path.outward(path.text))
+        return Viewed(listing=rows)
 
 
-def with_notes(replies: Replies, text: str, notes: tuple[Phrase, ...]) -> Reply:
-    """A reply, and what guards have to say."""
-    return Reply("\n".join([text, *(replies.phrase(note.key, note.values) for note in notes)]))
-
-
-def paths_of(command: Command) -> tuple[MemoryPath, ...]:
-    """The paths a command names; the last is the one to look at when its outcome is unknown."""
-    return (command.old_path, command.new_path) if isinstance(command, Rename) else (command.path,)
-
-
-def name_of(command: Command) -> str:
-    """The name of a command, as models call it."""
-    return _NAMES[type(command)]
-
-
-def name_given(given: object) -> str | None:
-    """The name of the command that the input of a tool call asks for; None if it is not one of ours."""
-    name = given.get("command") if isinstance(given, Mapping) else None
-    return name if isinstance(name, str) and name in _NAMES.values() else None
-
-
-_NAMES = {
-    View: "view",
-    Create: "create",
-    StrReplace: "str_replace",
-    Insert: "insert",
-    Delete: "delete",
-    Rename: "rename",
-}
-
-
-def _said(replies: Replies, command: Asked, done: Done) -> str:
-    match command:
-        case Create(path=path):
-            return replies.phrase("created", {"path": path.written})
-        case StrReplace():
-            return replies.edited if done.snippet is None else f"{replies.edited_snippet}\n{done.snippet}"
-        case Insert(path=path):
-            return replies.phrase("inserted", {"path": path.written})
-        case Delete(path=path):
-            return replies.phrase("deleted", {"path": path.written})
-        case Rename(old_path=old, new_path=new):
-            return replies.phrase("renamed", {"old_path": old.written, "new_path": new.written})
-        case None:
-            return replies.cleared
-
-
-def _create(tx: Transaction, write: GuardedWriter, command: Create) -> Done:
-    path = command.path
-    write.check_name(path)
-    write.check(path)
-    look = Entry(below=True) if path.is_root else tx.get(path.text)
-    if look.below or (look.memory is not None and not write.settings.create_overwrites):
-        raise Refused("exists")
-    if look.above is not None:
-        raise Refused("not_a_directory", ancestor=path.outward(look.above))
-    return Done(write.put(look, path, command.file_text).notes)
-
-
-def _str_replace(tx: Transaction, write: GuardedWriter, command: StrReplace) -> Done:
-    look = _edited(tx, write, command.path, missing="edit_missing")
+def page_of(command: View, entry: Entry, settings: Settings, counts: LineCounts) -> Page:
+    """The lines asked for. Raises `Refused`, `Damaged`."""
+    data, version = entry.data or b"", entry.memory.version_id if entry.memory else ""
     try:
-        text, at = replace(decoded(look.data), command.old_str, command.new_str)
+        lines = counts.count(version, data)
+        return view(data, command.view_range, max_chars=settings.view_chars, lines=lines)
+    except UnicodeDecodeError:
+        raise Damaged("a stored text is not UTF-8") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Answered(ReadOperation[None]):
+    """A call that was answered without its store, such as malformed input. It leaves an audit entry like all others."""
+
+    name: str | None
+    error: RetentiveError | None
+    written: tuple[MemoryPath, ...] = ()
+
+    def paths(self) -> tuple[str, ...]:
+        """The paths it names, as far as they could be parsed."""
+        return tuple(path.text for path in self.written)
+
+    def apply(self, snapshot: Snapshot, settings: Settings) -> None:
+        """Raise the error, if there was one."""
+        if self.error is not None:
+            raise self.error
+
+
+@dataclass(frozen=True, slots=True)
+class Save(WriteOperation[CommandResult]):
+    """Replace the whole text of a memory if `if_version` is still its newest version; None creates one."""
+
+    name = "save"
+    path: MemoryPath
+    text: str
+    if_version: str | None
+
+    def paths(self) -> tuple[str, ...]:
+        """The path of the memory."""
+        return (self.path.text,)
+
+    def apply(self, tx: Transaction, writer: GuardedWriter) -> CommandResult:
+        """Write the text. Raises `Refused`."""
+        path = self.path
+        check_text("text", self.text)
+        check_file_path(path)
+        if self.if_version is None:
+            writer.check_name(path)
+        writer.check(path)
+        entry = Entry(below=True) if path.is_root else tx.get(path.text)
+        if entry.below:
+            raise Refused("exists")
+        if (entry.memory.version_id if entry.memory else None) != self.if_version:
+            raise Refused("changed_meanwhile")
+        if entry.above is not None:
+            raise Refused("not_a_directory", ancestor=entry.above)
+        return CommandResult(writer.put(entry, path, self.text).notes)
+
+
+def _create(tx: Transaction, writer: GuardedWriter, command: Create) -> CommandResult:
+    path = command.path
+    writer.check_name(path)
+    writer.check(path)
+    entry = Entry(below=True) if path.is_root else tx.get(path.text)
+    if entry.below or (entry.memory is not None and not writer.settings.create_overwrites):
+        raise Refused("exists")
+    if entry.above is not None:
+        raise Refused("not_a_directory", ancestor=path.outward(entry.above))
+    return CommandResult(writer.put(entry, path, command.file_text).notes)
+
+
+def _str_replace(tx: Transaction, writer: GuardedWriter, command: StrReplace) -> CommandResult:
+    entry = _edited(tx, writer, command.path, missing="edit_missing")
+    try:
+        text, at = replace(decoded(entry.data), command.old_str, command.new_str)
     except Refused as refusal:
-        raise _harmless(refusal, write) from None
-    written = write.put(look, command.path, text)
+        raise _harmless(refusal, writer) from None
+    written = writer.put(entry, command.path, text)
     if written.altered:
-        return Done(written.notes)
-    shown = snippet(written.text, at, len(command.new_str), max_chars=write.settings.view_chars)
-    before = look.memory.version_id if look.memory is not None else ""
-    return Done(written.notes, shown, at, write.recorded[-1].version_id if write.recorded else before)
+        return CommandResult(written.notes)
+    shown = snippet(written.text, at, len(command.new_str), max_chars=writer.settings.view_chars)
+    before = entry.memory.version_id if entry.memory is not None else ""
+    return CommandResult(written.notes, shown, at, writer.recorded[-1].version_id if writer.recorded else before)
 
 
-def _harmless(refusal: Refused, write: GuardedWriter) -> Refused:
+def _harmless(refusal: Refused, writer: GuardedWriter) -> Refused:
     """The refusal, with what it echoes of the input without sensitive values."""
     echoed = refusal.values.get("old_str")
     if not isinstance(echoed, str):
         return refusal
-    return Refused(refusal.key, **(refusal.values | {"old_str": write.shown(echoed)}))
+    return Refused(refusal.key, **(refusal.values | {"old_str": writer.shown(echoed)}))
 
 
-def _insert(tx: Transaction, write: GuardedWriter, command: Insert) -> Done:
-    look = _edited(tx, write, command.path, missing="missing")
-    text = insert(decoded(look.data), command.insert_line, command.insert_text)
-    return Done(write.put(look, command.path, text).notes)
+def _insert(tx: Transaction, writer: GuardedWriter, command: Insert) -> CommandResult:
+    entry = _edited(tx, writer, command.path, missing="missing")
+    text = insert(decoded(entry.data), command.insert_line, command.insert_text)
+    return CommandResult(writer.put(entry, command.path, text).notes)
 
 
-def _edited(tx: Transaction, write: GuardedWriter, path: MemoryPath, *, missing: str) -> Entry:
+def _edited(tx: Transaction, writer: GuardedWriter, path: MemoryPath, *, missing: str) -> Entry:
     """The memory to be edited."""
-    write.check(path)
-    look = Entry() if path.is_root else tx.get(path.text)
-    if look.memory is None:
+    writer.check(path)
+    entry = Entry() if path.is_root else tx.get(path.text)
+    if entry.memory is None:
         raise Refused(missing)
-    return look
+    return entry
 
 
-def _delete(tx: Transaction, write: GuardedWriter, command: Delete) -> Done:
+def _delete(tx: Transaction, writer: GuardedWriter, command: Delete) -> CommandResult:
     path = command.path
-    look = Entry(below=True) if path.is_root else tx.get(path.text)
-    gone = write.check_all(path, look)
+    entry = Entry(below=True) if path.is_root else tx.get(path.text)
+    gone = writer.check_all(path, entry, tx)
     if path.is_root:
         raise Refused("root_deleted")
-    if not look.exists:
+    if not entry.exists:
         raise Refused("missing")
-    write.delete(gone)
-    return Done()
+    writer.delete(gone)
+    return CommandResult()
 
 
-def _rename(tx: Transaction, write: GuardedWriter, command: Rename) -> Done:
+def _rename(tx: Transaction, writer: GuardedWriter, command: Rename) -> CommandResult:
     old, new = command.old_path, command.new_path
-    write.check_name(new)
+    writer.check_name(new)
     source = Entry(below=True) if old.is_root else tx.get(old.text)
-    moved = write.check_all(old, source)
-    write.check(new)
+    moved = writer.check_all(old, source, tx)
+    writer.check(new)
     if old.is_root:
         raise Refused("root_renamed")
     if not source.exists:
         raise Refused("missing", path=old.written)
     _check_destination(tx, command, source)
     changes = [Change(memory, old.moved(memory.path, new)) for memory in moved]
-    if not all(write.may_change(str(change.path)) for change in changes):
+    if not all(writer.may_change(str(change.path)) for change in changes):
         raise Refused("read_only", path=new.written)
     if source.memory is None:  # a value may come together from the new name of the directory and what lies below
         for change in changes:
-            write.check_name(new.leading_to(str(change.path)))
-    write.move(changes)
-    return Done()
+            writer.check_name(new.leading_to(str(change.path)))
+    writer.move(changes)
+    return CommandResult()
 
 
 def _check_destination(tx: Transaction, command: Rename, source: Entry) -> None:
@@ -204,6 +266,17 @@ def _check_destination(tx: Transaction, command: Rename, source: Entry) -> None:
         raise Refused("not_a_directory", ancestor=new.outward(target.above))
 
 
-def _clear(_: Transaction, write: GuardedWriter) -> Done:
-    write.delete(write.check_all(MemoryPath.known(ROOT), Entry(below=True)))
-    return Done()
+def _clear(tx: Transaction, writer: GuardedWriter, _: Clear) -> CommandResult:
+    writer.delete(writer.check_all(MemoryPath.known(ROOT), Entry(below=True), tx))
+    return CommandResult()
+
+
+HANDLERS: Mapping[type[WriteCommand], Callable[[Transaction, GuardedWriter, Any], CommandResult]] = {
+    Create: _create,
+    StrReplace: _str_replace,
+    Insert: _insert,
+    Delete: _delete,
+    Rename: _rename,
+    Clear: _clear,
+}
+"""The handler of each command. It raises `Refused` before anything is recorded."""

@@ -1,26 +1,26 @@
-"""What programs read of a memory store: memories, texts, versions and usage, without commands and replies."""
+"""The reads of programs, as operations: memories, texts, versions, usage and search."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+from retentive.engine.operation import ReadOperation
 from retentive.errors import InvalidInput, InvalidPath, NotFound, ReadOnly, Refused, SensitiveValue, TooLarge
-from retentive.storage import capabilities
-from retentive.storage.contract import Backend, Memory, Snapshot, StoreInfo, Usage, Version
-from retentive.values.paths import ROOT, MemoryPath
+from retentive.storage.contract import Entry, Memory, Snapshot, Usage, Version
+from retentive.values.paths import MemoryPath
 from retentive.values.replies import Replies
+from retentive.values.settings import Settings
 from retentive.values.text import decoded
 
 if TYPE_CHECKING:
     from retentive.search.index import Corpus
-    from retentive.search.query import Results
-
-T = TypeVar("T")
+    from retentive.search.query import Query, Results
 
 
 def parsed(path: str, replies: Replies) -> MemoryPath:
-    """A path that a program gave. Raises `InvalidPath`, with the reason in the language of the replies."""
+    """A path that a program gave. Raises `InvalidPath`."""
     try:
         return MemoryPath.parse(path)
     except Refused as refusal:
@@ -28,7 +28,7 @@ def parsed(path: str, replies: Replies) -> MemoryPath:
 
 
 def raised(refusal: Refused, replies: Replies) -> InvalidInput:
-    """What a program gets where a model would get an error reply: the same sentence, with the same code."""
+    """The error of a program where a model would get an error reply: the same sentence, with the same code."""
     said = replies.error(refusal.key, refusal.values)
     return _OF_GUARDS.get(said.code or "", InvalidInput)(said.text.removeprefix("Error: "))
 
@@ -36,96 +36,142 @@ def raised(refusal: Refused, replies: Replies) -> InvalidInput:
 _OF_GUARDS = {each.code: each for each in (ReadOnly, TooLarge, SensitiveValue)}
 
 
-class Readable:
-    """One memory store, read by a program. Raises `RetentiveError`."""
+@dataclass(frozen=True, slots=True)
+class Load(ReadOperation[tuple[Memory, str]]):
+    """The memory at a path, and its text. Raises `NotFound`."""
 
-    backend: Backend
-    info: StoreInfo
-    replies: Replies
-    _corpus: Corpus | None = None
+    name = "load"
+    path: MemoryPath
 
-    @property
-    def id(self) -> str:
-        """`memstore_...`"""
-        return self.info.id
+    def paths(self) -> tuple[str, ...]:
+        """The path of the memory."""
+        return (self.path.text,)
 
-    @property
-    def key(self) -> str | None:
-        """The application's own name for the store, unique in the backend."""
-        return self.info.key
+    def facts(self, result: Any) -> Mapping[str, object]:
+        """The memory and version that were read."""
+        return {"read": [result[0].id, result[0].version_id]}
 
-    @property
-    def name(self) -> str:
-        """The name to show to people."""
-        return self.info.name
+    def apply(self, snapshot: Snapshot, settings: Settings) -> tuple[Memory, str]:
+        """Read the memory."""
+        entry = None if self.path.is_root else snapshot.get(self.path.text)
+        if entry is None or entry.memory is None:
+            raise NotFound(f"there is no memory at {self.path.written}")
+        return entry.memory, decoded(entry.data, path=entry.memory.path)
 
-    def load(self, path: str) -> tuple[Memory, str]:
-        """The memory at `path` and its text. Raises `NotFound`."""
-        target = self._parsed(path)
-        look = self.read(lambda snapshot: snapshot.get(target.text))
-        if look.memory is None:
-            raise NotFound(f"there is no memory at {path}")
-        return look.memory, decoded(look.data, path=look.memory.path)
 
-    def text(self, path: str) -> str:
-        """The text of the memory at `path`. Raises `NotFound`."""
-        return self.load(path)[1]
+@dataclass(frozen=True, slots=True)
+class GetEntry(ReadOperation[Entry]):
+    """The entry at a path other than the root, as an editor needs it."""
 
-    def memories(self, under: str = ROOT) -> Iterator[Memory]:
-        """All memories below a directory, in the byte order of their paths."""
-        target = self._parsed(under)
-        return iter(self.read(lambda snapshot: list(snapshot.memories(target.text))))
+    name = "load"
+    path: MemoryPath
 
-    def versions(
-        self, path: str | None = None, *, memory_id: str | None = None, limit: int | None = None
-    ) -> Iterator[Version]:
-        """Versions, newest first: of the store, of what changed at `path`, or of one memory across renames."""
-        at = None if path is None else self._parsed(path).text
-        return iter(self.read(lambda found: list(found.versions(memory_id=memory_id, path=at, limit=limit))))
+    def paths(self) -> tuple[str, ...]:
+        """The path."""
+        return (self.path.text,)
 
-    def version_text(self, version_id: str) -> str:
-        """The text a version left behind, empty for a deletion. Raises `NotFound`."""
-        return decoded(self.read(lambda snapshot: snapshot.text(version_id)) or b"")
+    def facts(self, result: Any) -> Mapping[str, object]:
+        """The memory and version that were read."""
+        return {} if result.memory is None else {"read": [result.memory.id, result.memory.version_id]}
 
-    def search(
-        self,
-        query: str,
-        *,
-        under: str = ROOT,
-        paths: Sequence[str] = (),
-        regex: bool = False,
-        limit: int | None = 20,
-    ) -> Results:
-        """The memories below a directory that hold all words of a query, the newest first, with the lines they are in.
+    def apply(self, snapshot: Snapshot, settings: Settings) -> Entry:
+        """Read the entry."""
+        return snapshot.get(self.path.text)
 
-        Words are found anywhere, in any language, whatever their case; "words in quotes" together, -word not at all.
-        `paths` are patterns of paths, as in settings. With `regex` the query is one pattern (extra `guards`). Raises
-        `InvalidInput`.
-        """
-        from retentive.search.index import Corpus  # noqa: PLC0415
-        from retentive.search.query import parse_query  # noqa: PLC0415 - most processes never search
 
-        target, parsed = self._parsed(under), parse_query(query, regex=regex, within=paths)
-        corpus = self._corpus = self._corpus or Corpus()
+@dataclass(frozen=True, slots=True)
+class BulkRead(ReadOperation[None]):
+    """Stands for a read of the whole store in many steps, such as an export: it leaves one audit entry before them."""
 
-        def work(found: Snapshot) -> Results:
-            self.record_hand_edits(found)
-            return corpus.search(found, parsed, under=target.text, limit=limit)
+    name: str
 
-        return self.read(work)
+    def apply(self, snapshot: Snapshot, settings: Settings) -> None:
+        """Read nothing."""
 
-    def usage(self) -> Usage:
-        """How much the store holds."""
-        return self.read(lambda snapshot: snapshot.usage())
 
-    def record_hand_edits(self, found: Snapshot) -> None:
-        """Have what people edited by hand in plain files recorded, so that it is in what is seen from here on."""
-        if capabilities.directory_of(self.backend, self.info) is not None:
-            list(found.sizes(ROOT))  # a listing looks at every file
+@dataclass(frozen=True, slots=True)
+class ListMemories(ReadOperation[list[Memory]]):
+    """All memories below a directory, in the byte order of their paths; `or_at`: else the memory at the path itself."""
 
-    def read(self, work: Callable[[Snapshot], T]) -> T:
-        """Run `work` on one consistent state."""
-        return self.backend.read(self.id, work)
+    name = "list"
+    under: MemoryPath
+    or_at: bool = False
 
-    def _parsed(self, path: str) -> MemoryPath:
-        return parsed(path, self.replies)
+    def paths(self) -> tuple[str, ...]:
+        """The directory."""
+        return (self.under.text,)
+
+    def apply(self, snapshot: Snapshot, settings: Settings) -> list[Memory]:
+        """Read the memories."""
+        found = list(snapshot.memories(self.under.text))
+        if found or not self.or_at or self.under.is_root:
+            return found
+        memory = snapshot.get(self.under.text).memory
+        return [] if memory is None else [memory]
+
+
+@dataclass(frozen=True, slots=True)
+class ListVersions(ReadOperation[list[Version]]):
+    """Versions, newest first: of the store, of one path, or of one memory across its renames."""
+
+    name = "versions"
+    path: MemoryPath | None = None
+    memory_id: str | None = None
+    limit: int | None = None
+
+    def paths(self) -> tuple[str, ...]:
+        """The path, if one was given."""
+        return () if self.path is None else (self.path.text,)
+
+    def apply(self, snapshot: Snapshot, settings: Settings) -> list[Version]:
+        """Read the versions."""
+        at = None if self.path is None else self.path.text
+        return list(snapshot.versions(memory_id=self.memory_id, path=at, limit=self.limit))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadVersion(ReadOperation[tuple[Version, str | None]]):
+    """A version and the text it wrote; None for a deletion, and where it was redacted. Raises `NotFound`."""
+
+    name = "show"
+    version_id: str
+
+    def facts(self, result: Any) -> Mapping[str, object]:
+        """The version that was read."""
+        return {"read": [result[0].memory_id, result[0].id]}
+
+    def apply(self, snapshot: Snapshot, settings: Settings) -> tuple[Version, str | None]:
+        """Read the version."""
+        version, data = snapshot.version(self.version_id)
+        return version, None if data is None else decoded(data)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadUsage(ReadOperation[Usage]):
+    """The number and size of the memories."""
+
+    name = "usage"
+
+    def apply(self, snapshot: Snapshot, settings: Settings) -> Usage:
+        """Read the counters."""
+        return snapshot.usage()
+
+
+@dataclass(frozen=True, slots=True)
+class Search(ReadOperation["Results"]):
+    """The memories below a directory that match a query; `corpus` keeps their texts ready."""
+
+    name = "search"
+    needs_external_edits = True
+    query: Query
+    under: MemoryPath
+    limit: int | None
+    corpus: Corpus
+
+    def paths(self) -> tuple[str, ...]:
+        """The directory."""
+        return (self.under.text,)
+
+    def apply(self, snapshot: Snapshot, settings: Settings) -> Results:
+        """Run the query."""
+        return self.corpus.search(snapshot, self.query, under=self.under.text, limit=self.limit)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from retentive.errors import Phrase, Refused
-from retentive.storage.contract import Actor, Change, Entry, Memory, Recorded, Transaction
+from retentive.storage.contract import Actor, Change, Entry, Memory, Recorded, Snapshot, Transaction, Usage
 from retentive.values.paths import MemoryPath
 from retentive.values.patterns import covers, matches_actor
 from retentive.values.records import Again
@@ -27,48 +27,40 @@ class Written:
     notes: tuple[Phrase, ...] = ()
 
 
-class GuardedWriter:
-    """Changes to one store by one actor, in one transaction. Refusals are raised before anything is recorded.
+class WriteRules:
+    """The rules about which memories one actor may change, by the settings of one store."""
 
-    `recorded` is what was; `tried` says whether a backend was asked to record something, which it may have refused.
-    """
-
-    def __init__(self, tx: Transaction, settings: Settings, who: Actor | None, examine: Examiner) -> None:
+    def __init__(self, settings: Settings, actor: Actor | None, examine: Examiner) -> None:
+        self.settings = settings
+        self.actor = actor
         self._examine = examine
-        self._tx = tx
-        self._settings = settings
-        self._who = who
-        self._allowed = _allowed(settings, who)
-        self.recorded: list[Recorded] = []
-        self.tried = False
-
-    @property
-    def settings(self) -> Settings:
-        """The settings that hold in this transaction."""
-        return self._settings
+        self._allowed = _allowed(settings, actor) if settings.allow_write else None
 
     def shown(self, text: str) -> str:
-        """A text of the input as a reply may echo it: without its sensitive values."""
-        return self._examine(self._settings, text)[0]
+        """A text of the input as a reply may echo it, without its sensitive values."""
+        return self._examine(self.settings, text)[0]
 
     def check(self, path: MemoryPath) -> None:
-        """Raise `Refused` if the memory at the path may not be changed, whether it is there or not."""
-        if not self.may_change(path.text):
+        """Raise `Refused` if this actor may not change a memory at the path, present or not."""
+        settings = self.settings
+        if (settings.read_only or settings.read_only_paths or self._allowed is not None) and not self.may_change(
+            path.text
+        ):
             raise Refused("read_only", path=path.written)
 
-    def check_all(self, path: MemoryPath, look: Entry) -> list[Memory]:
+    def check_all(self, path: MemoryPath, entry: Entry, snapshot: Snapshot) -> list[Memory]:
         """The memories at a path or below it. Raises `Refused` if one of them may not be changed."""
-        if not look.below or self._settings.read_only:
+        if not entry.below or self.settings.read_only:
             self.check(path)
-            return [look.memory] if look.memory is not None else []
-        found = list(self._tx.memories(path.text))
+            return [entry.memory] if entry.memory is not None else []
+        found = list(snapshot.memories(path.text))
         if not all(self.may_change(memory.path) for memory in found):
             raise Refused("read_only", path=path.written)
         return found
 
     def may_change(self, path: str) -> bool:
         """Whether this actor may change the memory at a canonical path."""
-        if self.is_read_only(self._settings, path):
+        if self.is_read_only(self.settings, path):
             return False
         return self._allowed is None or covers(self._allowed, path)
 
@@ -78,35 +70,57 @@ class GuardedWriter:
         return settings.read_only or bool(settings.read_only_paths and covers(settings.read_only_paths, path))
 
     def check_name(self, path: MemoryPath) -> None:
-        """Raise `Refused` for a path to be made that holds a sensitive value."""
-        whole = path.outward(path.text)
-        shown, kinds = self._examine(self._settings, path.written)
-        if not kinds and whole != path.written:  # a value may come together as the path is made canonical
-            shown, kinds = self._examine(self._settings, whole)
+        """Raise `Refused` for a new path that holds a sensitive value."""
+        shown, kinds = self._examine(self.settings, path.written)
+        if not kinds and path.text != path.written:  # a value may come together as the path is made canonical
+            shown, kinds = self._examine(self.settings, path.outward(path.text))
         if kinds:
             reason = Phrase("reason_sensitive", {"kinds": _listed(kinds)})
             raise Refused("invalid_path", path=shown, reason=reason)
 
+
+class GuardedWriter(WriteRules):
+    """Changes to one store by one actor, in one transaction. Refusals are raised before anything is recorded.
+
+    `recorded` are the ids of what was recorded; `tried` is set once a backend was asked to record something, which it
+    may have refused.
+    """
+
+    def __init__(self, tx: Transaction, settings: Settings, actor: Actor | None, examine: Examiner) -> None:
+        super().__init__(settings, actor, examine)
+        self._tx = tx
+        self.recorded: list[Recorded] = []
+        self.tried = False
+
+    def acting_for(self, actor: Actor | None) -> GuardedWriter:
+        """A writer in the same transaction by the rules of another actor; this one knows what it recorded too."""
+        other = GuardedWriter(self._tx, self.settings, actor, self._examine)
+        other.recorded = self.recorded
+        self.tried = True
+        return other
+
     def put(
-        self, look: Entry, path: MemoryPath, text: str, *, again: Again | None = None, is_removal: bool = False
+        self, entry: Entry, path: MemoryPath, text: str, *, again: Again | None = None, is_removal: bool = False
     ) -> Written:
         """Make `text` the memory at a path, if it passes the guards; what changes nothing is no version.
 
         `is_removal`: the text is the present one without its sensitive values. It is never too large, though what
         stands in their place may be longer.
         """
-        if text.encode() == look.data:
+        if text.encode() == entry.data:
             return Written(text)
-        clean, kinds = self._examine(self._settings, text)
-        if kinds and self._settings.sensitive == "reject":
+        clean, kinds = self._examine(self.settings, text)
+        if kinds and self.settings.sensitive == "reject":
             raise Refused("sensitive", kinds=_listed(kinds))
         notes = [Phrase("redacted", {"count": len(kinds), "kinds": _listed(kinds)})] if kinds else []
         data = clean.encode()
-        if data != look.data:
+        if data != entry.data:
+            usage = self._tx.usage()
             if not is_removal:
-                self._check_size(look, len(data))
-            self._record([Change(look.memory, path.text, data, again=again)])
-            notes += self._near(look, path, len(data))
+                self._check_size(entry, len(data), usage)
+            self.tried = True
+            self.recorded += self._tx.record([Change(entry.memory, path.text, data, again=again)], self.actor)
+            notes += self._near_limits(entry, path, len(data), usage)
         return Written(clean, altered=bool(kinds), notes=tuple(notes))
 
     def delete(self, memories: Sequence[Memory]) -> None:
@@ -119,41 +133,41 @@ class GuardedWriter:
 
     def _record(self, changes: Sequence[Change]) -> None:
         self.tried = True
-        self.recorded += self._tx.record(changes, self._who)
+        self.recorded += self._tx.record(changes, self.actor)
 
-    def _check_size(self, look: Entry, size: int) -> None:
+    def _check_size(self, entry: Entry, size: int, usage: Usage) -> None:
         """Raise `Refused` for a text over a limit. Shrinking what is over one is always allowed."""
-        settings, usage, held = self._settings, self._tx.usage(), len(look.data or b"")
-        if look.memory is not None and size < held:
+        settings, held = self.settings, len(entry.data or b"")
+        if entry.memory is not None and size < held:
             return
         limit = settings.max_memory_bytes
         if limit and size > limit:
             raise Refused("too_large", size=size, limit=limit, present=held)
-        if look.memory is None and settings.max_memories and usage.memories >= settings.max_memories:
+        if entry.memory is None and settings.max_memories and usage.memories >= settings.max_memories:
             raise Refused("too_many", present=usage.memories, limit=settings.max_memories)
         limit, after = settings.max_store_bytes, usage.size_bytes - held + size
         if limit and after > limit:
             raise Refused("store_too_large", size=after, limit=limit, present=usage.size_bytes)
 
-    def _near(self, look: Entry, path: MemoryPath, size: int) -> Iterator[Phrase]:
-        """What to say of limits that are near. The usage is that after the change."""
-        settings, usage, held = self._settings, self._tx.usage(), len(look.data or b"")
-        if size <= held and look.memory is not None:
-            return
-        if _is_near(size, settings.max_memory_bytes):
-            yield Phrase("near_memory", {"path": path.written, "size": size, "limit": settings.max_memory_bytes})
-        if look.memory is None and _is_near(usage.memories, settings.max_memories):
-            yield Phrase("near_count", {"count": usage.memories, "limit": settings.max_memories})
-        if _is_near(usage.size_bytes, settings.max_store_bytes):
-            yield Phrase("near_store", {"size": usage.size_bytes, "limit": settings.max_store_bytes})
+    def _near_limits(self, entry: Entry, path: MemoryPath, size: int, before: Usage) -> list[Phrase]:
+        """The notes about limits that this change has come near."""
+        settings, held = self.settings, len(entry.data or b"")
+        if size <= held and entry.memory is not None:
+            return []
+        notes, limit = [], settings.max_memory_bytes
+        if limit and size >= limit * NEAR:
+            notes.append(Phrase("near_memory", {"path": path.written, "size": size, "limit": limit}))
+        count, limit = before.memories + 1, settings.max_memories
+        if entry.memory is None and limit and count >= limit * NEAR:
+            notes.append(Phrase("near_count", {"count": count, "limit": limit}))
+        whole, limit = before.size_bytes - held + size, settings.max_store_bytes
+        if limit and whole >= limit * NEAR:
+            notes.append(Phrase("near_store", {"size": whole, "limit": limit}))
+        return notes
 
 
 def _listed(kinds: Iterable[str]) -> str:
     return ", ".join(dict.fromkeys(kinds))
-
-
-def _is_near(present: int, limit: int) -> bool:
-    return bool(limit) and present >= limit * NEAR
 
 
 def _allowed(settings: Settings, who: Actor | None) -> tuple[str, ...] | None:

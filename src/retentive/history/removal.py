@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, TypeVar
 
+from retentive.audit.chain import withhold
 from retentive.engine.access_times import KIND as ACCESSED
-from retentive.engine.core import Engine
+from retentive.engine.context import StoreContext
+from retentive.engine.operation import Invocation, Operation, WriteOperation
 from retentive.engine.writer import GuardedWriter
-from retentive.errors import InvalidInput, NotFound, ReadOnly
+from retentive.errors import InvalidInput, NotFound, PermissionDenied, ReadOnly
 from retentive.review.proposals import forget_proposals
-from retentive.review.session import is_under_review
 from retentive.storage import capabilities
-from retentive.storage.contract import Actor, Snapshot, Transaction
+from retentive.storage.contract import Snapshot, Transaction
+from retentive.values.paths import MemoryPath
 
+R = TypeVar("R")
 TOMBSTONE = "tombstone"
 """Kind of the notes that say who erased which memory, and when."""
 PENDING, ERASING = "removal", "erasing"
@@ -32,85 +36,127 @@ class Removed:
     pending: bool
 
 
-def redact(store: Engine, version_ids: Sequence[str], who: Actor | None) -> Removed:
-    """Remove text, path, size and hash of versions; who changed what when stays. All or nothing.
+@dataclass(frozen=True, slots=True)
+class Redact(WriteOperation[tuple[int, list[int]]]):
+    """Remove text, path, size and hash of versions; the result: how many, and the audit entries that lost paths."""
 
-    Raises `NotFound` for one that is not there, `InvalidInput` for the newest version of a present memory (write a new
-    one first, or delete it) and where the memory is read-only, or not the actor's to change.
-    """
+    name = "redact"
+    may_use_reserve = True
+    under_review = "refuse"
+    version_ids: tuple[str, ...]
+    now: float
 
-    check_person(store, who)
+    def facts(self, result: Any) -> Mapping[str, object]:
+        """The ids of the versions, and the entries whose paths were removed."""
+        return {"redacted": list(self.version_ids), "withheld": result[1]}
 
-    def work(tx: Transaction, write: GuardedWriter) -> int:
-        todo = []
-        for version_id in dict.fromkeys([version_ids] if isinstance(version_ids, str) else version_ids):
+    def apply(self, tx: Transaction, writer: GuardedWriter) -> tuple[int, list[int]]:
+        """Redact them all, or none. Raises `NotFound`, `InvalidInput`, `ReadOnly`."""
+        todo, removed = [], set[str]()
+        for version_id in self.version_ids:
             version, _ = tx.version(version_id)
             memory = tx.find(version.memory_id)
             if memory is not None and memory.version_id == version_id:
-                raise InvalidInput(f"{version_id} is what the memory is now: write a new version first, or delete it")
-            _check_may_change(write, version.path if memory is None else memory.path)
+                raise InvalidInput(f"{version_id} is the newest version: write a new one first, or delete the memory")
+            _check_may_change(writer, version.path if memory is None else memory.path)
             if version.redacted_at is None:
                 todo.append(version_id)
+                removed.add(version.path)
                 forget_proposals(tx, version.memory_id, base_sha256=version.sha256)
         if todo:
-            tx.redact(todo, who)
-            tx.put_record(PENDING, "since", f"{store.clock():.6f}")
-        return len(todo)
-
-    return Removed(store.write(work, who, may_use_reserve=True), pending=not finish(store))
+            tx.redact(todo, writer.actor)
+            tx.put_record(PENDING, "since", f"{self.now:.6f}")
+        return len(todo), withhold(tx, {path for path in removed if tx.get(path).memory is None}) if removed else []
 
 
-def erase(store: Engine, memory_id: str, who: Actor | None) -> Removed:
-    """Remove a memory with all its versions. A tombstone without content says who did it, and when.
+@dataclass(frozen=True, slots=True)
+class Erase(WriteOperation[tuple[str, list[int]]]):
+    """Delete a memory and mark it for removal with all its versions, which `finish` does.
 
-    Raises `NotFound` if there never was one, `Refused` if it may not be changed. If it is interrupted, the memory is
-    deleted, and `finish` (or erasing it again) removes the rest.
+    The result: its id, and the audit entries that lost their paths.
     """
 
-    check_person(store, who)
+    name = "erase"
+    may_use_reserve = True
+    under_review = "refuse"
+    target: MemoryPath | str  # where it is, or the id of the memory
 
-    def delete(tx: Transaction, write: GuardedWriter) -> None:
-        last = next(tx.versions(memory_id=memory_id, limit=1), None)
-        if last is None:
+    def facts(self, result: Any) -> Mapping[str, object]:
+        """The id of the memory, and the entries whose paths were removed. Its path is gone."""
+        return {"memory": result[0], "withheld": result[1]}
+
+    def apply(self, tx: Transaction, writer: GuardedWriter) -> tuple[str, list[int]]:
+        """Delete the memory. Raises `NotFound` if there never was one, `ReadOnly`."""
+        memory_id = self.target if isinstance(self.target, str) else _id_at(tx, self.target)
+        paths = {version.path for version in tx.versions(memory_id=memory_id)}
+        if not paths:
             raise NotFound(f"there is no memory {memory_id}")
         memory = tx.find(memory_id)
-        _check_may_change(write, last.path if memory is None else memory.path)
+        last = next(tx.versions(memory_id=memory_id, limit=1))
+        _check_may_change(writer, last.path if memory is None else memory.path)
         if memory is not None:
-            write.delete([memory])
-        tx.put_record(ERASING, memory_id, json.dumps({"by": None if who is None else str(who)}))
-
-    store.write(delete, who, may_use_reserve=True)
-    versions = store.backend.write(
-        store.id, partial(_erase, memory_id=memory_id, now=store.clock()), may_use_reserve=True
-    )
-    store.backend.put_side_records(store.id, ACCESSED, {memory_id: None})
-    return Removed(versions, pending=not finish(store))
+            writer.delete([memory])
+        actor = writer.actor
+        tx.put_record(ERASING, memory_id, json.dumps({"by": None if actor is None else str(actor)}))
+        return memory_id, withhold(tx, paths)
 
 
-def finish(store: Engine) -> bool:
-    """End removals that were interrupted or had to wait; whether nothing is pending any more."""
-    erasing, since = store.read(_unfinished)
+def _id_at(tx: Transaction, path: MemoryPath) -> str:
+    memory = None if path.is_root else tx.get(path.text).memory
+    if memory is None:
+        raise NotFound(f"there is no memory at {path.written}")
+    return memory.id
+
+
+def redact(context: StoreContext, version_ids: Sequence[str], invocation: Invocation) -> Removed:
+    """Remove text, path, size and hash of versions; who changed what when stays. All or nothing.
+
+    Raises `NotFound` for an unknown one, `InvalidInput` for the newest version of a present memory, `ReadOnly`.
+    """
+    ids = (version_ids,) if isinstance(version_ids, str) else tuple(dict.fromkeys(version_ids))
+    count, _ = _run(context, Redact(ids, context.clock()), invocation)
+    return Removed(count, pending=not finish(context))
+
+
+def erase(context: StoreContext, target: MemoryPath | str, invocation: Invocation) -> Removed:
+    """Remove a memory with all its versions. A tombstone without content records who did it, and when.
+
+    Raises `NotFound` if there never was one, `ReadOnly`. After an interruption the memory is deleted, and `finish` (or
+    erasing it again) removes the rest.
+    """
+    memory_id, _ = _run(context, Erase(target), invocation)
+    prune = partial(_erase, memory_id=memory_id, now=context.clock())
+    versions = context.follow_up(prune, may_use_reserve=True)
+    context.backend.put_side_records(context.id, ACCESSED, {memory_id: None})
+    return Removed(versions, pending=not finish(context))
+
+
+def _run(context: StoreContext, operation: Operation[R], invocation: Invocation) -> R:
+    try:
+        return context.run(operation, invocation).value()
+    except PermissionDenied as error:
+        raise InvalidInput(str(error)) from None
+
+
+def finish(context: StoreContext) -> bool:
+    """Complete removals that were interrupted or had to wait; whether nothing is pending any more."""
+    erasing, since = context.read(_unfinished)
     for memory_id in erasing:
-        store.backend.write(store.id, partial(_erase, memory_id=memory_id, now=store.clock()), may_use_reserve=True)
+        prune = partial(_erase, memory_id=memory_id, now=context.clock())
+        context.follow_up(prune, may_use_reserve=True)
     if erasing:
-        _, since = store.read(_unfinished)
+        _, since = context.read(_unfinished)
     if since is None:
         return True
-    if not capabilities.purge(store.backend):
+    if not capabilities.purge(context.backend):
         return False
-    store.backend.write(store.id, partial(_purged, since=since))
-    return capabilities.purge(store.backend)
+    context.follow_up(partial(_purged, since=since))
+    return capabilities.purge(context.backend)
 
 
-def check_person(store: Engine, who: Actor | None) -> None:
-    """Refuse an actor whose changes await review: what is removed cannot be taken back."""
-    if is_under_review(store.settings(), who):
-        raise InvalidInput("an actor whose changes await review cannot remove anything for good")
-
-
-def _check_may_change(write: GuardedWriter, path: str) -> None:
-    """Raise `InvalidInput` where this actor may not change the memory whose history is to lose something."""
-    if not write.may_change(path):
+def _check_may_change(writer: GuardedWriter, path: str) -> None:
+    """Raise `ReadOnly` where this actor may not change the memory whose history is to lose something."""
+    if not writer.may_change(path):
         raise ReadOnly("the memory is read-only")
 
 

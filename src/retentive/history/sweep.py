@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
-from retentive.engine.core import Engine
+from retentive.engine.context import StoreContext
 from retentive.engine.idempotency import forget_old
+from retentive.engine.operation import Invocation, ReadOperation, WriteOperation
 from retentive.engine.writer import GuardedWriter
 from retentive.errors import RetentiveError
 from retentive.history import retention
@@ -42,64 +44,94 @@ class Swept:
     versions_pruned: int = 0
 
 
-def sweep(store: Engine, *, dry_run: bool = False) -> Swept:
-    """Let idle memories expire, and old versions go, as the settings of the store say.
+@dataclass(frozen=True, slots=True)
+class Expire(WriteOperation[tuple[Expired, ...]]):
+    """Delete the idle memories that nobody used meanwhile; those that may be deleted, as `expired`."""
 
-    Expired memories are deleted by the actor `job:expiry`, and can be restored until their versions go. A memory that
-    is used meanwhile stays. `dry_run` only tells.
+    name = "expire"
+    may_use_reserve = True
+    idle: tuple[tuple[Memory, float], ...]
+
+    def apply(self, tx: Transaction, writer: GuardedWriter) -> tuple[Expired, ...]:
+        """Delete those that are unchanged since they were found idle."""
+        going = []
+        for memory, days in self.idle:
+            now = tx.get(memory.path).memory
+            if now is not None and now.version_id == memory.version_id and writer.may_change(memory.path):
+                going.append((memory, days))
+        writer.delete([memory for memory, _ in going])
+        return tuple(_expired(memory, days) for memory, days in going)
+
+
+@dataclass(frozen=True, slots=True)
+class FindIdle(ReadOperation["Found"]):
+    """The idle memories and the versions to prune, as the settings say. The read half of a sweep, or its preview."""
+
+    name = "expire.preview"
+    accessed: Mapping[str, float]
+    now: float
+
+    def apply(self, snapshot: Snapshot, settings: Settings) -> Found:
+        """Compare times."""
+        idle = retention.expired(snapshot.memories(ROOT), self.accessed, settings, self.now)
+        return Found(tuple(idle), tuple(_prunable(snapshot, settings, self.now)), settings)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Idle memories with their idle days, versions to prune, and the settings that say so."""
+
+    idle: tuple[tuple[Memory, float], ...]
+    prunable: tuple[tuple[str, int], ...]
+    settings: Settings
+
+
+def sweep(context: StoreContext, invocation: Invocation, *, dry_run: bool = False) -> Swept:
+    """Expire idle memories and prune old versions, as the settings of the store say.
+
+    Expired memories are deleted by the actor `job:expiry`, and can be restored until their versions are pruned. A
+    memory that is used meanwhile stays. `dry_run` only reports.
     """
-    settings, now, accessed = store.settings(), store.clock(), store.accesses.of(store.id)
-    idle = store.read(lambda found: list(retention.expired(found.memories(ROOT), accessed, settings, now)))
-    told = [Expired(memory.path, memory.id, round(days, 1)) for memory, days in idle]
+    accessed = context.accesses.of(context.id)
+    find = FindIdle(accessed, context.clock())
     if dry_run:
-        kept = {one.memory_id for one in told if GuardedWriter.is_read_only(settings, one.path)}
-        pruned = store.read(lambda found: _prunable(found, settings, now))
-        return _swept(told, kept, len(pruned))
-    gone: set[str] = set()
-    for part in _parts([memory for memory, _ in idle]):
-        gone |= _expire(store, part)
-    pruned = store.read(lambda found: _prunable(found, settings, now))
+        found = context.run(find, invocation).value()
+        kept = {memory.id for memory, _ in found.idle if GuardedWriter.is_read_only(found.settings, memory.path)}
+        return _swept([_expired(*each) for each in found.idle], kept, len(found.prunable))
+    found = context.read(lambda snapshot: find.apply(snapshot, context.settings_of(snapshot)))
+    expiry = replace(invocation, actor=EXPIRY)
+    gone = {each.memory_id for each in context.run(Expire(found.idle), expiry).value()}
+    pruned = context.read(lambda snapshot: _prunable(snapshot, context.settings_of(snapshot), find.now))
     for some in _parts(pruned):
-        _prune(store, some)
-    present = store.read(lambda found: {memory.id for memory in found.memories(ROOT)})
-    store.accesses.forget(store.id, {key: None for key in accessed if key not in present})
-    forget_old(store)
-    return _swept(told, {one.memory_id for one in told} - gone, len(pruned))
+        context.follow_up(partial(_prune, old=some), may_use_reserve=True)
+    present = context.read(lambda snapshot: {memory.id for memory in snapshot.memories(ROOT)})
+    context.accesses.forget(context.id, {key: None for key in accessed if key not in present})
+    forget_old(context)
+    expired = [_expired(*each) for each in found.idle]
+    return _swept(expired, {one.memory_id for one in expired} - gone, len(pruned))
 
 
-def _swept(told: Sequence[Expired], kept: Container[str], pruned: int) -> Swept:
-    gone, stayed = (tuple(one for one in told if (one.memory_id in kept) is stays) for stays in (False, True))
+def _expired(memory: Memory, days: float) -> Expired:
+    return Expired(memory.path, memory.id, round(days, 1))
+
+
+def _swept(found: Sequence[Expired], kept: Container[str], pruned: int) -> Swept:
+    gone, stayed = (tuple(one for one in found if (one.memory_id in kept) is stays) for stays in (False, True))
     return Swept(gone, stayed, pruned)
 
 
-def sweep_at_opening(store: Engine) -> None:
-    """Sweep, if something may expire and nobody swept within the hour. What fails is left for the next time."""
+def sweep_at_opening(context: StoreContext) -> None:
+    """Sweep, if something may expire and nobody swept within the hour. A failure is left for the next time."""
     try:
-        now = store.clock()
-        last = store.read(lambda found: found.get_record(SWEPT, LAST))
+        now = context.clock()
+        last = context.read(lambda found: found.get_record(SWEPT, LAST))
         swept_at = int(last) if last is not None and last.isdecimal() else 0
         if abs(now - swept_at) < AGAIN_AFTER_S:  # not just `now -`: a clock may have been ahead
             return
-        store.backend.write(store.id, lambda tx: tx.put_record(SWEPT, LAST, f"{now:.0f}"))
-        sweep(store)
+        context.follow_up(lambda tx: tx.put_record(SWEPT, LAST, f"{now:.0f}"))
+        sweep(context, Invocation())
     except RetentiveError as error:
         logging.getLogger("retentive").warning("the memory store was not swept: %s", error.code)
-
-
-def _expire(store: Engine, idle: Sequence[Memory]) -> set[str]:
-    """Delete memories that are as they were; the ids of those that went."""
-
-    def work(tx: Transaction, write: GuardedWriter) -> set[str]:
-        present = [tx.get(memory.path).memory for memory in idle]
-        going = [
-            memory
-            for memory, now in zip(idle, present, strict=True)
-            if now is not None and now.version_id == memory.version_id and write.may_change(memory.path)
-        ]
-        write.delete(going)
-        return {memory.id for memory in going}
-
-    return store.write(work, EXPIRY, may_use_reserve=True)
 
 
 def _prunable(found: Snapshot, settings: Settings, now: float) -> list[tuple[str, int]]:
@@ -109,15 +141,11 @@ def _prunable(found: Snapshot, settings: Settings, now: float) -> list[tuple[str
     return retention.prunable(found.versions(), living, settings, now)
 
 
-def _prune(store: Engine, old: Sequence[tuple[str, int]]) -> None:
-    """Remove versions, and note since when what was is known as a whole."""
-
-    def work(tx: Transaction) -> None:
-        tx.prune([version_id for version_id, _ in old])
-        known_since = max(int(tx.get_record(HISTORY, PRUNED) or 0), *(until for _, until in old))
-        tx.put_record(HISTORY, PRUNED, str(known_since))
-
-    store.backend.write(store.id, work, may_use_reserve=True)
+def _prune(tx: Transaction, *, old: Sequence[tuple[str, int]]) -> None:
+    """Remove versions, and record since when the history is known as a whole."""
+    tx.prune([version_id for version_id, _ in old])
+    known_since = max(int(tx.get_record(HISTORY, PRUNED) or 0), *(until for _, until in old))
+    tx.put_record(HISTORY, PRUNED, str(known_since))
 
 
 def _parts(items: Sequence[T]) -> Iterator[Sequence[T]]:

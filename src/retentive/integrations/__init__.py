@@ -1,1 +1,1 @@
-"""Ways in. A door translates; rules live in the engine."""
+"""Integrations with SDKs and agent frameworks. They translate calls and replies; all rules are in the engine."""

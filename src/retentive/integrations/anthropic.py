@@ -1,7 +1,7 @@
-"""The door for the official SDK: tools for its `tool_runner`, sync and async.
+"""Memory tools for the `tool_runner` of the official SDK, sync and async.
 
-Both classes stand where the SDK's own local tool stood: `MemoryTool(base_path="./memory")`. Importing this module
-imports the SDK, which takes about a second.
+Both classes are drop-in replacements for the SDK's local memory tool: `MemoryTool(base_path="./memory")`. Importing
+this module imports the SDK, which takes about a second.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from retentive.errors import InvalidInput
 from retentive.mounts import MemoryTree
 from retentive.storage.contract import Actor, as_actor
 from retentive.store import MemoryStore
-from retentive.values.replies import Replies, Reply
+from retentive.values.replies import REPLIES, Replies, Reply
 from retentive.values.settings import Pins
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class _OpenedStore:
-    """The constructor both tools share, and what does not differ between sync and async."""
+    """Opening and closing, shared by the sync and the async tool."""
 
     tree: MemoryTree
     actor: Actor | None
@@ -48,185 +48,192 @@ class _OpenedStore:
 
     def _open(
         self,
-        at: str | os.PathLike[str] | MemoryTree,
+        location: str | os.PathLike[str] | MemoryTree,
         *,
         store: str | MemoryTree | None,
         actor: Actor | str | None,
-        replies: Replies | str,
+        replies: Replies,
         keys: opening.Keys | None,
         settings: Pins,
     ) -> None:
-        self.actor = as_actor(actor)  # first: what names nobody is refused before anything is made
-        given = at if store is None or isinstance(store, str) else store
-        if isinstance(given, MemoryTree):
-            self.tree = given
+        self.actor = as_actor(actor)  # first, so that an invalid actor raises before a store is created
+        memory = location if store is None or isinstance(store, str) else store
+        if isinstance(memory, MemoryTree):
+            self.tree = memory
         else:
-            self._opened = opening.open(given, replies=replies, keys=keys, **settings)
+            self._opened = opening.open(memory, replies=replies, keys=keys, **settings)
             self.tree = self._opened.store(store if isinstance(store, str) else None)
 
     @property
     def store(self) -> MemoryStore:
-        """The memory store the tool was opened on."""
+        """Memory store the tool works on."""
         if not isinstance(self.tree, MemoryStore):
-            raise AttributeError("the tool was opened on several memory stores, see `tree`")  # noqa: TRY004 - as base_path
+            raise AttributeError("the tool works on several memory stores; use `tree`")  # noqa: TRY004 - as base_path
         return self.tree
 
     def close(self) -> None:
-        """Close what this tool opened itself. Not closing loses nothing."""
+        """Close the storage if this tool opened it. Without this call no data is lost."""
         if self._opened is not None:
             self._opened.close()
 
     def _files(self) -> Path:
         root = self.tree.directory()
         if root is None:
-            raise AttributeError("base_path and memory_root are there only where memories are plain files")
+            raise AttributeError("base_path and memory_root exist only for a directory of plain files")
         return Path(root)
 
 
 class MemoryTool(_OpenedStore, BetaAbstractMemoryTool):
-    """The memory tool for `client.beta.messages.tool_runner(tools=[MemoryTool("./memory")])`.
+    """Memory tool for `client.beta.messages.tool_runner(tools=[MemoryTool("./memory")])`. Thread-safe.
 
-    `at` (or `base_path`, as in the SDK's local tool) is a place as for `retentive.open`; `store` a key or id, made
-    if missing; either may be an opened `MemoryStore`, or `Mounts`. `settings`, such as `view_chars`, are pinned for
-    this process, and with `keys` memory stores are sealed, as in `retentive.open`. An error reply is raised as the
-    SDK's `ToolError`; nothing else leaves `call` for anything a model sent or storage did. Threads may share it.
+    `location` is a location as for `retentive.open`; `base_path` is the same argument under the name of the SDK's
+    local tool. `store` is the key or id of a memory store, which is created if missing. Instead of either you can
+    pass an open `MemoryStore` or `Mounts`. `keys` (encryption) and `settings` such as `view_chars` work as in
+    `retentive.open`.
+
+    `call` raises the SDK's `ToolError` for an error reply. Invalid input and storage failures raise nothing else.
     """
 
     def __init__(
         self,
-        at: str | os.PathLike[str] | MemoryTree | None = None,
+        location: str | os.PathLike[str] | MemoryTree | None = None,
         *,
         base_path: str | os.PathLike[str] | None = None,
         store: str | MemoryTree | None = None,
         actor: Actor | str | None = None,
-        replies: Replies | str = "en",
+        replies: Replies = REPLIES,
         keys: opening.Keys | None = None,
         cache_control: BetaCacheControlEphemeralParam | None = None,
         **settings: Unpack[Pins],
     ) -> None:
         super().__init__(cache_control=cache_control)
-        self._open(_place(at, base_path), store=store, actor=actor, replies=replies, keys=keys, settings=settings)
+        location = _location(location, base_path)
+        self._open(location, store=store, actor=actor, replies=replies, keys=keys, settings=settings)
 
     @property
     def base_path(self) -> Path:
-        """The directory the tool was opened on."""
+        """Directory the tool was opened on."""
         return self._files().parent
 
     @property
     def memory_root(self) -> Path:
-        """The directory in which the memories lie as files."""
+        """Directory that contains the memories as plain files."""
         return self._files()
 
     def call(self, input: object) -> str:  # noqa: A002 - the SDK's name
-        """The text of the reply; raises `ToolError` for an error reply."""
+        """Run a command and return the text of the reply. Raises `ToolError` for an error reply."""
         return _text(self.tree.execute(input, actor=self.actor))
 
     def execute(self, command: BetaMemoryTool20250818Command) -> str:
-        """As `call`, for the SDK's command objects."""
+        """Run a command given as an SDK command object."""
         return self.call(_fields(command))
 
     def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        """Run a view."""
+        """Run a view command."""
         return self.call(_fields(command, "view"))
 
     def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        """Run a create."""
+        """Run a create command."""
         return self.call(_fields(command, "create"))
 
     def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        """Run a str_replace."""
+        """Run a str_replace command."""
         return self.call(_fields(command, "str_replace"))
 
     def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        """Run an insert."""
+        """Run an insert command."""
         return self.call(_fields(command, "insert"))
 
     def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        """Run a delete."""
+        """Run a delete command."""
         return self.call(_fields(command, "delete"))
 
     def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        """Run a rename."""
+        """Run a rename command."""
         return self.call(_fields(command, "rename"))
 
     def clear_all_memory(self) -> str:
-        """Delete all memories, those of a store at once; history keeps them."""
+        """Delete all memories, each store in one transaction. The history keeps them."""
         return _text(self.tree.clear(actor=self.actor))
 
 
 class AsyncMemoryTool(_OpenedStore, BetaAsyncAbstractMemoryTool):
-    """As `MemoryTool`, for `AsyncAnthropic`. Opening is quick and done at once; commands run in a worker thread."""
+    """Async version of `MemoryTool`, for `AsyncAnthropic`.
+
+    The constructor opens the storage synchronously, which is quick. Commands run in a worker thread.
+    """
 
     def __init__(
         self,
-        at: str | os.PathLike[str] | MemoryTree | None = None,
+        location: str | os.PathLike[str] | MemoryTree | None = None,
         *,
         base_path: str | os.PathLike[str] | None = None,
         store: str | MemoryTree | None = None,
         actor: Actor | str | None = None,
-        replies: Replies | str = "en",
+        replies: Replies = REPLIES,
         keys: opening.Keys | None = None,
         cache_control: BetaCacheControlEphemeralParam | None = None,
         **settings: Unpack[Pins],
     ) -> None:
         super().__init__(cache_control=cache_control)
-        self._open(_place(at, base_path), store=store, actor=actor, replies=replies, keys=keys, settings=settings)
+        location = _location(location, base_path)
+        self._open(location, store=store, actor=actor, replies=replies, keys=keys, settings=settings)
 
     @property
     def base_path(self) -> anyio.Path:
-        """The directory the tool was opened on."""
+        """Directory the tool was opened on."""
         return anyio.Path(self._files().parent)
 
     @property
     def memory_root(self) -> anyio.Path:
-        """The directory in which the memories lie as files."""
+        """Directory that contains the memories as plain files."""
         return anyio.Path(self._files())
 
     async def call(self, input: object) -> str:  # noqa: A002 - the SDK's name
-        """The text of the reply; raises `ToolError` for an error reply."""
+        """Run a command and return the text of the reply. Raises `ToolError` for an error reply."""
         return _text(await aio.execute(self.tree, input, actor=self.actor))
 
     async def execute(self, command: BetaMemoryTool20250818Command) -> str:
-        """As `call`, for the SDK's command objects."""
+        """Run a command given as an SDK command object."""
         return await self.call(_fields(command))
 
     async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        """Run a view."""
+        """Run a view command."""
         return await self.call(_fields(command, "view"))
 
     async def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        """Run a create."""
+        """Run a create command."""
         return await self.call(_fields(command, "create"))
 
     async def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        """Run a str_replace."""
+        """Run a str_replace command."""
         return await self.call(_fields(command, "str_replace"))
 
     async def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        """Run an insert."""
+        """Run an insert command."""
         return await self.call(_fields(command, "insert"))
 
     async def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        """Run a delete."""
+        """Run a delete command."""
         return await self.call(_fields(command, "delete"))
 
     async def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        """Run a rename."""
+        """Run a rename command."""
         return await self.call(_fields(command, "rename"))
 
     async def clear_all_memory(self) -> str:
-        """Delete all memories, those of a store at once; history keeps them."""
+        """Delete all memories, each store in one transaction. The history keeps them."""
         return _text(await aio.clear(self.tree, actor=self.actor))
 
 
-def _place(
-    at: str | os.PathLike[str] | MemoryTree | None, base_path: str | os.PathLike[str] | None
+def _location(
+    location: str | os.PathLike[str] | MemoryTree | None, base_path: str | os.PathLike[str] | None
 ) -> str | os.PathLike[str] | MemoryTree:
-    if at is not None and base_path is not None:
-        raise InvalidInput("give the place once: as the first argument or as base_path")
+    if location is not None and base_path is not None:
+        raise InvalidInput("location and base_path name the same thing; pass only one of them")
     if base_path is not None:
-        return Path(base_path)  # the SDK's argument is a directory, whatever it looks like
-    return opening.DEFAULT_PLACE if at is None else at
+        return Path(base_path)  # in the SDK base_path is always a directory, even if it looks like a URL
+    return opening.DEFAULT_LOCATION if location is None else location
 
 
 def _text(reply: Reply) -> str:
@@ -236,9 +243,9 @@ def _text(reply: Reply) -> str:
 
 
 def _fields(command: object, name: str | None = None) -> dict[str, object]:
-    """What the SDK put into a command object, unchecked as the model sent it."""
+    """Return the fields of an SDK command object, unvalidated, as the model sent them."""
     if isinstance(command, Mapping):
-        found = dict(command)
+        fields = dict(command)
     else:
-        found = {**vars(command), **(getattr(command, "model_extra", None) or {})}
-    return found if name is None else found | {"command": name}
+        fields = {**vars(command), **(getattr(command, "model_extra", None) or {})}
+    return fields if name is None else fields | {"command": name}

@@ -1,4 +1,4 @@
-"""The search tool for the official SDK's `tool_runner`, sync and async. Importing this module imports the SDK."""
+"""Search tools for the `tool_runner` of the official SDK, sync and async. Importing this module imports the SDK."""
 
 from __future__ import annotations
 
@@ -16,65 +16,65 @@ from retentive import opening
 from retentive.integrations.search_tool import DESCRIPTION, INPUT_SCHEMA, NAME, search_reply
 from retentive.mounts import Mounts
 from retentive.store import MemoryStore
-from retentive.values.replies import Replies, Reply
+from retentive.values.replies import REPLIES, Replies, Reply
 
 if TYPE_CHECKING:
     from anthropic.types.beta import BetaCacheControlEphemeralParam, BetaToolParam
 
 
-class _Opened:
-    """The constructor both tools share, and what does not differ between sync and async."""
+class _SearchBase:
+    """Opening, closing and the tool definition, shared by the sync and the async tool."""
 
     tree: MemoryStore | Mounts
     _opened: opening.Retentive | None = None
 
     def __init__(
         self,
-        at: str | os.PathLike[str] | MemoryStore | Mounts = opening.DEFAULT_PLACE,
+        location: str | os.PathLike[str] | MemoryStore | Mounts = opening.DEFAULT_LOCATION,
         *,
         store: str | None = None,
-        replies: Replies | str = "en",
+        replies: Replies = REPLIES,
         keys: opening.Keys | None = None,
         cache_control: BetaCacheControlEphemeralParam | None = None,
     ) -> None:
         self._cache_control = cache_control
-        if isinstance(at, (MemoryStore, Mounts)):
-            self.tree = at
+        if isinstance(location, (MemoryStore, Mounts)):
+            self.tree = location
         else:
-            self._opened = opening.open(at, replies=replies, keys=keys)
+            self._opened = opening.open(location, replies=replies, keys=keys)
             self.tree = self._opened.store(store)
 
     def to_dict(self) -> BetaToolParam:
-        """The entry for the `tools` list of a request."""
+        """Entry for the `tools` list of a request."""
         entry: BetaToolParam = {"name": NAME, "description": DESCRIPTION, "input_schema": INPUT_SCHEMA}
         if self._cache_control is not None:
             entry["cache_control"] = self._cache_control
         return entry
 
     def close(self) -> None:
-        """Close what this tool opened itself. Not closing loses nothing."""
+        """Close the storage if this tool opened it. Without this call no data is lost."""
         if self._opened is not None:
             self._opened.close()
 
 
-class MemorySearchTool(_Opened, BetaBuiltinFunctionTool):
-    """Lets a model find memories by words: `tool_runner(tools=[MemoryTool(store), MemorySearchTool(store)])`.
+class MemorySearchTool(_SearchBase, BetaBuiltinFunctionTool):
+    """Search tool for models: `tool_runner(tools=[MemoryTool(store), MemorySearchTool(store)])`. Thread-safe.
 
-    `at` is an opened `MemoryStore` or `Mounts`, best the one the memory tool works on, or a place as for
-    `retentive.open` with the `store` in it. What is wrong with a call is raised as the SDK's `ToolError`; that
-    nothing was found is an ordinary answer. Threads may share it.
+    `location` is an open `MemoryStore` or `Mounts`, usually the one of the memory tool. It can also be a location as
+    for `retentive.open`, with `store` as the key or id. An invalid call raises the SDK's `ToolError`. A search
+    without matches is an ordinary reply.
     """
 
     def call(self, input: object) -> str:  # noqa: A002 - the SDK's name
-        """The text of the reply; raises `ToolError` for an error reply."""
+        """Run a search and return the text of the reply. Raises `ToolError` for an error reply."""
         return _text(search_reply(self.tree, input))
 
 
-class AsyncMemorySearchTool(_Opened, BetaAsyncBuiltinFunctionTool):
-    """As `MemorySearchTool`, for `AsyncAnthropic`; searches run in a worker thread."""
+class AsyncMemorySearchTool(_SearchBase, BetaAsyncBuiltinFunctionTool):
+    """Async version of `MemorySearchTool`, for `AsyncAnthropic`. Searches run in a worker thread."""
 
     async def call(self, input: object) -> str:  # noqa: A002 - the SDK's name
-        """The text of the reply; raises `ToolError` for an error reply."""
+        """Run a search and return the text of the reply. Raises `ToolError` for an error reply."""
         return _text(await to_thread.run_sync(search_reply, self.tree, input))
 
 

@@ -1,6 +1,6 @@
-"""The memory tool for models that do not know it: an ordinary function tool with name, description and schema.
+"""Name, description and schema of the memory tool as a function tool, for models without a built-in memory tool.
 
-Claude knows the tool by its type and needs none of this.
+Claude has a built-in memory tool and does not need them.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from retentive.storage.contract import Actor
 from retentive.values.replies import Reply
 
 
-class Executes(Protocol):
-    """What a door needs of a memory: a `MemoryStore`, or several of them as one tree."""
+class SupportsExecute(Protocol):
+    """Object that runs commands: a `MemoryStore`, `Mounts`, or an implementation of your own."""
 
     def execute(self, command: object, *, actor: Actor | str | None = None) -> Reply:
-        """The reply to a command, given as the raw input of a tool call."""
+        """Run a command, given as the raw input of a tool call."""
 
 
 NAME: Final = TOOL["name"]
 
 DESCRIPTION: Final = """\
-Text files below /memories that outlast this conversation. Look at /memories before you start, and write down what
+Text files below /memories that persist after this conversation. View /memories before you start, and record what
 will matter later. Commands and their fields:
-- view (path, view_range): what lies in a directory, or the lines of a file, numbered; the numbers are not in the file
-- create (path, file_text): a new file
-- str_replace (path, old_str, new_str): old_str must occur exactly once; without new_str it is taken out
-- insert (path, insert_line, insert_text): new lines after line insert_line, 0 is the top
-- delete (path): a file, or a directory with all below it
-- rename (old_path, new_path): moves a file or a directory"""
+- view (path, view_range): list a directory, or show a file with line numbers, which are not part of the file
+- create (path, file_text): create a new file
+- str_replace (path, old_str, new_str): replace old_str, which must occur exactly once; without new_str, remove it
+- insert (path, insert_line, insert_text): insert lines after line insert_line; 0 is the top
+- delete (path): delete a file, or a directory with everything in it
+- rename (old_path, new_path): move a file or a directory"""
 
 
 def _text(description: str) -> dict[str, Any]:
@@ -42,7 +42,7 @@ INPUT_SCHEMA: Final[dict[str, Any]] = {
         "command": {
             "type": "string",
             "enum": ["view", "create", "str_replace", "insert", "delete", "rename"],
-            "description": "What to do.",
+            "description": "The command to run.",
         },
         "path": _text("The file or directory, for all commands but rename. Starts with /memories."),
         "view_range": {
@@ -50,14 +50,14 @@ INPUT_SCHEMA: Final[dict[str, Any]] = {
             "items": {"type": "integer"},
             "description": "For view of a file: first and last line to show, -1 for the end.",
         },
-        "file_text": _text("For create: the whole text."),
+        "file_text": _text("For create: the full text of the file."),
         "old_str": _text("For str_replace: the text to replace."),
-        "new_str": _text("For str_replace: the text to put there."),
+        "new_str": _text("For str_replace: the replacement."),
         "insert_line": {"type": "integer", "description": "For insert: the line after which to insert."},
-        "insert_text": _text("For insert: the lines to put in."),
-        "old_path": _text("For rename: what to move."),
-        "new_path": _text("For rename: where to."),
+        "insert_text": _text("For insert: the lines to insert."),
+        "old_path": _text("For rename: the file or directory to move."),
+        "new_path": _text("For rename: the new path."),
     },
     "required": ["command"],
 }
-"""One flat object: some APIs refuse alternatives at the top of a schema. What does not fit together is answered."""
+"""Flat JSON schema: some APIs reject `oneOf` at the top level. Invalid combinations of fields get an error reply."""

@@ -1,6 +1,6 @@
-"""The door for LangChain and LangGraph: one tool for `create_agent`, `ToolNode` and `bind_tools`.
+"""Memory tool for LangChain and LangGraph, for `create_agent`, `ToolNode` and `bind_tools`.
 
-With `ChatAnthropic` it goes out as Claude's own memory tool; with any other chat model as a function tool.
+`ChatAnthropic` sends it as Claude's built-in memory tool; other chat models send it as a function tool.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ try:
     from langchain_core.runnables import RunnableConfig
     from langchain_core.tools import BaseTool, ToolException
 except ImportError as error:
-    raise ImportError("the LangChain door needs LangChain: pip install 'retentive[langchain]'") from error
+    raise ImportError("memory_tool needs LangChain: pip install 'retentive[langchain]'") from error
 from pydantic import PrivateAttr
 
 from retentive import aio
-from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA, NAME, Executes
+from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA, NAME, SupportsExecute
 from retentive.integrations.messages import TOOL
 from retentive.storage.contract import Actor, as_actor
 from retentive.values.replies import Reply
@@ -24,35 +24,35 @@ from retentive.values.replies import Reply
 if TYPE_CHECKING:
     from retentive.mounts import MemoryTree
 
-Who: TypeAlias = Actor | str | None
+ActorLike: TypeAlias = Actor | str | None
 
 
 def memory_tool(
-    memory: Executes | Callable[[RunnableConfig], Executes],
+    memory: SupportsExecute | Callable[[RunnableConfig], SupportsExecute],
     *,
-    actor: Who | Callable[[RunnableConfig], Who] = None,
+    actor: ActorLike | Callable[[RunnableConfig], ActorLike] = None,
     native: bool = True,
 ) -> BaseTool:
-    """The memory tool as a LangChain tool, to be used sync or async.
+    """Create a LangChain memory tool for sync and async use. Async calls run in a worker thread. Thread-safe.
 
-    `memory` and `actor` may be functions of the run's config, for an agent that serves several users. An error reply
-    becomes a `ToolMessage` with the status "error" and the exact text; nothing is raised for what a model sent.
-    With `native=False` Claude too gets it as a function tool. Threads may share it; async callers get a worker thread.
+    For an agent that serves several users, pass functions of the run's config as `memory` and `actor`. An error reply
+    becomes a `ToolMessage` with the status "error" and the exact text; invalid input from a model never raises.
+    With `native=False` Claude also gets a function tool.
     """
     if not callable(actor):
-        actor = as_actor(actor)  # what names nobody is refused here and not by the first call
+        actor = as_actor(actor)  # an invalid actor raises here, not in the first call
     definition = {"provider_tool_definition": dict(TOOL)} if native else None
     return _MemoryTool(memory, actor, extras=definition)
 
 
 class _MemoryTool(BaseTool):
-    _memory: Executes | Callable[[RunnableConfig], Executes] = PrivateAttr()
-    _actor: Who | Callable[[RunnableConfig], Who] = PrivateAttr()
+    _memory: SupportsExecute | Callable[[RunnableConfig], SupportsExecute] = PrivateAttr()
+    _actor: ActorLike | Callable[[RunnableConfig], ActorLike] = PrivateAttr()
 
     def __init__(
         self,
-        memory: Executes | Callable[[RunnableConfig], Executes],
-        actor: Who | Callable[[RunnableConfig], Who],
+        memory: SupportsExecute | Callable[[RunnableConfig], SupportsExecute],
+        actor: ActorLike | Callable[[RunnableConfig], ActorLike],
         *,
         extras: dict[str, Any] | None,
     ) -> None:
@@ -64,18 +64,18 @@ class _MemoryTool(BaseTool):
     def _to_args_and_kwargs(
         self, tool_input: str | dict[str, Any], tool_call_id: str | None
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The input as one argument: as keywords, fields of a model's own invention would meet those of `_run`."""
+        """Pass the input as one argument. As keywords, fields a model invents could clash with arguments of `_run`."""
         return (tool_input,), {}
 
     def _run(self, command: object, config: RunnableConfig) -> str:
-        memory, actor = self._chosen(config)
+        memory, actor = self._resolve(config)
         return _text(memory.execute(command, actor=actor))
 
     async def _arun(self, command: object, config: RunnableConfig) -> str:
-        memory, actor = self._chosen(config)
-        return _text(await aio.execute(cast("MemoryTree", memory), command, actor=actor))  # calls `execute` alone
+        memory, actor = self._resolve(config)
+        return _text(await aio.execute(cast("MemoryTree", memory), command, actor=actor))  # calls only `execute`
 
-    def _chosen(self, config: RunnableConfig) -> tuple[Executes, Who]:
+    def _resolve(self, config: RunnableConfig) -> tuple[SupportsExecute, ActorLike]:
         memory = self._memory(config) if callable(self._memory) else self._memory
         return memory, self._actor(config) if callable(self._actor) else self._actor
 

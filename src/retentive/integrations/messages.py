@@ -1,4 +1,4 @@
-"""The door for people who write their own loop: from a tool_use block to a tool_result, in any client."""
+"""Memory tool for your own agent loop: turns a tool_use block into a tool_result block, with any client."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ if TYPE_CHECKING:
     from anthropic.types import MemoryTool20250818Param
 
 TOOL: Final[MemoryTool20250818Param] = {"type": "memory_20250818", "name": "memory"}
-"""The entry for the `tools` list of a request."""
+"""Entry for the `tools` list of a request."""
 
 
 def tool_result(store: MemoryTree, block: object, *, actor: Actor | str | None = None) -> dict[str, Any]:
-    """The tool_result block that answers a tool_use block, a dict or an object of an SDK.
+    """Run the command of a tool_use block, a dict or an SDK object, and return the tool_result block.
 
-    What the model got wrong is said in the result. A block that comes again, since a program crashed before it had the
-    result, changes nothing again and gets the same result. Raises `InvalidInput` if `block` has no id to answer to.
+    Invalid input gets a result with `is_error`. The id of the block is an idempotency key: the same block sent again,
+    for example after a crash, changes nothing and gets the same result. Raises `InvalidInput` if `block` has no id.
     """
-    name, block_id, given = (_part(block, part) for part in ("name", "id", "input"))
+    name, block_id, command = (_field(block, field) for field in ("name", "id", "input"))
     if not isinstance(block_id, str):
-        raise InvalidInput("not a tool_use block: it has no id")
+        raise InvalidInput("block must be a tool_use block with an id")
     if name == TOOL["name"]:
-        reply = store.execute(given, actor=actor, tool_use_id=block_id)
+        reply = store.execute(command, actor=actor, tool_use_id=block_id)
     else:
         shown = f"'{visible(name[:3_001])}'" if isinstance(name, str) else "nothing"
-        reply = store.replies.error("not_this_tool", {"given": shown})
+        reply = store.replies.error("not_this_tool", {"value": shown})
     return render(block_id, reply)
 
 
 def render(tool_use_id: str, reply: Reply) -> dict[str, Any]:
-    """A reply as a tool_result block; `is_error` stands in it only if true."""
+    """Format a reply as a tool_result block. `is_error` is present only if true."""
     result: dict[str, Any] = {"type": "tool_result", "tool_use_id": tool_use_id, "content": reply.text}
     return result | {"is_error": True} if reply.is_error else result
 
 
-def _part(block: object, name: str) -> object:
+def _field(block: object, name: str) -> object:
     return block.get(name) if isinstance(block, Mapping) else getattr(block, name, None)

@@ -1,7 +1,7 @@
-"""The door for Pydantic AI: a capability that gives an agent the memory tool.
+"""Memory tool for Pydantic AI, as a capability of an agent.
 
-`Agent(model, capabilities=[MemoryCapability(store)])` sends Claude its own memory tool, and any other model a function
-tool.
+`Agent(model, capabilities=[MemoryCapability(store)])` gives Claude its built-in memory tool, and other models a
+function tool.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ try:
     from pydantic_ai.tools import AgentDepsT, AgentNativeTool
     from pydantic_ai.toolsets import FunctionToolset
 except ImportError as error:
-    raise ImportError("the Pydantic AI door needs Pydantic AI: pip install 'retentive[pydantic-ai]'") from error
+    raise ImportError("MemoryCapability needs Pydantic AI: pip install 'retentive[pydantic-ai]'") from error
 
 from retentive import aio
-from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA, NAME, Executes
+from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA, NAME, SupportsExecute
 from retentive.storage.contract import Actor, as_actor
 
 if TYPE_CHECKING:
     from retentive.mounts import MemoryTree
 
-Who: TypeAlias = Actor | str | None
+ActorLike: TypeAlias = Actor | str | None
 
 
 @dataclass
 class MemoryCapability(AbstractCapability[AgentDepsT]):
-    """The memory tool for `Agent(capabilities=[...])`.
+    """Memory tool for `Agent(capabilities=[...])`.
 
-    `memory` and `actor` may be functions of the `RunContext`, for an agent that serves several users. With
-    `native=False` Claude too gets a function tool, as all other models do.
+    For an agent that serves several users, pass functions of the `RunContext` as `memory` and `actor`. With
+    `native=False` Claude also gets a function tool.
     """
 
-    memory: Executes | Callable[[RunContext[AgentDepsT]], Executes]
+    memory: SupportsExecute | Callable[[RunContext[AgentDepsT]], SupportsExecute]
     _: KW_ONLY
-    actor: Who | Callable[[RunContext[AgentDepsT]], Who] = None
+    actor: ActorLike | Callable[[RunContext[AgentDepsT]], ActorLike] = None
     native: bool = True
 
     def __post_init__(self) -> None:
@@ -47,35 +47,35 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
 
     @classmethod
     def get_serialization_name(cls) -> str | None:
-        """None: a memory cannot be named in a file."""
+        """Return None: an agent specification file cannot refer to an open memory store."""
         return None
 
     def get_toolset(self) -> FunctionToolset[AgentDepsT]:
-        """The function tool that runs the commands."""
+        """Toolset with the function tool that runs the commands."""
         return FunctionToolset([self._tool], id=self.id)
 
     def get_native_tools(self) -> Sequence[AgentNativeTool[AgentDepsT]]:
-        """Claude's own definition, which takes the place of the function tool's where the model has it."""
+        """Claude's built-in memory tool, which replaces the function tool for models that support it."""
         return [MemoryTool(optional=True)] if self.native else []
 
 
 def memory_tool(
-    memory: Executes | Callable[[RunContext[AgentDepsT]], Executes],
+    memory: SupportsExecute | Callable[[RunContext[AgentDepsT]], SupportsExecute],
     *,
-    actor: Who | Callable[[RunContext[AgentDepsT]], Who] = None,
+    actor: ActorLike | Callable[[RunContext[AgentDepsT]], ActorLike] = None,
 ) -> Tool[AgentDepsT]:
-    """The function tool alone, for `Agent(tools=[...])`.
+    """Create only the function tool, for `Agent(tools=[...])`.
 
-    An error reply goes back with its exact text and `is_error`, and uses up none of the tool's retries. Calls of one
-    turn run in the order the model made them, each in a worker thread.
+    An error reply is returned with its exact text and `is_error`. It does not count as a retry of the tool. Calls of
+    one turn run in order, each in a worker thread.
     """
     if not callable(actor):
-        actor = as_actor(actor)  # what names nobody is refused here and not by the first call
+        actor = as_actor(actor)  # an invalid actor raises here, not in the first call
 
     async def execute(context: RunContext[AgentDepsT], /, **command: Any) -> str:
-        chosen = memory(context) if callable(memory) else memory
-        who = actor(context) if callable(actor) else actor
-        reply = await aio.execute(cast("MemoryTree", chosen), command, actor=who)  # calls `execute` alone
+        run_memory = memory(context) if callable(memory) else memory
+        run_actor = actor(context) if callable(actor) else actor
+        reply = await aio.execute(cast("MemoryTree", run_memory), command, actor=run_actor)  # calls only `execute`
         if reply.is_error:
             raise ToolFailed(reply.text)
         return reply.text

@@ -1,1 +1,1 @@
-"""What every write passes before it is recorded. Pure: a guard looks at texts and answers, it stores nothing."""
+"""Detection and redaction of sensitive values in text. Pure: nothing here does I/O or stores text."""

@@ -1,4 +1,4 @@
-"""Passwords and secrets by the words before them: in configuration, code, tables, and prose of five languages."""
+"""Passwords and secrets after a word for them: in configuration, code, tables, and prose in five languages."""
 
 # ruff: noqa: E501 - a pattern or a list is a line
 
@@ -10,25 +10,25 @@ from collections.abc import Iterator
 from retentive.redaction.checks import is_scrambled
 from retentive.redaction.plausibility import MIN_SECRET, Value, is_passphrase, is_password, is_secret
 from retentive.redaction.rules import Find
-from retentive.redaction.sentences import MIN_LONG, read_more, read_nearby
-from retentive.redaction.tables import read_around
+from retentive.redaction.sentences import MIN_LONG, find_more, find_nearby
+from retentive.redaction.tables import find_around
 from retentive.redaction.tokens import UUID
 from retentive.redaction.words import NOT_A_VALUE, PASSWORD_WORDS, SECRET_WORDS
 
 WORDS = {**dict.fromkeys(SECRET_WORDS, "secret"), **dict.fromkeys(PASSWORD_WORDS, "password")}
-_SHORT = frozenset({"pass", "pw", "psw", "pwd", "psk", "mdp", "_auth", "senha", "token", "pat"})  # parts of other words
-_IN_PROSE = frozenset({"pass", "パス"})  # words of other meanings too: only a sign makes them mean a password
+_SHORT = frozenset(
+    {"pass", "pw", "psw", "pwd", "psk", "mdp", "_auth", "senha", "token", "pat"}
+)  # also occur inside other words
+_IN_PROSE = frozenset({"pass", "パス"})  # also ordinary words: they mean a password only before a sign
 _NO_PASS = re.compile(
     r"(?:by|com|sur|tres|over|under|encom|multi|single|two|one|first|second|last|full|low|high|band)[_-]?$",
     re.IGNORECASE,
 )
-_MORE_CJK = re.compile(
-    r"(?:キー|コード|文字列|短语|短語|の値|的值)"
-)  # what makes a longer word of one in kanji or kana
+_MORE_CJK = re.compile(r"(?:キー|コード|文字列|短语|短語|の値|的值)")  # suffixes that extend a word in kanji or kana
 
 _SUFFIX = re.compile(r"(?:[A-Za-zäöüß0-9]|[_.-](?=[A-Za-z0-9])|\[(?=[\"']?[a-z0-9]+[\"']?\]))*")
 _PARTS = re.compile(r"[A-Z]?[a-zäöüß]+|[A-Z]+|\d+")
-_CJK = "\u2e80"  # from here on, words are written without spaces: a letter of another script is a value's
+_CJK = "\u2e80"  # from here on, words have no spaces between: a letter of another script belongs to the value
 _ENDINGS = frozenset({"", "s", "es", "e", "en", "er", "n", "in"})
 
 _FOR = r"(?i:for|of|to|on|at|in|from|here|now|für|fuer|zum|zur|vom|von|der|des|im|am|auf|bei|pour|du|de|des|sur|à|au|aux|d['’]\w+|wi-?fi|wlan|root|admin|actuel|[(\[])"
@@ -39,7 +39,7 @@ _TYPE = r"(?:[ \t]*:[ \t]*(?:Optional\[)?(?:str|String|string|SecretStr|bytes|&(
 
 
 def _link(gap: str) -> re.Pattern[str]:
-    """What ties a value to the word before it, behind such a gap."""
+    """Pattern of the sign between a word and its value, after a gap."""
     return re.compile(
         rf"[\"'`*_\])\\」』”»]{{0,5}}(?:"
         rf"(?:{_TYPE}|{gap})[ \t]{{0,20}}(?P<equal>:=|=>|===?|!==?|\?=|\+=|=|＝)"
@@ -60,7 +60,7 @@ def _link(gap: str) -> re.Pattern[str]:
     )
 
 
-# Most words have no gap behind them, and the pattern without one is ten times faster.
+# Most words have no gap after them, and the pattern without one is ten times faster.
 _HAS_GAP = re.compile(rf"[\"'`*_\])\\」』”»]{{0,5}}(?:[ \t]{{1,3}}{_FOR}|[ \t]?の)")
 _LINK, _LINK_AT_ONCE = _link(_GAP), _link("")
 _QUOTED = re.compile(
@@ -80,9 +80,7 @@ _REST = re.compile(
 )
 
 
-_ONLY_TIES = frozenset(
-    {"to", "auf", "-", "–", "—"}
-)  # what prose has between any two words: the value has to be more than one
+_ONLY_TIES = frozenset({"to", "auf", "-", "–", "—"})  # too common in prose: the value must not be a single word
 _SETS = re.compile(r"(?:set|with|use|using|user|by)_?$", re.IGNORECASE)  # set_password("..."), withPassword("...")
 
 
@@ -92,7 +90,7 @@ _LONG = re.compile(rf"[A-Za-z+/_-]{{{MIN_LONG},}}")
 
 
 def _has_secret_near(text: str, at: int) -> bool:
-    """Whether something around a place is long and mixed enough for a secret: a glance that spares most words more."""
+    """Return whether text near a position is long and mixed enough for a secret. A cheap test that skips most words."""
     for piece in [piece for piece in text[max(0, at - 160) : at + 300].split() if len(piece) >= MIN_SECRET]:
         if _FIGURE.search(piece):
             if _LETTER.search(piece):
@@ -103,19 +101,19 @@ def _has_secret_near(text: str, at: int) -> bool:
 
 
 def then(word: str) -> str:
-    """What follows the word wherever it matters, for RE2: short words are not to be parts of longer ones."""
+    """RE2 pattern for the text after a word: a short word must not be part of a longer one."""
     return "[^A-Za-z]" if word in _SHORT and word.isascii() and word != "token" else ""
 
 
-def read(text: str, start: int, word: str) -> Iterator[Find]:
-    """The passwords or the secret that the word at `start` announces, if it does."""
+def find_values(text: str, start: int, word: str) -> Iterator[Find]:
+    """Passwords or the secret that the word at `start` introduces."""
     after = start + len(word)
     if not _is_a_word(text, start, after, word):
         return
     if word == "token" and text[start - 1 : start] == "_" and text[after : after + 1] == "s":
-        return  # max_tokens: a number of them
+        return  # max_tokens is a count
     if word == "pass" and text[after : after + 1] == "\n" and _LINE_BEFORE.search(text, max(0, start - 80), start):
-        return  # the statement of Python
+        return  # the Python statement `pass`
     suffix = _SUFFIX.match(text, after, min(after + 60, len(text))) if text[after - 1] < _CJK else None
     end = suffix.end() if suffix else after
     if not suffix:
@@ -124,19 +122,19 @@ def read(text: str, start: int, word: str) -> Iterator[Find]:
     if not _is_about_a_value(text, after, end) or (WORDS[word] == "secret" and not _has_secret_near(text, start)):
         return
     link = (_LINK if _HAS_GAP.match(text, end) else _LINK_AT_ONCE).match(text, end)
-    find = _judged(text, word, start, end, link) if link else None
+    find = _checked(text, word, start, end, link) if link else None
     if find is not None:
         yield find
-        yield from read_more(text, end, find)
+        yield from find_more(text, end, find)
         return
-    around = list(read_around(text, start, end, WORDS[word]))
+    around = list(find_around(text, start, end, WORDS[word]))
     if around or word in _IN_PROSE:
         yield from around
     else:
-        yield from read_nearby(text, end, word, WORDS[word])
+        yield from find_nearby(text, end, word, WORDS[word])
 
 
-def _judged(text: str, word: str, start: int, end: int, link: re.Match[str]) -> Find | None:
+def _checked(text: str, word: str, start: int, end: int, link: re.Match[str]) -> Find | None:
     sort = link.lastgroup or ""
     sort = {"kanji": "word", "value": "equal", "block": "equal", "bracket": "word", "direct": "space"}.get(sort, sort)
     if sort == "call" and not _SETS.search(text[max(0, start - 20) : start]):
@@ -171,30 +169,30 @@ def _judged(text: str, word: str, start: int, end: int, link: re.Match[str]) -> 
     )
     named = text[max(0, start - 20) : start]
     if word == "token" and _UUID.fullmatch(value.text) and not (_KEEPS.search(named) or _OF_ENV.search(named)):
-        return None  # most are of a page or a request
+        return None  # most are tokens of a page or a request
     good = is_password(value) if kind == "password" else is_secret(value)
     return Find(kind, first, last) if good else None
 
 
 def _ends(text: str, at: int) -> bool:
-    """Whether nothing follows a value that would make it a part of a sentence."""
+    """Return whether the value ends its line, clause or sentence."""
     return _REST.match(text, at) is not None
 
 
 def _is_row(text: str, first: int, last: int) -> bool:
-    """Whether a value follows its comma at once and ends its line, as in CSV."""
+    """Return whether a value follows its comma directly and ends its line, as in CSV."""
     return text[first - 1] == "," and text[last : last + 1] in {"", "\n", "\r"}
 
 
 def _is_plain(value: str, kind: str, sort: str, *, quoted: bool) -> bool:
-    """Whether a glance tells that this is none, as of most: a word of prose, or too short for a secret."""
+    """Return whether the text is clearly not a value: a word of prose, or too short for a secret."""
     if kind == "secret":
         return len(value) < MIN_SECRET
     return not value or (sort in {"space", "comma", "word"} and not quoted and value.isalpha() and value[1:].islower())
 
 
 def _is_a_word(text: str, start: int, after: int, word: str) -> bool:
-    """Whether it is no part of another word: `pass` of `compass`, `pw` of `pwd`."""
+    """Return whether the match is a whole word, unlike `pass` in `compass` or `pw` in `pwd`."""
     before = text[start - 1] if start else " "
     follows = text[after : after + 1]
     if word == "パス":
@@ -215,7 +213,7 @@ def _is_a_word(text: str, start: int, after: int, word: str) -> bool:
 
 
 def _is_about_a_value(text: str, after: int, end: int) -> bool:
-    """Whether the rest of the name leaves it the name of the value itself: `password2`, and not `password_hash`."""
+    """Return whether a name means the value itself (`password2`) and not a property of it (`password_hash`)."""
     suffix = text[after:end]
     if not suffix:
         return True
@@ -228,7 +226,7 @@ def _is_about_a_value(text: str, after: int, end: int) -> bool:
 
 
 def _bare(text: str, at: int) -> tuple[int, int]:
-    """Where the value without quotes at `at` starts and ends: no punctuation of the sentence, no next pair."""
+    """Span of the unquoted value at `at`, without trailing punctuation and the next `key=value` pair."""
     if text[at : at + 1] in {'"', "'", "`"}:
         at += 1
     match = _BARE.match(text, at)
@@ -244,14 +242,14 @@ def _bare(text: str, at: int) -> tuple[int, int]:
 
 
 def _closes(value: str) -> bool:
-    """Whether the last character closes what was opened within the value."""
+    """Return whether the last character closes a bracket that was opened in the value."""
     pairs = {")": "(", "]": "[", "}": "{", ">": "<"}
     opened = pairs.get(value[-1])
     return opened is not None and value.count(opened) >= value.count(value[-1]) > 0
 
 
 def _starts_line(text: str, start: int) -> bool:
-    """Whether nothing but the name's own first part, an indent, a dash or `export` stands before it on its line."""
+    """Return whether only an indent, a dash, `export` or the start of the name precedes the word on its line."""
     line = text[max(0, start - 80) : start]
     line = line[line.rfind("\n") + 1 :]
     return (

@@ -1,4 +1,4 @@
-"""Whether a value is what its form says: checksums, ranges, headers, randomness."""
+"""Validity checks of matched values: checksums, ranges, headers, randomness."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _MARKS = ("example", "your_", "your-", "yourapi", "yourtoken", "yourkey", "place
 _WORD = re.compile(r"[A-Z]?[a-z]{4,}|[A-Z]{5,}")
 _UNSPEAKABLE = re.compile(r"[^aeiouyAEIOUY]{4}(?<!ngth)(?<!ghts)(?<!nstr)|^(.)\1|[jqxzJQXZ].?[jqxzkwJQXZKW]")
 _VOWEL = re.compile(r"[aeiouyAEIOUY]")
-_ENOUGH = 400  # characters that tell whether all are random
-_MAX_RUN = 7  # 1234567 and abcdefg are typed by hand
+_SAMPLE_CHARS = 400  # enough to judge whether a text is random
+_MAX_RUN = 7  # a longer run, such as 12345678, is typed and not random
 
 # Length of an IBAN by country. Source: SWIFT, IBAN registry, release 99.
 IBAN_LENGTHS = {
@@ -46,7 +46,7 @@ _CARDS = re.compile(
 
 
 def is_card(value: str) -> bool:
-    """Whether the digits are those of a payment card: a known range, and a right last digit (Luhn)."""
+    """Return whether the digits are a payment card number: a known range and a valid Luhn check digit."""
     digits = re.sub(r"\D", "", value)
     if not _CARDS.fullmatch(digits) or (len(set(digits)) < 3 and not digits.startswith("4")):
         return False
@@ -56,7 +56,7 @@ def is_card(value: str) -> bool:
 
 
 def is_iban(value: str) -> bool:
-    """Whether the length fits the country and the checksum is 1 modulo 97 (ISO 13616)."""
+    """Return whether the length fits the country and the checksum is 1 modulo 97 (ISO 13616)."""
     plain = re.sub(r"[ \u00a0-]", "", value).upper()
     if IBAN_LENGTHS.get(plain[:2]) != len(plain):
         return False
@@ -64,7 +64,7 @@ def is_iban(value: str) -> bool:
 
 
 def is_ssn(value: str) -> bool:
-    """Whether a number can be of a person: not of the ranges never given, nor one known from advertisements."""
+    """Return whether a US social security number can be assigned: not in a reserved range, not one used in adverts."""
     digits = re.sub(r"\D", "", value)
     area, group, serial = digits[:3], digits[3:5], digits[5:]
     never = area in {"000", "666"} or area >= "900" or group == "00" or serial == "0000"
@@ -72,43 +72,43 @@ def is_ssn(value: str) -> bool:
 
 
 def base62_crc32(text: str, *, digits: str = _BASE62) -> str:
-    """The six characters GitHub and npm put at the end of a token: its CRC-32 in base 62."""
-    number, written = zlib.crc32(text.encode()), ""
+    """CRC-32 of a text in base 62: the six characters that end a GitHub or npm token."""
+    number, checksum = zlib.crc32(text.encode()), ""
     while number:
         number, rest = divmod(number, 62)
-        written = digits[rest] + written
-    return written.rjust(6, "0")
+        checksum = digits[rest] + checksum
+    return checksum.rjust(6, "0")
 
 
 def is_checked_token(value: str) -> bool:
-    """Whether a token of GitHub or npm carries its checksum, or is at least random.
+    """Return whether a GitHub or npm token has a valid checksum, or is at least random.
 
-    One with a wrong checksum is a token mistyped, cut or of a newer form: leaving it would risk more than taking it.
+    A token with a wrong checksum may be mistyped, truncated or of a newer format. Keeping it is the greater risk.
     """
     body = value.rpartition("_")[2]
     return base62_crc32(body[:-6]) == body[-6:] or is_random(value)
 
 
 def is_jwt(value: str) -> bool:
-    """Whether the first part is the JSON of a header that names an algorithm."""
+    """Return whether the first part is a JSON header that names an algorithm."""
     try:
-        header = json.loads(decoded(value.partition(".")[0]))
+        header = json.loads(decode_base64(value.partition(".")[0]))
     except (ValueError, RecursionError):
         return False
     return isinstance(header, dict) and isinstance(header.get("alg"), str)
 
 
 def is_snowflake_token(value: str) -> bool:
-    """Whether the first part of a token of Discord is the number of an account."""
+    """Return whether the first part of a Discord token is an account number."""
     try:
-        number = decoded(value.partition(".")[0])
+        number = decode_base64(value.partition(".")[0])
     except ValueError:
         return False
     return number.isdigit() and 15 <= len(number) <= 20 and is_random(value)
 
 
-def decoded(text: str) -> bytes:
-    """The bytes of base64 of either alphabet, padded or not. Raises `ValueError` for anything else."""
+def decode_base64(text: str) -> bytes:
+    """Decode base64 of either alphabet, padded or not. Raises `ValueError` if the text is not base64."""
     try:
         plain = text.rstrip("=").replace("-", "+").replace("_", "/").encode("ascii")
         return base64.b64decode(plain + b"=" * (-len(plain) % 4), validate=True)
@@ -117,14 +117,14 @@ def decoded(text: str) -> bytes:
 
 
 def entropy(text: str) -> float:
-    """Bits per character, by the frequencies of the characters in it (Shannon)."""
+    """Shannon entropy in bits per character."""
     counts = Counter(text).values()
     return -sum(count / len(text) * math.log2(count / len(text)) for count in counts)
 
 
 def is_random(value: str) -> bool:
-    """Whether a token can be a real one: nothing says it stands for one, and it was not typed in a row."""
-    value = value[:_ENOUGH]
+    """Return whether a token can be real: not a placeholder, not a run like `1234567`, not a repeated text."""
+    value = value[:_SAMPLE_CHARS]
     lower = value.lower()
     if any(mark in lower for mark in _MARKS) or "xxxx" in value or "XXXX" in value or "..." in value or "***" in value:
         return False
@@ -134,20 +134,20 @@ def is_random(value: str) -> bool:
 
 
 def wordy_share(text: str) -> float:
-    """The part of a text that pronounceable words of five letters or more make up, `camelCase` split."""
+    """Share of a text made up of pronounceable words of five or more letters; `camelCase` is split."""
     words = [word for word in _WORD.findall(text) if not _UNSPEAKABLE.search(word)]
     return sum(len(word) for word in words if len(_VOWEL.findall(word)) * 4 >= len(word)) / len(text)
 
 
 def is_scrambled(text: str) -> bool:
-    """Whether letters and digits come as chance mixes them, and not as in a name made of words."""
+    """Return whether letters and digits are mixed at random, unlike in a name made of words."""
     sorts = ["a" if char.islower() else "A" if char.isupper() else "0" if char.isdigit() else "-" for char in text]
     turns = sum(one != two for one, two in pairwise(sorts))
     return wordy_share(text) < 0.45 or turns >= len(text) * 0.55
 
 
 def longest_row(text: str) -> int:
-    """The length of the longest run in which each character follows the one before, as in `3456` or `abc`."""
+    """Length of the longest run of consecutive characters, as in `3456` or `abc`."""
     best = run = 1
     for one, two in pairwise(text):
         run = run + 1 if ord(two) - ord(one) == 1 or (one, two) == ("9", "0") else 1
@@ -156,7 +156,7 @@ def longest_row(text: str) -> int:
 
 
 def _repeats(text: str) -> bool:
-    """Whether the text is one short text again and again."""
+    """Return whether the text is a short text repeated."""
     if len(text) < 16:
         return False
     return any(text[size:] == text[:-size] for size in range(1, len(text) // 2 + 1))

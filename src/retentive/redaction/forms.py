@@ -1,4 +1,4 @@
-"""Sensitive values known by what stands around them, and numbers with a check of their own, as tables."""
+"""Rule tables for values recognised by their context, and for numbers with a checksum."""
 
 # ruff: noqa: E501 - a row of a table is a line
 
@@ -6,16 +6,16 @@ from __future__ import annotations
 
 import re
 
-from retentive.redaction.checks import decoded, is_card, is_iban, is_random, is_scrambled, is_ssn
+from retentive.redaction.checks import decode_base64, is_card, is_iban, is_random, is_scrambled, is_ssn
 from retentive.redaction.rules import Rule
 from retentive.redaction.tokens import AFTER, BEFORE, BEFORE_LAST, GATE, UUID
 from retentive.redaction.words import is_placeholder
 
-# Of a key's name: what says that its value is one to keep.
+# Parts of a key's name that show its value is secret.
 _KEYISH = r"(?:key|token|secret|pat|auth|license|licence|password|pass|schl\u00fcssel|cl\u00e9|jeton|geheimnis|credential|\u30ad\u30fc|\u30c8\u30fc\u30af\u30f3|\u5bc6\u94a5|\u4ee4\u724c|app)"
 _HEX32, _HEX40, _URL_END = r"[0-9a-f]{32}", r"[0-9a-f]{40}", r"[^\s\"'`<>()\[\]{}\\|,\u3001\u3002]"
 
-# kind, the vendor's name in lower case, the value's form: `DD_API_KEY=...`, "the API key of Datadog is ..."
+# kind, vendor names in lower case, pattern of the value: `DD_API_KEY=...`, "the API key of Datadog is ..."
 _NEAR: list[tuple[str, str, str]] = [
     ("datadog_key", "datadog dd_api_key dd_app_key dd_application_key dd-api-key dd-application-key", rf"(?:{_HEX40}|{_HEX32})"),
     ("cloudflare_token", "cloudflare cf_api", r"(?:[0-9a-f]{37}|[A-Za-z0-9_-]{40})"),
@@ -43,7 +43,7 @@ _NEAR: list[tuple[str, str, str]] = [
     ("azure_storage_key", "azure accountkey account_key storage_key", r"[A-Za-z0-9+/]{86}=="),
     ("us_ssn", "ssn social", r"\d{3}[ -]?\d{2}[ -]?\d{4}"),
 ]  # fmt: skip
-_KEYLESS = ("us_ssn", "okta_token", "npm_token")  # the name says it all
+_KEYLESS = ("us_ssn", "okta_token", "npm_token")  # the name alone is enough
 
 
 _SIGN = (
@@ -53,7 +53,7 @@ _SIGN = (
 
 
 def _near(kind: str, names: str, value: str) -> Rule:
-    """A value of a form that says little, after a vendor's name, a word for a key, and a sign that says `is`."""
+    """Rule for a generic value after a vendor name, a word for a key, and a sign such as `=` or `is`."""
     words = tuple(names.split())
     plain = [word for word in words if kind not in _KEYLESS and not re.search("key|token|secret", word)]
     full = [word for word in words if word not in plain]
@@ -65,13 +65,13 @@ def _near(kind: str, names: str, value: str) -> Rule:
 
 
 def is_mixed(value: str) -> bool:
-    """Whether a value has letters and digits as chance mixes them; a path or a name has not."""
+    """Return whether letters and digits are mixed at random, unlike in a path or a name."""
     return is_random(value) and re.search(r"\d", value) is not None and is_scrambled(value)
 
 
 def _is_basic(value: str) -> bool:
     try:
-        user, colon, password = decoded(value).decode().partition(":")
+        user, colon, password = decode_base64(value).decode().partition(":")
     except ValueError:
         return False
     return bool(colon) and bool(user + password) and (user + password).isprintable() and not is_placeholder(password)
@@ -87,14 +87,14 @@ def _is_pem(value: str) -> bool:
 
 
 def _is_wrapped_pem(value: str) -> bool:
-    """Whether base64 holds a PEM block of a private key, as kubeconfig and secrets of Kubernetes have it."""
+    """Return whether the value is a base64-encoded PEM private key, as in kubeconfig and Kubernetes secrets."""
     try:
-        return b"PRIVATE KEY" in decoded(value[:80])
+        return b"PRIVATE KEY" in decode_base64(value[:80])
     except ValueError:
         return False
 
 
-# Frequent words of English that no list of BIP-39 holds: prose is no seed phrase.
+# Common English words that are not in the BIP-39 word list: text that has one is prose, not a seed phrase.
 _NO_SEEDS_TEXT = """
 the and for are was with you your from have has not but can will its our any their they which when were been
 must should also each use per via see into than then them these those such where does
@@ -104,13 +104,13 @@ _SEED_LENGTHS = (12, 15, 18, 21, 24)
 
 
 def _is_seed_phrase(value: str) -> bool:
-    """Whether these can be the words of a wallet: as many as BIP-39 has, and none that its list leaves out."""
+    """Return whether the words can be a BIP-39 seed phrase: a valid count, and no common word outside the list."""
     words = re.findall(r"[a-z]+", value)
     return value == value.lower() and len(words) in _SEED_LENGTHS and not _NO_SEEDS & set(words)
 
 
 def _is_bearer(value: str) -> bool:
-    """Whether a token of a header can be a real one: mixed characters, no stand-in, no words put together."""
+    """Return whether a header token can be real: mixed characters, not a placeholder, not joined words."""
     if is_placeholder(value) or not is_random(value) or not re.search(r"\d", value):
         return False
     return re.search(r"[A-Za-z]", value) is not None and max(map(len, re.split(r"[-_./]", value))) >= 8

@@ -1,6 +1,6 @@
-"""Sensitive values in what is written: found by our rules and an application's own, by the settings of the store.
+"""Redaction guard: removes sensitive values from text before it is stored, as the settings of the store say.
 
-Patterns are imported and compiled at the first text that is examined (some 100 ms), not before.
+The built-in patterns take about 100 ms to compile. They are imported and compiled when the first text is checked.
 """
 
 from __future__ import annotations
@@ -17,35 +17,44 @@ if TYPE_CHECKING:
     from retentive.redaction.detector import Detector, Find, Rule
 
 Detect: TypeAlias = "Callable[[str], Iterable[Find]]"
-_WORD = r"(?:[A-Z]?[a-z]{0,14}|[A-Z]{1,10})[0-9]{0,4}"  # parts of tokens mix cases and digits, and are longer
-_PLAIN = re.compile(rf"(?:{_WORD}[/._-])*{_WORD}")
-_PLAIN_CHARS, _PLAIN_DIGITS = 300, 8
+QUICK_CHARS = 4_096  # one chunk of the detector; longer texts are checked in overlapping chunks
+_WORD = r"(?:[A-Z]?[a-z]{0,14}|[A-Z]{1,10})[0-9]{0,4}"  # parts of tokens mix cases and digits, or are longer
+# Short words and numbers: at most 300 characters with at most 8 digits.
+_PLAIN = re.compile(rf"(?=.{{0,300}}\Z)(?!(?:[^0-9]*[0-9]){{9}})(?:{_WORD}[/._-])*{_WORD}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Examination:
-    """What an application adds to the rules of every store it opens. Threads may share it."""
+class RedactionGuard:
+    """Built-in rules plus the rules and detectors of an application. Threads may share it."""
 
     rules: Sequence[Rule] = ()
     detectors: Sequence[Detect] = ()
-    _made: dict[tuple[str, ...] | None, Detector] = field(default_factory=dict)
+    _detectors: dict[tuple[str, ...] | None, Detector] = field(default_factory=dict)
+    _prefilters: dict[tuple[str, ...] | None, Callable[[bytes], object]] = field(default_factory=dict)
+    plain: Callable[[str], object] | None = field(init=False, default=None)
+    """Match for short texts, usually paths, that no built-in rule can match; None if there are other rules."""
 
     def __post_init__(self) -> None:
-        """Raise `InvalidInput` for a rule whose pattern `re` does not take."""
+        """Raise `InvalidInput` if `re` cannot compile the pattern of a rule."""
         for rule in self.rules:
             _ = rule.compiled
+        if not self.rules and not self.detectors:
+            object.__setattr__(self, "plain", _PLAIN.fullmatch)
 
     def detector(self, kinds: tuple[str, ...] | None) -> Detector:
-        """What looks for these kinds. Raises `InvalidInput` for one that is not known."""
-        found = self._made.get(kinds)
-        if found is None:
+        """Detector for these kinds, cached. Raises `InvalidInput` for an unknown kind."""
+        detector = self._detectors.get(kinds)
+        if detector is None:
             from retentive.redaction.detector import Detector  # noqa: PLC0415 - see above
 
-            found = self._made[kinds] = Detector(kinds, rules=self.rules, detectors=self.detectors)
-        return found
+            detector = self._detectors[kinds] = Detector(kinds, rules=self.rules, detectors=self.detectors)
+            quick = detector.quick()
+            if quick is not None:
+                self._prefilters[kinds] = quick
+        return detector
 
     def check(self, settings: Settings) -> None:
-        """Raise `InvalidInput` for settings that name a kind nobody knows."""
+        """Raise `InvalidInput` if the settings name an unknown kind."""
         if settings.sensitive_kinds is None:
             return
         try:
@@ -54,24 +63,18 @@ class Examination:
             raise InvalidInput(f"sensitive_kinds: {error}") from None
 
     def __call__(self, settings: Settings, text: str) -> tuple[str, Sequence[str]]:
-        """A text without its sensitive values, and their kinds. Raises `Refused` if it cannot be examined."""
-        if settings.sensitive == "off" or self._is_plain(settings, text):
+        """Redacted text and the kinds removed from it. Raises `Refused` if a detector fails."""
+        kinds = settings.sensitive_kinds
+        if settings.sensitive == "off" or (kinds is None and self.plain is not None and self.plain(text)):
+            return text, ()
+        find = self._prefilters.get(kinds) if len(text) <= QUICK_CHARS and "REDACTED" not in text.upper() else None
+        if find is not None and not find(text.encode("utf-8", "replace")):
             return text, ()
         try:
-            return self.detector(settings.sensitive_kinds).redact(text)
-        except Exception as error:  # whatever somebody's detector raises: what was not examined is not written
+            return self.detector(kinds).redact(text)
+        except Exception as error:  # a detector may raise anything; fail closed
             failed = type(error).__name__
-        import logging  # noqa: PLC0415 - every start would wait for it
+        import logging  # noqa: PLC0415 - importing it here keeps startup fast
 
-        said = "examining a text for sensitive values failed (%s); it was not written"
-        logging.getLogger("retentive").error(said, failed)
-        raise Refused("not_examined")  # out here, so that it has no context: the error above may hold the text
-
-    def _is_plain(self, settings: Settings, text: str) -> bool:
-        """Whether a text, most often a path, is a few short words and numbers, in which no rule of ours finds anything.
-
-        Most processes never write a text, and then need not wait for patterns to be compiled.
-        """
-        if self.rules or self.detectors or settings.sensitive_kinds is not None or len(text) > _PLAIN_CHARS:
-            return False
-        return _PLAIN.fullmatch(text) is not None and sum(map(str.isdigit, text)) <= _PLAIN_DIGITS
+        logging.getLogger("retentive").error("sensitive value check failed (%s); the text was not saved", failed)
+        raise Refused("not_checked")  # raised outside `except`: the original error may quote the text

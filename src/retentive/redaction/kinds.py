@@ -1,4 +1,4 @@
-"""The kinds of sensitive values, which users pick by name."""
+"""The built-in kinds of sensitive values. Settings refer to them by name."""
 
 from __future__ import annotations
 
@@ -121,8 +121,8 @@ seed_phrase: recovery phrase of a wallet
 payment_card: number of a payment card
 iban: international bank account number
 us_ssn: US social security number
-password: password announced as one, in configuration or prose
-secret: key, token or secret announced as one, with a random value
+password: password after a word for it, in configuration or prose
+secret: random value after a word for a key, token or secret
 """
 _OFF = """
 email: e-mail address
@@ -137,7 +137,7 @@ def _kinds(lines: str, *, on: bool) -> dict[str, Kind]:
 
 KINDS: Mapping[str, Kind] = MappingProxyType(_kinds(_ON, on=True) | _kinds(_OFF, on=False))
 
-# When finds overlap, any other kind tells more than these; of these, the first.
+# When finds overlap, any kind not listed here is more specific. Among these, the first one wins.
 SPECIFIC_LAST = (
     "us_ssn",
     "payment_card",

@@ -1,4 +1,4 @@
-"""Markers of what was redacted before: those that excuse a value, and those that would hide one."""
+"""`[REDACTED:{kind}]` markers in text: a marker is not a value, but it must not hide the rest of one."""
 
 from __future__ import annotations
 
@@ -7,69 +7,66 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from retentive.redaction.plausibility import is_telling
+from retentive.redaction.plausibility import is_obvious
 from retentive.redaction.rules import Find
 
-MIN_REST = 5  # characters of a value that a marker is stuck to
+MIN_REMAINDER = 5  # characters of a value left next to a marker
 
 _MARKER = re.compile(r"\[(?:REDACTED|redacted)(?:\]|:(?P<name>[^\s\[\]]{1,100})(?P<closed>\]?))")
 _START, _STARTS = "[REDACTED:", ("[REDACTED", "[redacted")
 _SIGNS = r"[#$%!*+~^_-]{0,3}"
 _BEFORE = re.compile(rf"[A-Za-z0-9]{_SIGNS}$")
 _AFTER = re.compile(rf"{_SIGNS}[A-Za-z0-9]")
-_REST = re.compile(r"([./@:=&\\-]?)([^\s\"'`<>|,;()\[\]{}]{5,100})")
+_REMAINDER = re.compile(r"([./@:=&\\-]?)([^\s\"'`<>|,;()\[\]{}]{5,100})")
 _BOTH = re.compile(r"(?=.*[A-Za-z]).*[0-9]")
 
 
 @dataclass(frozen=True, slots=True)
-class Unmarked:
-    """A text as the rules are to read it, and how its places are those of the text that was given.
+class StrippedText:
+    """Text for the rules to scan, and the mapping of its positions to the original text.
 
-    A marker of a known kind stays where it is a whole value. Where characters touch it, it is taken out, so that what
-    is left of a value is read. Of what only looks like a marker, the inside is read.
+    A marker of a known kind stays if it is a whole value. If other characters touch it, the marker is removed and the
+    characters are scanned. For text that only looks like a marker, the inside is scanned.
     """
 
     text: str
-    given: str
-    whole: tuple[tuple[int, int], ...]  # the markers that stayed, by their places in what was given
-    cuts: tuple[tuple[int, int], ...]  # places in `text`, and how many characters were taken out up to each
+    original: str
+    whole: tuple[tuple[int, int], ...]  # spans in `original` of the markers that stayed
+    cuts: tuple[tuple[int, int], ...]  # positions in `text`, each with the number of characters removed before it
 
     def finds(self, found: Iterable[Find]) -> Iterator[Find]:
-        """The finds of `text` by their places in what was given."""
+        """Translate finds in `text` to positions in `original`."""
         for find in found:
-            start, end = self._given(find.start), self._given(find.end - 1) + 1
+            start, end = self._position(find.start), self._position(find.end - 1) + 1
             before = start - len(_START)
-            if before >= 0 and self.given[before:start].upper() == _START and self.given.startswith("]", end):
-                start, end = before, end + 1  # the whole of what is no marker
+            if before >= 0 and self.original[before:start].upper() == _START and self.original.startswith("]", end):
+                start, end = before, end + 1  # include the brackets of the false marker
             yield Find(find.kind, start, end)
 
-    def _given(self, at: int) -> int:
+    def _position(self, at: int) -> int:
         before = bisect.bisect_right(self.cuts, at, key=lambda cut: cut[0])
         return at + (self.cuts[before - 1][1] if before else 0)
 
 
-def unmarked(text: str, found: Iterable[re.Match[str]], known: Collection[str]) -> Unmarked:
-    """A text without those of the markers `found` in it that would hide a part of a value.
-
-    `known` are the kinds that a marker may name.
-    """
-    parts, cuts, whole, read_to, taken = [], [], [], 0, 0
+def strip_markers(text: str, found: Iterable[re.Match[str]], known: Collection[str]) -> StrippedText:
+    """Remove the markers `found` in a text that touch other characters. `known` are the valid kinds of a marker."""
+    parts, cuts, whole, read_to, removed = [], [], [], 0, 0
     for start, end, is_marker in _spans(found, known):
-        put = _instead(text, start, end) if is_marker else ""
-        if put is None:
+        replacement = _replacement(text, start, end) if is_marker else ""
+        if replacement is None:
             whole.append((start, end))
             continue
-        parts += [text[read_to:start], put]
-        taken += end - start - len(put)
-        cuts.append((end - taken, taken))
+        parts += [text[read_to:start], replacement]
+        removed += end - start - len(replacement)
+        cuts.append((end - removed, removed))
         read_to = end
-    return Unmarked("".join([*parts, text[read_to:]]), text, tuple(whole), tuple(cuts))
+    return StrippedText("".join([*parts, text[read_to:]]), text, tuple(whole), tuple(cuts))
 
 
 def markers(text: str) -> list[re.Match[str]]:
-    """All that looks like a marker, by place."""
+    """Everything that looks like a marker, in order."""
     found = []
-    for start in _STARTS:  # `find` is ten times faster than a pattern that may start in two ways
+    for start in _STARTS:  # ten times faster than one pattern with two starts
         at = text.find(start)
         while at >= 0:
             match = _MARKER.match(text, at)
@@ -78,20 +75,20 @@ def markers(text: str) -> list[re.Match[str]]:
     return sorted(found, key=re.Match.start)
 
 
-def rests(text: str, found: Iterable[re.Match[str]], known: Collection[str]) -> Iterator[Find]:
-    """What directly follows a marker and looks like the rest of the value that it stands for."""
+def remainders(text: str, found: Iterable[re.Match[str]], known: Collection[str]) -> Iterator[Find]:
+    """Text directly after a marker that looks like the rest of the redacted value."""
     for match in found:
         name = match["name"] or "secret"
-        rest = _REST.match(text, match.end()) if name in known and match["closed"] != "" else None
+        rest = _REMAINDER.match(text, match.end()) if name in known and match["closed"] != "" else None
         if rest is None:
             continue
         value = rest[2].rstrip(".:!?*_~-")
-        if is_telling(value) or (not rest[1] and len(value) >= MIN_REST and _BOTH.match(value)):
+        if is_obvious(value) or (not rest[1] and len(value) >= MIN_REMAINDER and _BOTH.match(value)):
             yield Find(name, rest.start(2), rest.start(2) + len(value))
 
 
 def _spans(found: Iterable[re.Match[str]], known: Collection[str]) -> Iterator[tuple[int, int, bool]]:
-    """Where markers stand, those in a row as one, and where something only starts like a marker."""
+    """Spans of markers, adjacent ones merged (True), and of text that only starts like a marker (False)."""
     row: tuple[int, int] | None = None
     for match in found:
         name = match["name"]
@@ -107,8 +104,8 @@ def _spans(found: Iterable[re.Match[str]], known: Collection[str]) -> Iterator[t
         yield (*row, True)
 
 
-def _instead(text: str, start: int, end: int) -> str | None:
-    """What the rules read instead of a marker: a quote ends the value before it; None if it is a whole value."""
+def _replacement(text: str, start: int, end: int) -> str | None:
+    """Text to scan in place of a marker: a quote ends the value before it. None if the marker is a whole value."""
     if _AFTER.match(text, end):
         return ""
     return '"' if _BEFORE.search(text[max(0, start - 4) : start]) else None

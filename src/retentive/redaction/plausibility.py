@@ -1,4 +1,4 @@
-"""Whether what stands after `password` or `token` is one, or prose, code, a stand-in or a hash."""
+"""Plausibility of values after words such as `password` or `token`: real value, or prose, code, placeholder, hash."""
 
 # ruff: noqa: E501 - a pattern or a list is a line
 
@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from retentive.redaction.checks import entropy, is_random, is_scrambled, longest_row
-from retentive.redaction.words import NO_VALUES, PASSWORD_WORDS, is_placeholder, is_state
+from retentive.redaction.words import NOT_VALUES, PASSWORD_WORDS, is_placeholder, is_state
 
-MIN_SECRET = 12  # characters: what is shorter is not told from a name
+MIN_SECRET = 12  # characters: a shorter text may be an ordinary name
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What was read after a name: the text, how it is tied to the name (`link`), and whether in quotes.
+    """Candidate value after a name: its text, the sign between them (`link`), and whether it is quoted.
 
-    `alone` says that nothing follows on the line that would make it a sentence; `tight` that the name and the sign
-    touch, as in `KEY=value`; `config` that the line starts with the name, as in .env, ini and YAML.
+    `alone`: nothing follows on the line that would make it part of a sentence. `tight`: no space around the sign, as
+    in `KEY=value`. `config`: the line starts with the name, as in .env, ini and YAML files.
     """
 
     text: str
@@ -36,9 +36,7 @@ _CODE = re.compile(
     r"|[({\[].*|&?'?\w+ str|\.\.\.|=.*|->.*|\\.*|!(?:vault|ref|sub|secret|env|getatt|include)\w*|\|-?|>-?)$",
     re.DOTALL,
 )
-_SENTENCE_LIKE = re.compile(
-    r"(?=.*\d)[A-Z][A-Za-z0-9]*\.[A-Z0-9][A-Za-z0-9]*"
-)  # Apple.Pie4, and no member of an object
+_SENTENCE_LIKE = re.compile(r"(?=.*\d)[A-Z][A-Za-z0-9]*\.[A-Z0-9][A-Za-z0-9]*")  # Apple.Pie4, not a member of an object
 _CALL = re.compile(
     r"^(?:await |new )?[A-Za-z_$][A-Za-z_$.:]{2,60}[(\[].*[)\]]?|^[A-Za-z_$][\w$.:]{2,60}\([^()]{0,80}(?:\([^()]{0,80}\)[^()]{0,80})?\)[;,]?$"
 )
@@ -97,15 +95,15 @@ _EDGE = re.compile(r"^\W+|\W+$")
 
 
 def is_password(value: Value) -> bool:
-    """Whether a value tied to a word for a password is one."""
+    """Return whether a value after a word for a password is a password."""
     text = value.text
-    if not 4 <= len(text) <= 200 or _stands_for_none(text) or _HASH.match(text) or _EMAIL.match(text):
+    if not 4 <= len(text) <= 200 or _is_stand_in(text) or _HASH.match(text) or _EMAIL.match(text):
         return False
     if " " in text:
         words = text.lower().split()
         mixed = re.search(r"\d", text) is not None and len(words) <= 4 and not _LITTLE & set(words)
         return value.quoted and value.link != "comma" and (mixed or is_passphrase(text))
-    if _PATH.match(text) or _RULES.match(text) or (not value.quoted and _is_code(value)) or _tells_of_passwords(text):
+    if _PATH.match(text) or _RULES.match(text) or (not value.quoted and _is_code(value)) or _names_a_password(text):
         return False
     if _is_loose(value):
         return is_strong_look(text) or (value.link == "word" and value.alone and _is_a_lone_word(value))
@@ -113,13 +111,13 @@ def is_password(value: Value) -> bool:
 
 
 def is_secret(value: Value) -> bool:
-    """Whether a value tied to a word for a key, token or secret is one: long and random."""
+    """Return whether a value after a word for a key, token or secret is long and random."""
     text = value.text
     if (
         not MIN_SECRET <= len(text) <= 2000
         or " " in text
         or text.count("=") > 4
-        or _stands_for_none(text)
+        or _is_stand_in(text)
         or _HASH.match(text)
     ):
         return False
@@ -132,20 +130,20 @@ def is_secret(value: Value) -> bool:
     return _looks_random(text) and (value.link != "space" or _is_of_all_sorts(text))
 
 
-def _stands_for_none(text: str) -> bool:
+def _is_stand_in(text: str) -> bool:
     plain = _EDGE.sub("", text).lower()
-    return is_placeholder(text) or plain in NO_VALUES or not plain or len(set(plain)) < 2
+    return is_placeholder(text) or plain in NOT_VALUES or not plain or len(set(plain)) < 2
 
 
 def _is_loose(value: Value) -> bool:
-    """Whether the tie is one that prose has too, so that the value itself has to look like a password."""
+    """Return whether the sign also occurs in prose, so that the value itself must look like a password."""
     return (
         value.link in {"word", "space", "comma", "table", "column"} and not (value.quoted and value.link == "word")
     ) or (value.link == "colon" and not value.alone)
 
 
 def _is_code(value: Value) -> bool:
-    """Whether an unquoted value is an expression: a call, a member, a variable."""
+    """Return whether an unquoted value is an expression: a call, a member or a variable."""
     text = value.text
     if _CALL.match(text):
         return True
@@ -160,8 +158,8 @@ def _is_code(value: Value) -> bool:
     return in_code and (not re.search(r"\d", plain) or ("_" in plain and not is_scrambled(plain)))
 
 
-def _tells_of_passwords(text: str) -> bool:
-    """`Passwort`, `db_password`, `passwords.reset`: the name of a thing, not the thing."""
+def _names_a_password(text: str) -> bool:
+    """Return whether the text is a name, not a value: `Passwort`, `db_password`, `passwords.reset`."""
     if re.search(r"\d{2}|[@#$%^&*!+~?]|[a-z]\d[a-z]", text):
         return False
     lower = text.lower()
@@ -169,7 +167,7 @@ def _tells_of_passwords(text: str) -> bool:
 
 
 def is_passphrase(text: str, *, announced: bool = False) -> bool:
-    """Whether some words are a phrase nobody would write as a sentence; `announced` as one, they may be as in any."""
+    """Return whether the words are a passphrase and not a sentence; less strict if `announced` as a passphrase."""
     words = text.split()
     if announced:
         lower = text.lower().split()
@@ -181,7 +179,7 @@ def is_passphrase(text: str, *, announced: bool = False) -> bool:
 
 
 def is_strong_look(text: str) -> bool:
-    """Whether nobody would take it for a word, a number or a name, wherever it stands."""
+    """Return whether the text, without any context, is not a word, number or name."""
     if re.fullmatch(r"\d{6,12}", text):
         return True
     if _OPTION.match(text):
@@ -201,19 +199,19 @@ def is_strong_look(text: str) -> bool:
     return _camels(text) >= 4 or _is_chain(text)
 
 
-_NO_TELL = re.compile(r"[()\[\]{}<>=/\\|,;:\"'`]|::|->|\?\.|^[\w.+-]+@[\w.-]+$|^[#@$%&*+~!?]|^[a-z]\w*\.\w+!?$")
+_NOT_OBVIOUS = re.compile(r"[()\[\]{}<>=/\\|,;:\"'`]|::|->|\?\.|^[\w.+-]+@[\w.-]+$|^[#@$%&*+~!?]|^[a-z]\w*\.\w+!?$")
 
 
-def is_telling(text: str) -> bool:
-    """Whether a text can be little else than a password: letters, a digit, and a sign that no name has."""
-    if len(text) < 6 or _NO_TELL.search(text) or _stands_for_none(text):
+def is_obvious(text: str) -> bool:
+    """Return whether a text is almost certainly a password: letters, a digit, and a sign that names do not have."""
+    if len(text) < 6 or _NOT_OBVIOUS.search(text) or _is_stand_in(text):
         return False
     signs = re.search(r"[a-zA-Z0-9][@#$%^&*!+~?](?:[a-zA-Z0-9]|$)", text)
     return signs is not None and re.search(r"\d", text) is not None and len(re.findall(r"[A-Za-z]", text)) >= 3
 
 
 def _is_a_lone_word(value: Value) -> bool:
-    """Whether a word that ends a sentence on passwords is no state: `swordfish`, and not `wrong` or `expired`."""
+    """Return whether the last word of a sentence can be the password (`swordfish`) and not a state (`expired`)."""
     text = value.text
     if re.fullmatch(r"[A-Za-zÀ-ÿ]+(?:[-_.][A-Za-zÀ-ÿ]+)*", text) is None or (is_state(text) and "-" not in text):
         return False
@@ -224,27 +222,27 @@ def _is_a_lone_word(value: Value) -> bool:
 
 
 def _camels(text: str) -> int:
-    """How often the case changes."""
+    """Number of changes between upper and lower case."""
     if not re.fullmatch(r"[A-Za-z]{8,}", text):
         return 0
     return sum(one.islower() != two.islower() for one, two in pairwise(text))
 
 
 def _is_chain(text: str) -> bool:
-    """`correct-horse-battery-staple`: four words or more, none of grammar."""
+    """Return whether the text is four or more content words, such as `correct-horse-battery-staple`."""
     words = re.split(r"[-_.]", text.lower())
     return len(words) >= 4 and all(re.fullmatch(r"[a-z]{3,10}", word) for word in words) and not _LITTLE & set(words)
 
 
-def _is_told_apart(text: str, *, quoted: bool) -> bool:
-    """`welcome-to-acme`, `Kaimen-Zhima`: words tied together where a value is due, and no state of a password."""
+def _is_joined_words(text: str, *, quoted: bool) -> bool:
+    """Return whether the text is joined words that do not describe a password: `welcome-to-acme`."""
     parts = re.split(r"[-_.]", text.lower())
     least = 2 if quoted or not text.islower() else 3
     return len(parts) >= least and parts[0] not in _OPENS and not is_state(text) and (quoted or not is_state(parts[-1]))
 
 
 def _fair_look(value: Value) -> bool:
-    """Whether it can be a password where the sign before it says that it is one."""
+    """Return whether the value can be a password, given a sign such as `=` before it."""
     text = value.text
     if _UUID.match(text):
         return value.link in {"equal", "colon"}
@@ -267,17 +265,17 @@ def _fair_look(value: Value) -> bool:
         or _is_chain(text)
         or _camels(text) >= 3
         or value.tight
-        or _is_told_apart(text, quoted=value.quoted)
+        or _is_joined_words(text, quoted=value.quoted)
     )
 
 
 def _is_of_all_sorts(text: str) -> bool:
-    """Whether small letters, capitals and digits are in it, as in few names and in no hash."""
+    """Return whether a text of 16 or more characters mixes lower case, upper case and digits; no hash does."""
     return len(text) >= 16 and all(re.search(sort, text) for sort in (r"[a-z]", r"[A-Z]", r"\d"))
 
 
 def _looks_random(text: str) -> bool:
-    """Whether the characters come as no word, name or number has them."""
+    """Return whether the characters are distributed unlike those of words, names and numbers."""
     core = text.rstrip("=")
     if re.fullmatch(r"[0-9a-fA-F]+", core):
         return (

@@ -1,4 +1,4 @@
-"""Which of many texts and patterns occur in a stretch of text: in one pass with RE2, or one by one without it."""
+"""Prefilter: reports which anchors occur in a text, in one pass with RE2 or one by one without it."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-_MEMORY_BYTES = 64 << 20  # for the automaton of RE2: with its default of 8 MiB it is thrown away and built anew
+_MEMORY_BYTES = 64 << 20  # for the RE2 automaton; with the default of 8 MiB it is repeatedly discarded and rebuilt
 
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """Something quick to look for: a text (in lower case if any case will do), or a pattern both RE2 and `re` know."""
+    """A cheap thing to search for: a text (lower-case if `any_case`) or a pattern valid in both RE2 and `re`."""
 
     text: str
     any_case: bool = False
     is_pattern: bool = False
-    then: str = ""  # a pattern that follows the text wherever it matters: RE2 looks for both at no cost
+    then: str = ""  # pattern after the text; RE2 searches for both at no extra cost
 
 
-Prefilter = Callable[[str], Sequence[int]]
+Prefilter = Callable[[bytes], Sequence[int] | None]
 
 
 def prefilter(anchors: Sequence[Anchor], *, with_re2: bool | None = None) -> Prefilter:
-    """A function from a text to the indexes of the anchors that may occur in it: none that does is left out.
+    """Return a function from UTF-8 text to the indexes of anchors that may occur in it. It never misses one.
 
-    `with_re2` picks how; the default takes RE2 if it is installed. Both serve the same finds.
+    `with_re2` selects the implementation; by default RE2 is used if installed. The finds are the same with both.
     """
     if with_re2 is not False:
         try:
@@ -37,7 +37,7 @@ def prefilter(anchors: Sequence[Anchor], *, with_re2: bool | None = None) -> Pre
 
 
 def _by_re2(anchors: Sequence[Anchor]) -> Prefilter:
-    import re2  # type: ignore[import-untyped, import-not-found, unused-ignore] # noqa: PLC0415 - an optional driver, and 20 ms
+    import re2  # type: ignore[import-untyped, import-not-found, unused-ignore] # noqa: PLC0415 - an optional dependency that takes 20 ms to import
 
     options = re2.Options()
     options.max_mem = _MEMORY_BYTES
@@ -48,10 +48,7 @@ def _by_re2(anchors: Sequence[Anchor]) -> Prefilter:
         patterns.Add(f"(?i){pattern}" if anchor.any_case else pattern)
     patterns.Compile()
 
-    def match(text: str) -> Sequence[int]:
-        found: Sequence[int] = patterns.Match(text.encode("utf-8", "replace")) or ()
-        return found
-
+    match: Prefilter = patterns.Match
     return match
 
 
@@ -64,10 +61,11 @@ def _one_by_one(anchors: Sequence[Anchor]) -> Prefilter:
         if anchor.is_pattern
     ]
 
-    def match(text: str) -> Sequence[int]:
+    def match(data: bytes) -> Sequence[int]:
+        text = data.decode()
         found = [index for index, part in texts if part in text]
-        small = lowered(text)
-        found += [index for index, part in lower if part in small]
+        lower_case = lowered(text)
+        found += [index for index, part in lower if part in lower_case]
         found += [index for index, pattern in patterns if pattern.search(text)]
         return found
 
@@ -75,5 +73,5 @@ def _one_by_one(anchors: Sequence[Anchor]) -> Prefilter:
 
 
 def lowered(text: str) -> str:
-    """The text in lower case, every character at its place: only \u0130 would become two."""
+    """Text in lower case with every character at its position. Only \u0130 would become two characters."""
     return text.lower() if text.isascii() else text.replace("\u0130", "I").lower()

@@ -1,4 +1,4 @@
-"""What a kind and a rule of sensitive values are."""
+"""Types of the redaction rules: a kind of sensitive value, a rule that finds it, and a find."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from functools import cached_property
 
 from retentive.errors import InvalidInput
 
-HOLDS_WITHIN = 100  # characters of a match within which one of `holds` or the gate stands
+HOLDS_WITHIN = 100  # characters: a `holds` text or gate match starts this close to the start of a match
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A sort of sensitive value, which users pick by its name."""
+    """A kind of sensitive value. Settings refer to it by name."""
 
     name: str
     description: str
@@ -24,7 +24,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Find:
-    """A sensitive value: its kind, and where it stands, in characters."""
+    """A sensitive value in a text: its kind and its span, in characters."""
 
     kind: str
     start: int
@@ -33,13 +33,18 @@ class Find:
 
 @dataclass(frozen=True)
 class Rule:
-    """A pattern of `re` for one kind of value; the group `value`, or else the whole match, is what is sensitive.
+    """Regular expression (`re`) for one kind of value. The sensitive part is the group `value`, or the whole match.
 
-    `check` has the last word on the value. The rest makes the search fast and never changes what a correct rule
-    finds: with `starts`, every match starts with one of these texts; with `holds`, one of them stands among its
-    first 100 characters; with `gate`, a pattern of RE2, it matches there (with both, the gate says whether, and
-    `holds` where); `then`, of RE2 too, follows `starts`. A rule without any of them reads every text from its start
-    to its end. Patterns are run by `re`: one that backtracks without bounds makes every write slow.
+    `check` decides last whether a matched value counts. The other fields only make the search faster; a correct rule
+    finds the same values without them:
+
+    - `starts`: every match starts with one of these texts.
+    - `holds`: one of these texts is within the first 100 characters of every match.
+    - `gate`: an RE2 pattern that matches within the first 100 characters of every match. If `holds` is also set, the
+      gate decides whether to search and `holds` decides where.
+    - `then`: an RE2 pattern for the text after `starts`.
+
+    A rule without these fields scans every text in full. A pattern that backtracks without bounds slows every write.
     """
 
     name: str
@@ -54,20 +59,20 @@ class Rule:
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
             raise InvalidInput(
-                f"{self.name!r} is no name of a rule: it takes lower-case letters, digits, _ and -, at most 40, "
-                "and starts with a letter"
+                f"invalid rule name {self.name!r}: use at most 40 lower-case letters, digits, _ and -, "
+                "starting with a letter"
             )
 
     @cached_property
     def compiled(self) -> re.Pattern[str]:
-        """The pattern, compiled at first use. Raises `InvalidInput` for one that `re` does not take."""
+        """The pattern, compiled at first use. Raises `InvalidInput` if `re` cannot compile it."""
         try:
             return re.compile(self.pattern, re.IGNORECASE if self.ignore_case else 0)
         except (re.error, OverflowError, RecursionError) as error:
-            raise InvalidInput(f"the pattern of the rule {self.name!r} is not valid: {error}") from None
+            raise InvalidInput(f"invalid pattern in rule {self.name!r}: {error}") from None
 
-    def found(self, match: re.Match[str]) -> Find | None:
-        """What a match of the pattern means, if its value passes the check."""
+    def to_find(self, match: re.Match[str]) -> Find | None:
+        """Return the find for a match, or None if its value fails the check."""
         group = "value" if "value" in self.compiled.groupindex else 0
         start, end = match.span(group)
         if end <= max(start, 0) or (self.check is not None and not self.check(match[group])):

@@ -1,4 +1,4 @@
-"""Passwords and secrets in the same sentence as the word for them, where no sign ties the two together."""
+"""Passwords and secrets in the same sentence as the word for them, with no sign such as `=` or `is` between."""
 
 # ruff: noqa: E501 - a pattern or a list is a line
 
@@ -7,16 +7,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from retentive.redaction.plausibility import Value, is_passphrase, is_password, is_secret, is_telling
+from retentive.redaction.plausibility import Value, is_obvious, is_passphrase, is_password, is_secret
 from retentive.redaction.rules import Find
 from retentive.redaction.tokens import UUID
 from retentive.redaction.words import is_state
 
-_REACH = 100  # characters of the sentence behind the word
+_REACH = 100  # characters of the sentence after the word
 _SENTENCE_END = re.compile(r"[.!?][ \t]+(?=[A-ZÄÖÜÉ])|。|[{}]")
 _MARKS = r"\"'`„“”«»「」『』"
 _ENDS = rf"[\s{_MARKS}<>|、。，；：！？（）\u3040-\u30ff\u3400-\u9fff]"
-# What can be a value: some characters, among them a digit or a sign no word has.
+# A possible value: it contains a digit or a sign that words do not have.
 _TOKEN = re.compile(
     rf"(?<![A-Za-zÀ-ÿ0-9_@$%/=.])(?=[^\s{_MARKS}]{{0,60}}[\d!@#$%^&*+~?])[^\s{_MARKS}<>|、。，；：！？（）\u3040-\u30ff\u3400-\u9fff]{{5,80}}(?={_ENDS}|$)"
 )
@@ -33,7 +33,7 @@ _OF_A_HASH = re.compile(
     re.IGNORECASE,
 )
 _DIGIT = re.compile(r"\d")
-_PROMISE = re.compile(r"[\d@#$%^&*+~]|[!?]\w")
+_HAS_SIGN = re.compile(r"[\d@#$%^&*+~]|[!?]\w")
 _TIED = re.compile(r"[:：=–—]|- ")
 _TRAILING = ".,;:)]}*'"
 _TO = re.compile(
@@ -43,7 +43,7 @@ MIN_MORE = 6
 PHRASE_WORDS = frozenset(
     {"passphrase", "pass phrase", "phrase secrète", "phrase de passe", "パスフレーズ", "密码", "密碼"}
 )
-MIN_LONG = 20  # characters: secrets that no sign ties to their name are longer than words
+MIN_LONG = 20  # characters: without a sign between word and value, a shorter value may be an ordinary word
 _FOLLOWS = re.compile(r"(?:以下|次の|下記|如下)[^\n]{0,12}$")
 _ANSWER = re.compile(
     r"(?:[^\n]{0,60}[?:：。])?[ \t]*\r?\n(?:[ \t]*\r?\n)?[ \t]{0,12}(?:[-*>] ?|<?[\w.-]{1,20}[>:] ?)?[`\"'*]{0,3}(?P<value>[^\s`\"'|<>]{5,64})[`\"'*]{0,3}[ \t]*(?:\r?\n|$)"
@@ -54,15 +54,15 @@ _PHRASE = re.compile(
 )
 
 
-def read_nearby(text: str, end: int, word: str, kind: str) -> Iterator[Find]:
-    """The values that the word that ends at `end` may mean, behind it in its sentence or below its question."""
+def find_nearby(text: str, end: int, word: str, kind: str) -> Iterator[Find]:
+    """Values for the word that ends at `end`: later in its sentence, or on the line below a question."""
     stop = text.find("\n", end, end + _REACH)
     line = text[end : stop if stop >= 0 else end + _REACH + 80]
     if kind == "secret":
         if _DIGIT.search(line) and max(map(len, line.split())) >= MIN_LONG:
             yield from _secrets(_clause(line), end)
         return
-    found = list(_passwords(_clause(line), end)) if _PROMISE.search(line) else []
+    found = list(_passwords(_clause(line), end)) if _HAS_SIGN.search(line) else []
     yield from found or _below(text, end, line, stop, word)
 
 
@@ -71,29 +71,29 @@ def _clause(line: str) -> str:
     return line if over is None else line[: over.start() + 1]
 
 
-def read_more(text: str, end: int, found: Find) -> Iterator[Find]:
-    """Other passwords on the line of one that was found: the new one behind the old, the next account's.
+def find_more(text: str, end: int, found: Find) -> Iterator[Find]:
+    """Further passwords on the line of a find: the new one after the old one, or that of another account.
 
-    `end` is where the word for it ends.
+    `end` is the end of the word for the password.
     """
     if found.kind == "password" and found.start - end > MIN_MORE:
-        yield from _telling(text[end : found.start - 1], end)
+        yield from _obvious(text[end : found.start - 1], end)
     stop = text.find("\n", found.end, found.end + _REACH)
     line = text[found.end : stop if stop >= 0 else found.end + _REACH]
-    if found.kind == "password" and len(line) > MIN_MORE and _PROMISE.search(line):
-        yield from _telling(line, found.end)
+    if found.kind == "password" and len(line) > MIN_MORE and _HAS_SIGN.search(line):
+        yield from _obvious(line, found.end)
         yield from _changed(text, found)
 
 
-def _telling(line: str, offset: int) -> Iterator[Find]:
+def _obvious(line: str, offset: int) -> Iterator[Find]:
     for match in _TOKEN.finditer(line):
         value = match[0].rstrip(_TRAILING)
-        if is_telling(value):
+        if is_obvious(value):
             yield Find("password", offset + match.start(), offset + match.start() + len(value))
 
 
 def _changed(text: str, found: Find, offset: int = 0) -> Iterator[Find]:
-    """The new password of `changed from old to new`, in a text that starts at `offset`."""
+    """The new password in `changed from old to new`. `text` starts at position `offset`."""
     match = _TO.match(text, found.end - offset)
     value = match["value"].rstrip(_TRAILING) if match else ""
     if match is not None and _is_strong(value):
@@ -108,7 +108,7 @@ def _passwords(clause: str, offset: int) -> Iterator[Find]:
         at, value = match.start(), match[0].rstrip(_TRAILING)
         signed = at <= tied and _SIGN.search(clause[max(0, at - 14) : at]) is not None
         quoted = at <= tied and at > 0 and clause[at - 1] in "\"'`„“«「『" and not signed
-        if len(value) < 5 or not (is_telling(value) or ((signed or quoted) and _is_strong(value))):
+        if len(value) < 5 or not (is_obvious(value) or ((signed or quoted) and _is_strong(value))):
             continue
         yield (found := Find("password", offset + at, offset + at + len(value)))
         yield from _changed(clause, found, offset)
@@ -121,7 +121,7 @@ def _is_strong(value: str) -> bool:
 
 
 def _below(text: str, end: int, line: str, stop: int, word: str) -> Iterator[Find]:
-    """`Password:` and the value on the next line, `what's the password?` and the answer, a phrase of plain words."""
+    """The value on the line after `Password:`, the answer to `what's the password?`, or a passphrase of plain words."""
     patterns = []
     if stop >= 0 and line.rstrip()[-1:] in {":", "?", "：", ""}:
         patterns.append(_ANSWER)
@@ -145,7 +145,7 @@ def _secrets(clause: str, offset: int) -> Iterator[Find]:
         value = match[0].rstrip(".")
         if value.startswith("0x") or _UUID.fullmatch(value):
             continue
-        judged = Value(value, "colon", quoted=False, alone=True, tight=False, config=False)
-        if _OF_A_HASH.search(clause[max(0, match.start() - 14) : match.start()]) or not is_secret(judged):
+        candidate = Value(value, "colon", quoted=False, alone=True, tight=False, config=False)
+        if _OF_A_HASH.search(clause[max(0, match.start() - 14) : match.start()]) or not is_secret(candidate):
             continue
         yield Find("secret", offset + match.start(), offset + match.start() + len(value))

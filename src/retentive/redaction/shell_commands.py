@@ -1,4 +1,4 @@
-"""Passwords in commands, in calls, and in pairs of a user and a password, as a table; and keys of any name."""
+"""Rules for passwords in shell commands, in function calls and after a user name, and for values of `...key` names."""
 
 # ruff: noqa: E501 - a row of a table is a line
 
@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 
 from retentive.redaction.checks import is_random
-from retentive.redaction.plausibility import Value, is_secret, is_strong_look, is_telling
+from retentive.redaction.plausibility import Value, is_obvious, is_secret, is_strong_look
 from retentive.redaction.rules import Find, Rule
 from retentive.redaction.tokens import UUID
 from retentive.redaction.words import is_placeholder
@@ -16,8 +16,8 @@ _Q = "[\"'`]"
 _ARG = r"[\"']?(?P<value>[^\s\"'`$<>|;-][^\s\"'`<>|;]{3,100})"
 _STOP = r"\u3001\u3002\uff0c\uff1b\uff08\uff09\u300c\u300d"
 _PAIRED = rf"(?P<value>[^\s\"'`*|<>{_STOP}]{{4,63}}[^\s\"'`*|<>.,;:){_STOP}])"
-_TOLD = r"[\"'`]?(?P<value>[^\s\"'`<>|/:()]{6,64})(?=[\s\"'`|)]|$)"
-_TELLS = r"[\"'`]?[\w.-]+[@#$%^&*!+~]"  # how `_TOLD` starts, for RE2
+_OBVIOUS = r"[\"'`]?(?P<value>[^\s\"'`<>|/:()]{6,64})(?=[\s\"'`|)]|$)"
+_OBVIOUS_START = r"[\"'`]?[\w.-]+[@#$%^&*!+~]"  # RE2 pattern for the start of `_OBVIOUS`
 _LOGINS = (
     "credential", "creds", "login", "account", "zugangsdaten", "anmeldedaten", "logindaten", "identifiants", "accès",
     "ログイン情報", "認証情報", "アカウント情報", "账号密码", "帐号密码", "帳號密碼", "登录信息", "登入資訊", "帐密", "帳密", "账密",
@@ -33,7 +33,7 @@ _AUTHS = (
     "authentication(",
     "httpbasic(",
 )
-# Of a name with `key` in it: what says that the key is no secret.
+# Prefixes of names of keys that are not secret, such as `public_key` and `cache_key`.
 _OTHER_KEYS = "public|pubkey|pub_|cache|idempot|site|partition|primary|foreign|host|object|file|sort|row|dedup|s3|publish|anon|routing"
 _OTHER_KEY = re.compile(
     rf"(?:{_OTHER_KEYS})[\w-]{{0,40}}$|(?:public|host|cache|primary|öffentlicher) [\w.-]{{0,40}}$", re.IGNORECASE
@@ -42,34 +42,34 @@ _UUID = re.compile(UUID)
 
 
 def is_argument(value: str) -> bool:
-    """Whether what stands where a command takes its password is one: no stand-in, no path, no option, no port."""
+    """Return whether a password argument of a command is a real value, not a placeholder, path, option or port."""
     plain = re.fullmatch(r"[\d:.,/]+|\.{0,2}/.*|[a-z]+://.*|\(.*|\[.*|\\.*", value)
     return plain is None and not is_placeholder(value) and len(set(value)) > 1
 
 
 def is_paired(value: str) -> bool:
-    """Whether what stands behind a user's name looks like a password and like no address, date or word."""
+    """Return whether the text after a user name looks like a password, not an address, date or word."""
     return is_argument(value) and "://" not in value and not value.startswith("//") and is_strong_look(value)
 
 
-def is_telling_argument(value: str) -> bool:
-    """Whether what stands behind any name and a slash can be little else than a password."""
-    return is_argument(value) and is_telling(value.rstrip(".,;"))
+def is_obvious_argument(value: str) -> bool:
+    """Return whether the text after a name and a slash is almost certainly a password."""
+    return is_argument(value) and is_obvious(value.rstrip(".,;"))
 
 
 def is_key(value: str) -> bool:
-    """Whether a value that any name with `key` in it has is random, as those of keys are."""
-    judged = Value(value, "equal", quoted=True, alone=True, tight=True, config=True)
-    return _UUID.fullmatch(value) is None and is_secret(judged) and is_random(value)
+    """Return whether the value of a `...key` name is long and random."""
+    candidate = Value(value, "equal", quoted=True, alone=True, tight=True, config=True)
+    return _UUID.fullmatch(value) is None and is_secret(candidate) and is_random(value)
 
 
 class _KeyRule(Rule):
-    """A rule for `key` at the end of any name but those of keys that are no secret."""
+    """Rule for names that end in `key`, except names of keys that are not secret."""
 
-    def found(self, match: re.Match[str]) -> Find | None:
-        """What a match means, if the name before it lets it be a secret."""
-        at = match.start()
-        return None if _OTHER_KEY.search(match.string[max(0, at - 60) : at]) else super().found(match)
+    def to_find(self, match: re.Match[str]) -> Find | None:
+        """Return the find for a match, or None if the name before it is of a key that is not secret."""
+        start = match.start()
+        return None if _OTHER_KEY.search(match.string[max(0, start - 60) : start]) else super().to_find(match)
 
 
 def _command(starts: str, pattern: str, kind: str = "password", then: str = "") -> Rule:
@@ -89,10 +89,10 @@ COMMANDS: list[Rule] = [
     Rule("password", r"enable (?:secret|password)(?: [05789])?[ \t]+(?P<value>[^\s\"'`<>|;$]{5,100})", is_paired, starts=("enable secret", "enable password")),
     Rule("secret", r"\b[a-z][\w-]{1,20}(?: config| auth)?[ ](?:login|authtoken|add-authtoken|auth)[ ](?P<value>[A-Za-z0-9_-]{24,200})(?![\w.=-])", is_key,
          gate=r"(?:login|authtoken|auth) [A-Za-z0-9_-]{20}", holds=("login ", "authtoken ", "auth ")),
-    Rule("password", rf"(?<![/.\w@-])[\w.-]{{2,40}}(?:@[\w.-]{{2,60}})? / {_TOLD}", is_telling_argument,
-         holds=(" / ",), gate=rf"[\w-] / {_TELLS}"),
-    Rule("password", rf"(?<![/.\w@-])(?:admin|administrator|root|guest|user|test|demo)\w{{0,6}} ?[/:] ?{_TOLD}", is_telling_argument,
-         starts=("admin", "root", "guest", "user", "test", "demo"), then=rf"\w* ?[/:] ?{_TELLS}"),
+    Rule("password", rf"(?<![/.\w@-])[\w.-]{{2,40}}(?:@[\w.-]{{2,60}})? / {_OBVIOUS}", is_obvious_argument,
+         holds=(" / ",), gate=rf"[\w-] / {_OBVIOUS_START}"),
+    Rule("password", rf"(?<![/.\w@-])(?:admin|administrator|root|guest|user|test|demo)\w{{0,6}} ?[/:] ?{_OBVIOUS}", is_obvious_argument,
+         starts=("admin", "root", "guest", "user", "test", "demo"), then=rf"\w* ?[/:] ?{_OBVIOUS_START}"),
     Rule("secret", r"(?:licen[cs]e|lizenz|product|produkt)[^\n]{0,40}?[ :=\"'`](?P<value>[A-Z0-9]{4,6}(?:-[A-Z0-9]{4,6}){3,5})(?![\w-])", is_random, starts=("license", "licence", "lizenz", "product key", "produktschl"), ignore_case=True,
          then=r"[^\n]*[A-Z0-9]{4}-[A-Z0-9]{4}"),
     _command("convertto-securestring", r"convertto-securestring\s+(?:-\w+\s+){0,3}[\"'](?P<value>[^\s\"'$]{4,100})[\"']"),

@@ -1,4 +1,4 @@
-"""Passwords that stand away from the word for them: under it in a table, in the list of an INSERT, before it."""
+"""Passwords that are not right after the word for them: table columns, INSERT values, text before the word."""
 
 # ruff: noqa: E501 - a pattern or a list is a line
 
@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from retentive.redaction.plausibility import Value, is_password, is_secret, is_telling
+from retentive.redaction.plausibility import Value, is_obvious, is_password, is_secret
 from retentive.redaction.rules import Find
 
 _MAX_ROWS, _MAX_HEAD = 100, 2000
@@ -44,19 +44,19 @@ _MARKS_OF_CSV = frozenset(",;\t\n\r")
 _COLUMN = re.compile(r"[^\n,;\t\"']{0,40}")
 
 
-def read_around(text: str, start: int, end: int, kind: str) -> Iterator[Find]:
-    """The passwords or secrets that the word between `start` and `end` announces elsewhere than behind it."""
+def find_around(text: str, start: int, end: int, kind: str) -> Iterator[Find]:
+    """Passwords or secrets that belong to the word at `start` to `end` but are not right after it."""
     line = text.rfind("\n", max(0, start - 500), start) + 1
     before = text[max(line, start - 500) : start]
     where = _WHERE.search(before[-300:]) if "'" in before else None
     if where is not None:
         at = start - len(before[-300:])
-        yield from _judged(text, at + where.start("value"), at + where.end("value"), "equal", kind)
+        yield from _checked(text, at + where.start("value"), at + where.end("value"), "equal", kind)
     if kind != "password":
         match = _SECRET_BEFORE.search(before[-160:]) if _TIE.search(before[-60:]) else None
         if match is not None:
             at = start - len(before[-160:])
-            yield from _judged(text, at + match.start("value"), at + match.end("value"), "colon", kind)
+            yield from _checked(text, at + match.start("value"), at + match.end("value"), "colon", kind)
         return
     if "|" in before or text[end : end + 40].lstrip(" `*\"'_abcdefghijklmnopqrstuvwxyz")[:1] == "|":
         yield from _under(text, before.count("|"), start)
@@ -66,24 +66,26 @@ def read_around(text: str, start: int, end: int, kind: str) -> Iterator[Find]:
         yield from _in_columns(text, line, start, end)
     match = _BEFORE_IT.search(before[-120:]) if _TIE.search(before[-60:]) else None
     just = _JUST_BEFORE.search(before[-100:]) if match is None and _SIGNS.search(before[-80:]) else None
-    if just is not None and is_telling(just["value"]):
+    if just is not None and is_obvious(just["value"]):
         at = start - len(before[-100:])
         yield Find("password", at + just.start("value"), at + just.end("value"))
     if match is None and not before.isascii():
         match = _BEFORE_KANJI.search(before[-120:])
     if match is not None:
         at = start - len(before[-120:])
-        yield from _judged(text, at + match.start("value"), at + match.end("value"), "space")
+        yield from _checked(text, at + match.start("value"), at + match.end("value"), "space")
 
 
 def _under(text: str, column: int, start: int) -> Iterator[Find]:
-    """The cells below the head of a column of a Markdown table."""
-    below = text.find("\n", start, start + _MAX_HEAD) + 1  # 11 000 times `password |` have no line below
+    """Cells of a Markdown table column, below its header."""
+    below = (
+        text.find("\n", start, start + _MAX_HEAD) + 1
+    )  # bounded: a text may repeat `password |` on one line 11,000 times
     row = _DELIMITERS.match(text, below) if below else None
     for _ in range(_MAX_ROWS):
         row = _LINE.match(text, row.end()) if row else None
         if row is None or "|" not in row[0] or _DELIMITERS.match(text, row.start()):
-            return  # where the table ends, or the next one starts
+            return  # end of the table, or start of the next one
         at = row.start()
         for _ in range(column):
             at = text.find("|", at, row.end()) + 1
@@ -91,11 +93,11 @@ def _under(text: str, column: int, start: int) -> Iterator[Find]:
                 return
         cell = _CELL.match(text, at)
         if cell is not None:
-            yield from _judged(text, cell.start(1), cell.end(1), "column")
+            yield from _checked(text, cell.start(1), cell.end(1), "column")
 
 
 def _in_columns(text: str, line: int, start: int, end: int) -> Iterator[Find]:
-    """The values below the name of a column in CSV, or in text between tabs or semicolons."""
+    """Values of a column in text separated by commas, semicolons or tabs."""
     stop = text.find("\n", end, end + 300)
     head = text[line:stop].rstrip("\r") if stop >= 0 and start - line < 300 else ""
     mark = next((mark for mark in ",;\t" if mark in head), "")
@@ -111,7 +113,7 @@ def _in_columns(text: str, line: int, start: int, end: int) -> Iterator[Find]:
         value = cell.strip("\"' \r\n")
         if value:
             first = at + cell.index(value)
-            yield from _judged(text, first, first + len(value), "column")
+            yield from _checked(text, first, first + len(value), "column")
         row = _LINE.match(text, row.end()) if row.end() < len(text) else None
 
 
@@ -120,7 +122,7 @@ def _cells(line: str, mark: str) -> list[str]:
 
 
 def _inserted(text: str, before: str, start: int) -> Iterator[Find]:
-    """The value for the column in `INSERT INTO users (name, password) VALUES ('bob', '...')`."""
+    """Value of the column in `INSERT INTO users (name, password) VALUES ('bob', '...')`."""
     insert = _INSERT.search(before)
     values = _VALUES.match(text, start) if insert else None
     if insert is None or values is None:
@@ -133,10 +135,10 @@ def _inserted(text: str, before: str, start: int) -> Iterator[Find]:
         at = field.end()
     field = _FIELD.match(text, at)
     if field is not None and field.lastindex in (1, 2):
-        yield from _judged(text, *field.span(field.lastindex), "equal")
+        yield from _checked(text, *field.span(field.lastindex), "equal")
 
 
-def _judged(text: str, start: int, end: int, link: str, kind: str = "password") -> Iterator[Find]:
+def _checked(text: str, start: int, end: int, link: str, kind: str = "password") -> Iterator[Find]:
     while end > start and text[end - 1] in ".,;:":
         end -= 1
     value = Value(text[start:end], link, quoted=link == "equal", alone=True, tight=False, config=False)

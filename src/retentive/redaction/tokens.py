@@ -1,6 +1,6 @@
-"""The forms of keys and tokens that vendors publish in their documentation, as tables.
+"""Rule tables for vendor keys and tokens, from the vendors' documentation.
 
-A form starts with a text of its own, which is what makes it certain: no context is needed.
+Each token starts with a text that only this vendor uses, so a match needs no context.
 """
 
 # ruff: noqa: E501 - a row of a table is a line
@@ -13,16 +13,16 @@ from collections.abc import Callable
 from retentive.redaction.checks import is_checked_token, is_jwt, is_random, is_snowflake_token
 from retentive.redaction.rules import Rule
 
-# What may stand before a token: no letter or digit of its own, but an escaped line end (JSON) or %3D (URL).
+# A token follows anything but a letter or digit; an escaped newline (JSON) or %3D (URL) may precede it.
 BEFORE = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f][0-9A-Fa-f]))"
 AFTER = r"(?![A-Za-z0-9])"
-# The same as BEFORE, one character later: `re` is faster with a pattern that starts with a character.
+# BEFORE, placed after the first character: `re` is faster if a pattern starts with a literal.
 BEFORE_LAST = r"(?:(?<![A-Za-z0-9].)|(?<=\\[nrt].)|(?<=%[0-9A-Fa-f][0-9A-Fa-f].))"
-GATE = r"(?:^|[^A-Za-z0-9]|\\[nrt]|%[0-9A-Fa-f][0-9A-Fa-f])"  # the same for RE2, which does not look behind
-_LOOK_AHEAD = 12  # characters of a token that are looked for together with its start
+GATE = r"(?:^|[^A-Za-z0-9]|\\[nrt]|%[0-9A-Fa-f][0-9A-Fa-f])"  # BEFORE for RE2, which has no lookbehind
+_LOOK_AHEAD = 12  # characters after the start that RE2 checks too
 UUID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
 
-# kind, the texts it starts with, what follows them
+# kind, texts it starts with, pattern of the rest
 _FORMS: list[tuple[str, str, str]] = [
     ("aws_access_key_id", "AKIA ASIA ABIA ACCA", r"[A-Z2-7]{16}"),
     ("aws_bedrock_key", "ABSK", r"[A-Za-z0-9+/]{80,}={0,2}"),
@@ -121,7 +121,7 @@ _FORMS: list[tuple[str, str, str]] = [
     ("readme_key", "rdme_", r"[a-z0-9]{70}"),
     ("duffel_token", "duffel_live_ duffel_test_", r"[A-Za-z0-9_=-]{43}"),
     ("tencent_key", "AKID", r"[A-Za-z0-9]{32}"),
-    # vendors too small for a kind of their own
+    # vendors without a kind of their own
     ("secret", "csk-", r"[a-z0-9]{44,52}"),
     ("secret", "fc-", r"[a-f0-9]{32}"),
     ("secret", "e2b_", r"[a-f0-9]{40}"),
@@ -171,7 +171,7 @@ TOKENS: list[Rule] = [
     Rule("telegram_token", rf"bot(?P<value>\d{{8,10}}:[A-Za-z0-9_-]{{35}}){AFTER}", is_random, starts=("bot",),
          then=r"\d{8,10}:"),
     Rule("discord_token", rf"{BEFORE}[MNO][A-Za-z0-9_-]{{22,27}}\.[A-Za-z0-9_-]{{6}}\.[A-Za-z0-9_-]{{27,40}}{AFTER}",
-         is_snowflake_token, gate="(?:[MNO][DTjz][AEIMQUYcgk][w-z0-5]){3}"),  # base64 of nothing but digits
+         is_snowflake_token, gate="(?:[MNO][DTjz][AEIMQUYcgk][w-z0-5]){3}"),  # base64 of digits only
     Rule("mailgun_key", rf"{BEFORE}[a-f0-9]{{32}}-[a-f0-9]{{8}}-[a-f0-9]{{8}}(?![A-Za-z0-9-])", is_random,
          gate=r"-[a-f0-9]{8}-[a-f0-9]{8}"),
     Rule("mailchimp_key", rf"{BEFORE}[a-f0-9]{{32}}-us\d{{1,2}}{AFTER}", is_random, holds=("-us",),

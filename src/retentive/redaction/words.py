@@ -1,4 +1,4 @@
-"""Words: those that announce a password or a secret in five languages, and those that stand for none."""
+"""Word lists: words for passwords and secrets in five languages, and words that are not values."""
 
 # ruff: noqa: E501 - a pattern or a list is a line
 
@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 
-# In lower case, the more special first is not needed: each place is read once, from the word that starts first.
+# In lower case. The order does not matter: each position is matched once, by the word that starts first.
 PASSWORD_WORDS = (
     "password", "passwd", "passphrase", "passcode", "passwort", "kennwort", "passwört", "mot de passe", "mots de passe",
     "motdepasse", "mot_de_passe", "mdp", "pwd", "pass", "pw", "psk", "identified by", "パスワード", "暗証番号", "パスフレーズ",
@@ -28,7 +28,7 @@ SECRET_WORDS = (
     "权杖", "權杖", "密匙", "apiキー", "api キー", "アクセスキー", "シークレット", "トークン", "秘密鍵", "密钥", "秘钥", "密鑰", "令牌", "访问密钥", "金鑰",
 )  # fmt: skip
 
-# Rest of a name that says its value is about the password, and not the password itself.
+# Suffixes of names whose value describes the password and is not the password: `password_policy`.
 _NOT_A_VALUE_TEXT = """
 hash hashed hashes hasher hashing file files filename path paths dir length len min max minimum maximum policy
 policies url uri urls link endpoint host server type types name names id ids field fields label placeholder
@@ -44,8 +44,8 @@ keyref secretref in out at date time timestamp created updated
 """
 NOT_A_VALUE = frozenset(_NOT_A_VALUE_TEXT.split())
 
-# A value that is one of these words is none: a state, a type, a stand-in.
-_NO_VALUES_TEXT = """
+# Words that are not values: states, types, placeholders.
+_NOT_VALUES_TEXT = """
 none null nil true false yes no on off na n/a tbd todo unset undefined default defaults empty blank missing
 required optional mandatory forbidden hidden visible unknown invalid incorrect wrong correct valid expired
 disabled enabled string str text varchar char bytes byte int integer number bool boolean object array any dict
@@ -69,7 +69,7 @@ e-mail mail phone name id uuid guid digit digits letters characters chars length
 rotation rotated protected authentication authorization credentials const let var function return async await
 export import type interface undefined nan void static final
 """
-NO_VALUES = frozenset(_NO_VALUES_TEXT.split())
+NOT_VALUES = frozenset(_NOT_VALUES_TEXT.split())
 _STANDS_FOR = re.compile(
     r"""^(?:[<\[{(].*[>\]})]|\$\{.*|\$[A-Za-z_][\w:]*(?:->.*|\[.*|\.\w.*)?|%[sdr]|%\(.*|%\w+%|%\{.*|\{\{.*|[*xX•·.#_?-]+|\\?[$@]\(.*|<.*|.*\{\{.*|.*\$\{.*|.*\}\}.*|.*<[\w -]+>.*|\.\.\..*"""
     r"""|.*\.\.\.|…+|.*\[[^\]]*[a-zA-Z0-9]-[a-zA-Z0-9][^\]]*\].*|!vault|!ref.*|!sub.*|ref\+.*|op://.*|&(?:#\w+|lt|gt|amp|quot|nbsp);?.*|vault:.*|@microsoft\.keyvault.*|ssm:.*|secret:.*|arn:.*|env[:.].*|file:.*|enc\[.*)$"""
@@ -79,12 +79,12 @@ _STANDS_FOR = re.compile(
 
 
 def is_placeholder(value: str) -> bool:
-    """Whether a value only stands for one: `<password>`, `${DB_PASSWORD}`, `xxxx`, `changeme`, `secret`."""
+    """Return whether a value is a placeholder: `<password>`, `${DB_PASSWORD}`, `xxxx`, `changeme`, `secret`."""
     plain = value.strip().strip("\"'`").lower()
-    return not plain or plain in NO_VALUES or len(set(plain)) == 1 or _STANDS_FOR.search(value) is not None
+    return not plain or plain in NOT_VALUES or len(set(plain)) == 1 or _STANDS_FOR.search(value) is not None
 
 
-# What a password is said to be without being one: `The password is wrong`, `Das Passwort ist abgelaufen`.
+# Words that describe a password: `The password is wrong`, `Das Passwort ist abgelaufen`.
 _STATES_TEXT = """
 simple easy hard complex complicated trivial similar identical different unique common obvious random secure insecure
 sensitive confidential useless necessary needed essential important critical available unavailable active inactive
@@ -114,6 +114,6 @@ _STATE_ENDINGS = re.compile(
 
 
 def is_state(word: str) -> bool:
-    """Whether a word of prose tells what a password is like, or where it is, and not what it is."""
+    """Return whether a word describes a password or its place, and is not the password."""
     lower = word.lower()
-    return lower in STATES or lower in NO_VALUES or _STATE_ENDINGS.search(lower) is not None
+    return lower in STATES or lower in NOT_VALUES or _STATE_ENDINGS.search(lower) is not None

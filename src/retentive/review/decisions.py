@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
-from retentive.engine.writer import Examiner, GuardedWriter
-from retentive.errors import NotFound, Refused
+from retentive.engine.operation import WriteOperation
+from retentive.engine.writer import GuardedWriter
+from retentive.errors import Conflict, NotFound, PermissionDenied, Refused
 from retentive.review.proposals import (
     AFTER,
     BEFORE,
@@ -28,20 +30,19 @@ from retentive.review.proposals import (
     text_of,
     with_ids,
 )
-from retentive.storage.contract import Actor, Change, Entry, Memory, Transaction
+from retentive.storage.contract import Change, Entry, Memory, Transaction
 from retentive.values.diff import merge as merged
 from retentive.values.paths import MemoryPath
 from retentive.values.records import Again
 from retentive.values.replies import Replies
-from retentive.values.settings import Settings
 from retentive.values.text import decoded
 
 
-class Stopped(Exception):
-    """Undoes the transaction: the proposals cannot be decided on."""
+class Stopped(Conflict):
+    """Rolls back the transaction: obstacles keep the proposals from being decided."""
 
     def __init__(self, obstacles: Sequence[Obstacle]) -> None:
-        super().__init__("the proposals cannot be decided on")
+        super().__init__("obstacles keep the proposals from being decided")
         self.obstacles = tuple(obstacles)
 
 
@@ -53,14 +54,12 @@ class Deciding:
         tx: Transaction,
         wanted: Sequence[str],
         *,
-        settings: Settings,
-        examine: Examiner,
-        by: Actor | None,
+        writer: GuardedWriter,
         at: datetime,
-        said: Replies,
+        replies: Replies,
     ) -> None:
-        self._tx, self._settings, self._examine, self._said = tx, settings, examine, said
-        self._by, self._at = by, at
+        self._tx, self._writer, self._replies = tx, writer, replies
+        self._by, self._at = writer.actor, at
         self._pending = pending(tx)
         self._foundations = foundations(self._pending)
         self._chosen = [proposal for proposal in self._pending if proposal.id in set(wanted)]
@@ -75,8 +74,8 @@ class Deciding:
             if proposal.id in stuck or self._foundations[proposal.id] & stuck:
                 stuck.add(proposal.id)
                 continue
-            write = GuardedWriter(self._tx, self._settings, proposal.actor, self._examine)
-            making = _Making(self._tx, write, proposal, ids, self._said, merge=merge, force=force)
+            writer = self._writer.acting_for(proposal.actor)
+            making = _Making(self._tx, writer, proposal, ids, self._replies, merge=merge, force=force)
             obstacles += making.run()
             stuck |= {obstacle.proposal_id for obstacle in obstacles}
         if obstacles:
@@ -137,6 +136,35 @@ class Deciding:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Decide(WriteOperation[Outcome]):
+    """Accept or refuse proposals, all of them or none. Raises `Stopped`, `NotFound`, `PermissionDenied`."""
+
+    under_review = "refuse"
+    wanted: tuple[str, ...]
+    is_accepted: bool
+    at: datetime
+    replies: Replies
+    merge: bool = False
+    force: bool = False
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """Which of the two it is."""
+        return "review.accept" if self.is_accepted else "review.refuse"
+
+    def facts(self, result: Any) -> Mapping[str, object]:
+        """The ids of the proposals."""
+        return {"proposals": list(self.wanted)}
+
+    def apply(self, tx: Transaction, writer: GuardedWriter) -> Outcome:
+        """Decide."""
+        if writer.settings.read_only:
+            raise PermissionDenied("the memory store is read-only")
+        deciding = Deciding(tx, self.wanted, writer=writer, at=self.at, replies=self.replies)
+        return deciding.accept(merge=self.merge, force=self.force) if self.is_accepted else deciding.refuse()
+
+
 class _Making:
     """The making of one proposal. What stands in its way is collected; the caller then undoes all."""
 
@@ -146,12 +174,12 @@ class _Making:
         write: GuardedWriter,
         proposal: Proposal,
         ids: dict[str, str],
-        said: Replies,
+        replies: Replies,
         *,
         merge: bool,
         force: bool,
     ) -> None:
-        self._tx, self._write, self._said, self._ids = tx, write, said, ids
+        self._tx, self._write, self._replies, self._ids = tx, write, replies, ids
         self._proposal = proposal
         self._merge, self._force = merge, force
         self._obstacles: list[Obstacle] = []
@@ -165,7 +193,7 @@ class _Making:
             except Refused as refusal:
                 path = change.path or change.before
                 values = {"path": path, "old_path": change.before, "new_path": change.path} | refusal.values
-                self._hinder("guard", path, self._said.error(refusal.key, values).text)
+                self._hinder("guard", path, self._replies.error(refusal.key, values).text)
         return self._obstacles
 
     def _make(self, change: ProposedChange, key: str) -> None:

@@ -1,7 +1,7 @@
-"""A memory store as an actor under review sees it: the present, with its own proposals done.
+"""View of a memory store for an actor under review: the present state with the actor's proposals applied.
 
-What it proposed comes first: it hides what others put meanwhile at, above or below its paths, and what they made of
-the same memories. Of a memory that was only renamed the text is the present one.
+Proposals take precedence. They hide memories of others at, above or below the proposed paths, and later changes to the
+same memories. A memory that a proposal only renames keeps its present text.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from retentive.storage.contract import (
     Snapshot,
     Transaction,
     Usage,
-    Version,
 )
+from retentive.storage.overlay import Overlay
 from retentive.values.paths import ROOT, ancestors
 from retentive.values.records import Recorded
 from retentive.values.text import decoded
 
-_FEW = 8  # memories that are looked for one by one; more are found in one walk
+_FEW = 8  # memories fetched one by one; for more, all memories are read once
 
 
 @dataclass(frozen=True, slots=True)
 class _Proposed:
-    """What the proposals make of a memory. `text` is the key of its text, None if that stays; `path` None: deleted."""
+    """A memory after the proposals. `text` is the key of its new text, None if unchanged; `path` None: deleted."""
 
     change: ProposedChange
     path: str | None
@@ -57,28 +57,16 @@ class _Proposed:
     sha256: str = ""
 
 
-class ProposedSnapshot(Snapshot):
-    """A snapshot with proposals done on it. History, notes and settings are those of the present."""
+class ProposedSnapshot(Overlay):
+    """A snapshot with proposals applied. History, records and settings are those of the inner snapshot."""
 
     def __init__(self, inner: Snapshot, proposals: Iterable[Proposal]) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._own: dict[str, _Proposed] = {}
         self._presents: dict[str, Memory | None] = {}
         for proposal in proposals:
             self._apply(proposal, 0)
         self._place()
-
-    @property
-    def revision(self) -> int:
-        return self._inner.revision
-
-    @property
-    def seal(self) -> str | None:
-        return self._inner.seal
-
-    @property
-    def settings(self) -> str | None:
-        return self._inner.settings
 
     def get(self, path: str) -> Entry:
         if path in self._placed:
@@ -87,12 +75,12 @@ class ProposedSnapshot(Snapshot):
         above = next((place for place in ancestors(path) if place in self._placed), None)
         if above is not None or path in self._above:
             return Entry(above=above, below=above is None)
-        look = self._inner.get(path)
-        if look.memory is not None:
-            return Entry() if look.memory.id in self._own else look
-        if look.above is not None:
-            return Entry() if self.get(look.above).memory is None else look
-        return Entry(below=look.below and any(True for _ in self.memories(path)))
+        entry = self._inner.get(path)
+        if entry.memory is not None:
+            return Entry() if entry.memory.id in self._own else entry
+        if entry.above is not None:
+            return Entry() if self.get(entry.above).memory is None else entry
+        return Entry(below=entry.below and any(True for _ in self.memories(path)))
 
     def memories(self, under: str) -> Iterator[Memory]:
         present = (memory for memory in self._inner.memories(under) if self._shows(memory))
@@ -113,28 +101,8 @@ class ProposedSnapshot(Snapshot):
         memory = self._inner.find(memory_id)
         return memory if memory is not None and self._shows(memory) else None
 
-    def versions(
-        self,
-        *,
-        memory_id: str | None = None,
-        path: str | None = None,
-        revision_of: str | None = None,
-        after: str | None = None,
-        before: str | None = None,
-        limit: int | None = None,
-    ) -> Iterator[Version]:
-        return self._inner.versions(
-            memory_id=memory_id, path=path, revision_of=revision_of, after=after, before=before, limit=limit
-        )
-
-    def as_of(self, before: str) -> Iterator[Version]:
-        return self._inner.as_of(before)
-
-    def version(self, version_id: str) -> tuple[Version, bytes | None]:
-        return self._inner.version(version_id)
-
     def usage(self) -> Usage:
-        """The present use and what the proposals make of it. What they hide is counted."""
+        """Usage with the proposals applied. Memories that they hide are counted."""
         present, own = self._inner.usage(), [memory for memory, _ in self._placed.values()]
         replaced = [memory for memory in self._present(self._own) if memory is not None]
         return Usage(
@@ -142,16 +110,10 @@ class ProposedSnapshot(Snapshot):
             present.size_bytes + sum(each.size_bytes for each in own) - sum(each.size_bytes for each in replaced),
         )
 
-    def get_record(self, kind: str, key: str) -> str | None:
-        return self._inner.get_record(kind, key)
-
-    def records(self, kind: str) -> Iterator[tuple[str, str]]:
-        return self._inner.records(kind)
-
-    # -- what the proposals make -----------------------------------------------------------------------------
+    # -- applied proposals ----------------------------------------------------------------------------------
 
     def _apply(self, proposal: Proposal, start: int) -> None:
-        """Take in the changes of a proposal from the one with the number `start` on."""
+        """Apply the changes of a proposal, from number `start` on."""
         for number, change in enumerate(proposal.changes[start:], start):
             key, known = text_key(proposal.id, number), self._own.get(change.memory_id)
             if change.has_text:
@@ -162,11 +124,11 @@ class ProposedSnapshot(Snapshot):
             else:
                 own = _Proposed(change, change.path, key, proposal.at)
             self._own[change.memory_id] = own
-            if change.memory_id == key:  # nobody has it but here
+            if change.memory_id == key:  # a new memory, unknown to the inner snapshot
                 self._presents[key] = None
 
     def _place(self) -> None:
-        """Find out what lies where."""
+        """Index the proposed memories and the directories above them by path."""
         moved = [own.change.memory_id for own in self._own.values() if own.path is not None and own.text is None]
         list(self._present(moved))
         placed = [(self._memory(own), own) for own in self._own.values() if own.path is not None]
@@ -174,7 +136,7 @@ class ProposedSnapshot(Snapshot):
         self._above = {place for path in self._placed for place in ancestors(path)}
 
     def _memory(self, own: _Proposed) -> Memory | None:
-        """The memory it becomes; None for one that was to be renamed, and is gone."""
+        """The memory that a proposal results in; None for a rename of a memory that was deleted meanwhile."""
         change, path = own.change, own.path or ""
         if own.text is not None:
             version = own.version_id
@@ -182,7 +144,7 @@ class ProposedSnapshot(Snapshot):
         present = next(iter(self._present([change.memory_id])))
         if present is None:
             return None
-        # A text has one version id, for those who keep what they saw.
+        # Callers cache by version id, so the id changes with the present text.
         version = f"{own.version_id}.{present.version_id}"
         return replace(present, path=path, version_id=version, updated_at=own.at, seal=None)
 
@@ -190,11 +152,10 @@ class ProposedSnapshot(Snapshot):
         if own.text is not None:
             return text_of(self._inner, AFTER, own.text).encode()
         present = next(iter(self._present([memory.id])))
-        look = Entry() if present is None else self._inner.get(present.path)
-        return look.data or b""
+        return b"" if present is None else self._inner.get(present.path).data or b""
 
     def _present(self, memory_ids: Iterable[str]) -> Iterator[Memory | None]:
-        """What these memories are at present."""
+        """These memories in the inner snapshot; None for one that is not present."""
         wanted = list(memory_ids)
         unknown = [each for each in wanted if each not in self._presents]
         if len(unknown) <= _FEW:
@@ -205,7 +166,7 @@ class ProposedSnapshot(Snapshot):
         return (self._presents[each] for each in wanted)
 
     def _shows(self, memory: Memory) -> bool:
-        """Whether a memory of the present is seen beside the proposals."""
+        """True if no proposal changes or hides a memory of the inner snapshot."""
         if memory.id in self._own or memory.path in self._placed or memory.path in self._above:
             return False
         return not any(place in self._placed for place in ancestors(memory.path))
@@ -216,7 +177,7 @@ class ProposedSnapshot(Snapshot):
 
 
 class ProposedTransaction(ProposedSnapshot, Transaction):
-    """A transaction whose changes become one proposal. `recorded` says whether there is one now."""
+    """A transaction whose changes are stored as one proposal."""
 
     def __init__(
         self, tx: Transaction, who: Actor | None, *, proposal_id: str, at: datetime, max_proposals: int
@@ -230,7 +191,7 @@ class ProposedTransaction(ProposedSnapshot, Transaction):
 
     @property
     def recorded(self) -> bool:
-        """Whether something was proposed."""
+        """True if this transaction stored a proposal."""
         return bool(self._proposal.changes)
 
     def record(self, changes: Sequence[Change], actor: Actor | None) -> list[Recorded]:
@@ -248,9 +209,9 @@ class ProposedTransaction(ProposedSnapshot, Transaction):
         return [Recorded(change.memory_id, key(number)) for number, change in enumerate(proposed, start)]
 
     def _change(self, change: Change, number: int) -> ProposedChange:
-        """The change as it is proposed; its texts are kept."""
+        """The proposed form of a change; stores its texts."""
         if change.origin is not None:
-            raise PermissionDenied("an actor under review cannot take versions over")
+            raise PermissionDenied("an actor under review cannot import versions")
         key, before = text_key(self._proposal.id, number), change.before
         if change.data is not None:
             self._tx.put_record(AFTER, key, change.data.decode())
@@ -279,4 +240,4 @@ class ProposedTransaction(ProposedSnapshot, Transaction):
         self._deny()
 
     def _deny(self) -> NoReturn:
-        raise PermissionDenied("an actor under review can neither change settings nor history")
+        raise PermissionDenied("an actor under review cannot change settings or history")

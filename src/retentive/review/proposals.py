@@ -15,14 +15,24 @@ from typing import Any, Literal, TypeAlias, cast
 from retentive.errors import Damaged
 from retentive.storage.contract import Actor, Snapshot, Transaction, to_datetime
 from retentive.values.paths import ancestors
-from retentive.values.records import to_us
+from retentive.values.patterns import matches_actor
+from retentive.values.records import PROPOSED_TEXT, to_us
+from retentive.values.settings import Settings
 
-PROPOSAL, AFTER, BEFORE, REVIEWED = "proposal", "proposal.after", "proposal.before", "reviewed"
+PROPOSAL, AFTER, BEFORE, REVIEWED = "proposal", PROPOSED_TEXT, "proposal.before", "reviewed"
 """Kinds of notes. The texts have the key of their proposal, a dot, and the number of the change in it."""
 MAX_DECISIONS = 1_000
 
 ProposedOperation: TypeAlias = Literal["created", "modified", "deleted", "renamed"]
 What: TypeAlias = Literal["created", "edited", "deleted", "renamed", "builds_on", "accepted", "refused", "guard"]
+
+
+def is_under_review(settings: Settings, actor: Actor | None) -> bool:
+    """Whether the changes of an actor become proposals. Those of retentive's own jobs never do."""
+    if not settings.review or (actor is not None and actor.kind == "job"):
+        return False
+    name = "" if actor is None else str(actor)
+    return any(matches_actor(pattern, name) for pattern in settings.review)
 
 
 @dataclass(frozen=True, slots=True)

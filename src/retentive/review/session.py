@@ -1,23 +1,18 @@
-"""Review: the changes of chosen actors wait as proposals until a person takes them in or refuses them.
-
-`Review` is what programs use, as `MemoryStore.review`; the engine reads and writes through it, so that an actor under
-review works on what it proposed, and everyone else on the present.
-"""
+"""Review, for people: the changes of chosen actors wait as proposals until a person accepts or refuses them."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
-from retentive.engine.writer import Examiner
-from retentive.errors import NotFound, PermissionDenied
+from retentive.engine.context import StoreContext
+from retentive.engine.operation import Invocation, ReadOperation
+from retentive.errors import NotFound
+from retentive.review.decisions import Decide, Stopped
 from retentive.review.proposals import (
     AFTER,
     BEFORE,
-    PROPOSAL,
-    REVIEWED,
     Decision,
     Obstacle,
     Outcome,
@@ -28,81 +23,85 @@ from retentive.review.proposals import (
     text_key,
     text_of,
 )
-from retentive.storage.contract import (
-    Actor,
-    Backend,
-    Clock,
-    NewId,
-    Snapshot,
-    Transaction,
-    as_actor,
-    now_us,
-    sortable_id,
-    to_datetime,
-)
-from retentive.values.patterns import matches_actor
-from retentive.values.replies import Replies, Reply
+from retentive.storage.contract import Actor, Snapshot, as_actor, now_us, to_datetime
 from retentive.values.settings import Settings
 from retentive.values.text import decoded
 
-if TYPE_CHECKING:
-    from retentive.review.decisions import Deciding
+__all__ = ["Decision", "Obstacle", "Outcome", "Proposal", "ProposedChange", "Review"]
 
-__all__ = ["Decision", "Obstacle", "Outcome", "Proposal", "ProposedChange", "Review", "is_under_review"]
-
-T = TypeVar("T")
-PREFIX = "prop_"
-
-
-def is_under_review(settings: Settings, who: Actor | None) -> bool:
-    """Whether the changes of an actor wait. Those of retentive's own jobs never do."""
-    if not settings.review or (who is not None and who.kind == "job"):
-        return False
-    name = "" if who is None else str(who)
-    return any(matches_actor(pattern, name) for pattern in settings.review)
+Texts: TypeAlias = list[tuple[ProposedChange, str | None, str | None]]
+"""Each change with the text before it and the text after it; None where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
+class ListProposals(ReadOperation[list[Proposal]]):
+    """The proposals that wait, oldest first."""
+
+    name = "review.list"
+
+    def apply(self, snapshot: Snapshot, settings: Settings) -> list[Proposal]:
+        """Read them."""
+        return pending(snapshot)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadProposal(ReadOperation[tuple[Proposal, Texts]]):
+    """A proposal that waits, and its texts. Raises `NotFound`."""
+
+    name = "review.show"
+    proposal_id: str
+
+    def facts(self, result: Any) -> dict[str, object]:
+        """The id of the proposal."""
+        return {"proposals": [self.proposal_id]}
+
+    def apply(self, snapshot: Snapshot, settings: Settings) -> tuple[Proposal, Texts]:
+        """Read it."""
+        found = next((each for each in pending(snapshot) if each.id == self.proposal_id), None)
+        if found is None:
+            raise NotFound(f"no proposal {self.proposal_id} awaits review")
+        numbered = enumerate(found.changes)
+        return found, [(change, *_texts(snapshot, change, text_key(found.id, number))) for number, change in numbered]
+
+
+@dataclass(frozen=True, slots=True)
+class ListDecisions(ReadOperation[list[Decision]]):
+    """Who accepted or refused what and when, newest first."""
+
+    name = "review.decisions"
+
+    def apply(self, snapshot: Snapshot, settings: Settings) -> list[Decision]:
+        """Read them."""
+        return decisions(snapshot)
+
+
 class Review:
     """The proposals of one memory store. Threads may share it; the methods raise `RetentiveError`."""
 
-    backend: Backend
-    store_id: str
-    settings_of: Callable[[Snapshot], Settings]
-    examine: Examiner
-    replies: Replies
-    clock: Clock = field(default=time.time, kw_only=True)
-    new_id: NewId = field(default=sortable_id, kw_only=True)
-
-    # -- for people ------------------------------------------------------------------------------------------
+    def __init__(self, context: StoreContext, integration: str = "python") -> None:
+        self._context = context
+        self._integration = integration
 
     def pending(self, *, actor: Actor | str | None = None) -> list[Proposal]:
         """The proposals that wait, in the order in which they came; with `actor`, those of this one."""
         who = as_actor(actor)
-        found = self.backend.read(self.store_id, pending)
+        found = self._context.run(ListProposals(), self._invocation(None)).value()
         return [each for each in found if actor is None or each.actor == who]
+
+    def show(self, proposal_id: str) -> tuple[Proposal, Texts]:
+        """A proposal that waits, and each of its changes with the text before it and after it.
+
+        For a memory to be deleted or renamed the text is the present one. Raises `NotFound`.
+        """
+        return self._context.run(ReadProposal(proposal_id), self._invocation(None)).value()
 
     def get(self, proposal_id: str) -> Proposal:
         """A proposal that waits. Raises `NotFound`."""
-        for proposal in self.pending():
-            if proposal.id == proposal_id:
-                return proposal
-        raise NotFound(f"no proposal {proposal_id} awaits review")
+        return self.show(proposal_id)[0]
 
-    def texts(self, proposal: Proposal) -> list[tuple[ProposedChange, str | None, str | None]]:
-        """Each change with the text that its actor had before it and the text after; None where there is none.
-
-        Of a memory that is to be deleted or renamed the text is the present one. Raises `NotFound` if the proposal
-        waits no more.
-        """
-
-        def work(snapshot: Snapshot) -> list[tuple[ProposedChange, str | None, str | None]]:
-            if snapshot.get_record(PROPOSAL, proposal.id) is None:
-                raise NotFound(f"no proposal {proposal.id} awaits review")
-            numbered = enumerate(proposal.changes)
-            return [(change, *_texts(snapshot, change, text_key(proposal.id, number))) for number, change in numbered]
-
-        return self.backend.read(self.store_id, work)
+    def texts(self, proposal: Proposal) -> Texts:
+        """The texts of a proposal, as `show` has them. Raises `NotFound` if it no longer waits."""
+        return self.show(proposal.id)[1]
 
     def accept(
         self, ids: Iterable[str], *, actor: Actor | str | None, merge: bool = False, force: bool = False
@@ -111,102 +110,42 @@ class Review:
 
         Guards are asked again. If others changed meanwhile what a proposal changes, that is an obstacle, and nothing
         is changed; `merge` merges such texts line by line, and follows renames; `force` takes the text of the
-        proposal, and deletes what is to be deleted whatever it holds now. To accept again what was accepted does
-        nothing. Raises `NotFound` for an unknown id, `PermissionDenied` for an actor under review.
+        proposal, and deletes what is to be deleted whatever it holds now. Accepting twice does nothing. Raises
+        `NotFound` for an unknown id, `PermissionDenied` for an actor under review.
         """
-        return self._decide(ids, actor, lambda deciding: deciding.accept(merge=merge, force=force))
+        return self._decide(ids, actor, is_accepted=True, merge=merge, force=force)
 
     def refuse(self, ids: Iterable[str], *, actor: Actor | str | None) -> Outcome:
         """Remove proposals, and those that build on them. Raises as `accept`.
 
-        Nothing of their texts rests in the storage once `Backend.purge` has returned True.
+        Nothing of their texts is left in the storage once `capabilities.purge` has returned True.
         """
-        return self._decide(ids, actor, lambda deciding: deciding.refuse())
+        return self._decide(ids, actor, is_accepted=False)
 
     def decisions(self) -> list[Decision]:
         """Who accepted or refused what and when, newest first: the newest 1,000."""
-        return self.backend.read(self.store_id, decisions)
+        return self._context.run(ListDecisions(), self._invocation(None)).value()
 
-    def _decide(self, ids: Iterable[str], actor: Actor | str | None, decide: Callable[[Deciding], Outcome]) -> Outcome:
-        from retentive.review.decisions import Deciding, Stopped  # noqa: PLC0415 - few need it
-
+    def _decide(
+        self,
+        ids: Iterable[str],
+        actor: Actor | str | None,
+        *,
+        is_accepted: bool,
+        merge: bool = False,
+        force: bool = False,
+    ) -> Outcome:
         wanted = (ids,) if isinstance(ids, str) else tuple(dict.fromkeys(ids))
-        by, at = as_actor(actor), to_datetime(now_us(self.clock))
-
-        def work(tx: Transaction) -> Outcome:
-            settings = self.settings_of(tx)
-            if is_under_review(settings, by):
-                raise PermissionDenied(f"{by or 'an actor without a name'} is under review, and cannot decide on it")
-            if settings.read_only:
-                raise PermissionDenied("the memory store is read-only")
-            return decide(
-                Deciding(tx, wanted, settings=settings, examine=self.examine, by=by, at=at, said=self.replies)
-            )
-
+        context = self._context
+        at = to_datetime(now_us(context.clock))
+        operation = Decide(wanted, is_accepted, at, context.replies, merge, force)
         try:
-            return self.backend.write(self.store_id, work)
+            return context.run(operation, self._invocation(actor)).value()
         except Stopped as stopped:
             return Outcome(obstacles=stopped.obstacles)
 
-    # -- for the engine --------------------------------------------------------------------------------------
-
-    def read(self, work: Callable[[Snapshot], T], who: Actor | None) -> T:
-        """Run `work` on one consistent state as an actor sees it."""
-
-        def seen(snapshot: Snapshot) -> T:
-            if not is_under_review(self.settings_of(snapshot), who):
-                return work(snapshot)
-            from retentive.review.overlay import ProposedSnapshot  # noqa: PLC0415 - few need it
-
-            own = [proposal for proposal in pending(snapshot) if proposal.actor == who]
-            return work(ProposedSnapshot(snapshot, own) if own else snapshot)
-
-        return self.backend.read(self.store_id, seen)
-
-    def write(
-        self, work: Callable[[Transaction, Settings], T], who: Actor | None, *, may_use_reserve: bool = False
-    ) -> T:
-        """Run `work` for an actor; if it is under review, what `work` records becomes a proposal.
-
-        A reply then says so.
-        """
-        attempt = _Attempt[T](self, work, who)
-        return self.backend.write(self.store_id, attempt, may_use_reserve=may_use_reserve)
-
-
-class _Attempt(Generic[T]):
-    """One write of one actor. It may be run more than once, and makes one proposal."""
-
-    def __init__(self, review: Review, work: Callable[[Transaction, Settings], T], who: Actor | None) -> None:
-        self._review, self._work, self._who = review, work, who
-        self._id: str | None = None
-        self._at = 0
-        self._result: list[T] = []
-
-    def __call__(self, tx: Transaction) -> T:
-        settings = self._review.settings_of(tx)
-        if not is_under_review(settings, self._who):
-            return self._work(tx, settings)
-        return self._propose(tx, settings)
-
-    def _propose(self, tx: Transaction, settings: Settings) -> T:
-        from retentive.review.overlay import ProposedTransaction  # noqa: PLC0415 - few need it
-
-        if self._id is None:
-            self._at = now_us(self._review.clock)
-            self._id = self._review.new_id(PREFIX, self._at)
-        elif self._result and (tx.get_record(PROPOSAL, self._id) or tx.get_record(REVIEWED, self._id)):
-            return self._result[0]  # its commit was lost from sight, and had taken place
-        own = ProposedTransaction(
-            tx, self._who, proposal_id=self._id, at=to_datetime(self._at), max_proposals=settings.max_proposals
-        )
-        result = self._work(own, settings)
-        if own.recorded:
-            if isinstance(result, Reply):
-                noted = f"{result.text}\n{self._review.replies.awaits_review}"
-                result = cast("T", replace(result, text=noted))
-            self._result = [result]
-        return result
+    def _invocation(self, actor: Actor | str | None) -> Invocation:
+        return Invocation(as_actor(actor), None, self._integration)
 
 
 def _texts(snapshot: Snapshot, change: ProposedChange, key: str) -> tuple[str | None, str | None]:

@@ -1,30 +1,30 @@
-"""Searching one memory store: the texts are kept ready in memory, and brought up to date by what has changed since.
+"""In-memory search index of one memory store, updated from the versions since the last search.
 
-A scan of them finds 10,000 memories of 2 KB in some 20 ms, in any language; an index in the database would more than
-double the time of a write, and keep traces of what was redacted. What is kept is bounded; a larger store is read anew
-for each search. Sealed stores keep nothing in clear but in this process.
+A scan of 10,000 memories of 2 KB takes about 20 ms, in any language. An index in the database would more than double
+the time of a write and would retain traces of redacted text. The cache is bounded; a larger store is read again for
+each search. For an encrypted store, plain text is cached in this process only.
 """
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from retentive.search.query import Document, Query, Results, fold_document, search
+from retentive.storage import forking
 from retentive.storage.contract import Memory, Snapshot
 from retentive.values.paths import ROOT
 from retentive.values.text import decoded
 
 MAX_KEPT_BYTES = 64 * 1024 * 1024
-"""Bytes of texts of one store that are kept; in memory they take two to three times as much."""
-_FEW = 0.2  # of the memories; if more have changed, all are read anew
+"""Maximum bytes of text cached per store; the cache uses two to three times as much memory."""
+_FEW = 0.2  # share of the memories; if more have changed, all are read again
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
-    """The documents of a store at a revision, and the newest version then."""
+class _Cache:
+    """Documents of a store at a revision, and the newest version at that revision."""
 
     revision: int = -1
     newest: str = ""
@@ -32,51 +32,54 @@ class _Kept:
 
 
 class Corpus:
-    """The texts of one memory store, ready to be searched. Threads may share it."""
+    """Cached texts of one memory store. Threads may share it."""
 
     def __init__(self, *, max_kept_bytes: int = MAX_KEPT_BYTES) -> None:
         self._max_kept_bytes = max_kept_bytes
-        self._kept = _Kept()
-        self._lock, self._process = threading.Lock(), os.getpid()
+        self._cache = _Cache()
+        self.forget_threads()
+        forking.watch(self)
 
-    def search(self, found: Snapshot, query: Query, *, under: str, limit: int | None) -> Results:
-        """What a query finds below a directory, in one state of the store."""
-        return search(query, _below(self._documents(found), under), limit=limit)
+    def forget_threads(self) -> None:
+        """Replace the lock in a forked child, where the thread that held it does not exist."""
+        self._lock = threading.Lock()
 
-    def _documents(self, found: Snapshot) -> Iterable[Document]:
-        if found.usage().size_bytes > self._max_kept_bytes:
-            self._kept = _Kept()
-            return (_document(memory, data) for memory, data in found.texts(ROOT))
-        if self._process != os.getpid():  # forked: the thread that held the lock may not be here
-            self._lock, self._process = threading.Lock(), os.getpid()
+    def search(self, snapshot: Snapshot, query: Query, *, under: str, limit: int | None) -> Results:
+        """Search the memories below a directory, in one snapshot of the store."""
+        return search(query, _below(self._documents(snapshot), under), limit=limit)
+
+    def _documents(self, snapshot: Snapshot) -> Iterable[Document]:
+        if snapshot.usage().size_bytes > self._max_kept_bytes:
+            self._cache = _Cache()
+            return (_document(memory, data) for memory, data in snapshot.texts(ROOT))
         with self._lock:
-            kept, revision = self._kept, found.revision
-            if kept.revision > revision:  # another thread has seen a later state
-                return _all(found).values()
-            if kept.revision < revision:
-                self._kept = kept = _brought_up(found, kept)
-            return kept.by_path.values()
+            cache, revision = self._cache, snapshot.revision
+            if cache.revision > revision:  # another thread has cached a later revision
+                return _all(snapshot).values()
+            if cache.revision < revision:
+                self._cache = cache = _updated(snapshot, cache)
+            return cache.by_path.values()
 
 
-def _brought_up(found: Snapshot, kept: _Kept) -> _Kept:
-    newest = next((version.id for version in found.versions(limit=1)), "")
-    few = int(len(kept.by_path) * _FEW)
-    changed = list(found.versions(after=kept.newest, limit=few + 1)) if kept.newest else []
-    if kept.revision < 0 or len(changed) > few or not kept.newest:
-        return _Kept(found.revision, newest, _all(found))
+def _updated(snapshot: Snapshot, cache: _Cache) -> _Cache:
+    newest = next((version.id for version in snapshot.versions(limit=1)), "")
+    few = int(len(cache.by_path) * _FEW)
+    changed = list(snapshot.versions(after=cache.newest, limit=few + 1)) if cache.newest else []
+    if cache.revision < 0 or len(changed) > few or not cache.newest:
+        return _Cache(snapshot.revision, newest, _all(snapshot))
     ids = {version.memory_id for version in changed}
-    documents = {path: document for path, document in kept.by_path.items() if document.memory_id not in ids}
+    documents = {path: document for path, document in cache.by_path.items() if document.memory_id not in ids}
     for memory_id in ids:
-        memory = found.find(memory_id)
+        memory = snapshot.find(memory_id)
         if memory is not None:
-            documents[memory.path] = _document(memory, found.text(memory.version_id) or b"")
-    if len(documents) != found.usage().memories:  # what was erased leaves no version that tells
-        return _Kept(found.revision, newest, _all(found))
-    return _Kept(found.revision, newest, documents)
+            documents[memory.path] = _document(memory, snapshot.text(memory.version_id) or b"")
+    if len(documents) != snapshot.usage().memories:  # an erased memory leaves no version
+        return _Cache(snapshot.revision, newest, _all(snapshot))
+    return _Cache(snapshot.revision, newest, documents)
 
 
-def _all(found: Snapshot) -> dict[str, Document]:
-    return {memory.path: _document(memory, data) for memory, data in found.texts(ROOT)}
+def _all(snapshot: Snapshot) -> dict[str, Document]:
+    return {memory.path: _document(memory, data) for memory, data in snapshot.texts(ROOT)}
 
 
 def _document(memory: Memory, data: bytes) -> Document:

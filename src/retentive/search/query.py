@@ -1,12 +1,12 @@
-r"""Full-text search over memories: the same results on every backend, since it is done here and not by a database.
+r"""Full-text search over memories. It runs in this process, so results are the same on every backend.
 
-A word is found anywhere, also inside other words, in any language: `log` finds `catalogue`, `api_key` and `会议` need
-no dictionary, and one character is enough. Case and compatibility forms do not matter (NFKC and case folding: `ｅ` is
-`E`, `ß` is `SS`), accents do, since in many languages they make another letter. A memory is found if all words occur
-in its text or in its path below `/memories`.
+A word matches anywhere, also inside other words, in any language: `log` matches `catalogue`. `api_key` and `会议` need
+no dictionary, and one character is enough. Case and compatibility forms are ignored (NFKC and case folding: `ｅ` equals
+`E`, `ß` equals `SS`). Accents are not, because in many languages they make a different letter. A memory matches if all
+words occur in its text or in its path below `/memories`.
 
-No fold makes or removes a `\n`, so line n of a folded text is line n of the text; places within a line are
-translated back, and shown is always the text itself.
+Folding neither adds nor removes a `\n`, so line n of the folded text is line n of the text. Positions within a line are
+mapped back, and snippets show the original text.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ MAX_QUERY_CHARS = 1_000
 MAX_WORDS = 32
 SNIPPETS = 3
 SNIPPET_CHARS = 200
-MAX_PROGRAM = 5_000  # instructions of RE2; at its slowest it takes some 7 ms for each KB of text with so many
+MAX_PROGRAM = 5_000  # RE2 instructions; the worst case with this many takes 7 ms per KB of text
 PATTERN_SECONDS = 5.0
-_MAX_SPANS = 50  # of a pattern in one line
-_MAX_FOLDED = 18  # characters that one can fold to: U+FDFA
+_MAX_SPANS = 50  # matches of a pattern in one line
+_MAX_FOLDED = 18  # characters that U+FDFA folds to, the longest of all
 _PIECE = 1 << 16
 _TERM = re.compile(r'(-?)(?:"([^"]*)("?)(\S*)|(\S+))')
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What to look for: folded `words` that all must occur and `excluded` ones that must not, or a `pattern`.
+    """Search query: folded `words` that must all occur and `excluded` words that must not, or a `pattern`.
 
-    `within` are path patterns, of which one must cover the path if there are any.
+    If `within` is not empty, one of its path patterns must cover the path.
     """
 
     words: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A memory to search. `folded` is `fold_document(path, text)`: keep it as long as `version_id` is the same."""
+    """Memory to search. `folded` is `fold_document(path, text)`; it can be reused while `version_id` is the same."""
 
     path: str
     text: str
@@ -70,7 +70,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """A line that matches: its number from 1, its text cut around the first match with `…`, the matches in `text`."""
+    """Matching line: its number from 1, its text cut around the first match with `…`, and the matches in `text`."""
 
     line: int
     text: str
@@ -78,17 +78,8 @@ class Snippet:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """Where a memory matches: how many lines do, the best of them, and the matches in the path."""
-
-    lines: int
-    snippets: tuple[Snippet, ...]
-    path_spans: tuple[Span, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Hit:
-    """A memory that was found. `lines` is the number of its lines that match: 0 if only the path does."""
+    """Search result. `lines` is the number of matching lines, 0 if only the path matches."""
 
     path: str
     memory_id: str
@@ -101,40 +92,40 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """The first hits, newest change first, and how many memories match in all."""
+    """First hits, newest change first, and the total number of matching memories."""
 
     hits: tuple[Hit, ...]
     total: int
 
 
 def fold(text: str) -> str:
-    """The form in which texts and words are compared. Folding it again changes nothing."""
+    """Fold a text for comparison. Idempotent."""
     if text.isascii():
         return text.lower()
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
 
 
 def fold_document(path: str, text: str) -> str:
-    """What words are looked for in: the folded path below `/memories`, and the folded text from the second line on."""
+    """Fold a path and a text for searching: the path below `/memories` is line 0, the text follows."""
     return fold(f"{path.removeprefix(ROOT)}\n{text}")
 
 
 def parse_query(text: str, *, regex: bool = False, within: Iterable[str] = ()) -> Query:
-    """The query meant by a text, or with `regex` the pattern that it is. Raises `InvalidInput`.
+    """Parse a query, or with `regex` a pattern. Raises `InvalidInput`.
 
-    Words are separated by white space and must all occur; `"some words"` is a phrase, as it stands in one line;
+    Words are separated by white space and must all occur. `"some words"` is a phrase, which matches within one line.
     `-word` and `-"some words"` must not occur. A quotation mark inside a word is an ordinary character.
 
-    A pattern is one of RE2, needs the extra `guards`, looks at each line of the text, and at the path, for itself and
-    as they are: `(?i)` at its beginning ignores case.
+    A pattern uses the syntax of RE2 and needs the extra `guards`. It is matched against each line of the text and
+    against the path, without folding. Start it with `(?i)` to ignore case.
     """
     patterns = tuple(check_path_pattern(pattern) for pattern in within)
     if not text.strip():
-        raise InvalidInput("the query is empty: give at least one word to look for")
+        raise InvalidInput("the query is empty; enter at least one word")
     if len(text) > MAX_QUERY_CHARS:
-        raise InvalidInput(f"the query is longer than {MAX_QUERY_CHARS:,} characters")
+        raise InvalidInput(f"the query is longer than {MAX_QUERY_CHARS:,} characters; shorten it")
     if any("\ud800" <= char <= "\udfff" for char in text):
-        raise InvalidInput("the query is not text: it has a lone surrogate in it")
+        raise InvalidInput("the query contains a lone surrogate and is not valid text")
     if regex:
         _compiled(text)
         return Query(pattern=text, within=patterns)
@@ -142,32 +133,23 @@ def parse_query(text: str, *, regex: bool = False, within: Iterable[str] = ()) -
     for is_excluded, term in _terms(text):
         terms[is_excluded][fold(term)] = None
     if not terms[False]:
-        raise InvalidInput("the query only says what to leave out: give at least one word to look for")
+        raise InvalidInput("the query has only excluded words; enter at least one word to find")
     if len(terms[False]) + len(terms[True]) > MAX_WORDS:
-        raise InvalidInput(f"the query has more than {MAX_WORDS} words; put words that belong together in quotes")
+        raise InvalidInput(f"the query has more than {MAX_WORDS} words; put phrases in quotes")
     return Query(tuple(terms[False]), tuple(terms[True]), within=patterns)
 
 
 def _terms(text: str) -> Iterator[tuple[bool, str]]:
     for minus, phrase, closing, behind, word in _TERM.findall(text):
         if word == "-":
-            raise InvalidInput("a - alone leaves out nothing: put it right before a word, or in quotes to look for it")
+            raise InvalidInput("a single '-' excludes nothing; put it directly before a word, or quote it")
         if not word and not closing:
-            raise InvalidInput('a phrase is not closed: end it with "')
+            raise InvalidInput('a phrase is not closed; end it with "')
         if behind:
-            raise InvalidInput('a phrase goes on behind its closing ": leave a space between')
+            raise InvalidInput('text follows a closing " directly; put a space between them')
         if not word and (not phrase.strip() or "\n" in phrase):
-            raise InvalidInput("a phrase is empty or goes over a line's end: put words of one line in quotes")
+            raise InvalidInput("a phrase is empty or spans lines; quote words of one line")
         yield bool(minus), word or phrase
-
-
-def matches(
-    query: Query, path: str, text: str, *, snippets: int = SNIPPETS, snippet_chars: int = SNIPPET_CHARS
-) -> Found | None:
-    """Where one memory matches, or None. Raises `InvalidInput` for a pattern that takes too long."""
-    document = Document(path, text, fold_document(path, text), datetime.min)
-    check = _until(PATTERN_SECONDS, time.monotonic)
-    return _found(query, document, snippets, snippet_chars, check) if _matching(query, [document], check) else None
 
 
 def search(
@@ -180,24 +162,21 @@ def search(
     pattern_seconds: float = PATTERN_SECONDS,
     clock: Clock = time.monotonic,
 ) -> Results:
-    """The memories that match, newest change first, then by path: the first `limit` with at most `snippets` lines each.
+    """Search memories, ordered by newest change, then by path: the first `limit` with at most `snippets` lines each.
 
-    The lines shown are those with the most of the words, in the order of the text, each of about `snippet_chars`
-    characters. Raises `InvalidInput` for a pattern that takes longer than `pattern_seconds` (words always are fast).
+    The lines with most of the words are shown, in the order of the text, each cut to about `snippet_chars` characters.
+    Raises `InvalidInput` if a pattern takes longer than `pattern_seconds`. Words are always fast.
     """
     if limit is not None and limit < 0:
-        raise InvalidInput("the limit must be a whole number from 0")
+        raise InvalidInput("limit must be an integer from 0")
     check = _until(pattern_seconds, clock)
-    found = _matching(query, documents, check)
-    hits = []
-    for doc in _newest(found, len(found) if limit is None else limit):
-        at = _found(query, doc, snippets, snippet_chars, check)
-        hits.append(Hit(doc.path, doc.memory_id, doc.version_id, doc.updated_at, at.lines, at.snippets, at.path_spans))
-    return Results(tuple(hits), len(found))
+    matching = _filter(query, documents, check)
+    shown = _newest(matching, len(matching) if limit is None else limit)
+    return Results(tuple(_hit(query, document, snippets, snippet_chars, check) for document in shown), len(matching))
 
 
 def _newest(documents: list[Document], limit: int) -> list[Document]:
-    """The first `limit` in the order of results; those that are too old are not even sorted."""
+    """The first `limit` documents in the order of results. Older documents are dropped before sorting."""
     if 0 < limit < len(documents):
         oldest = nlargest(limit, [document.updated_at for document in documents])[-1]
         documents = [document for document in documents if document.updated_at >= oldest]
@@ -205,52 +184,54 @@ def _newest(documents: list[Document], limit: int) -> list[Document]:
     return sorted(ordered, key=attrgetter("updated_at"), reverse=True)[:limit]
 
 
-def _matching(query: Query, documents: Iterable[Document], check: _Check) -> list[Document]:
+def _filter(query: Query, documents: Iterable[Document], check: _Check) -> list[Document]:
     if query.pattern is None:
-        found = list(documents)
-        for word in sorted(query.words, key=len, reverse=True):  # the longest is likely to be the rarest
-            found = [document for document in found if word in document.folded]
+        matching = list(documents)
+        for word in sorted(query.words, key=len, reverse=True):  # the longest word is usually the rarest
+            matching = [document for document in matching if word in document.folded]
         for word in query.excluded:
-            found = [document for document in found if word not in document.folded]
+            matching = [document for document in matching if word not in document.folded]
     else:
         pattern = _compiled(query.pattern)
-        found = [document for document in documents if _has_match(pattern, document, check)]
-    return [document for document in found if covers(query.within, document.path)] if query.within else found
+        matching = [document for document in documents if _has_match(pattern, document, check)]
+    return [document for document in matching if covers(query.within, document.path)] if query.within else matching
 
 
-def _found(query: Query, document: Document, count: int, chars: int, check: _Check) -> Found:
+def _hit(query: Query, document: Document, count: int, chars: int, check: _Check) -> Hit:
     spans_of: Callable[[str], list[Span]]
     if query.pattern is None:
-        held = _lines_with(document.folded, query.words)
+        counts = _lines_with(document.folded, query.words)
         spans_of = partial(_word_spans, query.words, chars)
     else:
         pattern = _compiled(query.pattern)
-        held = dict.fromkeys(_matching_lines(pattern, _data(document.text), check), 1)
+        counts = dict.fromkeys(_matching_lines(pattern, _data(document.text), check), 1)
         spans_of = partial(_pattern_spans, pattern, check)
-    in_text = [line for line in held if line]
-    best = sorted(sorted(in_text, key=lambda line: (-held[line], line))[: max(count, 0)])
+    in_text = [line for line in counts if line]
+    best = sorted(sorted(in_text, key=lambda line: (-counts[line], line))[: max(count, 0)])
     rows = document.text.split("\n") if best else []
     shown = tuple(_snippet(line, rows[line - 1], spans_of(rows[line - 1]), chars) for line in best)
     in_path = spans_of(document.path.removeprefix(ROOT))
-    return Found(len(in_text), shown, tuple((start + len(ROOT), end + len(ROOT)) for start, end in in_path))
+    path_spans = tuple((start + len(ROOT), end + len(ROOT)) for start, end in in_path)
+    memory = (document.path, document.memory_id, document.version_id, document.updated_at)
+    return Hit(*memory, len(in_text), shown, path_spans)
 
 
 def _lines_with(folded: str, words: Iterable[str]) -> dict[int, int]:
-    """The lines that hold some of the words, each with how many of them; line 0 is the path."""
-    held: dict[int, int] = {}
+    """Lines with at least one of the words, each with the number of words; line 0 is the path."""
+    counts: dict[int, int] = {}
     for word in words:
         line, counted, at = 0, 0, folded.find(word)
         while at != -1:
             line += folded.count("\n", counted, at)
             counted = at
-            held[line] = held.get(line, 0) + 1
+            counts[line] = counts.get(line, 0) + 1
             newline = folded.find("\n", at)
             at = -1 if newline == -1 else folded.find(word, newline + 1)
-    return held
+    return counts
 
 
 def _snippet(line: int, row: str, spans: Sequence[Span], chars: int) -> Snippet:
-    """The row with a quarter of what is shown before the first match."""
+    """Cut a row so that a quarter of the snippet precedes the first match."""
     first = spans[0][0] if spans else 0
     start = max(min(first - chars // 4, len(row) - chars), 0)
     end = min(start + chars, len(row))
@@ -261,7 +242,7 @@ def _snippet(line: int, row: str, spans: Sequence[Span], chars: int) -> Snippet:
 
 
 def _word_spans(words: Sequence[str], chars: int, row: str) -> list[Span]:
-    """What of a line matches, from the first match as far as a snippet can reach."""
+    """Matches in a line, from the first as far as a snippet can reach."""
     folded = fold(row)
     places = [at for at in map(folded.find, words) if at != -1]
     if not places:
@@ -282,7 +263,7 @@ def _finds(folded: str, word: str, start: int, end: int) -> Iterator[Span]:
 
 
 def _united(spans: Iterable[Span]) -> list[Span]:
-    """Sorted spans, those that overlap or touch made one."""
+    """Merge sorted spans that overlap or touch."""
     united: list[Span] = []
     for start, end in spans:
         if united and start <= united[-1][1]:
@@ -293,7 +274,7 @@ def _united(spans: Iterable[Span]) -> list[Span]:
 
 
 def _origins(row: str, folded: str) -> list[Span]:
-    """For each character of the folded row the span of the row that it comes from; none if that cannot be told."""
+    """For each character of the folded row, its span in the row; empty if the mapping is ambiguous."""
     clusters = row if "".join(map(_folded_char, row)) == folded else _clusters(row)
     origins: list[Span] = []
     at = 0
@@ -309,7 +290,7 @@ def _folded_char(char: str) -> str:
 
 
 def _clusters(row: str) -> list[str]:
-    """The row in parts that fold for themselves: a character and what combines with it."""
+    """Split a row into parts that fold independently: a character with its combining characters."""
     clusters: list[str] = []
     for char in row:
         if clusters and (unicodedata.combining(char) or fold(clusters[-1] + char) != fold(clusters[-1]) + fold(char)):
@@ -333,34 +314,34 @@ class _Pattern(Protocol):
 
 @lru_cache(maxsize=16)
 def _compiled(pattern: str) -> _Pattern:
-    """The pattern for RE2, whose time grows with the text and no faster: that of `re` has no bound."""
+    """Compile a pattern with RE2, which runs in linear time; `re` has no bound."""
     try:
-        import re2  # type: ignore[import-untyped, import-not-found, unused-ignore] # noqa: PLC0415 - an optional driver, and 20 ms
+        import re2  # type: ignore[import-untyped, import-not-found, unused-ignore] # noqa: PLC0415 - an optional dependency that takes 20 ms to import
     except ImportError:
-        raise InvalidInput("looking for a pattern needs its library: pip install 'retentive[guards]'") from None
+        raise InvalidInput("patterns need google-re2: pip install 'retentive[guards]'") from None
     options = re2.Options()
     options.log_errors = False
     options.never_capture = True
-    options.never_nl = True  # so that a match is within one line
+    options.never_nl = True  # a match never spans lines
     try:
         compiled = cast("_Pattern", re2.compile("(?m)" + pattern, options))
     except re2.error as error:
         reason = bytes(error.args[0]).decode("utf-8", "replace").replace("(?m)", "", 1)
-        raise InvalidInput(f"not a pattern that RE2 knows: {reason}") from None
+        raise InvalidInput(f"invalid RE2 pattern: {reason}") from None
     if compiled.programsize > MAX_PROGRAM:
-        raise InvalidInput("the pattern is too large: repeat less, or smaller classes of characters")
+        raise InvalidInput("the pattern is too large; use fewer repetitions or smaller character classes")
     if compiled.search(b"") is not None:
-        raise InvalidInput("the pattern matches the empty text, so it would find everything: ask for one character")
+        raise InvalidInput("the pattern matches the empty text and so every memory; require at least one character")
     return compiled
 
 
 def _until(seconds: float, clock: Clock) -> _Check:
-    """A function that raises `InvalidInput` once the time is over."""
+    """Return a function that raises `InvalidInput` after the deadline."""
     end = clock() + seconds
 
     def check() -> None:
         if clock() > end:
-            raise InvalidInput("the pattern takes too long: make it simpler, or look within fewer paths")
+            raise InvalidInput("the pattern takes too long; simplify it or search fewer paths")
 
     return check
 
@@ -375,25 +356,25 @@ def _data(text: str) -> bytes:
 
 
 def _matching_lines(pattern: _Pattern, data: bytes, check: _Check) -> Iterator[int]:
-    """The numbers of the lines with a match, one after the other; `check` is called for each piece of the text."""
+    """Numbers of the matching lines, in order. Calls `check` for each piece of the text."""
     line, counted, at = 1, 0, 0
     while at < len(data):
         check()
         end = data.find(b"\n", at + _PIECE) + 1 or len(data)
-        found = pattern.search(data, at, end)
-        if found is None:
+        match = pattern.search(data, at, end)
+        if match is None:
             at = end
             continue
-        line += data.count(b"\n", counted, found.start())
-        counted = found.start()
+        line += data.count(b"\n", counted, match.start())
+        counted = match.start()
         yield line
         at = data.find(b"\n", counted) + 1 or len(data)
 
 
 def _pattern_spans(pattern: _Pattern, check: _Check, row: str) -> list[Span]:
-    """The first matches in a line, empty ones left out."""
+    """First matches in a line, without empty ones."""
     spans: list[Span] = []
-    for found in islice(pattern.finditer(_data(row).decode()), _MAX_SPANS):
+    for match in islice(pattern.finditer(_data(row).decode()), _MAX_SPANS):
         check()
-        spans.append(found.span())
+        spans.append(match.span())
     return _united(span for span in spans if span[0] < span[1])

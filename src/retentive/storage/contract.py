@@ -19,9 +19,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import Enum
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypedDict, TypeVar
 
 from retentive.errors import InvalidInput
+from retentive.values.paths import ROOT
 from retentive.values.records import (
     ACTOR_KINDS,
     EXTERNAL,
@@ -63,6 +64,7 @@ __all__ = [
     "Operation",
     "Recorded",
     "Sealing",
+    "Selection",
     "Snapshot",
     "StoreInfo",
     "Transaction",
@@ -86,6 +88,17 @@ class Unchanged(Enum):
 
 UNCHANGED: Final = Unchanged.UNCHANGED
 Metadata: TypeAlias = str | Unchanged | None
+
+
+class Selection(TypedDict, total=False):
+    """The arguments of `Snapshot.versions`, for an implementation that takes or passes them on together."""
+
+    memory_id: str | None
+    path: str | None
+    revision_of: str | None
+    after: str | None
+    before: str | None
+    limit: int | None
 
 
 class Snapshot(ABC):
@@ -115,10 +128,6 @@ class Snapshot(ABC):
         """All memories strictly below a canonical path, in the byte order of their paths."""
 
     @abstractmethod
-    def find(self, memory_id: str) -> Memory | None:
-        """The present memory with this id, at whatever path."""
-
-    @abstractmethod
     def versions(
         self,
         *,
@@ -144,14 +153,18 @@ class Snapshot(ABC):
         """The number and size of the present memories. Maintained with every change, never counted."""
 
     @abstractmethod
-    def get_record(self, kind: str, key: str) -> str | None:
-        """The value of the record of a kind with this key."""
-
-    @abstractmethod
     def records(self, kind: str) -> Iterator[tuple[str, str]]:
         """Keys and values of all records of a kind, in the order of their keys."""
 
     # -- derived; a backend overrides them where its storage can answer faster -----------------------------------
+
+    def find(self, memory_id: str) -> Memory | None:
+        """The present memory with this id, at whatever path."""
+        return next((memory for memory in self.memories(ROOT) if memory.id == memory_id), None)
+
+    def get_record(self, kind: str, key: str) -> str | None:
+        """The value of the record of a kind with this key."""
+        return next((value for found, value in self.records(kind) if found == key), None)
 
     def text(self, version_id: str) -> bytes | None:
         """The bytes a version wrote, None for a deletion. Raises `NotFound`."""

@@ -1,4 +1,4 @@
-"""What an examination of memory stores finds: one table of kinds, and findings of them. Values only."""
+"""Findings about stored data, and the table of their kinds. Values only."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Literal, TypeAlias
 Severity: TypeAlias = Literal["ok", "note", "problem", "repaired"]
 
 _RESTORE = "restore it from a backup (`retentive restore-backup`); `retentive export` saves what can be read"
-_OPENING = "the next command at the place does it"
+_OPENING = "the next command at the location does it"
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of finding: how bad, what it means, and what to do. `mends` says that `--repair` does it."""
+    """A kind of finding: its severity, meaning and advice. `mends`: `--repair` repairs it."""
 
     code: str
     severity: Severity
@@ -30,62 +30,80 @@ KINDS: dict[str, Kind] = {
     kind.code: kind
     for kind in (
         Kind("healthy", "ok", "Nothing is wrong.", ""),
-        # What cannot be read
-        Kind("unreadable", "problem", "The storage, or a part of it, cannot be read.", _RESTORE),
+        # Unreadable storage
+        Kind("unreadable", "problem", "The storage or a part of it cannot be read.", _RESTORE),
         Kind("file_damaged", "problem", "The database file is damaged.", _RESTORE),
-        Kind("locked", "note", "The store is sealed and its key is not here: not checked.", "give its keys"),
-        Kind("schema_old", "problem", "The tables are of an older retentive.", "`retentive migrate-schema`"),
-        Kind("schema_new", "problem", "The storage was written by a newer retentive.", "upgrade retentive"),
-        Kind("key_wrong", "problem", "A memory store is not found by its key.", "name it by its id; " + _RESTORE),
+        Kind(
+            "locked", "note", "The store is encrypted and was not checked, because its key is missing.", "give its keys"
+        ),
+        Kind(
+            "schema_old", "problem", "The tables have the schema of an older retentive.", "`retentive migrate-schema`"
+        ),
+        Kind("schema_foreign", "problem", "The storage belongs to another application.", "choose another location"),
+        Kind("schema_new", "problem", "The storage has the schema of a newer retentive.", "upgrade retentive"),
+        Kind("key_wrong", "problem", "The key of a memory store does not find it.", "use its id; " + _RESTORE),
         Kind("settings_wrong", "problem", "The settings cannot be read.", "upgrade retentive, or " + _RESTORE),
-        Kind("seal_wrong", "problem", "A sealed record was altered or moved, or has another key.", _RESTORE),
+        Kind("seal_wrong", "problem", "An encrypted record was modified or moved, or has another key.", _RESTORE),
         # Memories and versions
         Kind(
-            "text_wrong", "problem", "The text of a memory is missing, no text, or not of its size and hash.", _RESTORE
+            "text_wrong",
+            "problem",
+            "The text of a memory is missing, is not UTF-8, or differs from its size or hash.",
+            _RESTORE,
         ),
         Kind(
-            "old_text_wrong", "problem", "The text of an older version is missing, no text, or was altered.", _RESTORE
+            "old_text_wrong",
+            "problem",
+            "The text of an older version is missing, is not UTF-8, or differs from its size or hash.",
+            _RESTORE,
         ),
-        Kind("version_missing", "problem", "The version a memory names is not there.", _RESTORE),
+        Kind("version_missing", "problem", "The newest version of a memory is missing.", _RESTORE),
         Kind("version_differs", "problem", "A memory and its newest version differ.", _RESTORE),
-        Kind("memory_lost", "problem", "The newest version is no deletion, and the memory is not there.", _RESTORE),
-        Kind("id_twice", "problem", "An id is there twice.", _RESTORE),
-        Kind("order_wrong", "problem", "Ids, times or revisions do not grow together.", _RESTORE),
-        Kind("operation_wrong", "problem", "A version is of an operation that there is not.", _RESTORE),
-        _repairable("redaction_left", "problem", "A redacted version still has something of what it was."),
-        _repairable("age_wrong", "problem", "A memory is not as old as its first version."),
-        Kind("path_wrong", "problem", "A path is not canonical, or over a limit.", "rename it by hand, or " + _RESTORE),
-        Kind("path_below", "problem", "A memory lies below another.", _RESTORE),
-        _repairable("usage_wrong", "problem", "The counts of memories and bytes are not their sum."),
-        _repairable("revision_wrong", "problem", "The store is behind the revisions or times of its versions."),
-        # Records beside them
-        Kind("note_wrong", "problem", "A small record of the store cannot be read.", _RESTORE),
-        Kind("proposal_text_missing", "problem", "A change that awaits review is without its text.", "refuse it"),
-        _repairable("proposal_text_left", "note", "A text of a proposal that is no more."),
-        _repairable("removal_pending", "note", "A redaction or an erasure was not ended."),
-        Kind("audit_wrong", "problem", "The audit log is not as it was written.", "docs/audit.md"),
-        Kind("audit_gap", "note", "Changes were made while the audit log was on, and are not in it.", "docs/audit.md"),
+        Kind("memory_lost", "problem", "A memory is missing although its newest version is not a deletion.", _RESTORE),
+        Kind("id_twice", "problem", "An id is not unique.", _RESTORE),
+        Kind("order_wrong", "problem", "Ids, times and revisions of versions are not in the same order.", _RESTORE),
+        Kind("operation_wrong", "problem", "A version has an unknown operation.", _RESTORE),
+        _repairable("redaction_left", "problem", "A redacted version still has content."),
+        _repairable("age_wrong", "problem", "The creation time of a memory differs from its first version."),
+        Kind(
+            "path_wrong", "problem", "A path is not canonical or exceeds a limit.", "rename the memory, or " + _RESTORE
+        ),
+        Kind("path_below", "problem", "The path of a memory is below another memory.", _RESTORE),
+        _repairable("usage_wrong", "problem", "The stored numbers of memories and bytes are wrong."),
+        _repairable(
+            "revision_wrong", "problem", "The revision or time of the store is older than that of its versions."
+        ),
+        # Records and side records
+        Kind("record_wrong", "problem", "A record of the store cannot be read.", _RESTORE),
+        Kind("proposal_text_missing", "problem", "The text of a proposal is missing.", "refuse it"),
+        _repairable("proposal_text_left", "note", "A text belongs to no proposal."),
+        _repairable("removal_pending", "note", "A redaction or an erasure is incomplete."),
+        Kind("audit_wrong", "problem", "The audit log was modified or is incomplete.", "docs/audit.md"),
+        Kind("audit_gap", "note", "The audit log lacks changes made while it was on.", "docs/audit.md"),
         # Databases
         _repairable("rows_left", "problem", "Rows belong to no memory store."),
-        _repairable("index_missing", "problem", "An index of the database is not there."),
-        _repairable("text_left", "problem", "A text rests in the database that nothing refers to."),
+        _repairable("index_missing", "problem", "An index of the database is missing."),
+        _repairable("text_left", "problem", "A text in the database belongs to no version."),
         # Plain files
-        _repairable("file_stale", "problem", "Files are behind the database, after a crash.", _OPENING),
-        _repairable("file_altered", "problem", "A file of a sealed store was altered, removed or replaced."),
+        _repairable("file_stale", "problem", "Files are older than the database after a crash.", _OPENING),
+        _repairable("file_altered", "problem", "A file of an encrypted store was modified, removed or replaced."),
         Kind(
-            "file_edited", "note", "A file was edited or removed by hand.", "the next command records it as a version"
+            "file_edited",
+            "note",
+            "A file was edited or removed externally.",
+            "the next command records it as a version",
         ),
-        Kind("file_new", "note", "A file was added by hand.", "the next command records that"),
-        Kind("file_foreign", "note", "A file or directory that cannot be a memory; it is left alone.", ""),
-        Kind("files_aside", "note", "Altered files are kept in .retentive/damaged.", "look at them, and remove them"),
-        _repairable("files_unsynced", "note", "It is not known that files are durable.", _OPENING),
-        _repairable("sync_ahead", "problem", "Files count as durable that are not yet written."),
-        _repairable("directory_empty", "note", "Empty directories."),
-        _repairable("files_left", "note", "Temporary files of a process that was killed."),
+        Kind("file_new", "note", "A file was added externally.", "the next command records it as a memory"),
+        Kind("file_foreign", "note", "A file or directory cannot be a memory and is ignored.", ""),
+        Kind("files_quarantined", "note", "Tampered files are in .retentive/quarantine.", "inspect and remove them"),
+        _repairable("files_unsynced", "note", "The files may not be durable yet.", _OPENING),
+        _repairable("sync_ahead", "problem", "The synced position is ahead of the written files."),
+        _repairable("directory_empty", "note", "There are empty directories."),
+        _repairable("files_left", "note", "There are temporary files of a killed process."),
         # Object storage
-        Kind("object_missing", "problem", "An object that the store names is not there.", _RESTORE),
-        Kind("object_damaged", "problem", "An object was cut or altered.", _RESTORE),
-        _repairable("objects_left", "note", "Objects that nothing names, older than a day."),
+        Kind("object_missing", "problem", "An object of the store is missing.", _RESTORE),
+        Kind("object_damaged", "problem", "An object was truncated or modified.", _RESTORE),
+        _repairable("objects_left", "note", "There are orphaned objects older than a day."),
     )
 }
 """Every kind of finding, by its code. Codes are part of the API."""
@@ -93,10 +111,10 @@ KINDS: dict[str, Kind] = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing found: its kind, in which memory store (by id; None: in the whole place), and what exactly.
+    """One finding: its kind, the id of the memory store (None for the whole location), and the subject.
 
-    `subject` names it: ids, paths, numbers; never a text, a file of the machine or a URL. `severity` is that of the
-    kind, or `repaired`.
+    The subject holds ids, paths and numbers; never a text, a file name of the machine or a URL. `severity` is that of
+    the kind, or `repaired`.
     """
 
     code: str
@@ -107,7 +125,7 @@ class Finding:
 
     @property
     def kind(self) -> Kind:
-        """What it means, and what to do."""
+        """The kind, with meaning and advice."""
         return KINDS[self.code]
 
 

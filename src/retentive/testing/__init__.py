@@ -1,4 +1,4 @@
-"""What we test with, shipped so that others can test their own backends and agents with it.
+"""Test tools for your own backends and agents: a backend test suite and a scripted Claude.
 
-Each module is imported by its own name; this package imports none of them.
+Import each module by its own name; this package does not import them.
 """

@@ -1,1 +1,1 @@
-"""Moving memories: export, import, backup, restoring and migration. The format of the files: docs/moving.md."""
+"""Export, import, backup, restore and migration of memory stores. docs/moving.md describes the file format."""

@@ -1,4 +1,4 @@
-"""Writing the file of an export or a backup: memory stores as they were at one revision each, and a manifest."""
+"""Writing of export and backup files: memory stores at one revision each, and a manifest of all entries."""
 
 from __future__ import annotations
 
@@ -9,28 +9,30 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from functools import partial
 from typing import IO
 
 from retentive import __version__
 from retentive.storage.contract import Backend, Memory, Snapshot, StoreInfo, now_us, to_datetime
 from retentive.transfer import lines
-from retentive.transfer.files import new_file, said
-from retentive.transfer.kinds import JOTTING_KINDS, NOTE_KINDS
+from retentive.transfer.files import mapped_os_errors, new_file
+from retentive.transfer.kinds import RECORD_KINDS
+from retentive.transfer.raw import is_raw
+from retentive.transfer.side_records import read_side_records
 from retentive.transfer.tar import CHUNK, TarWriter
-from retentive.transfer.versions import History, between, load
+from retentive.transfer.versions import VersionIndex, load, versions_between
 from retentive.values.paths import ROOT
 
 Progress = Callable[[int, int], None]
-"""Hears how many versions, files or stores are done, and how many there are."""
+"""Called with the number of versions, files or stores that are done, and their total."""
 
 EXPORT, BACKUP, MANIFEST = "retentive-export.json", "retentive-backup.json", "retentive-manifest.txt"
+RECORDS, SIDE_RECORDS = "records.jsonl", "side_records.jsonl"
 COMPRESSED = (".tar.gz", ".tgz")
 
 
 class ArchiveWriter:
-    """The file under way: entries, and the list of them for the manifest."""
+    """Writes the entries of a file and collects the manifest."""
 
     def __init__(self, tar: TarWriter, directory: str) -> None:
         self._tar = tar
@@ -41,11 +43,11 @@ class ArchiveWriter:
 
     def add(self, name: str, data: bytes) -> None:
         """Add an entry."""
-        self._added(name, hashlib.sha256(data).hexdigest())
+        self._list(name, hashlib.sha256(data).hexdigest())
         self._tar.add(name, len(data), [data], mtime=self._mtime)
 
     def add_lines(self, name: str, text: Iterable[str]) -> None:
-        """Add an entry of lines that need not fit into memory."""
+        """Add an entry of lines. They need not fit into memory."""
         digest = hashlib.sha256()
         with spool(self._directory) as file:
             for line in text:
@@ -54,134 +56,133 @@ class ArchiveWriter:
                 file.write(data)
             size = file.tell()
             file.seek(0)
-            self._added(name, digest.hexdigest())
+            self._list(name, digest.hexdigest())
             self._tar.add(name, size, iter(lambda: file.read(CHUNK), b""), mtime=self._mtime)
 
     def spool(self) -> IO[bytes]:
-        """A file without a name, beside the one that is made."""
+        """A nameless temporary file in the directory of the archive."""
         return spool(self._directory)
 
-    def _added(self, name: str, digest: str) -> None:
+    def _list(self, name: str, digest: str) -> None:
         self._manifest.write(f"{digest}  {name}\n".encode())
         self._count += 1
 
     def mark(self) -> tuple[int, int, int]:
-        """Where the file stands."""
+        """The current position, for `roll_back`."""
         return self._tar.mark(), self._manifest.tell(), self._count
 
-    def back_to(self, mark: tuple[int, int, int]) -> None:
-        """Take back what was added since."""
-        at, listed, self._count = mark
-        self._tar.back_to(at)
+    def roll_back(self, mark: tuple[int, int, int]) -> None:
+        """Remove the entries added after a mark."""
+        position, listed, self._count = mark
+        self._tar.roll_back(position)
         self._manifest.seek(listed)
         self._manifest.truncate()
 
     def finish(self) -> None:
-        """Add the manifest, and end the file."""
+        """Add the manifest and end the file."""
         head = f"# retentive {lines.FORMAT}: {self._count} entries\n".encode()
         size = len(head) + self._manifest.tell()
         self._manifest.seek(0)
         chunks = iter(lambda: self._manifest.read(CHUNK), b"")
-        self._tar.add(MANIFEST, size, _after(head, chunks), mtime=self._mtime)
+        self._tar.add(MANIFEST, size, _joined(head, chunks), mtime=self._mtime)
         self._tar.finish()
 
     def close(self) -> None:
-        """Let go of what was spooled."""
-        self._tar.give_up()
+        """Release temporary files. A file that was not finished stays incomplete."""
+        self._tar.abandon()
         self._manifest.close()
 
 
 def spool(directory: str | None = None) -> IO[bytes]:
-    """A file without a name, gone when it is closed."""
+    """A nameless temporary file, removed when it is closed."""
     return tempfile.TemporaryFile(dir=directory)
 
 
 @contextmanager
 def new_archive(path: str) -> Iterator[ArchiveWriter]:
-    """A new export at a path; it has its name when the block ends without an error."""
+    """A new archive that appears at `path` when the block ends without an error."""
     with new_file(path) as raw:
         writer = ArchiveWriter(TarWriter(raw, compressed=path.endswith(COMPRESSED)), os.path.dirname(path) or ".")
         try:
             yield writer
             writer.finish()
         finally:
-            with said():
+            with mapped_os_errors():
                 writer.close()
 
 
-class StoreSection:
-    """The part of a file that holds one memory store."""
+class SectionWriter:
+    """Writes the section of an archive that holds one memory store. `records` adds its records and side records."""
 
     def __init__(
-        self, archive: ArchiveWriter, backend: Backend, info: StoreInfo, *, prefix: str, header: str, notes: bool
+        self, archive: ArchiveWriter, backend: Backend, info: StoreInfo, *, prefix: str, header: str, records: bool
     ) -> None:
         self._archive = archive
         self._backend = backend
         self._info = info
         self._prefix = prefix
         self._header = prefix + header
-        self._notes = notes
+        self._records = records
 
     def write(self, progress: Progress | None = None) -> lines.Header:
-        """Add the store as it is at one revision. Raises `NotFound` if it is gone, and has added nothing then.
+        """Add the store at one revision. Raises `NotFound` if it does not exist; nothing is added then.
 
-        As it is: of a store that is sealed and read without keys, what rests.
+        An encrypted store that is read without keys is added as stored.
         """
         store_id = self._info.id
-        see_hand_edits(self._backend, store_id)
+        record_external_edits(self._backend, store_id)
         mark = self._archive.mark()
         try:
             header = self._backend.read(store_id, partial(self._snapshot, mark=mark, progress=progress))
-            if self._notes:
-                jotted = (
-                    lines.note_line(kind, key, value)
-                    for kind in JOTTING_KINDS
-                    for key, value in self._backend.side_records(store_id, kind)
-                )
-                self._archive.add_lines(self._prefix + "jottings.jsonl", jotted)
+            if self._records:
+                beside = (lines.record_line(*record) for record in read_side_records(self._backend, store_id))
+                self._archive.add_lines(self._prefix + SIDE_RECORDS, beside)
         except BaseException:
-            self._archive.back_to(mark)
+            self._archive.roll_back(mark)
             raise
         return header
 
     def _snapshot(self, snapshot: Snapshot, *, mark: tuple[int, int, int], progress: Progress | None) -> lines.Header:
-        self._archive.back_to(mark)  # it may be run again
+        self._archive.roll_back(mark)  # a backend may run this function again
         memories = list(snapshot.memories(ROOT))
-        history = History(snapshot)
-        usage = snapshot.usage()
+        history = VersionIndex(snapshot)
         raw = is_raw(self._backend, snapshot)
-        header = lines.Header(
-            self._info.id,
-            self._info.key,
-            self._info.name,
-            self._info.created_at,
-            snapshot.seal if raw else None,
-            snapshot.settings,
-            snapshot.revision,
-            usage.memories,
-            usage.size_bytes,
-            history.count,
-        )
+        header = self._header_of(snapshot, versions=history.count, raw=raw)
         self._archive.add(self._header, header.to_json(about("a memory store")).encode())
         with self._archive.spool() as versions:
             texts = self._texts(snapshot, history, versions, raw=raw, progress=progress)
             versions.seek(0)
             self._archive.add_lines(self._prefix + "versions.jsonl", (line.decode() for line in versions))
         self._archive.add_lines(self._prefix + "memories.jsonl", _memory_lines(memories, texts))
-        if self._notes:
-            noted = (lines.note_line(kind, *note) for kind in NOTE_KINDS for note in snapshot.records(kind))
-            self._archive.add_lines(self._prefix + "notes.jsonl", noted)
+        if self._records:
+            records = (lines.record_line(kind, *record) for kind in RECORD_KINDS for record in snapshot.records(kind))
+            self._archive.add_lines(self._prefix + RECORDS, records)
         return header
 
-    def _texts(
-        self, snapshot: Snapshot, history: History, versions: IO[bytes], *, raw: bool, progress: Progress | None
-    ) -> dict[str, str]:
-        """Add all texts, and spool the lines of the versions; under which version the text of each memory stands.
+    def _header_of(self, snapshot: Snapshot, *, versions: int, raw: bool) -> lines.Header:
+        usage, info = snapshot.usage(), self._info
+        return lines.Header(
+            id=info.id,
+            key=info.key,
+            name=info.name,
+            created_at=info.created_at,
+            seal=snapshot.seal if raw else None,
+            settings=snapshot.settings,
+            revision=snapshot.revision,
+            memories=usage.memories,
+            size_bytes=usage.size_bytes,
+            versions=versions,
+        )
 
-        A text that is that of the version before, as after a rename, is not added again.
+    def _texts(
+        self, snapshot: Snapshot, history: VersionIndex, versions: IO[bytes], *, raw: bool, progress: Progress | None
+    ) -> dict[str, str]:
+        """Add all texts and spool the version lines. Returns, by memory id, the version whose entry holds its text.
+
+        A text equal to that of the version before, as after a rename, is not added again.
         """
         last: dict[str, tuple[bytes, str]] = {}
-        for done, known in enumerate(history.oldest_first(partial(between, snapshot))):
+        for done, known in enumerate(history.oldest_first(partial(versions_between, snapshot))):
             version, data = load(snapshot, known.id, raw=raw)
             text_of = None
             if data is not None:
@@ -197,37 +198,21 @@ class StoreSection:
         return {memory_id: text_of for memory_id, (_, text_of) in last.items()}
 
 
-def is_raw(backend: Backend, snapshot: Snapshot) -> bool:
-    """Whether what is read of a sealed store is what rests: read without keys."""
-    return snapshot.seal is not None and bare(backend) is backend
-
-
-def bare(backend: Backend) -> Backend:
-    """The backend below encryption, of which a bare backend knows nothing: it has `inner`."""
-    inner = getattr(backend, "inner", None)
-    return inner if isinstance(inner, Backend) else backend
-
-
-def see_hand_edits(backend: Backend, store_id: str) -> None:
-    """Have what was changed by hand recorded first: a long read that finds it would become a long write."""
+def record_external_edits(backend: Backend, store_id: str) -> None:
+    """Read the store once, so that a directory backend records external edits in a short write of its own."""
     backend.read(store_id, lambda snapshot: deque(snapshot.sizes(ROOT), maxlen=0))
 
 
-def now_text() -> str:
-    """The time, as it stands in a file."""
-    made: datetime = to_datetime(now_us())
-    return lines.time_text(made)
-
-
 def about(what: str) -> dict[str, object]:
-    """What a file says of itself."""
-    return {"format": lines.FORMAT, "what": what, "made_at": now_text(), "retentive": __version__}
+    """The description at the start of a file."""
+    made_at = lines.time_text(to_datetime(now_us()))
+    return {"format": lines.FORMAT, "what": what, "made_at": made_at, "retentive": __version__}
 
 
 def _memory_lines(memories: Iterable[Memory], texts: dict[str, str]) -> Iterator[str]:
     return (lines.memory_line(memory, texts.get(memory.id)) for memory in memories)
 
 
-def _after(head: bytes, chunks: Iterable[bytes]) -> Iterator[bytes]:
+def _joined(head: bytes, chunks: Iterable[bytes]) -> Iterator[bytes]:
     yield head
     yield from chunks

@@ -1,62 +1,39 @@
-"""Backups: all memory stores of a place in one file, as they rest; those that are sealed stay sealed."""
+"""Backups: all memory stores of a location in one file, as stored. Encrypted stores stay encrypted."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from retentive.errors import NotFound
-from retentive.locations import find_store
-from retentive.storage.contract import Backend, StoreInfo
-from retentive.transfer.archive_writer import BACKUP, Progress, StoreSection, about, bare, new_archive
+from retentive.locations import existing_store
+from retentive.storage.contract import Backend
+from retentive.storage.paging import all_stores
+from retentive.transfer.archive_writer import BACKUP, Progress, SectionWriter, about, new_archive
 from retentive.transfer.export import Exported
-
-_PAGE = 200
+from retentive.transfer.raw import below_encryption
 
 
 def back_up(
     backend: Backend, path: str, *, stores: Sequence[str] = (), progress: Progress | None = None
 ) -> list[Exported]:
-    """Write all memory stores of a place, or those with these ids or keys, to the new file `path`.
+    """Write all memory stores, or those with these ids or keys, to the new file `path`.
 
-    Each is as it was at one revision, with its history, settings and notes; others may go on writing. It needs no
-    keys, and what is sealed rests in the file as it does in the place. A store that is erased meanwhile is left out.
-    Raises `NotFound` for one that is not there.
+    Each store is written at one revision, with its history, settings and records, while others go on writing. No keys
+    are needed: encrypted stores are written as stored. A store that is erased meanwhile is left out. Raises `NotFound`
+    for an unknown id or key.
     """
-    source = bare(backend)
-    chosen = [_found(source, name) for name in stores] if stores else list(all_stores(source))
+    source = below_encryption(backend)
+    chosen = [existing_store(source, name) for name in stores] if stores else list(all_stores(source))
     written: list[Exported] = []
     with new_archive(path) as archive:
         archive.add(BACKUP, (json.dumps(about("a backup")) + "\n").encode())
         for info in sorted(chosen, key=lambda info: info.id):
-            section = StoreSection(archive, source, info, prefix=f"stores/{info.id}/", header="store.json", notes=True)
+            prefix = f"stores/{info.id}/"
+            section = SectionWriter(archive, source, info, prefix=prefix, header="store.json", records=True)
             try:
                 header = section.write(progress)
             except NotFound:
                 continue
-            written.append(
-                Exported(
-                    id=info.id,
-                    key=info.key,
-                    revision=header.revision,
-                    memories=header.memories,
-                    size_bytes=header.size_bytes,
-                    versions=header.versions,
-                )
-            )
+            written.append(Exported.of(header))
     return written
-
-
-def all_stores(backend: Backend) -> Iterator[StoreInfo]:
-    """All memory stores, oldest first."""
-    after: str | None = None
-    while page := backend.list_stores(after=after, limit=_PAGE):
-        yield from page
-        after = page[-1].id
-
-
-def _found(backend: Backend, name: str) -> StoreInfo:
-    info = find_store(backend, name)
-    if info is None or info.erased_at is not None:
-        raise NotFound(f"there is no memory store {name!r}")
-    return info

@@ -1,4 +1,4 @@
-"""Exports: one memory store as a directory of plain files, or whole, with its history, in one file."""
+"""Exports of one memory store: as a directory of plain files, or complete with its history in one file."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ import shutil
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Self
 
+from retentive.engine.operation import Invocation
+from retentive.engine.queries import BulkRead
 from retentive.errors import Damaged, NotFound
 from retentive.storage.contract import Memory, Snapshot
 from retentive.storage.disk import DIRECTORY_MODE, FILE_MODE, sync_directory
 from retentive.store import MemoryStore
-from retentive.transfer.archive_writer import EXPORT, Progress, StoreSection, new_archive, see_hand_edits
-from retentive.transfer.files import check_free, said
+from retentive.transfer import lines
+from retentive.transfer.archive_writer import EXPORT, Progress, SectionWriter, new_archive, record_external_edits
+from retentive.transfer.files import check_free, mapped_os_errors
 from retentive.transfer.versions import load
 from retentive.values.paths import ROOT
 
@@ -25,9 +29,9 @@ _CANNOT_HOLD = {errno.EEXIST, errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL, er
 
 @dataclass(slots=True, kw_only=True)
 class Exported:
-    """What is in an export. `left_out`: paths that the file system cannot hold or whose text is damaged, and why.
+    """Figures of an export. `left_out`: paths of memories that were not written, each with the reason.
 
-    `damaged` says how many the latter are.
+    `damaged` is the number of those whose text is damaged; the file system cannot hold the names of the others.
     """
 
     id: str
@@ -39,42 +43,48 @@ class Exported:
     left_out: list[tuple[str, str]] = field(default_factory=list)
     damaged: int = 0
 
+    @classmethod
+    def of(cls, header: lines.Header) -> Self:
+        """The figures of a section of a file."""
+        return cls(
+            id=header.id,
+            key=header.key,
+            revision=header.revision,
+            memories=header.memories,
+            size_bytes=header.size_bytes,
+            versions=header.versions,
+        )
 
-def export_whole(store: MemoryStore, path: str, *, notes: bool = False, progress: Progress | None = None) -> Exported:
-    """Write the store with its whole history, as it is at one revision, to the new file `path`.
 
-    A name in `.tar.gz` or `.tgz` is compressed. `notes` adds what is kept beside memories. Others may go on writing.
-    What is there under the name is whole; the texts in it are plain, also those of a sealed store.
+def export_whole(store: MemoryStore, path: str, *, records: bool = False, progress: Progress | None = None) -> Exported:
+    """Write the store with its history, at one revision, to the new file `path`. Others may go on writing.
+
+    A name that ends in `.tar.gz` or `.tgz` is compressed. `records` adds records and side records. The file appears
+    when it is complete. Its texts are plain, also those of an encrypted store.
     """
+    store.run(BulkRead("export"), Invocation(None, None, store.integration)).value()
     with new_archive(path) as archive:
-        section = StoreSection(archive, store.backend, store.info, prefix="", header=EXPORT, notes=notes)
-        header = section.write(progress)
-    return Exported(
-        id=store.id,
-        key=store.key,
-        revision=header.revision,
-        memories=header.memories,
-        size_bytes=header.size_bytes,
-        versions=header.versions,
-    )
+        section = SectionWriter(archive, store.backend, store.info, prefix="", header=EXPORT, records=records)
+        return Exported.of(section.write(progress))
 
 
 def export_files(store: MemoryStore, path: str, *, progress: Progress | None = None) -> Exported:
-    """Write the memories, as they are at one revision, to files in the new or empty directory `path`.
+    """Write the memories, at one revision, to files in the new or empty directory `path`.
 
-    `/memories/a/b` becomes `a/b`. It has its name when all files are there and durable.
+    `/memories/a/b` becomes `a/b`. The directory appears when all files are complete and durable.
     """
     target = os.path.abspath(path)
     if not (os.path.isdir(target) and not os.path.islink(target) and not os.listdir(target)):
         check_free(target)
     directory, name = os.path.split(target)
     part = os.path.join(directory, f".{name}.{secrets.token_hex(4)}.part")
-    see_hand_edits(store.backend, store.id)
-    with said():
+    store.run(BulkRead("export"), Invocation(None, None, store.integration)).value()
+    record_external_edits(store.backend, store.id)
+    with mapped_os_errors():
         try:
             done = store.read(partial(_write_files, store=store, part=part, progress=progress))
             _sync(part)
-            os.rename(part, target)  # takes the place of an empty directory, and of nothing else
+            os.rename(part, target)  # replaces an empty directory, and nothing else
             sync_directory(directory)
         except BaseException:
             shutil.rmtree(part, ignore_errors=True)
@@ -83,7 +93,7 @@ def export_files(store: MemoryStore, path: str, *, progress: Progress | None = N
 
 
 def _write_files(snapshot: Snapshot, *, store: MemoryStore, part: str, progress: Progress | None) -> Exported:
-    shutil.rmtree(part, ignore_errors=True)  # it may be run again
+    shutil.rmtree(part, ignore_errors=True)  # a backend may run this function again
     os.mkdir(part, DIRECTORY_MODE)
     usage = snapshot.usage()
     done = Exported(id=store.id, key=store.key, revision=snapshot.revision, memories=0, size_bytes=0)
@@ -103,7 +113,7 @@ def _write_files(snapshot: Snapshot, *, store: MemoryStore, part: str, progress:
 
 
 def _loaded(snapshot: Snapshot, memory: Memory) -> bytes | None:
-    """The text of a memory; None if it is missing or is not what was recorded: the others can still be saved."""
+    """The text of a memory; None if it is missing or damaged, so that the other memories can be saved."""
     try:
         return load(snapshot, memory.version_id, raw=False)[1]
     except (Damaged, NotFound):
@@ -111,14 +121,14 @@ def _loaded(snapshot: Snapshot, memory: Memory) -> bytes | None:
 
 
 def _write_file(part: str, name: str, data: bytes) -> str | None:
-    """Write one file; why the file system cannot hold it, if it cannot."""
+    """Write one file. Returns the reason if the file system cannot hold its name."""
     path = os.path.join(part, name)
     try:
         os.makedirs(os.path.dirname(path), DIRECTORY_MODE, exist_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
     except OSError as error:
         if error.errno == errno.EEXIST:
-            return "its name cannot be told from another's on this file system"
+            return "this file system does not distinguish its name from another"
         if error.errno in _CANNOT_HOLD:
             return f"the file system cannot hold its name ({error.strerror})"
         raise

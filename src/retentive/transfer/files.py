@@ -1,4 +1,4 @@
-"""Files that are made whole or not at all, and what their failures mean."""
+"""New files that appear complete or not at all, and the errors of the operating system."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from retentive.storage.disk import FILE_MODE, os_error, sync_directory
 
 
 class NameTaken(InvalidInput):
-    """Something has the name that a new file or directory was to have. It is left as it is."""
+    """The name for a new file or directory is in use. Nothing was overwritten."""
 
     code = "already_exists"
 
 
 @contextmanager
 def new_file(path: str) -> Iterator[IO[bytes]]:
-    """A file for the owner only that has its name when the block ends without an error, and is gone if not.
+    """A new file, readable by its owner only, that appears under its name when the block ends without an error.
 
-    Raises `NameTaken` if something has the name. Nothing is ever seen under the name but the whole, durable file.
+    It is complete and durable then. After an error nothing is left of it. Raises `NameTaken`.
     """
     directory, name = os.path.split(os.path.abspath(path))
     check_free(path)
     part = os.path.join(directory, f".{name}.{secrets.token_hex(4)}.part")
-    with said():
+    with mapped_os_errors():
         file = os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE), "w+b")
     try:
-        with said():
+        with mapped_os_errors():
             try:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
             finally:
-                with suppress(OSError):  # of a disk that is full, while an error is on its way
+                with suppress(OSError):  # a full disk fails here too; the first error is the one to report
                     file.close()
             check_free(path)
             os.rename(part, path)
@@ -48,26 +48,26 @@ def new_file(path: str) -> Iterator[IO[bytes]]:
 
 
 def check_free(path: str) -> None:
-    """Raise `NameTaken` if something has this name already."""
+    """Raise `NameTaken` if something has this name."""
     if os.path.lexists(path):
-        raise NameTaken("there is a file or directory of that name already; nothing is overwritten")
+        raise NameTaken("a file or directory of that name exists; nothing was overwritten")
 
 
 @contextmanager
-def said() -> Iterator[None]:
-    """What the operating system refuses, as an error of ours, without the name of a file."""
+def mapped_os_errors() -> Iterator[None]:
+    """Turns errors of the operating system into errors of retentive, without the names of files."""
     try:
         yield
     except FileNotFoundError:
-        raise NotFound("the file or the directory for it is not there") from None
+        raise NotFound("the file, or the directory for it, does not exist") from None
     except OSError as error:
-        raise _meaning(error) from None
+        raise _mapped(error) from None
 
 
-def _meaning(error: OSError) -> Exception:
-    meant = os_error(error)
-    if isinstance(meant, StoreFull):
-        return StoreFull("no space is left for the file; it was not made")
-    if isinstance(meant, PermissionDenied):
-        return PermissionDenied("the file may not be read or written by this process")
+def _mapped(error: OSError) -> Exception:
+    mapped = os_error(error)
+    if isinstance(mapped, StoreFull):
+        return StoreFull("the disk is full; the file was not written")
+    if isinstance(mapped, PermissionDenied):
+        return PermissionDenied("this process may not read or write the file")
     return Unavailable(f"the file could not be read or written ({error.strerror})")

@@ -1,6 +1,6 @@
-"""The tree of a revision in a Git repository, read by `git` itself: what is committed, not what lies around.
+"""Import source: the committed files of a revision in a Git repository, read by `git` itself.
 
-Nothing of the repository is run or changed: no hooks, no file monitor, no filters, no fetching of what is missing.
+Nothing in the repository is run or changed: no hooks, no file monitor, no filters, no fetching of missing objects.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ class _Entry(NamedTuple):
 
 
 class GitSource:
-    """The files of a tree: `revision` is a commit, a tag, a branch, or `commit:directory`.
+    """The files of a tree. `revision` is a commit, a tag, a branch, or `commit:directory`.
 
-    Of a tree that has a directory `memories`, the files in that. Raises `InvalidInput`, `NotFound`, `Unavailable`.
+    If the tree has a directory `memories`, only the files in it. Raises `InvalidInput`, `NotFound`, `Unavailable`.
     """
 
     def __init__(self, path: str, revision: str) -> None:
         git = shutil.which("git")
         if git is None:
-            raise NotFound("the program `git` is not here: install it, or import a directory of files")
+            raise NotFound("the program `git` was not found: install it, or import a directory of files")
         if not revision or revision.startswith("-") or "\0" in revision:
-            raise InvalidInput("that can be no Git revision")
+            raise InvalidInput("the Git revision is invalid")
         if not os.path.isdir(path):
-            raise NotFound("there is no such Git repository")
+            raise NotFound("the Git repository does not exist")
         self._command = [git, "-C", path, *_QUIET]
         self._revision = revision
         entries = list(self._listed())
@@ -59,17 +59,17 @@ class GitSource:
         ]
 
     def count(self) -> int:
-        """How many files there are."""
+        """The number of files."""
         return len(self._entries)
 
     def items(self) -> Iterator[Item]:
-        """All files, each good until the next."""
+        """All files. Read each one before asking for the next."""
         with self._run("cat-file", "--batch") as process:
             assert process.stdin is not None
             assert process.stdout is not None
             for entry in self._entries:
                 if entry.mode not in _FILES:
-                    yield refused(entry.name, _KINDS.get(entry.mode, "no regular file"))
+                    yield refused(entry.name, _KINDS.get(entry.mode, "not a regular file"))
                 elif entry.size > MAX_FILE_BYTES:
                     yield refused(entry.name, TOO_LARGE)
                 else:
@@ -78,9 +78,9 @@ class GitSource:
     def _listed(self) -> Iterator[_Entry]:
         listing = ("ls-tree", "-r", "-l", "-z", "--full-tree", self._revision)
         with self._run(*listing, stderr=subprocess.PIPE) as process:
-            out, said = process.communicate()
+            out, errors = process.communicate()
         if process.returncode != 0:
-            raise _failure(said)
+            raise _failure(errors)
         for line in out.split(b"\0")[:-1]:
             facts, _, name = line.partition(b"\t")
             mode, _, number, size = facts.decode().split()
@@ -96,7 +96,7 @@ class GitSource:
                 yield process
             finally:
                 if process.stdin is not None and not process.stdin.closed:
-                    process.stdin.close()  # which ends it
+                    process.stdin.close()  # git ends at the end of its input
                 if process.poll() is None and process.stdout is not None and not process.stdout.closed:
                     process.stdout.close()
 
@@ -113,17 +113,17 @@ def _blob(asked: IO[bytes], answered: IO[bytes], entry: _Entry) -> bytes | str:
         raise Unavailable("git ended before all files were read") from None
     head = answered.readline().split()
     if len(head) != 3:
-        return "is missing in the repository"
+        return "missing in the repository"
     data = answered.read(int(head[2]) + 1)
     if len(data) != int(head[2]) + 1:
         raise Unavailable("git ended before all files were read")
     return data[:-1]
 
 
-def _failure(said: bytes) -> Exception:
-    """What git said, without the paths in it."""
-    if b"not a git repository" in said:
-        return NotFound("there is no Git repository there")
-    if b"dubious ownership" in said:
-        return InvalidInput("git does not trust the repository, since it belongs to somebody else")
-    return NotFound("the Git repository has no such revision")
+def _failure(errors: bytes) -> Exception:
+    """The error that git printed, without the paths in it."""
+    if b"not a git repository" in errors:
+        return NotFound("the directory is not a Git repository")
+    if b"dubious ownership" in errors:
+        return InvalidInput("git does not trust the repository, because another user owns it")
+    return NotFound("the Git repository does not have this revision")

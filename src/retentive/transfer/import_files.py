@@ -1,34 +1,34 @@
-"""Import: files become memories through the engine's write path, by the same rules as what a model writes."""
+"""Import of files as memories, through the engine's write path and its rules."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
+from retentive.engine.operation import Invocation, RolledBack, WriteOperation
 from retentive.engine.writer import GuardedWriter
 from retentive.errors import InvalidInput, Refused
 from retentive.storage.contract import Actor, Entry, Transaction
-from retentive.store import OF_BACKENDS, MemoryStore
+from retentive.store import MemoryStore
 from retentive.transfer.archive_writer import Progress
-from retentive.transfer.files import said
+from retentive.transfer.files import mapped_os_errors
 from retentive.transfer.sources import Item, Source
-from retentive.transfer.versions import BATCH_BYTES
 from retentive.values.commands import check_text
 from retentive.values.paths import MemoryPath, visible
+from retentive.values.replies import Replies
 
 IMPORT = Actor("job", "import")
-"""Who is recorded with what was imported."""
-BATCH_FILES = 200
+"""Actor of imported changes."""
 Became: TypeAlias = Literal["created", "replaced", "same", "exists", "left", "refused"]
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one file. `why` says more, always if refused.
+    """Result for one file. `why` explains it, always if refused.
 
-    `exists`: another text is there, and was kept. `left`: a directory that never holds memories, such as `.git`.
+    `exists`: the memory exists with another text and was kept. `left`: a directory that never holds memories, such as
+    `.git`.
     """
 
     name: str
@@ -46,51 +46,84 @@ class _Ready:
     text: str
 
 
-class _DryRun(Exception):
-    """Carries the outcomes out of a transaction that is not to be."""
+@dataclass(frozen=True, slots=True)
+class ImportFiles(WriteOperation[list[Outcome]]):
+    """Write files as memories in one transaction, under the rules of every write. Each file is refused by itself."""
 
-    def __init__(self, outcomes: list[Outcome]) -> None:
-        super().__init__()
-        self.outcomes = outcomes
+    name = "import"
+    files: tuple[_Ready, ...]
+    under: str
+    overwrite: bool
+    dry_run: bool
+    replies: Replies
+
+    def paths(self) -> tuple[str, ...]:
+        """The directory that the files are imported to."""
+        return (self.under,)
+
+    def apply(self, tx: Transaction, writer: GuardedWriter) -> list[Outcome]:
+        """Write the files. Raises `RolledBack` with the outcomes of a dry run."""
+        outcomes = [self._one(one, tx, writer) for one in self.files]
+        if self.dry_run:
+            raise RolledBack(outcomes)
+        return outcomes
+
+    def _one(self, one: _Ready, tx: Transaction, writer: GuardedWriter) -> Outcome:
+        path = one.path
+        try:
+            writer.check_name(path)
+            writer.check(path)
+            entry = tx.get(path.text)
+            if entry.memory is not None and entry.data == one.text.encode():
+                return Outcome(one.name, path.text, "same")
+            if entry.memory is not None and not self.overwrite:
+                return Outcome(one.name, path.text, "exists")
+            _check_free(entry)
+            written = writer.put(entry, path, one.text)
+        except Refused as refusal:
+            if refusal.key == "too_large_to_keep":  # by the storage, which may have rolled back the transaction
+                raise
+            return _refused(one, refusal, self.replies)
+        notes = [self.replies.phrase(note.key, note.values) for note in written.notes if written.altered]
+        became: Became = "created" if entry.memory is None else "replaced"
+        if entry.data is not None and written.text.encode() == entry.data:
+            became = "same"
+        return Outcome(one.name, path.text, became, " ".join(notes) or None)
 
 
 class Import:
     """One import into a store, below the path `under`.
 
-    Batches of some hundred files are written in one transaction each. `dry_run` asks the same of the store, and undoes
-    it; what limits of the store would say after more than one batch it cannot know.
+    All files are written in one transaction. `dry_run` runs the same transaction and rolls it back.
     """
 
     def __init__(self, store: MemoryStore, *, under: str, overwrite: bool = False, dry_run: bool = False) -> None:
         try:
             self._under = MemoryPath.parse(under).text
         except Refused as refusal:
-            raise InvalidInput(_sentence(store, refusal, under)) from None
+            raise InvalidInput(_sentence(store.replies, refusal, under)) from None
         self._store = store
         self._overwrite = overwrite
         self._dry_run = dry_run
         self._seen: set[str] = set()
 
     def run(self, source: Source, progress: Progress | None = None) -> Iterator[Outcome]:
-        """Import all there is; what became of each file, as it is known. Raises the errors of storage."""
-        with said():
+        """Import all files; yields the outcome of each. One transaction at the end writes everything.
+
+        Raises the errors of storage; nothing is imported then.
+        """
+        with mapped_os_errors():
             total = source.count() if progress is not None else 0
-            batch: list[_Ready] = []
-            size = done = 0
-            for item in source.items():
+            ready: list[_Ready] = []
+            for done, item in enumerate(source.items(), start=1):
                 one = self._ready(item)
-                done += 1
                 if isinstance(one, Outcome):
                     yield one
-                    continue
-                batch.append(one)
-                size += len(one.text)
-                if len(batch) >= BATCH_FILES or size >= BATCH_BYTES:
-                    yield from self._write(batch)
-                    batch, size = [], 0
-                    if progress is not None:
-                        progress(done, total)
-            yield from self._write(batch)
+                else:
+                    ready.append(one)
+                if progress is not None:
+                    progress(done, total)
+            yield from self._write(ready)
 
     def _ready(self, item: Item) -> _Ready | Outcome:
         name = visible(item.name)
@@ -99,7 +132,7 @@ class Import:
         try:
             path = MemoryPath.parse(f"{self._under}/{item.name}")
         except Refused as refusal:
-            return Outcome(name, None, "refused", _sentence(self._store, refusal, item.name))
+            return Outcome(name, None, "refused", _sentence(self._store.replies, refusal, item.name))
         data = item.read()
         if isinstance(data, str):
             return Outcome(name, None, "refused", data)
@@ -109,56 +142,27 @@ class Import:
             text = data.decode()
             check_text("text", text)
         except (UnicodeDecodeError, Refused):
-            return Outcome(name, None, "refused", "no text (UTF-8 without NUL)")
+            return Outcome(name, None, "refused", "not a text (UTF-8 without NUL)")
         self._seen.add(path.text)
         return _Ready(name, path, text)
 
-    def _write(self, batch: Sequence[_Ready]) -> list[Outcome]:
+    def _write(self, ready: Sequence[_Ready]) -> list[Outcome]:
+        """Write all files. If the storage refuses one, try again without it."""
+        operation = ImportFiles(tuple(ready), self._under, self._overwrite, self._dry_run, self._store.replies)
         try:
-            return self._run(batch)
-        except Refused as refusal:  # by the storage, which may have undone all of the batch
-            if len(batch) > 1:
-                return [outcome for one in batch for outcome in self._write([one])]
-            return [self._refused(batch[0], refusal)]
-
-    def _run(self, batch: Sequence[_Ready]) -> list[Outcome]:
-        if not batch:
-            return []
-        try:
-            return self._store.write(partial(self._work, batch), IMPORT)
-        except _DryRun as dry:
-            return dry.outcomes
-
-    def _work(self, batch: Sequence[_Ready], tx: Transaction, write: GuardedWriter) -> list[Outcome]:
-        outcomes = [self._one(one, tx, write) for one in batch]
-        if self._dry_run:
-            raise _DryRun(outcomes)
-        return outcomes
-
-    def _one(self, one: _Ready, tx: Transaction, write: GuardedWriter) -> Outcome:
-        path = one.path
-        try:
-            write.check_name(path)
-            write.check(path)
-            look = tx.get(path.text)
-            if look.memory is not None and look.data == one.text.encode():
-                return Outcome(one.name, path.text, "same")
-            if look.memory is not None and not self._overwrite:
-                return Outcome(one.name, path.text, "exists")
-            _check_free(look)
-            written = write.put(look, path, one.text)
+            outcome = self._store.run(operation, Invocation(IMPORT, None, self._store.integration))
+            return outcome.value()
+        except RolledBack as dry:
+            return cast("list[Outcome]", dry.result)
         except Refused as refusal:
-            if refusal.key in OF_BACKENDS or refusal.key == "too_large_to_keep":
-                raise
-            return self._refused(one, refusal)
-        notes = [self._store.replies.phrase(note.key, note.values) for note in written.notes if written.altered]
-        became: Became = "created" if look.memory is None else "replaced"
-        if look.data is not None and written.text.encode() == look.data:
-            became = "same"
-        return Outcome(one.name, path.text, became, " ".join(notes) or None)
+            at = str(refusal.values.get("path", ""))
+            bad = [one for one in ready if one.path.text == at] or list(ready[:1])
+            rest = [one for one in ready if one not in bad]
+            return [*(_refused(one, refusal, self._store.replies) for one in bad), *(self._write(rest) if rest else ())]
 
-    def _refused(self, one: _Ready, refusal: Refused) -> Outcome:
-        return Outcome(one.name, None, "refused", _sentence(self._store, refusal, one.path.text))
+
+def _refused(one: _Ready, refusal: Refused, replies: Replies) -> Outcome:
+    return Outcome(one.name, None, "refused", _sentence(replies, refusal, one.path.text))
 
 
 def _check_free(look: Entry) -> None:
@@ -168,7 +172,7 @@ def _check_free(look: Entry) -> None:
         raise Refused("not_a_directory", ancestor=look.above)
 
 
-def _sentence(store: MemoryStore, refusal: Refused, path: str) -> str:
-    """A refusal in words."""
+def _sentence(replies: Replies, refusal: Refused, path: str) -> str:
+    """The sentence for a refusal."""
     values = {"path": visible(path), **refusal.values}
-    return store.replies.error(refusal.key, values).text.removeprefix("Error: ")
+    return replies.error(refusal.key, values).text.removeprefix("Error: ")

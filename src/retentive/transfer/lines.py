@@ -1,4 +1,4 @@
-"""Records as lines of JSON, and back: what stands in the files of an export. What comes back is checked."""
+"""JSON lines of export files: memories, versions and records, written and parsed with every field checked."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OPERATIONS = ("created", "modified", "deleted")
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What is said of a memory store before its contents. `settings` and `seal` are as they rest."""
+    """Description of a memory store at the start of its section. `settings` and `seal` are as stored."""
 
     id: str
     key: str | None
@@ -37,13 +37,13 @@ class Header:
     versions: int
 
     def to_json(self, about: Mapping[str, object]) -> str:
-        """As it stands in the file, after what the file says of itself."""
+        """The JSON line, with the description of the file in front."""
         given = {name: getattr(self, name) for name in self.__slots__}
         return _line({**about, **given, "created_at": time_text(self.created_at)})
 
     @classmethod
     def parse(cls, text: bytes) -> Header:
-        """From the file. Raises `Damaged`, `UnknownSchema`."""
+        """The header in a JSON line. Raises `Damaged`, `UnknownSchema`."""
 
         def parsed(given: dict[str, Any]) -> Header:
             check_format(given)
@@ -65,7 +65,7 @@ class Header:
 
 
 def memory_line(memory: Memory, text_of: str | None) -> str:
-    """A present memory, and the version under which its text stands."""
+    """The line of a present memory. `text_of` is the version whose entry holds its text."""
     given = {
         "id": memory.id,
         "path": memory.path,
@@ -80,7 +80,7 @@ def memory_line(memory: Memory, text_of: str | None) -> str:
 
 
 def parse_memory(line: bytes) -> tuple[Memory, str | None]:
-    """What `memory_line` wrote. Raises `Damaged`."""
+    """Parses a line of `memory_line`. Raises `Damaged`."""
 
     def parsed(given: dict[str, Any]) -> tuple[Memory, str | None]:
         memory = Memory(
@@ -98,7 +98,7 @@ def parse_memory(line: bytes) -> tuple[Memory, str | None]:
 
 
 def version_line(version: Version, text_of: str | None) -> str:
-    """A version, and the version under which its text stands: itself, or an earlier one of the same memory."""
+    """The line of a version. `text_of` is the version whose entry holds its text: itself or an earlier one."""
     given = {
         "id": version.id,
         "memory_id": version.memory_id,
@@ -118,7 +118,7 @@ def version_line(version: Version, text_of: str | None) -> str:
 
 
 def parse_version(line: bytes) -> tuple[Version, str | None]:
-    """What `version_line` wrote. Raises `Damaged`."""
+    """Parses a line of `version_line`. Raises `Damaged`."""
 
     def parsed(given: dict[str, Any]) -> tuple[Version, str | None]:
         redacted = given["redacted_at"]
@@ -142,31 +142,31 @@ def parse_version(line: bytes) -> tuple[Version, str | None]:
     return _parsed(line, parsed, "a version")
 
 
-def note_line(kind: str, key: str, value: str) -> str:
-    """A note or jotting."""
+def record_line(kind: str, key: str, value: str) -> str:
+    """The line of a record or side record."""
     return _line({"kind": kind, "key": key, "value": value})
 
 
-def parse_note(line: bytes) -> tuple[str, str, str]:
-    """What `note_line` wrote: kind, key and value. Raises `Damaged`."""
-    return _parsed(line, lambda given: (_name(given["kind"]), _name(given["key"]), _text(given["value"])), "a note")
+def parse_record(line: bytes) -> tuple[str, str, str]:
+    """Kind, key and value in a line of `record_line`. Raises `Damaged`."""
+    return _parsed(line, lambda given: (_name(given["kind"]), _name(given["key"]), _text(given["value"])), "a record")
 
 
 def time_text(at: datetime) -> str:
-    """A UTC time with its microseconds."""
+    """A UTC time with microseconds."""
     return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def check_format(given: dict[str, Any]) -> None:
-    """Raise `UnknownSchema` for a file that a newer retentive wrote."""
+    """Raise `UnknownSchema` for a file of a newer format."""
     if _number(given["format"]) > FORMAT:
-        raise UnknownSchema(f"the file was written in format {given['format']}; this retentive knows {FORMAT}")
+        raise UnknownSchema(f"the file has format {given['format']}; this version of retentive reads format {FORMAT}")
     if given["format"] != FORMAT:
         raise ValueError
 
 
 def parse_json(text: bytes, what: str) -> dict[str, Any]:
-    """An object of JSON. Raises `Damaged`."""
+    """A JSON object. Raises `Damaged`."""
     return _parsed(text, lambda given: given, what)
 
 
@@ -180,7 +180,7 @@ def _parsed(line: bytes, parse: Callable[[dict[str, Any]], T], what: str) -> T:
     except (UnknownSchema, Damaged):
         raise
     except (ValueError, TypeError, KeyError, RecursionError, RetentiveError):
-        raise Damaged(f"{what} in it cannot be read") from None
+        raise Damaged(f"{what} in the file cannot be read") from None
 
 
 def _object(value: object) -> dict[str, Any]:
@@ -192,7 +192,7 @@ def _object(value: object) -> dict[str, Any]:
 def _text(value: object) -> str:
     if not isinstance(value, str) or "\0" in value:
         raise TypeError
-    value.encode()  # a lone surrogate is no text
+    value.encode()  # raises for lone surrogates
     return value
 
 

@@ -1,4 +1,4 @@
-"""Which memories stand where while a history is gone through, so that two in each other's way are found beforehand."""
+"""Replay of a history without writing it, to find memories at conflicting paths before an import begins."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from retentive.storage.contract import Memory, Version
 from retentive.values.paths import ancestors, visible
 
 
-class Standing:
-    """What taking over a history (`versions.take_over`) makes present, version by version, oldest first.
+class Replay:
+    """The present paths after importing versions one by one, oldest first, as `versions.record_imported` does.
 
-    A memory that is in the way of a later one goes: where versions were removed, its own end may be missing. Where none
-    are missing it cannot have been in the way, and the history was never that of a memory store.
+    A memory at, above or below the path of a later one is removed: its own deletion may be missing, where versions were
+    removed. If no versions are missing, two such memories cannot be the history of a memory store.
     """
 
     def __init__(self) -> None:
@@ -21,42 +21,43 @@ class Standing:
         self._revision = -1
         self._revisions = 0
         self._displaced: dict[str, str] = {}  # memory -> its path, in this revision
-        self._clash: str | None = None
+        self._conflict: str | None = None
         self._redacted = False
 
-    def take(self, version: Version) -> None:
-        """Go one version further."""
+    def add(self, version: Version) -> None:
+        """Replay the next version."""
         if version.revision != self._revision:
             self._end_revision()
             self._revision = version.revision
             self._revisions += 1
-        self._displaced.pop(version.memory_id, None)  # it went in the same revision, told after what took its place
+        # Within a revision, a deletion may follow the version that took its path.
+        self._displaced.pop(version.memory_id, None)
         self._remove(version.memory_id)
         if version.redacted_at is not None:
             self._redacted = True
         elif version.operation != "deleted":
-            for memory_id in self._in_the_way(version.path):
+            for memory_id in self._conflicting(version.path):
                 self._displaced[memory_id] = self._paths[memory_id]
                 self._remove(memory_id)
             self._put(version.memory_id, version.path)
 
     def check_history(self, revision: int) -> None:
-        """Raise `Damaged` if two were in each other's way at some revision, and nothing is missing up to the last."""
+        """Raise `Damaged` if a history without gaps up to `revision` had two memories at conflicting paths."""
         self._end_revision()
-        if self._clash is not None and not self._redacted and self._revisions == revision:
-            raise Damaged(f"its history has another memory at, above or below {visible(self._clash)}")
+        if self._conflict is not None and not self._redacted and self._revisions == revision:
+            raise Damaged(f"its history has another memory at, above or below {visible(self._conflict)}")
 
     def check_present(self, memory: Memory) -> None:
-        """Raise `Damaged` if a memory would not be there in the end, since another stands in its way."""
+        """Raise `Damaged` if an import would remove a present memory because of another at a conflicting path."""
         if self._paths.get(memory.id) != memory.path:
             raise Damaged(f"it has another memory at, above or below {visible(memory.path)}")
 
     def _end_revision(self) -> None:
-        if self._displaced and self._clash is None:
-            self._clash = min(self._displaced.values())
+        if self._displaced and self._conflict is None:
+            self._conflict = min(self._displaced.values())
         self._displaced = {}
 
-    def _in_the_way(self, path: str) -> list[str]:
+    def _conflicting(self, path: str) -> list[str]:
         at_or_above = [self._at[each] for each in (path, *ancestors(path)) if each in self._at]
         return [*at_or_above, *self._below.get(path, ())]
 

@@ -1,4 +1,4 @@
-"""Memory stores out of a file, with their ids, versions and times: restoring a backup, importing an export whole."""
+"""Restore of backups and complete import of exports: memory stores with their ids, versions and times."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from retentive.errors import Damaged, InvalidInput
 from retentive.storage import capabilities
 from retentive.storage.contract import Backend, Snapshot, StoreInfo, Version, plain_name
 from retentive.transfer.archive_reader import Archive, Section
-from retentive.transfer.archive_writer import Progress, bare
-from retentive.transfer.present import Present, copy_jottings
-from retentive.transfer.versions import Taken, batches, take_over
+from retentive.transfer.archive_writer import Progress
+from retentive.transfer.contents import Contents
+from retentive.transfer.raw import below_encryption
+from retentive.transfer.side_records import replace_side_records
+from retentive.transfer.versions import ImportedVersion, batches, record_imported
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """What came of one memory store. `added`: versions that were not there yet; `digest` is over paths and hashes."""
+    """Figures of a restored store. `added`: versions that were new to the target; `digest`: over paths and hashes."""
 
     id: str
     key: str | None
@@ -31,50 +33,107 @@ class Restored:
 def restore(
     archive: Archive, target: Backend, *, stores: Sequence[str] = (), progress: Progress | None = None
 ) -> list[Restored]:
-    """Restore the memory stores of a backup, or those with these ids or keys, where they are not there.
+    """Restore the memory stores of a backup, or those with these ids or keys, into a location that lacks them.
 
-    A restoring that was broken off goes on. What was sealed stays sealed: no keys are needed. Raises `InvalidInput`
-    before anything is written, if a store is there and is not as in the backup or on the way there.
+    An interrupted restore resumes. Encrypted stores stay encrypted, and no keys are needed. Raises `InvalidInput`
+    before anything is written, if the target has a store with other versions than the backup.
     """
     if not archive.is_backup:
         raise InvalidInput("the file is an export of one memory store: `retentive import` takes it")
-    wanted = _chosen(archive, [plain_name("a store key", name) for name in stores])
-    for section in wanted:
-        _check_target(bare(target), section, section.header.key)
+    chosen = _chosen(archive, [plain_name("a store key", name) for name in stores])
+    for section in chosen:
+        _check_target(below_encryption(target), section, section.header.key)
     texts = _Texts(archive)
-    return [_restored(bare(target), section, section.header.key, texts, progress) for section in wanted]
+    return [
+        _SectionImport(below_encryption(target), section, section.header.key, texts).run(progress) for section in chosen
+    ]
 
 
 def import_whole(
     archive: Archive, target: Backend, *, key: str | None = None, progress: Progress | None = None
 ) -> Restored:
-    """Make the memory store of an export, with its history, in a place where it is not; under `key`, if one is given.
+    """Import the memory store of an export with its history into a location that lacks it, optionally under `key`.
 
-    An import that was broken off goes on. The guards of the target are for what is written from now on: the history
-    comes as it is.
+    An interrupted import resumes. The guards of the target do not apply to the imported history, only to later writes.
     """
     if archive.is_backup:
         raise InvalidInput("the file is a backup: `retentive restore-backup` takes it")
     (section,) = archive.sections
     if section.is_raw:
-        raise InvalidInput("the memory store in the file is sealed")
+        raise InvalidInput("the memory store in the file is encrypted")
     key = section.header.key if key is None else plain_name("a store key", key)
     _check_target(target, section, key)
-    return _restored(target, section, key, _Texts(archive), progress)
+    return _SectionImport(target, section, key, _Texts(archive)).run(progress)
 
 
 class _Texts:
-    """The texts of a file, which come in the order of the versions."""
+    """The texts of a file, in the order of the versions."""
 
     def __init__(self, archive: Archive) -> None:
         self._texts = archive.texts()
 
     def get(self, section: Section, version_id: str) -> bytes:
-        """The text that a version wrote."""
+        """The text that a version wrote. Ask in the order of the versions."""
         for prefix, found, data in self._texts:
             if (prefix, found) == (section.prefix, version_id):
                 return data
         raise Damaged(f"the text of version {version_id} is missing")
+
+
+class _SectionImport:
+    """The import of one section of a file."""
+
+    def __init__(self, target: Backend, section: Section, key: str | None, texts: _Texts) -> None:
+        self._target = target
+        self._section = section
+        self._key = key
+        self._texts = texts
+        self._contents = _contents(section)
+        self._done = 0
+
+    def run(self, progress: Progress | None) -> Restored:
+        """Create the store, import what it lacks and check the result."""
+        header = self._section.header
+        self._create()
+        newest = self._target.read(header.id, newest_version)
+        added = 0
+        for batch in batches(self._versions_after(newest), _version_of):
+            self._target.write(header.id, partial(record_imported, imported=batch))
+            added += len(batch)
+            if progress is not None:
+                progress(self._done, header.versions)
+        self._target.write(header.id, self._contents.apply)
+        replace_side_records(self._section.side_records(), self._target, header.id)
+        return Restored(
+            id=header.id,
+            key=self._key,
+            memories=header.memories,
+            size_bytes=header.size_bytes,
+            versions=header.versions,
+            added=added,
+            digest=self._target.read(header.id, self._contents.check),
+        )
+
+    def _create(self) -> None:
+        header = self._section.header
+        created = self._target.create_store(
+            key=self._key, name=header.name, seal=header.seal, store_id=header.id, created_at=header.created_at
+        )
+        check_same(created, header.id, self._key)
+        if not self._section.is_raw:
+            capabilities.unlock(self._target, created)
+
+    def _versions_after(self, newest: str | None) -> Iterator[ImportedVersion]:
+        section, memories = self._section, self._contents.memories
+        for version, text_of in section.versions():
+            self._done += 1
+            if newest is not None and version.id <= newest:
+                continue
+            data = self._texts.get(section, version.id) if text_of == version.id else None
+            shared = text_of if data is None else None
+            memory = memories.get(version.memory_id)
+            created_at = None if memory is None else memory.created_at
+            yield ImportedVersion(version, data, shared, created_at, raw=section.is_raw)
 
 
 def _chosen(archive: Archive, stores: Sequence[str]) -> list[Section]:
@@ -87,26 +146,26 @@ def _chosen(archive: Archive, stores: Sequence[str]) -> list[Section]:
 
 
 def _check_target(target: Backend, section: Section, key: str | None) -> None:
-    """Raise `InvalidInput` if the store cannot come to be there."""
+    """Raise `InvalidInput` if the target has another store with this id or key, or other versions of this one."""
     header = section.header
-    there = target.get_store(header.id)
-    if there is not None and there.id == header.id:
-        check_same(there, header.id, key)
+    present = target.get_store(header.id)
+    if present is not None and present.id == header.id:
+        check_same(present, header.id, key)
         newest = target.read(header.id, newest_version)
         if newest is not None and not any(version.id == newest for version, _ in section.versions()):
-            raise InvalidInput(f"the memory store {key or header.id} is there already, and has other versions")
+            raise InvalidInput(f"the memory store {key or header.id} exists in the target with other versions")
     elif key is not None and target.get_store(key) is not None:
-        raise InvalidInput(f"there is another memory store with the key {key!r}")
+        raise InvalidInput(f"the target has another memory store with the key {key!r}")
 
 
 def check_same(info: StoreInfo, store_id: str, key: str | None) -> None:
-    """Raise `InvalidInput` if a store is not the one that should have been made."""
+    """Raise `InvalidInput` if a store of the target is not the one to import."""
     if info.erased_at is not None:
-        raise InvalidInput(f"the memory store {store_id} was erased there, and its id with it")
+        raise InvalidInput(f"the memory store {store_id} was erased in the target, and its id cannot be used again")
     if info.id != store_id:
-        raise InvalidInput(f"there is another memory store with the key {key!r}")
+        raise InvalidInput(f"the target has another memory store with the key {key!r}")
     if info.key != key:
-        raise InvalidInput(f"the memory store {store_id} is there already, with the key {info.key!r}")
+        raise InvalidInput(f"the memory store {store_id} exists in the target with the key {info.key!r}")
 
 
 def newest_version(snapshot: Snapshot) -> str | None:
@@ -114,51 +173,10 @@ def newest_version(snapshot: Snapshot) -> str | None:
     return next((version.id for version in snapshot.versions(limit=1)), None)
 
 
-def _restored(target: Backend, section: Section, key: str | None, texts: _Texts, progress: Progress | None) -> Restored:
-    header = section.header
-    made = target.create_store(
-        key=key, name=header.name, seal=header.seal, store_id=header.id, created_at=header.created_at
-    )
-    check_same(made, header.id, key)
-    capabilities.unlock(target, made) if not section.is_raw else None
-    newest = target.read(header.id, newest_version)
-    present = _present(section)
-    born = {memory.id: memory.created_at for memory in present.memories.values()}
-    done = added = 0
-
-    def taken() -> Iterator[Taken]:
-        nonlocal done
-        for version, text_of in section.versions():
-            done += 1
-            if newest is not None and version.id <= newest:
-                continue
-            data = texts.get(section, version.id) if text_of == version.id else None
-            shared = text_of if data is None else None
-            yield Taken(version, data, shared, born.get(version.memory_id), raw=section.is_raw)
-
-    for batch in batches(taken(), _version_of):
-        target.write(header.id, partial(take_over, taken=batch))
-        added += len(batch)
-        if progress is not None:
-            progress(done, header.versions)
-    target.write(header.id, present.bring_about)
-    copy_jottings(section.jottings(), target, header.id)
-    digest = target.read(header.id, present.check)
-    return Restored(
-        id=header.id,
-        key=key,
-        memories=header.memories,
-        size_bytes=header.size_bytes,
-        versions=header.versions,
-        added=added,
-        digest=digest,
-    )
+def _contents(section: Section) -> Contents:
+    records = {(kind, key): value for kind, key, value in section.records()}
+    return Contents({memory.id: memory for memory, _ in section.memories()}, section.header.settings, records)
 
 
-def _present(section: Section) -> Present:
-    notes = {(kind, key): value for kind, key, value in section.notes()}
-    return Present({memory.id: memory for memory, _ in section.memories()}, section.header.settings, notes)
-
-
-def _version_of(taken: Taken) -> Version:
-    return taken.version
+def _version_of(imported: ImportedVersion) -> Version:
+    return imported.version

@@ -1,4 +1,4 @@
-"""What can be imported as memories: the files of a directory, a tree in a Git repository, the present of an export."""
+"""Import sources: the files of a directory, and the present memories of an export."""
 
 from __future__ import annotations
 
@@ -13,67 +13,67 @@ from retentive.errors import InvalidInput, NotFound
 from retentive.transfer.archive_reader import Archive
 from retentive.values.paths import ROOT
 
-MAX_FILE_BYTES = 256 * 1024 * 1024  # a file is taken into memory whole
-LAYOUT = "memories"  # the directory in which the official SDK's local tool, and this one, keep memories
-LEFT_OUT = frozenset({".git", ".retentive"})  # directories that hold no memories of a person's
+MAX_FILE_BYTES = 256 * 1024 * 1024  # a file is loaded whole
+LAYOUT = "memories"  # the directory in which the official SDK's local tool and retentive keep memories
+LEFT_OUT = frozenset({".git", ".retentive"})  # directories that never hold memories
 TOO_LARGE = f"larger than {MAX_FILE_BYTES // 2**20} MB"
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing to import: its name with `/` between, and how to read it, or else why it cannot be a memory.
+    """A file of a source: its name relative to the source, separated by `/`, and a function that reads it.
 
-    `expected`: that it is none goes without saying, and nobody has to look after it.
+    `expected` marks what is left out as a matter of course and needs no attention.
     """
 
     name: str
     read: Callable[[], bytes | str]
-    """Gives the bytes, or why there are none."""
+    """Returns the bytes, or as text the reason why it cannot be a memory."""
     expected: bool = False
 
 
 class Source(Protocol):
-    """Where memories come from. `inside` names the directory `memories` if only what is in it is taken."""
+    """A source of files. `inside` is the directory `memories` if only its files are imported."""
 
     inside: str | None
 
     def count(self) -> int:
-        """About how many there are."""
+        """The approximate number of files."""
 
     def items(self) -> Iterator[Item]:
-        """All of them, each good until the next."""
+        """All files. Read each one before asking for the next."""
 
 
 def refused(name: str, why: str) -> Item:
-    """What cannot be a memory."""
+    """A file that cannot be a memory, and the reason."""
     return Item(name, lambda: why)
 
 
 def left(name: str) -> Item:
-    """What holds no memories, and is left where it is."""
+    """A directory that never holds memories."""
     return Item(name, lambda: "holds no memories", expected=True)
 
 
 class DirectorySource:
-    """The files below a directory; of one that has a directory `memories`, the files in that.
+    """The files below a directory. If it has a directory `memories`, only the files in it.
 
-    Links are never followed; neither they nor devices are read. Raises `NotFound`.
+    Symbolic links and devices are not read. Raises `NotFound`.
     """
 
     def __init__(self, path: str) -> None:
         if not os.path.isdir(path):
-            raise NotFound("there is no such file or directory")
+            raise NotFound("the file or directory does not exist")
         within = os.path.join(path, LAYOUT)
         has_layout = os.path.isdir(within) and not os.path.islink(within)
         self.inside = LAYOUT if has_layout else None
         self._root = os.path.realpath(within if has_layout else path)
 
     def count(self) -> int:
-        """How many files there are."""
+        """The number of files."""
         return sum(len(files) for _, _, files, _ in self._walk())
 
     def items(self) -> Iterator[Item]:
-        """All files, and what is not entered, each good until the next."""
+        """All files, and the directories that are not entered. Read each one before asking for the next."""
         with closing(self._walk()) as walked:
             for directory, unfollowed, files, descriptor in walked:
                 below = os.path.relpath(directory, self._root)
@@ -84,7 +84,7 @@ class DirectorySource:
                     yield Item(prefix + name, _file_reader(name, descriptor))
 
     def _walk(self) -> Generator[tuple[str, list[str], list[str], int], None, None]:
-        """Directory by directory: its path, directories in it that are not entered, its files, its descriptor."""
+        """For each directory: its path, the directories in it that are not entered, its files, its descriptor."""
 
         def failed(error: OSError) -> None:
             raise error
@@ -96,7 +96,7 @@ class DirectorySource:
 
 
 class ArchiveSource:
-    """The present memories in an export, without their history."""
+    """The present memories of an export, without their history."""
 
     inside: str | None = None
 
@@ -105,11 +105,11 @@ class ArchiveSource:
             raise InvalidInput("the file is a backup: `retentive restore-backup` takes it")
         (self._section,) = archive.sections
         if self._section.is_raw:
-            raise InvalidInput("the memory store in the file is sealed")
+            raise InvalidInput("the memory store in the file is encrypted")
         self._archive = archive
 
     def count(self) -> int:
-        """How many memories there are."""
+        """The number of memories."""
         return self._section.header.memories
 
     def items(self) -> Iterator[Item]:
@@ -129,22 +129,22 @@ def _file_reader(name: str, descriptor: int) -> Callable[[], bytes | str]:
 
 
 def _read(name: str, descriptor: int) -> bytes | str:
-    """The bytes of a regular file, or why there are none. What is swapped for a link meanwhile is not followed."""
+    """The bytes of a regular file, or the reason why not. Does not follow a link that replaces the file meanwhile."""
     with suppress(FileNotFoundError):
         status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
         if stat.S_ISLNK(status.st_mode):
             return "a symbolic link"
-        if not stat.S_ISREG(status.st_mode):  # looked at first: to open a device may do something
-            return "no regular file"
+        if not stat.S_ISREG(status.st_mode):  # checked before opening: opening a device can have effects
+            return "not a regular file"
         try:
             opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=descriptor)
         except PermissionError:
-            return "may not be read by this process"
+            return "not readable by this process"
         except OSError as error:
             return f"cannot be read ({error.strerror})"
         with os.fdopen(opened, "rb") as file:
             if not stat.S_ISREG(os.fstat(opened).st_mode):
-                return "no regular file"
+                return "not a regular file"
             data = file.read(MAX_FILE_BYTES + 1)
             return TOO_LARGE if len(data) > MAX_FILE_BYTES else data
-    return "is not there any more"
+    return "no longer exists"

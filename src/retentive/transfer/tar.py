@@ -1,7 +1,7 @@
-"""Tar files as exports are: regular files only, by names that are known, and nothing in them that is not checked.
+"""Tar files of exports: regular files only, with every byte checked.
 
-Python's own reader takes headers of any size into memory and passes over what it does not know; a file that somebody
-sent must not be read that way. What is written here any tar can read.
+Python's own reader loads headers of any size and skips entries it does not know, which is unsafe for files from others.
+Any tar program can read the files written here.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import gzip
 import tarfile
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import IO, Protocol
 
 from retentive.errors import Damaged, InvalidInput
@@ -19,18 +20,18 @@ CHUNK = 64 * 1024
 _END = bytes(2 * BLOCK)
 _MAX_BYTES = 8**11 - 1  # what the size field of a header holds
 _GZIP = b"\x1f\x8b"
-_NO_PART = "Not a gzipped file"  # what `gzip` says of bytes after a part with which no other begins
+_NO_PART = "Not a gzipped file"  # message of `gzip` for bytes after the last part
 
 
 class Sink(Protocol):
-    """What bytes are written to."""
+    """A destination for bytes."""
 
     def write(self, data: bytes, /) -> object:
-        """Take all of them."""
+        """Write all of them."""
 
 
 class TarWriter:
-    """A tar file under way. What was written after a mark can be taken back, since a read may have to start over."""
+    """Writes a tar file. Entries after a mark can be rolled back, since the read that supplies them may run again."""
 
     def __init__(self, raw: IO[bytes], *, compressed: bool) -> None:
         self._raw = raw
@@ -39,7 +40,7 @@ class TarWriter:
         self._begin()
 
     def _begin(self) -> None:
-        if self._compressed:  # a compressed file may have several parts: each mark begins one
+        if self._compressed:  # each mark begins a new part of the compressed file
             self._out = gzip.GzipFile("", "wb", compresslevel=6, fileobj=self._raw, mtime=0)
 
     def _end_part(self) -> None:
@@ -49,10 +50,10 @@ class TarWriter:
     def add(self, name: str, size: int, chunks: Iterable[bytes], *, mtime: int) -> None:
         """Add a file of `size` bytes. Raises OSError, `InvalidInput`."""
         if size > _MAX_BYTES:
-            raise InvalidInput("there is too much in one memory store for one file")
+            raise InvalidInput("the memory store is too large for one file")
         header = _header(name, size, mtime)
         if header is None:
-            raise InvalidInput("an id is too long to name a file in an export")
+            raise InvalidInput("an id is too long for the name of an entry")
         self._out.write(header)
         written = 0
         for chunk in chunks:
@@ -62,36 +63,34 @@ class TarWriter:
         self._out.write(bytes(-size % BLOCK))
 
     def mark(self) -> int:
-        """Where the file stands."""
+        """The current position, for `roll_back`."""
         self._end_part()
         self._raw.flush()
         at = self._raw.tell()
         self._begin()
         return at
 
-    def back_to(self, mark: int) -> None:
-        """Take back what was written since."""
+    def roll_back(self, mark: int) -> None:
+        """Remove what was written after a mark."""
         self._end_part()
         self._raw.seek(mark)
         self._raw.truncate()
         self._begin()
 
     def finish(self) -> None:
-        """End the file; it is not closed."""
+        """End the file without closing it."""
         self._out.write(_END)
         self._end_part()
 
-    def give_up(self) -> None:
-        """Leave it as it is."""
+    def abandon(self) -> None:
+        """Release the compressor, also after a write error."""
         if self._compressed:
-            try:
+            with suppress(OSError):
                 self._out.close()
-            except OSError:  # that is why it is given up
-                return
 
 
 class TarReader:
-    """The entries of a tar file, in their order. Raises `Damaged`, naming the entry, for all that is not as written."""
+    """Reads the entries of a tar file in order. Raises `Damaged`, naming the entry, for any unexpected byte."""
 
     def __init__(self, raw: IO[bytes]) -> None:
         raw.seek(0)
@@ -103,7 +102,7 @@ class TarReader:
         self._padding = 0
 
     def entries(self) -> Iterator[tuple[str, int]]:
-        """Names and sizes; what `read` has not given of an entry is passed over."""
+        """Names and sizes. Skips the bytes of an entry that were not read."""
         while True:
             while self.read(CHUNK):
                 pass
@@ -117,7 +116,7 @@ class TarReader:
             yield self._name, self._left
 
     def read(self, size: int) -> bytes:
-        """Up to `size` bytes of the entry, none at its end."""
+        """Up to `size` bytes of the entry; empty at its end."""
         data = self._take(min(size, self._left))
         self._left -= len(data)
         return data
@@ -128,40 +127,40 @@ class TarReader:
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise self._broken(error) from None
         if len(data) != size:
-            raise Damaged(f"the file is cut off after or in {self._name}")
+            raise Damaged(f"the file is truncated after or in {self._name}")
         return data
 
     def _check_zeros(self, size: int) -> None:
         if any(self._take(size)):
-            raise Damaged(f"the file was altered after {self._name}")
+            raise Damaged(f"the file was modified after {self._name}")
 
     def _check_end(self) -> None:
         self._check_zeros(BLOCK)
         try:
             rest = self._in.read(1)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:  # here the sum of the last part is checked
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:  # this read verifies the checksum of the last part
             if not str(error).startswith(_NO_PART):
                 raise self._broken(error) from None
             rest = b"?"
         if rest:
-            raise Damaged("something follows the end of the file")
+            raise Damaged("the file has bytes after its end")
 
     def _broken(self, error: Exception) -> Damaged:
-        what = "cut off" if isinstance(error, EOFError) else "damaged"
+        what = "truncated" if isinstance(error, EOFError) else "damaged"
         return Damaged(f"the file is {what} after or in {self._name}")
 
     def _parsed(self, header: bytes) -> tuple[str, int]:
         try:
             info = tarfile.TarInfo.frombuf(header, "ascii", "strict")
         except (tarfile.HeaderError, ValueError):
-            raise Damaged(f"what follows {self._name} is not an entry of an export") from None
+            raise Damaged(f"the bytes after {self._name} are not an entry of an export") from None
         if header != _header(info.name, info.size, info.mtime):
-            raise Damaged(f"the entry {shown(info.name)} is not a plain file, or was not written by retentive")
+            raise Damaged(f"the entry {shown(info.name)} is not a regular file written by retentive")
         return info.name, info.size
 
 
 def _header(name: str, size: int, mtime: float) -> bytes | None:
-    """The header of a file; None if there can be none."""
+    """The header of a file; None if the format cannot express it."""
     info = tarfile.TarInfo(name)
     info.size, info.mode, info.mtime = size, 0o600, mtime
     try:
@@ -171,5 +170,5 @@ def _header(name: str, size: int, mtime: float) -> bytes | None:
 
 
 def shown(name: str) -> str:
-    """A name from the file, so that it can be shown."""
+    """A name from the file in a form that is safe to print."""
     return ascii(name[:200])

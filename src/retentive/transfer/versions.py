@@ -1,4 +1,4 @@
-"""A history on its way from one memory store to another: read oldest first, and taken over version by version."""
+"""Histories copied from one memory store to another: read oldest first and recorded version by version."""
 
 from __future__ import annotations
 
@@ -10,60 +10,65 @@ from typing import TypeAlias, TypeVar
 
 from retentive.errors import Damaged, NotFound
 from retentive.storage.contract import Change, Kept, Memory, Sealing, Snapshot, Transaction, Version
+from retentive.storage.paging import PAGE_VERSIONS, version_pages
 from retentive.values.records import Again
+from retentive.values.text import is_text
 
-PAGE = 500  # versions read at a time
-BATCH_VERSIONS, BATCH_BYTES = 300, 4 * 1024 * 1024  # of one transaction; one revision is never split
+BATCH_VERSIONS, BATCH_BYTES = 300, 4 * 1024 * 1024  # of one transaction, which never splits a revision
 
 T = TypeVar("T")
 Range: TypeAlias = "tuple[str | None, str | None]"
-Ages: TypeAlias = Mapping[str, datetime]
-"""When each present memory was created: of one whose first versions are gone, these do not tell."""
+CreationTimes: TypeAlias = Mapping[str, datetime]
+"""Creation times of the present memories by id; a version cannot tell them if the first ones were removed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """A version to take over. `data` None with `text_of`: the text that this version, there already, left behind.
+class ImportedVersion:
+    """A version to record with its text. With `text_of`, the text is the one of that version, imported before.
 
-    `raw`: what rests of a sealed version, to be kept with its seal as it is.
+    `raw`: the stored bytes of an encrypted version, to be stored unchanged together with its seal.
     """
 
     version: Version
     data: bytes | None
     text_of: str | None = None
-    born: datetime | None = None
+    created_at: datetime | None = None
     raw: bool = False
 
 
-class History:
-    """The versions of a store after one of them, as one snapshot has them; pages of them are read when wanted."""
+class VersionIndex:
+    """The versions of one snapshot after a given one, as ranges of ids. The versions are read again when needed."""
 
     def __init__(self, snapshot: Snapshot, *, after: str | None = None) -> None:
         self.count = 0
         self.newest: str | None = None
         self._ranges: list[Range] = []
         upper: str | None = None
-        while page := list(snapshot.versions(after=after, before=upper, limit=PAGE)):
+
+        def read(before: str | None) -> list[Version]:
+            return list(snapshot.versions(after=after, before=before, limit=PAGE_VERSIONS))
+
+        for page in version_pages(read):
             if self._ranges:
                 self._ranges[-1] = (page[0].id, self._ranges[-1][1])
             self.newest = self.newest or page[0].id
             self.count += len(page)
-            self._ranges.append((after, upper or page[0].id + "!"))  # right after it: later ones are not of this
+            self._ranges.append((after, upper or page[0].id + "!"))  # sorts right after the id: excludes later versions
             upper = page[-1].id
 
     def oldest_first(self, read: Callable[[Range], Sequence[Version]]) -> Iterator[Version]:
-        """The versions, by way of a function that gives those strictly between two ids, newest first."""
-        for between in reversed(self._ranges):
-            yield from reversed(read(between))
+        """The versions. `read` returns those strictly between two ids, newest first."""
+        for ids in reversed(self._ranges):
+            yield from reversed(read(ids))
 
 
-def between(snapshot: Snapshot, ids: Range) -> list[Version]:
+def versions_between(snapshot: Snapshot, ids: Range) -> list[Version]:
     """The versions strictly between two ids, newest first."""
     return list(snapshot.versions(after=ids[0], before=ids[1]))
 
 
 def batches(items: Iterable[T], version_of: Callable[[T], Version]) -> Iterator[list[T]]:
-    """What is about versions, for one transaction each: some hundred or some MB, and all of a revision together."""
+    """Items in batches for one transaction each, limited in number and bytes. A batch ends with a revision."""
     batch: list[T] = []
     size = 0
     for item in items:
@@ -79,58 +84,51 @@ def batches(items: Iterable[T], version_of: Callable[[T], Version]) -> Iterator[
 
 
 def load(snapshot: Snapshot, version_id: str, *, raw: bool) -> tuple[Version, bytes | None]:
-    """A version and its text as they are now. Raises `NotFound`, and `Damaged` for no text, or another one."""
+    """A version and its verified text. Raises `NotFound`, and `Damaged` if the bytes are not the recorded text."""
     version, data = snapshot.version(version_id)
     if raw:
         return version, data
     if data is not None and hashlib.sha256(data).hexdigest() != version.sha256:
-        raise Damaged(f"the text of version {version_id} is not the one that was recorded")
+        raise Damaged(f"the text of version {version_id} differs from its recorded hash")
     if data is not None and not is_text(data):
-        raise Damaged(f"the text of version {version_id} is no text (UTF-8 without NUL)")
+        raise Damaged(f"the text of version {version_id} is not UTF-8 without NUL")
     return replace(version, seal=None), data
 
 
-def is_text(data: bytes) -> bool:
-    """Whether bytes can be the text of a memory."""
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return b"\0" not in data
-
-
-def load_all(snapshot: Snapshot, batch: Sequence[Version], born: Ages, *, raw: bool) -> list[Taken]:
-    """The versions of a batch with their texts; one that was removed meanwhile is left out."""
-    taken: list[Taken] = []
+def load_all(
+    snapshot: Snapshot, batch: Sequence[Version], created: CreationTimes, *, raw: bool
+) -> list[ImportedVersion]:
+    """The versions of a batch with their texts, except those that were removed meanwhile."""
+    loaded: list[ImportedVersion] = []
     for known in batch:
         try:
             version, data = load(snapshot, known.id, raw=raw)
         except NotFound:
             continue
-        taken.append(Taken(version, data, born=born.get(version.memory_id), raw=raw))
-    return taken
+        loaded.append(ImportedVersion(version, data, created_at=created.get(version.memory_id), raw=raw))
+    return loaded
 
 
-def take_over(tx: Transaction, taken: Iterable[Taken]) -> None:
-    """Record versions as they were elsewhere, oldest first.
+def record_imported(tx: Transaction, imported: Iterable[ImportedVersion]) -> None:
+    """Record versions with their ids, times and actors, oldest first.
 
-    A history may have gaps, where versions were redacted or removed: what a gap leaves present that is not any more
-    is forgotten when the next version shows it.
+    A history has gaps where versions were redacted or removed. A memory whose deletion is in a gap stays present until
+    a later version needs its path; it is dropped then.
     """
-    for one in taken:
+    for one in imported:
         tx.record([_change(tx, one)], None)
 
 
-def _change(tx: Transaction, one: Taken) -> Change:
+def _change(tx: Transaction, one: ImportedVersion) -> Change:
     version = one.version
     before = tx.find(version.memory_id)
     if version.redacted_at is not None:
-        if before is not None:  # what it is from here on is not known
+        if before is not None:  # a redacted version does not tell what became of the memory
             tx.drop([before])
         return Change(None, None, origin=version)
     if version.operation == "deleted":
         return Change(before, None, sealing=_sealing(one, None), origin=version)
-    _make_way(tx, version)
+    _free_path(tx, version)
     data = one.data if one.text_of is None else tx.text(one.text_of)
     if data is None:
         raise Damaged(f"version {version.id} has no text")
@@ -138,30 +136,28 @@ def _change(tx: Transaction, one: Taken) -> Change:
         if tx.get(before.path).data == data:
             return Change(before, version.path, sealing=_sealing(one, None), origin=version)
         tx.drop([before])
-        one, before = replace(one, born=one.born or before.created_at), None
-    again = Again(version.memory_id, one.born or version.created_at) if before is None else None
+        one, before = replace(one, created_at=one.created_at or before.created_at), None
+    again = Again(version.memory_id, one.created_at or version.created_at) if before is None else None
     sealing = _sealing(one, data)
     kept = None if sealing is not None else data
     return Change(before, version.path, kept, sealing=sealing, again=again, origin=version)
 
 
-def _make_way(tx: Transaction, version: Version) -> None:
-    """Forget what stands at, above or below the path of a version: its own end fell into a gap."""
-    look = tx.get(version.path)
-    gone: list[Memory] = []
-    if look.memory is not None and look.memory.id != version.memory_id:
-        gone.append(look.memory)
-    if look.above is not None and (above := tx.get(look.above).memory) is not None:
-        gone.append(above)
-    if look.below:
-        gone += tx.memories(version.path)
-    gone = [memory for memory in gone if memory.id != version.memory_id]
-    if gone:
-        tx.drop(gone)
+def _free_path(tx: Transaction, version: Version) -> None:
+    """Drop other memories at, above or below the path of a version: their deletions are in a gap."""
+    entry = tx.get(version.path)
+    found: list[Memory] = [] if entry.memory is None else [entry.memory]
+    if entry.above is not None and (above := tx.get(entry.above).memory) is not None:
+        found.append(above)
+    if entry.below:
+        found += tx.memories(version.path)
+    others = [memory for memory in found if memory.id != version.memory_id]
+    if others:
+        tx.drop(others)
 
 
-def _sealing(one: Taken, data: bytes | None) -> Sealing | None:
-    """What keeps a raw version as it is; None for one that is not."""
+def _sealing(one: ImportedVersion, data: bytes | None) -> Sealing | None:
+    """Stores a raw version unchanged; None for one that is not raw."""
     if not one.raw or one.version.seal is None:
         return None
     version = one.version

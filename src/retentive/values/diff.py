@@ -1,13 +1,12 @@
-r"""Comparing texts line by line: what changed, as a unified diff, who brought in a line, and merging two changes.
+r"""Line-based comparison of texts: changes, unified diff, blame and three-way merge.
 
-Pure functions on str. Lines end at `\n` and nowhere else, and a line without one is another line than the same with
-it, so everything here is exact byte for byte. Line positions are indexes from 0, ends not included; what is for
-people to read (`DiffLine`) counts from 1.
+Pure functions on str. Lines end at `\n` and nowhere else. A last line without `\n` differs from the same line with it,
+so results are exact to the byte. Line positions are half-open ranges from 0; line numbers for people (`DiffLine`) start
+at 1.
 
-The common part of two texts is a longest one, found by rows of bits (Hyyrö, "Bit-parallel LCS-length computation
-revisited", 2004): all lines of a text against one line of the other in a few operations on whole numbers. So the time
-depends on the number of lines alone, not on how they differ, and there is no bad case: 3,000 lines against 3,000 take
-some milliseconds.
+The longest common subsequence is computed bit-parallel (Hyyrö, "Bit-parallel LCS-length computation revisited", 2004):
+each line of one text is compared with all lines of the other in a few integer operations. The time depends only on the
+number of lines, so there is no bad case: 3,000 lines against 3,000 take some milliseconds.
 """
 
 from __future__ import annotations
@@ -29,22 +28,22 @@ Span: TypeAlias = tuple[int, int]
 _LineMarks: TypeAlias = Mapping[int, Sequence[Span]]
 
 NO_NEWLINE = "\\ No newline at end of file"
-MAX_MARKED_WORDS = 5_000  # of a change, on each side: more than that nobody compares word by word
-_MAX_CELLS = 200_000_000  # lines x lines compared exactly: 25 MB of bits, a tenth of a second
+MAX_MARKED_WORDS = 5_000  # on each side of a change; larger changes are not marked by word
+_MAX_CELLS = 200_000_000  # lines x lines compared exactly: 25 MB of bits, 0.1 s
 _SIGNS: dict[Kind, str] = {"context": " ", "removed": "-", "added": "+"}
 
-# Scripts written without spaces: a character counts as a word (Thai to Khmer, kana, Han).
+# Scripts without spaces (Thai to Khmer, kana, Han): each character is a word.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f"
 _UNSPACED += "\U00020000-\U0003ffff"
-_JOINED = "\u0300-\u036f\u200d\ufe00-\ufe0f"  # accents, joiners and variants stay with what they follow
+_JOINED = "\u0300-\u036f\u200d\ufe00-\ufe0f"  # accents, joiners and variation selectors belong to the character before
 _WORDS = re.compile(rf"[{_UNSPACED}][{_JOINED}]*|(?:[^\W{_UNSPACED}][{_JOINED}]*)+|[^\w\s][{_JOINED}]*")
 
 
 @dataclass(frozen=True, slots=True)
 class LineChange:
-    """One place where texts differ: the lines `removed` at `old_start` are the lines `added` at `new_start`.
+    """A replaced range of lines: `removed` at `old_start` became `added` at `new_start`.
 
-    Lines have their newline. At least one of the two is not empty.
+    Lines include their newline. At least one of `removed` and `added` is not empty.
     """
 
     old_start: int
@@ -54,22 +53,21 @@ class LineChange:
 
     @property
     def old_end(self) -> int:
-        """The index after the last removed line."""
+        """Index after the last removed line."""
         return self.old_start + len(self.removed)
 
     @property
     def new_end(self) -> int:
-        """The index after the last added line."""
+        """Index after the last added line."""
         return self.new_start + len(self.added)
 
 
 @dataclass(frozen=True, slots=True)
 class DiffLine:
-    """One row of a unified diff. `text` has neither sign nor newline.
+    """Row of a unified diff. `text` excludes the sign and the newline.
 
-    `marks` are the spans of `text` that differ from what it replaces or is replaced by; none if most of it does.
-    Line numbers count from 1, and are None where the line is not in that text. `newline` is False for a last line
-    without one.
+    `marks` are the spans of `text` that differ from the other side; empty if most of it differs. Line numbers start
+    at 1; a number is None if the line is not in that text. `newline` is False for a last line without a newline.
     """
 
     kind: Kind
@@ -81,13 +79,13 @@ class DiffLine:
 
     @property
     def row(self) -> str:
-        """The text behind its sign, as a diff shows it."""
+        """The text after its sign, as a diff shows it."""
         return _SIGNS.get(self.kind, "") + self.text
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A part that both sides changed, each in its way: its lines in the three texts, and what stands there."""
+    """A range that both sides changed differently: its lines and text in each of the three versions."""
 
     base: Span
     ours: Span
@@ -99,37 +97,28 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What a merge gives: the text, or None and the conflicts in the order of the text."""
+    """Result of a merge: the text, or None and the conflicts in order."""
 
     text: str | None
     conflicts: tuple[Conflict, ...] = ()
 
 
 def lines(text: str) -> list[str]:
-    r"""The lines of a text, each with its `\n`; only the last may be without."""
+    r"""Split a text into lines, each with its `\n`. Only the last may be without."""
     ended = text.split("\n")
     last = ended.pop()
     kept = [line + "\n" for line in ended]
     return [*kept, last] if last else kept
 
 
-def line_changes(old: str, new: str) -> list[LineChange]:
-    """What to change in `old` to have `new`, in the order of the text, at least one common line between two changes.
-
-    As few lines as possible are removed and added, unless the texts are very large (more than some 14,000 lines that
-    occur in both). Where a change could stand in several places it stands in the last, as git has it.
-    """
-    return _changes(lines(old), lines(new))
-
-
 def unified(old: str, new: str, *, old_name: str, new_name: str, context: int = 3) -> list[DiffLine]:
-    """The unified diff of two texts, `context` common lines around each change; nothing if they are equal.
+    """Unified diff with `context` common lines around each change; empty if the texts are equal.
 
-    Names are shown as they are: `a/notes.md` and `b/notes.md`, or `/dev/null` for a text that is not there. Raises
-    `InvalidInput` for a name with a control character in it or a negative `context`.
+    Names are printed unchanged: `a/notes.md` and `b/notes.md`, or `/dev/null` for a missing text. Raises
+    `InvalidInput` for a name with a control character or a negative `context`.
     """
     if context < 0:
-        raise InvalidInput("the lines of context must be a whole number from 0")
+        raise InvalidInput("context must be an integer from 0")
     before = lines(old)
     changes = _changes(before, lines(new))
     header = f"--- {_name(old_name)}", f"+++ {_name(new_name)}"
@@ -143,15 +132,14 @@ def unified(old: str, new: str, *, old_name: str, new_name: str, context: int = 
 
 
 def as_text(diff: Iterable[DiffLine]) -> str:
-    """The diff as `patch` and `git apply` take it."""
+    """The diff as text that `patch` and `git apply` accept."""
     return "".join(f"{line.row}\n" if line.newline else f"{line.row}\n{NO_NEWLINE}\n" for line in diff)
 
 
 def blame(texts: Sequence[tuple[K, str]]) -> list[K]:
-    """For each line of the last text the key of the version that brought it in. Versions are oldest first.
+    """For each line of the last text, the key of the version that added it. Versions are ordered oldest first.
 
-    A version in which the memory was deleted has the empty text. A line that went and came back is that of the
-    version it came back with.
+    A deleted version has the empty text. A line that was removed and added again belongs to the later version.
     """
     keys: list[K] = []
     present: list[str] = []
@@ -167,15 +155,15 @@ def blame(texts: Sequence[tuple[K, str]]) -> list[K]:
 
 
 def merge(base: str, ours: str, theirs: str) -> Merged:
-    """The changes of both sides since `base` in one text, or the places where that cannot be decided.
+    """Three-way merge of the changes of both sides since `base`.
 
-    What one side changed is taken, what both changed to the same is taken once. Changes that overlap or touch (no
-    unchanged line between them) and are not the same conflict, as they do in git.
+    A change of one side is applied; the same change on both sides is applied once. Different changes that overlap or
+    are adjacent (no unchanged line between them) conflict, as in git.
     """
     before, sides = lines(base), (lines(ours), lines(theirs))
     text: list[str] = []
     conflicts: list[Conflict] = []
-    at, shifts = 0, [0, 0]  # a line of base plus the shift of a side is its line there
+    at, shifts = 0, [0, 0]  # line in base + shift of a side = line on that side
     for start, end, edits in _touching(before, sides):
         firsts = [start + shift for shift in shifts]
         for change, side in edits:
@@ -194,7 +182,7 @@ def merge(base: str, ours: str, theirs: str) -> Merged:
 def _touching(
     before: Sequence[str], sides: Sequence[Sequence[str]]
 ) -> Iterator[tuple[int, int, list[tuple[LineChange, int]]]]:
-    """Changes that overlap or touch, each with its side, and the lines of the base they cover together."""
+    """Groups of overlapping or adjacent changes, each with its side, and the base lines each group covers."""
     edits = [(change, side) for side, rows in enumerate(sides) for change in _changes(before, rows)]
     edits.sort(key=lambda edit: (edit[0].old_start, edit[0].old_end))
     together: list[tuple[LineChange, int]] = []
@@ -242,14 +230,14 @@ def _rows(
 
 
 def _range(start: int, count: int) -> str:
-    """Lines as a hunk names them: from 1, the line before if there are none, and one without its count."""
+    """Range in a hunk header: from 1; the line before if the range is empty; no count for a single line."""
     return str(start + 1) if count == 1 else f"{start + 1 if count else start},{count}"
 
 
 def _name(name: str) -> str:
     if not name or any(ord(char) < 32 or ord(char) == 127 for char in name):
-        raise InvalidInput("a name in a diff is a text without control characters")
-    return name + "\t" if " " in name else name  # without the tab, patch takes the first word for the name
+        raise InvalidInput("a name in a diff must not be empty or contain control characters")
+    return name + "\t" if " " in name else name  # without the tab, patch reads only the first word as the name
 
 
 class _Word(NamedTuple):
@@ -260,7 +248,7 @@ class _Word(NamedTuple):
 
 
 def _marks(removed: Sequence[str], added: Sequence[str]) -> tuple[_LineMarks, _LineMarks]:
-    """The words that differ, by line; none at all if less than half of the shorter side is in the other."""
+    """Words that differ, by line; empty if less than half of the shorter side occurs in the other."""
     old, new = _words(removed), _words(added)
     if not old or not new or max(len(old), len(new)) > MAX_MARKED_WORDS:
         return {}, {}
@@ -280,7 +268,7 @@ def _words(rows: Sequence[str]) -> list[_Word]:
 
 
 def _by_line(rows: Sequence[str], words: Iterable[_Word]) -> _LineMarks:
-    """The spans of the words by line; words with nothing but white space between them in one."""
+    """Spans of the words by line. Words separated only by white space share a span."""
     marks: dict[int, list[Span]] = {}
     for number, group in groupby(words, key=attrgetter("line")):
         spans = marks[number] = []
@@ -292,7 +280,7 @@ def _by_line(rows: Sequence[str], words: Iterable[_Word]) -> _LineMarks:
     return marks
 
 
-_Range: TypeAlias = tuple[int, int, int, int]  # lines of the old, lines of the new
+_Range: TypeAlias = tuple[int, int, int, int]  # start and end in the old text, start and end in the new
 
 
 def _changes(old: Sequence[str], new: Sequence[str]) -> list[LineChange]:
@@ -306,7 +294,7 @@ def _changes(old: Sequence[str], new: Sequence[str]) -> list[LineChange]:
 
 
 def _lowered(ranges: Sequence[_Range], old: Sequence[str], new: Sequence[str]) -> list[_Range]:
-    """The same changes, each moved down as far as it can, and made one with the next where it meets it."""
+    """The same changes, each moved down as far as possible and merged with the next one if they meet."""
     low: list[_Range] = []  # from the last to the first
     for change in reversed(ranges):
         old_start, old_end, new_start, new_end = change
@@ -325,7 +313,7 @@ def _lowered(ranges: Sequence[_Range], old: Sequence[str], new: Sequence[str]) -
 
 
 def _common(old: Sequence[str], new: Sequence[str]) -> list[Span]:
-    """The places (in the old, in the new) of a longest common part."""
+    """Position pairs (old, new) of a longest common subsequence."""
     shorter = min(len(old), len(new))
     head = next((at for at in range(shorter) if old[at] != new[at]), shorter)
     tail = next((at for at in range(shorter - head) if old[-1 - at] != new[-1 - at]), shorter - head)
@@ -346,7 +334,7 @@ def _longest(old: Sequence[str], new: Sequence[str]) -> list[Span]:
     pairs: list[Span] = []
     left = right = 0
     for anchor in [*_anchors(old, new), (len(old), len(new))]:
-        if (anchor[0] - left) * (anchor[1] - right) <= _MAX_CELLS:  # else this part is one large change
+        if (anchor[0] - left) * (anchor[1] - right) <= _MAX_CELLS:  # otherwise this part is one large change
             found = _by_bits(old[left : anchor[0]], new[right : anchor[1]])
             pairs += [(left + at, right + to) for at, to in found]
         pairs.append(anchor)
@@ -355,12 +343,12 @@ def _longest(old: Sequence[str], new: Sequence[str]) -> list[Span]:
 
 
 def _anchors(old: Sequence[str], new: Sequence[str]) -> list[Span]:
-    """The longest run, in order on both sides, of lines that each side has only once (as "patience diff" does)."""
+    """Longest sequence, in the same order on both sides, of lines that are unique on each side (patience diff)."""
     once_new = {line for line, count in Counter(new).items() if count == 1}
     place = {line: at for at, line in enumerate(new) if line in once_new}
     counts = Counter(old)
     pairs = [(at, place[line]) for at, line in enumerate(old) if counts[line] == 1 and line in place]
-    ends: list[int] = []  # the least place in the new at which a run of this length can end
+    ends: list[int] = []  # lowest position in `new` at which a run of this length can end
     runs: list[int] = []
     for _, at in pairs:
         length = bisect_left(ends, at)
@@ -369,14 +357,14 @@ def _anchors(old: Sequence[str], new: Sequence[str]) -> list[Span]:
     wanted = len(ends) - 1
     chosen: list[Span] = []
     for pair, length in zip(reversed(pairs), reversed(runs), strict=True):
-        if length == wanted:  # the last of its length has the least place, so it stands before the one chosen
+        if length == wanted:  # the last run of its length has the lowest position, so it precedes the chosen one
             chosen.append(pair)
             wanted -= 1
     return chosen[::-1]
 
 
 def _by_bits(old: Sequence[str], new: Sequence[str]) -> list[Span]:
-    """A longest common part: bit i of row j is 0 where old line i makes it longer, seen up to new line j."""
+    """Longest common subsequence. Bit i of row j is 0 if old line i extends it, given new lines up to j."""
     places: dict[str, int] = {}
     for at, line in enumerate(old):
         places[line] = places.get(line, 0) | 1 << at

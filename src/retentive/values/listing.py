@@ -1,4 +1,4 @@
-"""What a view of a directory shows: two levels of names with sizes, as pure functions over the memories below it."""
+"""Rows of a directory view: two levels of names with sizes, computed from the memories below it. Pure functions."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _UNITS = ("K", "M", "G", "T")
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The rows of a directory view, the viewed directory first, and how many there would be without a limit."""
+    """Rows of a directory view, the viewed directory first, and the number of rows without a limit."""
 
     rows: tuple[str, ...]
     total: int
 
 
 def human_size(size_bytes: int) -> str:
-    """`512B`, `1.5K`, `12.3M`: units of 1,024, one decimal; what would round to `1024.0K` is `1.0M`."""
+    """Format a size as `512B`, `1.5K` or `12.3M`: units of 1,024, one decimal, `1.0M` instead of `1024.0K`."""
     if size_bytes < 1_024:
         return f"{size_bytes}B"
     step = min((size_bytes.bit_length() - 1) // 10, len(_UNITS))
@@ -28,12 +28,12 @@ def human_size(size_bytes: int) -> str:
 
 
 def listing(path: str, memories: Iterable[tuple[str, int]], *, max_rows: int, shown: str | None = None) -> Listing:
-    """The rows for the directory `path`, which the caller sees as `shown`.
+    """Rows for the directory `path`, which the caller sees as `shown`.
 
-    `memories` are the canonical paths and sizes of all memories below it, in the byte order of the paths; a path with
-    a trailing `/` is a directory that is there though nothing lies in it. In that order a directory's row, shown with
-    a trailing `/`, comes just before the first of what lies below it, so the rows stand in order as they are met.
-    `max_rows` = 0 shows all.
+    `memories` are the canonical paths and sizes of all memories below it, in the byte order of the paths. A path with
+    a trailing `/` is an empty directory, such as a mount point. In this order the row of a directory, with its
+    trailing `/`, comes directly before its contents, so rows are collected in their final order. `max_rows` = 0 shows
+    all rows.
     """
     sizes: dict[str, int] = {}
     start = len(path) + 1

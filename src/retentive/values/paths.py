@@ -1,7 +1,7 @@
-"""Memory paths: the only door by which a path comes in.
+"""Memory paths and their parser.
 
-A `MemoryPath` cannot be wrong: it is the root `/memories` or lies below it, is in Unicode NFC, and none of its
-segments can leave the root, however a later reader decodes it. Rules: docs/commands.md, "Paths".
+A `MemoryPath` is always valid: it is the root `/memories` or below it, it is in Unicode NFC, and no later decoding of
+its segments leads out of the root. Rules: docs/commands.md, "Paths".
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ MAX_SEGMENT_BYTES = 255  # NAME_MAX of ext4, APFS and NTFS
 MAX_PATH_BYTES = 1_024  # below the root; the limit of the hosted memory stores
 MAX_SEGMENTS = 20
 
-# One segment of nothing but these needs no further look: no escape, no fold, no normalisation can change it.
+# Paths of these characters only need no further check: decoding, folding and normalising do not change them.
 _PLAIN = re.compile(r"/memories(?:/(?!\.\.?(?:/|$))[A-Za-z0-9_. ()+,=@~-]{1,255}){1,20}")
 _ESCAPES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
-_MOST_SHOWN = 3_001  # characters: of what a reply shows, and looks at before
-_MAX_COMPOSED = 4  # code points that NFC can make one of
+_MAX_SHOWN_CHARS = 3_001  # replies read this far to redact, and show fewer
+_MAX_COMPOSED = 4  # code points that NFC can compose into one
 _UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs"})
 _LINE_SEPARATORS = frozenset("\u2028\u2029")
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryPath:
-    """A parsed path. `text` is canonical (no double or trailing `/`, NFC); equality looks at it alone.
+    """Parsed path. `text` is canonical: NFC, without doubled or trailing slashes. Equality compares `text` only.
 
-    `written` is the path as the caller wrote it, for replies; `mount` is where the caller sees the root of the store
-    the path lies in. Paths sort by the bytes of their UTF-8 form, which is the order of Python's strings.
+    `written` is the path as the caller wrote it, for replies. `mount` is the mount point of the store, as the caller
+    sees it. Paths sort by their UTF-8 bytes, which is also the order of Python strings.
     """
 
     text: str
@@ -40,26 +40,26 @@ class MemoryPath:
 
     @classmethod
     def parse(cls, written: str) -> MemoryPath:
-        """The path `written` means. Raises `Refused("invalid_path")` with the reason."""
+        """Parse a path that a caller wrote. Raises `Refused` for an invalid path."""
         if _PLAIN.fullmatch(written) and len(written) - len(ROOT) - 1 <= MAX_PATH_BYTES:
             return cls(written, written)
-        if not written.startswith(ROOT):  # no other character normalises to one of these
-            raise _refused(written, "reason_outside")
+        if written != ROOT and not written.startswith(ROOT + "/"):  # NFC neither adds nor removes this prefix
+            raise Refused("path_outside", path=_shown(written))
+        if _leads_above_root(written):
+            raise Refused("path_escapes", path=_shown(written))
         _check_size(written)
         normal = unicodedata.normalize("NFC", written)
-        if normal != ROOT and not normal.startswith(ROOT + "/"):
-            raise _refused(written, "reason_outside")
         segments = [segment for segment in normal[len(ROOT) :].split("/") if segment]
         for segment in segments:
             _check_segment(segment, written)
         text = "/".join([ROOT, *segments])
-        if (reason := limit_broken(text)) is not None:
+        if (reason := exceeded_limit(text)) is not None:
             raise _refused(written, reason.key, **reason.values)
         return cls(text, written)
 
     @classmethod
     def known(cls, text: str) -> MemoryPath:
-        """A path that was canonical when it was stored."""
+        """Wrap a path that is already canonical, such as one from storage."""
         return cls(text, text)
 
     def __str__(self) -> str:
@@ -67,61 +67,61 @@ class MemoryPath:
 
     @property
     def is_root(self) -> bool:
-        """Whether this is `/memories` itself."""
+        """Return whether this is `/memories` itself."""
         return self.text == ROOT
 
     @property
     def ends_with_slash(self) -> bool:
-        """Whether it was written as directories are: with a `/` at the end."""
+        """Return whether the caller wrote the path with a trailing `/`, as for a directory."""
         return self.written.endswith("/")
 
     @property
     def segments(self) -> tuple[str, ...]:
-        """The names below the root, none for the root."""
+        """Names below the root; empty for the root."""
         return tuple(self.text.split("/")[2:])
 
     @property
     def ancestors(self) -> tuple[str, ...]:
-        """The canonical paths strictly between the root and this one, shortest first."""
+        """Canonical paths strictly between the root and this path, shortest first."""
         return ancestors(self.text)
 
     def contains(self, other: MemoryPath) -> bool:
-        """Whether `other` lies strictly below this path."""
+        """Return whether `other` is strictly below this path."""
         return other.text.startswith(self.text + "/")
 
     def within(self, mount: str) -> MemoryPath:
-        """This path inside the store mounted at the canonical path `mount`, which is this path or lies above it."""
+        """This path inside the store mounted at `mount`, a canonical path equal to or above this one."""
         return MemoryPath(ROOT + self.text[len(mount) :], self.written, mount)
 
     def outward(self, text: str) -> str:
-        """What the caller of this path calls the canonical path `text` of the same store."""
+        """The caller's path for `text`, a canonical path in the same store."""
         return self.mount + text[len(ROOT) :]
 
     def leading_to(self, text: str) -> MemoryPath:
-        """The canonical path `text` of the same store, as the caller of this path would write it."""
+        """The path `text` of the same store, written as the caller would write it."""
         return MemoryPath(text, self.outward(text), self.mount)
 
     def moved(self, text: str, new: MemoryPath) -> str:
-        """Where the canonical path `text`, this one or below it, goes when this one becomes `new`.
+        """New canonical path of `text` (this path or one below it) when this path is renamed to `new`.
 
-        Raises `Refused` if the caller's path, which is never the shorter, would be over a limit there.
+        Raises `Refused` if the caller's path, which is at least as long, is over a limit after the rename.
         """
         path = new.text + text[len(self.text) :]
-        broken = limit_broken(new.outward(path))
-        if broken is not None:
-            reason = Phrase("reason_moved", {"moved": self.outward(text), "limit_broken": broken})
+        excess = exceeded_limit(new.outward(path))
+        if excess is not None:
+            reason = Phrase("reason_moved", {"moved": self.outward(text), "excess": excess})
             raise Refused("invalid_path", path=new.written, reason=reason)
         return path
 
 
 def ancestors(text: str) -> tuple[str, ...]:
-    """The canonical paths strictly between the root and the canonical path `text`, shortest first."""
+    """Canonical paths strictly between the root and the canonical path `text`, shortest first."""
     names = text.split("/")
     return tuple("/".join(names[:end]) for end in range(3, len(names)))
 
 
-def limit_broken(text: str) -> Phrase | None:
-    """Which limit of length or depth the canonical path `text` is over, if any."""
+def exceeded_limit(text: str) -> Phrase | None:
+    """The limit of length or depth that a canonical path exceeds, or None."""
     below = text[len(ROOT) + 1 :]
     segments = below.split("/")
     if any(len(segment.encode("utf-8", "surrogatepass")) > MAX_SEGMENT_BYTES for segment in segments):
@@ -134,12 +134,24 @@ def limit_broken(text: str) -> Phrase | None:
 
 
 def visible(text: str) -> str:
-    r"""`text` with every character that cannot be seen written as `\uXXXX` (two of them above U+FFFF, as in JSON)."""
+    r"""Text with every invisible character escaped as `\uXXXX` (a surrogate pair above U+FFFF, as in JSON)."""
     return "".join(_escaped(char) if _is_unseen(char) else char for char in text)
 
 
+def _leads_above_root(written: str) -> bool:
+    depth = 0
+    for segment in written[len(ROOT) :].split("/"):
+        if segment == "..":
+            depth -= 1
+        elif segment not in {"", "."}:
+            depth += 1
+        if depth < 0:
+            return True
+    return False
+
+
 def _check_size(written: str) -> None:
-    """Refuse what is too long in any form, before it is normalised: that takes time by the square of a segment."""
+    """Refuse paths that are too long in any form before normalising them, which takes quadratic time."""
     segments = [segment for segment in written[len(ROOT) :].split("/") if segment]
     if any(len(segment) > MAX_SEGMENT_BYTES * _MAX_COMPOSED for segment in segments):
         raise _refused(written, "reason_segment_bytes", limit=MAX_SEGMENT_BYTES)
@@ -148,7 +160,7 @@ def _check_size(written: str) -> None:
 
 
 def _check_segment(segment: str, written: str) -> None:
-    if len(segment) > MAX_SEGMENT_BYTES:  # before the decoding below, so that its work is bounded
+    if len(segment) > MAX_SEGMENT_BYTES:  # bounds the work of the decoding below
         raise _refused(written, "reason_segment_bytes", limit=MAX_SEGMENT_BYTES)
     if segment in {".", ".."}:
         raise _refused(written, "reason_dots", name=segment)
@@ -162,9 +174,9 @@ def _check_segment(segment: str, written: str) -> None:
 
 
 def _decoded_forms(segment: str) -> set[str]:
-    """All that `segment` can become by percent-decoding and NFKC folding, in any order, until nothing changes.
+    """All forms of a segment under repeated percent-decoding and NFKC folding, in any order.
 
-    Bounded: decoding shortens, and folding what is folded changes nothing.
+    It terminates because decoding shortens the text and folding is idempotent.
     """
     forms: set[str] = set()
     waiting = [segment]
@@ -196,4 +208,8 @@ def _escaped(char: str) -> str:
 
 
 def _refused(written: str, reason: str, **values: object) -> Refused:
-    return Refused("invalid_path", path=visible(written[:_MOST_SHOWN]), reason=Phrase(reason, values))
+    return Refused("invalid_path", path=_shown(written), reason=Phrase(reason, values))
+
+
+def _shown(written: str) -> str:
+    return visible(written[:_MAX_SHOWN_CHARS])

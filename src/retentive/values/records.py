@@ -1,4 +1,4 @@
-"""What backends and engine hand each other: memories, versions, changes, actors, ids and times. Values only."""
+"""Values shared by the engine and the backends: memories, versions, changes, actors, ids and times."""
 
 from __future__ import annotations
 
@@ -16,25 +16,27 @@ from retentive.errors import InvalidInput
 ActorKind: TypeAlias = Literal["session", "api_key", "user", "service_account", "job"]
 Operation: TypeAlias = Literal["created", "modified", "deleted"]
 NewId: TypeAlias = Callable[[str, int], str]
-"""Makes an id from its prefix and the time in microseconds. Later ids of one store must sort after earlier ones."""
+"""Function from a prefix and a time in microseconds to a new id. Later ids of a store must sort after earlier ones."""
 Clock: TypeAlias = Callable[[], float]
-"""Seconds since 1970, as `time.time`."""
+"""Function that returns seconds since 1970, such as `time.time`."""
 
 ACTOR_KINDS: tuple[ActorKind, ...] = ("session", "api_key", "user", "service_account", "job")
 MAX_NAME_CHARS = 255
+PROPOSED_TEXT = "proposal.after"
+"""Kind of the records that hold the texts of proposed changes."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who made a change: a session, an API key, a user, a service account, or a job of retentive's own."""
+    """Author of a change: a session, an API key, a user, a service account, or a job of retentive itself."""
 
     kind: ActorKind
     id: str
 
     @classmethod
     def parse(cls, text: str) -> Actor:
-        """`kind:id`, as in `user:ann`; text without a known kind is a session's id."""
+        """Parse `kind:id`, such as `user:ann`. Text without a known kind is the id of a session."""
         kind, colon, name = text.partition(":")
         for known in ACTOR_KINDS:
             if colon and kind == known:
@@ -46,19 +48,19 @@ class Actor:
 
 
 def as_actor(actor: Actor | str | None) -> Actor | None:
-    """The actor meant by a text such as `user:ann`. Raises `InvalidInput`."""
+    """Convert a text such as `user:ann` to an actor. Raises `InvalidInput`."""
     return Actor.parse(actor) if isinstance(actor, str) else actor
 
 
 EXTERNAL = Actor("job", "external")
-"""Who edited a file of the directory backend by hand."""
+"""Actor of external edits to files of the directory backend."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreInfo:
-    """A memory store, as the backend knows it. `seal` is what a layer that encrypts wants kept with it.
+    """Memory store, as recorded by the backend. `seal` holds the data of the encryption layer.
 
-    `erased_at` is set for one of which only the id is left.
+    `erased_at` is set for an erased store; only its id remains.
     """
 
     id: str
@@ -73,7 +75,7 @@ class StoreInfo:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The present state of one memory, without its text. `id` survives renames; `seal` is that of its version."""
+    """Current state of a memory, without its text. `id` survives renames. `seal` is that of its version."""
 
     id: str
     path: str
@@ -84,13 +86,21 @@ class Memory:
     updated_at: datetime
     seal: bytes | None = None
 
+    @classmethod
+    def of(cls, version: Version, created_at: datetime) -> Memory:
+        """The memory whose newest version is `version`, which must not be a deletion."""
+        size_bytes, sha256, updated_at = version.size_bytes or 0, version.sha256 or "", version.created_at
+        return cls(
+            version.memory_id, version.path, size_bytes, sha256, version.id, created_at, updated_at, version.seal
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Version:
     """One change to one memory. `size_bytes` and `sha256` are None for a deletion.
 
-    Of a redacted version also the path is gone: it is empty. `seal` is what a layer that encrypts wants kept with the
-    version, and is nothing to the backend.
+    The path of a redacted version is empty. `seal` holds the data of the encryption layer; the backend does not
+    interpret it.
     """
 
     id: str
@@ -109,7 +119,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a memory store holds at present."""
+    """Current size of a memory store."""
 
     memories: int
     size_bytes: int
@@ -117,7 +127,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What stands at a path: a memory with its bytes, or else a memory above it, memories below it, or nothing."""
+    """Contents of a path: a memory with its bytes, or a memory above it, memories below it, or nothing."""
 
     memory: Memory | None = None
     data: bytes | None = None
@@ -126,13 +136,13 @@ class Entry:
 
     @property
     def exists(self) -> bool:
-        """Whether the path names a memory or a directory."""
+        """Return whether the path is a memory or a directory."""
         return self.memory is not None or self.below
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What comes to rest of a change. `data` None: the bytes stay as they are, or there are none."""
+    """Stored form of a change. `data` is None for a rename or a deletion."""
 
     data: bytes | None
     sha256: str | None
@@ -141,10 +151,10 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Sealing:
-    """What a layer that encrypts gives in place of `Change.data`.
+    """Encrypted replacement for `Change.data`, provided by the encryption layer.
 
-    `keep` makes it from the ids of the memory and the version, to which it is bound. `size_bytes` is the length of the
-    plain text, None where no bytes change.
+    `keep` produces the stored form, bound to the ids of the memory and the version. `size_bytes` is the length of the
+    plain text, or None if the bytes do not change.
     """
 
     size_bytes: int | None
@@ -152,7 +162,7 @@ class Sealing:
 
 
 class Recorded(NamedTuple):
-    """What a change became."""
+    """Ids of a recorded change."""
 
     memory_id: str
     version_id: str
@@ -160,7 +170,7 @@ class Recorded(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """The memory that a change makes again."""
+    """Deleted memory that a change recreates."""
 
     id: str
     created_at: datetime
@@ -168,16 +178,18 @@ class Again:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change to record: `before` becomes a memory at `path` with the bytes `data`.
+    """Change to record: `before` becomes a memory at `path` with the bytes `data`.
 
-    `before` None = created; `path` None = deleted; neither `data` nor a size in `sealing` = the bytes stay and the path
-    changes (a rename). With bytes, the path of an existing memory stays. A backend keeps what `kept` says.
+    - `before` is None: the memory is created. `path` is None: it is deleted.
+    - Neither `data` nor a size in `sealing`: the bytes stay and the path changes (a rename).
+    - With bytes and another path, both change in one version. A backend stores the result of `kept`.
 
-    `again` says which memory it is that is made, when it is one that was deleted: it has its id and age back. A version
-    that comes from elsewhere is its own `origin`: id, memory, operation, time, revision and actor are kept. If it is
-    redacted, or deletes a memory that is not there (its other versions were removed), nothing but the version is
-    recorded. Those of a store must come in the order of their ids, after all that
-    are there.
+    The changes of one `record` call apply in order.
+
+    `again` recreates a deleted memory with its id and creation time. `origin` is a version imported from elsewhere; its
+    id, memory, operation, time, revision and actor are kept. If an imported version is redacted, or deletes a memory
+    that does not exist because its other versions were removed, only the version is recorded. Imported versions of a
+    store must be recorded in the order of their ids, after all existing versions.
     """
 
     before: Memory | None
@@ -189,7 +201,7 @@ class Change:
 
     @property
     def operation(self) -> Operation:
-        """How the version calls it."""
+        """Operation of the resulting version."""
         if self.origin is not None:
             return self.origin.operation
         if self.path is None:
@@ -198,40 +210,40 @@ class Change:
 
     @property
     def size_bytes(self) -> int | None:
-        """The length of the new text, None where the bytes stay or go."""
+        """Length of the new text, or None if the bytes do not change or are deleted."""
         if self.sealing is not None:
             return self.sealing.size_bytes
         return None if self.data is None else len(self.data)
 
     def kept(self, memory_id: str, version_id: str) -> Kept:
-        """What is to rest under these ids."""
+        """Stored form of this change under these ids."""
         if self.sealing is not None:
             return self.sealing.keep(memory_id, version_id)
         return Kept(self.data, None if self.data is None else hashlib.sha256(self.data).hexdigest(), None)
 
 
 def sortable_id(prefix: str, time_us: int) -> str:
-    """A new id that sorts by its time: `mem_` and 32 hexadecimal digits, 72 bits of them random."""
+    """New id that sorts by time: a prefix such as `mem_` and 32 hexadecimal digits, of them 72 random bits."""
     return f"{prefix}{time_us:014x}{os.urandom(9).hex()}"
 
 
 def to_datetime(time_us: int) -> datetime:
-    """The UTC time for microseconds since 1970."""
+    """Convert microseconds since 1970 to a UTC time."""
     return _EPOCH + timedelta(microseconds=time_us)
 
 
 def to_us(at: datetime) -> int:
-    """Microseconds since 1970 for a time, exactly."""
+    """Convert a time to microseconds since 1970, exactly."""
     return (at - _EPOCH) // timedelta(microseconds=1)
 
 
 def now_us(clock: Clock = time.time) -> int:
-    """Microseconds since 1970."""
+    """Current time in microseconds since 1970."""
     return int(clock() * 1_000_000)
 
 
 def plain_name(what: str, text: str) -> str:
-    """`text` if it can name something: 1 to 255 characters, none of them a control. Raises `InvalidInput`."""
+    """Return `text` if it is a valid name: 1 to 255 characters without control characters. Raises `InvalidInput`."""
     if not 1 <= len(text) <= MAX_NAME_CHARS:
         raise InvalidInput(f"{what} must have 1 to {MAX_NAME_CHARS} characters, not {len(text)}")
     if any(unicodedata.category(char) in {"Cc", "Cs"} for char in text):

@@ -1,30 +1,29 @@
-"""Every sentence a model reads, in one catalogue.
+"""Catalogue of every sentence a model reads.
 
-`Replies` holds templates with `{names}`; `EN` and `FR` are shipped, and an application may pass its own:
-`dataclasses.replace(EN, file_header="Contents of {path}:")`. The exact strings are the contract of the tool
-`memory_20250818` (docs/commands.md).
+`Replies` holds templates with `{names}`. The defaults are the contract of the tool `memory_20250818`, exact to the
+byte (docs/commands.md). An application can replace single templates: `Replies(file_header="Contents of {path}:")`.
 """
 
 from __future__ import annotations
 
 import string
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import TypeAlias
 
 from retentive.errors import InvalidInput, Phrase
 
 MAX_ECHO_CHARS = 2_000
-_BEYOND_CHARS = 1_000  # looked at behind an echo that is cut, so that a value at the cut is seen whole
-_ECHOED = frozenset({"path", "old_path", "new_path", "ancestor", "mount", "moved", "old_str", "given"})
-Harmless: TypeAlias = Callable[[str], str]
-"""Gives a text without its sensitive values."""
+_LOOKAHEAD_CHARS = 1_000  # checked beyond a cut echo, so that a sensitive value at the cut is found whole
+_ECHOED = frozenset({"path", "old_path", "new_path", "ancestor", "mount", "moved", "old_str", "value"})
+Redact: TypeAlias = Callable[[str], str]
+"""Function that removes sensitive values from a text."""
 _MISSING = "The path {path} does not exist. Please provide a valid path."
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a command answers. `code` is None, or the stable name of what went wrong (`ERROR_CODES`)."""
+    """Reply to a command. `code` is None, or the stable code of the error (`ERROR_CODES`)."""
 
     text: str
     is_error: bool = False
@@ -33,7 +32,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Replies:
-    """The templates, by name. A template may use any of the names that the shipped one uses, and no others."""
+    """Reply templates by name. A replacement may use only the placeholders of the default template."""
 
     directory_header: str = (
         "Here're the files and directories up to 2 levels deep in {path}, excluding hidden items and node_modules:"
@@ -76,29 +75,29 @@ class Replies:
         "Error: Invalid `insert_line` parameter: {insert_line}. "
         "It should be within the range of lines of the file: [0, {lines}]"
     )
-    root_deleted: str = "Error: The /memories directory itself cannot be deleted"
-    root_renamed: str = "Error: The /memories directory itself cannot be renamed"
+    root_deleted: str = "Error: Cannot delete the /memories directory itself"
+    root_renamed: str = "Error: Cannot rename the /memories directory itself"
     mount_deleted: str = (
-        "Error: {path} cannot be deleted: a memory store is mounted at {mount}. Delete what lies in it instead."
+        "Error: {path} cannot be deleted: a memory store is mounted at {mount}. Delete the memories in it instead."
     )
     mount_renamed: str = (
-        "Error: {old_path} cannot be renamed: a memory store is mounted at {mount}. Rename what lies in it instead."
+        "Error: {old_path} cannot be renamed: a memory store is mounted at {mount}. Rename the memories in it instead."
     )
     across_mounts: str = (
-        "Error: {old_path} cannot be renamed to {new_path}: that crosses from one mounted memory store to another. "
+        "Error: {old_path} cannot be renamed to {new_path}: the paths are in different mounted memory stores. "
         "Create it at the new path, then delete the old one."
     )
     destination_exists: str = "Error: The destination {new_path} already exists"
     into_itself: str = "Error: The directory {old_path} cannot be moved into itself"
     changed_meanwhile: str = (
-        "Error: {path} was changed meanwhile. Nothing was saved. View it and make the change again."
+        "Error: {path} has changed since it was read. Nothing was saved. View it and make the change again."
     )
     too_large: str = (
         "Error: {path} would hold {size} bytes, over the limit of {limit} bytes for one memory "
         "(it holds {present} now). Nothing was written. Shorten the text, or split it over several memories."
     )
     too_many: str = (
-        "Error: The memory store holds {present} memories, its limit is {limit}. Nothing was written. "
+        "Error: The memory store holds {present} memories and its limit is {limit}. Nothing was written. "
         "Delete memories that are no longer needed, or join small ones."
     )
     store_too_large: str = (
@@ -111,111 +110,108 @@ class Replies:
     read_only: str = "Error: {path} is read-only"
     awaits_review: str = "Note: This change awaits review by a person. Until then only you see it."
     too_many_proposals: str = (
-        "Error: {present} changes of this memory store await review by a person, and no more than {limit} may. "
-        "Nothing was written. Try again when some of them were reviewed."
+        "Error: {present} changes to this memory store await review by a person; the limit is {limit}. "
+        "Nothing was written. Try again after some of them have been reviewed."
     )
     redacted: str = "Note: {count} sensitive value(s) were removed before saving: {kinds}."
     sensitive: str = (
         "Error: {path} would hold sensitive values: {kinds}. Nothing was written. "
-        "Leave them out, and say where they are kept instead."
+        "Remove them, or write where they are kept instead."
     )
-    not_examined: str = "Error: The text could not be examined for sensitive values. Nothing was written."
+    not_checked: str = "Error: The text could not be checked for sensitive values. Nothing was written."
     too_large_to_keep: str = (
         "Error: The text is larger than the storage can hold in one memory. Nothing was written. "
         "Shorten the text, or split it over several memories."
     )
     path_taken: str = "Error: The path {path} is taken by something that is not a memory"
     path_folds: str = (
-        "Error: The path {path} cannot be told from an existing one on this file system, "
-        "which ignores differences of case or form. Choose another name."
+        "Error: The path {path} is the same as an existing path on this file system, "
+        "which ignores case and Unicode form. Choose another name."
     )
 
-    not_an_object: str = (
-        "Error: The input must be an object with a `command` field, one of: {commands}; {given} was given."
-    )
-    bad_command: str = "Error: Invalid `command` parameter: {given}. It should be one of: {commands}"
+    not_an_object: str = "Error: The input must be an object with a `command` field, one of: {commands}, got: {value}"
+    bad_command: str = "Error: Invalid `command` parameter: {value}. It should be one of: {commands}"
     missing_field: str = "Error: Missing `{field}` parameter of the {command} command. It should be {expected}"
-    bad_field: str = "Error: Invalid `{field}` parameter: {given}. It should be {expected}"
+    bad_field: str = "Error: Invalid `{field}` parameter: {value}. It should be {expected}"
     bad_text: str = (
-        "Error: Invalid `{field}` parameter: the character {code_point} at position {position} cannot be kept. "
+        "Error: Invalid `{field}` parameter: the character {code_point} at position {position} cannot be stored. "
         "It should be text without NUL characters and lone surrogates"
     )
-    not_this_tool: str = "Error: There is no tool named {given} here. It should be the tool `memory`"
+    not_this_tool: str = "Error: Unknown tool {value}. The tool is named `memory`"
 
+    path_outside: str = "Error: Path must start with /memories, got: {path}"
+    path_escapes: str = "Error: Path {path} would escape /memories directory"
     invalid_path: str = "Error: Invalid path {path}: {reason}"
-    reason_outside: str = "must be /memories or below it"
     reason_dots: str = "may not contain '{name}'"
     reason_backslash: str = "may not contain a backslash"
     reason_unseen: str = "may not contain the invisible character {code_point}"
     reason_encoded: str = "may not contain an encoded or look-alike '..', '/', '\\' or control character"
-    reason_segment_bytes: str = "a name in it is longer than {limit} bytes"
-    reason_path_bytes: str = "longer than {limit} bytes below /memories"
-    reason_segments: str = "more than {limit} levels deep"
-    reason_slash: str = "may not end with '/', as it names a file"
+    reason_segment_bytes: str = "has a name longer than {limit} bytes"
+    reason_path_bytes: str = "is longer than {limit} bytes below /memories"
+    reason_segments: str = "is more than {limit} levels deep"
+    reason_slash: str = "may not end with '/', because it names a file"
     reason_sensitive: str = "holds a sensitive value: {kinds}"
-    reason_moved: str = "{moved} could not move there: its path would be {limit_broken}"
+    reason_moved: str = "the new path of {moved} {excess}"
 
     permission_denied: str = "Error: Permission denied: {path}"
     store_full: str = "Error: The memory store is full"
     unavailable: str = "Error: The memory store is unavailable; try again later"
     outcome_unknown: str = "Error: The outcome of this command is unknown; view {path} before trying again"
-    damaged: str = "Error: What is stored at {path} is damaged and cannot be read"
-    locked: str = "Error: The memory store is sealed and its key is not available"
+    damaged: str = "Error: The memory {path} is damaged"
+    locked: str = "Error: The memory store is encrypted and its key is not available"
     unknown_schema: str = (
-        "Error: The memory store was written by a newer version of this program and cannot be used until that is "
-        "upgraded. Trying again does not help."
+        "Error: The memory store was written by a newer version of this program. "
+        "Upgrade the program; trying again does not help."
     )
 
     def __post_init__(self) -> None:
-        """Raise `InvalidInput` for a template that asks for a value it will not get."""
+        """Raise `InvalidInput` for a template with an unknown placeholder."""
         for spec in fields(Replies):
             allowed = _placeholders(str(spec.default))
             extra = _placeholders(getattr(self, spec.name)) - allowed
             if extra:
-                raise InvalidInput(f"reply {spec.name!r} has no {sorted(extra)}; it may use {sorted(allowed)}")
+                raise InvalidInput(
+                    f"unknown placeholders {sorted(extra)} in reply {spec.name!r}; it may use {sorted(allowed)}"
+                )
 
     def phrase(self, key: str, values: Mapping[str, object]) -> str:
-        """The sentence `key` with its values; what stems from the input is cut after 2,000 characters."""
+        """Fill the template `key`. Values from the input are cut after 2,000 characters."""
         template: str = getattr(self, key)
-        return template.format(**{name: self._shown(name, value) for name, value in values.items()})
+        return template.format(**{name: self._shown(value) for name, value in values.items()})
 
     def error(self, key: str, values: Mapping[str, object]) -> Reply:
-        """The error reply `key`."""
+        """Error reply made from the template `key`."""
         return Reply(self.phrase(key, values), is_error=True, code=ERROR_CODES[key])
 
-    def without_values(self, harmless: Harmless) -> Replies:
-        """The same sentences; what they echo of the input (paths, `old_str`, fields) goes through `harmless` first."""
-        return _Harmless(**{spec.name: getattr(self, spec.name) for spec in fields(Replies)}, harmless=harmless)
-
-    def _shown(self, name: str, value: object) -> object:
+    def _shown(self, value: object) -> object:
         if isinstance(value, Phrase):
             return self.phrase(value.key, value.values)
         if not isinstance(value, str):
             return value
-        return self._echo(value) if name in _ECHOED else echo(value)
-
-    def _echo(self, text: str) -> str:
-        return echo(text)
+        return echo(value)
 
 
-@dataclass(frozen=True, slots=True)
-class _Harmless(Replies):
-    """Replies that echo no sensitive value."""
+def redact_echoes(values: Mapping[str, object], redact: Redact) -> dict[str, object]:
+    """Redact the values of a template that echo the input: paths, `old_str`, fields."""
+    return {name: _redact_echo(name, value, redact) for name, value in values.items()}
 
-    harmless: Harmless = str
 
-    def _echo(self, text: str) -> str:
-        looked_at = text[: MAX_ECHO_CHARS + _BEYOND_CHARS]
-        shown = self.harmless(looked_at)
-        if shown == looked_at:
-            return echo(text)
-        if len(text) == len(looked_at):
-            return echo(shown)
-        return echo(shown[:-_BEYOND_CHARS]).removesuffix("…") + "…"  # what was cut in half stands at the end
+def _redact_echo(name: str, value: object, redact: Redact) -> object:
+    if isinstance(value, Phrase):
+        return Phrase(value.key, redact_echoes(value.values, redact))
+    if not isinstance(value, str) or name not in _ECHOED:
+        return value
+    checked = value[: MAX_ECHO_CHARS + _LOOKAHEAD_CHARS]
+    clean = redact(checked)
+    if clean == checked:
+        return value
+    if len(value) == len(checked):
+        return echo(clean)
+    return echo(clean[:-_LOOKAHEAD_CHARS]).removesuffix("…") + "…"  # drop the end: it may hold half of a value
 
 
 def echo(text: str) -> str:
-    """`text`, cut after 2,000 characters with `…`."""
+    """Cut a text after 2,000 characters and add `…`."""
     return text if len(text) <= MAX_ECHO_CHARS else text[:MAX_ECHO_CHARS] + "…"
 
 
@@ -223,9 +219,9 @@ def _placeholders(template: str) -> set[str]:
     try:
         parts = [part for part in string.Formatter().parse(template) if part[1] is not None]
     except ValueError as error:
-        raise InvalidInput(f"not a reply template: {error}") from None
+        raise InvalidInput(f"invalid reply template: {error}") from None
     if any(spec or conversion for _, _, spec, conversion in parts):
-        raise InvalidInput("a reply template takes plain {names}, without format or conversion")
+        raise InvalidInput("a reply template takes plain {names} without format specification or conversion")
     return {name for _, name, _, _ in parts if name is not None}
 
 
@@ -250,7 +246,7 @@ ERROR_CODES: Mapping[str, str] = {
     "read_only": "read_only",
     "too_many_proposals": "too_large",
     "sensitive": "sensitive",
-    "not_examined": "sensitive",
+    "not_checked": "sensitive",
     "root_deleted": "root_protected",
     "root_renamed": "root_protected",
     "mount_deleted": "root_protected",
@@ -259,6 +255,8 @@ ERROR_CODES: Mapping[str, str] = {
     "into_itself": "into_itself",
     "path_taken": "path_taken",
     "path_folds": "path_taken",
+    "path_outside": "invalid_path",
+    "path_escapes": "invalid_path",
     "invalid_path": "invalid_path",
     "not_an_object": "invalid_input",
     "bad_command": "invalid_input",
@@ -274,15 +272,7 @@ ERROR_CODES: Mapping[str, str] = {
     "locked": "locked",
     "unknown_schema": "unknown_schema",
 }
-"""The stable code of every error reply; doors map these to exit codes and HTTP statuses."""
+"""Stable code of every error reply. Integrations map codes to exit statuses and HTTP statuses."""
 
-EN = Replies()
-FR = replace(
-    EN,
-    directory_header=(
-        "Voici les fichiers et répertoires jusqu'à 2 niveaux de profondeur dans {path}, "
-        "excluant les éléments cachés et node_modules:"
-    ),
-    file_header="Voici le contenu de {path} avec les numéros de ligne:",
-)
-LANGUAGES: Mapping[str, Replies] = {"en": EN, "fr": FR}
+REPLIES = Replies()
+"""The sentences of the tool."""

@@ -1,4 +1,4 @@
-"""The settings of a memory store: limits and guards. Kept with the store, they hold for every process that opens it."""
+"""Settings of a memory store: limits and guards. They are stored with it and apply to every process that opens it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_NUMBER = 2**53
 
 def _number(name: str, value: object) -> int:
     if type(value) is not int or not 0 <= value <= _MAX_NUMBER:
-        raise InvalidInput(f"{name} must be a whole number from 0 (0 = no limit) to {_MAX_NUMBER}")
+        raise InvalidInput(f"{name} must be an integer from 0 (no limit) to {_MAX_NUMBER}")
     return value
 
 
@@ -38,7 +38,7 @@ def _names(name: str, value: object) -> tuple[str, ...] | None:
     if value is None:
         return None
     if not isinstance(value, (list, tuple)) or not all(isinstance(each, str) for each in value):
-        raise InvalidInput(f"{name} must be a list of names, or nothing for the usual ones")
+        raise InvalidInput(f"{name} must be a list of names, or null for the default kinds")
     return tuple(value)
 
 
@@ -57,14 +57,14 @@ def _pattern(name: str, check: Callable[[object], str], value: object) -> str:
 
 def _patterns_by_actor(name: str, value: object) -> dict[str, tuple[str, ...]]:
     if not isinstance(value, Mapping):
-        raise InvalidInput(f'{name} must name path patterns by actor: {{"session:*": ["/memories/notes/**"]}}')
+        raise InvalidInput(f'{name} must map actor patterns to path patterns: {{"session:*": ["/memories/notes/**"]}}')
     by_actor = ((_pattern(name, check_actor_pattern, actor), paths) for actor, paths in value.items())
     return {actor: _path_patterns(f"{name} of {actor}", paths) for actor, paths in by_actor}
 
 
 def _days_by_pattern(name: str, value: object) -> dict[str, int]:
     if not isinstance(value, Mapping):
-        raise InvalidInput(f'{name} must name days by path pattern: {{"/memories/scratch/**": 7}}')
+        raise InvalidInput(f'{name} must map path patterns to days: {{"/memories/scratch/**": 7}}')
     by_pattern = ((_pattern(name, check_path_pattern, pattern), days) for pattern, days in value.items())
     return {pattern: _number(f"{name} of {pattern}", days) for pattern, days in by_pattern}
 
@@ -76,36 +76,42 @@ def _actor_patterns(name: str, value: object) -> tuple[str, ...]:
 
 
 def _setting(default: Any, check: Callable[[str, object], object], text: str) -> Any:
-    made = {"check": check, "text": text}
-    return field(default_factory=dict, metadata=made) if default == {} else field(default=default, metadata=made)
+    metadata = {"check": check, "text": text}
+    if default == {}:
+        return field(default_factory=dict, metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings, checked. Raises `InvalidInput`, saying which is wrong and what would be right."""
+    """All settings, validated. Raises `InvalidInput` with the name of a wrong setting and the expected value."""
 
-    view_chars: int = _setting(16_000, _number, "characters of a memory's text in one view; 0 = all")
-    list_rows: int = _setting(1_000, _number, "rows of a directory's view; 0 = all")
-    create_overwrites: bool = _setting(False, _flag, "create replaces a memory that is there")
-    max_memory_bytes: int = _setting(102_400, _number, "bytes of one memory; 0 = no limit")
-    max_memories: int = _setting(10_000, _number, "memories of the store; 0 = no limit")
-    max_store_bytes: int = _setting(268_435_456, _number, "bytes of all memories of the store; 0 = no limit")
-    sensitive: str = _setting("redact", _mode, "what happens to sensitive values in a text: off, redact or reject")
-    sensitive_kinds: tuple[str, ...] | None = _setting(None, _names, "the kinds to look for; null = the usual ones")
-    expire_after_days: int = _setting(0, _number, "days after which a memory nobody viewed or changed goes; 0 = never")
-    expire_paths: Mapping[str, int] = _setting(
-        {}, _days_by_pattern, "the same by pattern of paths, in place of expire_after_days; of several the longest"
+    view_chars: int = _setting(16_000, _number, "characters of text in one view of a memory; 0 = all")
+    list_rows: int = _setting(1_000, _number, "rows in one view of a directory; 0 = all")
+    create_overwrites: bool = _setting(False, _flag, "create replaces an existing memory")
+    max_memory_bytes: int = _setting(102_400, _number, "maximum bytes of one memory; 0 = no limit")
+    max_memories: int = _setting(10_000, _number, "maximum number of memories; 0 = no limit")
+    max_store_bytes: int = _setting(268_435_456, _number, "maximum bytes of all memories together; 0 = no limit")
+    sensitive: str = _setting("redact", _mode, "treatment of sensitive values in text: off, redact or reject")
+    sensitive_kinds: tuple[str, ...] | None = _setting(
+        None, _names, "kinds of sensitive values to find; null = the default kinds"
     )
-    keep_versions_days: int = _setting(30, _number, "days a version is kept after it was replaced; 0 = for ever")
-    keep_versions: int = _setting(10, _number, "newest versions of a memory that are kept whatever their age")
-    read_only: bool = _setting(False, _flag, "nothing in the store may be changed")
-    read_only_paths: tuple[str, ...] = _setting((), _path_patterns, "patterns of paths that may not be changed")
+    expire_after_days: int = _setting(
+        0, _number, "days without a view or change after which a memory is deleted; 0 = never"
+    )
+    expire_paths: Mapping[str, int] = _setting(
+        {}, _days_by_pattern, "expire_after_days by path pattern; the longest of several applies"
+    )
+    keep_versions_days: int = _setting(30, _number, "days to keep a version after it is replaced; 0 = forever")
+    keep_versions: int = _setting(10, _number, "newest versions of each memory to keep regardless of age")
+    read_only: bool = _setting(False, _flag, "the whole store is read-only")
+    read_only_paths: tuple[str, ...] = _setting((), _path_patterns, "path patterns that are read-only")
     allow_write: Mapping[str, tuple[str, ...]] = _setting(
-        {}, _patterns_by_actor, "by actor, the patterns of the only paths it may change; others may change all"
+        {}, _patterns_by_actor, "path patterns each actor may change; actors not listed may change all paths"
     )
     review: tuple[str, ...] = _setting((), _actor_patterns, "patterns of actors whose changes await review by a person")
-    max_proposals: int = _setting(1_000, _number, "changes that may await review; 0 = no limit")
-    audit: bool = _setting(False, _flag, "every command is written down: who, when, what came of it; no contents")
+    max_proposals: int = _setting(1_000, _number, "maximum number of changes awaiting review; 0 = no limit")
+    audit: bool = _setting(False, _flag, "record every command: actor, time and outcome, without contents")
 
     def __post_init__(self) -> None:
         for spec in fields(self):
@@ -113,21 +119,23 @@ class Settings:
             object.__setattr__(self, spec.name, checked)
 
     def changed(self, changes: Mapping[str, object]) -> Settings:
-        """These settings with some others. Raises `InvalidInput`."""
+        """A copy with some settings changed. Raises `InvalidInput`."""
         check_names(changes)
         return replace(self, **cast("dict[str, Any]", changes))
 
     def to_text(self) -> str | None:
-        """What differs from the defaults, as JSON; None if nothing does. Raises `InvalidInput` if it is too long."""
-        usual, own = asdict(DEFAULTS), asdict(self)
-        text = json.dumps({name: value for name, value in own.items() if value != usual[name]}, sort_keys=True)
+        """JSON of the settings that differ from the defaults, or None. Raises `InvalidInput` if it is too long."""
+        defaults, values = asdict(DEFAULTS), asdict(self)
+        text = json.dumps({name: value for name, value in values.items() if value != defaults[name]}, sort_keys=True)
         if len(text.encode()) > MAX_SETTINGS_BYTES:
-            raise InvalidInput(f"the settings are longer than {MAX_SETTINGS_BYTES} bytes")
+            raise InvalidInput(
+                f"the settings are larger than {MAX_SETTINGS_BYTES} bytes; use fewer or shorter patterns"
+            )
         return None if text == "{}" else text
 
 
 class Pins(TypedDict, total=False):
-    """Settings as arguments of a function; the names of `Settings`."""
+    """Settings as keyword arguments, with the names of `Settings`."""
 
     view_chars: int
     list_rows: int
@@ -150,12 +158,12 @@ class Pins(TypedDict, total=False):
 
 
 def check_names(changes: object) -> None:
-    """Raise `InvalidInput` for what does not give settings by their names."""
+    """Raise `InvalidInput` unless `changes` maps names of settings to values."""
     if not isinstance(changes, Mapping):
-        raise InvalidInput('settings are given by their names: {"max_memories": 500}')
+        raise InvalidInput('settings must be a mapping from names to values: {"max_memories": 500}')
     unknown = changes.keys() - NAMES
     if unknown:
-        raise InvalidInput(f"unknown settings {sorted(map(str, unknown))}; known are {', '.join(NAMES)}")
+        raise InvalidInput(f"unknown settings {sorted(map(str, unknown))}; the known settings are {', '.join(NAMES)}")
 
 
 NAMES = tuple(spec.name for spec in fields(Settings))
@@ -164,19 +172,21 @@ DEFAULTS = Settings()
 
 @lru_cache(maxsize=256)
 def from_text(text: str | None) -> Settings:
-    """The settings a store was given. Raises `UnknownSchema` for one that this retentive does not know.
+    """Parse the stored settings of a store. Raises `UnknownSchema` for an unknown setting.
 
-    It may be a guard, and a guard that is not known is not left out.
+    An unknown setting may be a guard, so it is never ignored.
     """
     if text is None:
         return DEFAULTS
     try:
         return DEFAULTS.changed(json.loads(text))
     except (InvalidInput, ValueError, RecursionError):
-        raise UnknownSchema("the store has settings of a newer retentive: upgrade it to open the store") from None
+        raise UnknownSchema(
+            "the store has settings of a newer version of retentive; upgrade retentive to open it"
+        ) from None
 
 
 def describe() -> list[tuple[str, str, str]]:
     """Name, default as JSON, and meaning of every setting, for reference pages."""
-    usual = asdict(DEFAULTS)
-    return [(spec.name, json.dumps(usual[spec.name]), spec.metadata["text"]) for spec in fields(Settings)]
+    defaults = asdict(DEFAULTS)
+    return [(spec.name, json.dumps(defaults[spec.name]), spec.metadata["text"]) for spec in fields(Settings)]

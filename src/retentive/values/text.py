@@ -1,49 +1,50 @@
-r"""Pure edits and views of a memory's text.
+r"""Pure functions to view and edit the text of a memory.
 
-Lines end at `\n` and nowhere else; a final `\n` ends the last line and starts no other. Nothing here touches a
-byte it was not asked to touch.
+Lines end at `\n` and nowhere else. A final `\n` ends the last line and does not start another. An edit changes no
+byte outside the edited part.
 """
 
 from __future__ import annotations
 
+from codecs import getincrementaldecoder
 from dataclasses import dataclass
 from typing import AnyStr, cast
 
 from retentive.errors import Damaged, Phrase, Refused
 from retentive.values.paths import visible
 
-MAX_LINES = 999_999  # six digits is what the line-number column of the tool holds
+MAX_LINES = 999_999  # the line-number column has six digits
 MAX_LINES_NAMED = 100
 CONTEXT_LINES = 2
 _MAX_CHAR_BYTES = 4  # of a character in UTF-8
 _LARGE_BYTES = 1 << 20
 _MAX_COUNTED = 256
 _CHUNK = 1 << 16
-_NEAR = 1_000  # lines from the end that are quicker found from there
+_NEAR = 1_000  # lines from the end; these are found faster by searching backwards
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a view shows: numbered lines, and a notice if some were left out."""
+    """Result of a view: numbered lines, and a notice if lines were left out."""
 
     numbered: str
     notice: Phrase | None = None
 
 
 def count_lines(text: AnyStr) -> int:
-    """The number of lines: 2 for `a\\nb\\n` and for `a\\nb`, 0 for the empty text."""
+    """Number of lines: 2 for `a\\nb\\n` and for `a\\nb`, 0 for the empty text."""
     newline = _newline(text)
     return text.count(newline) + (1 if text and not text.endswith(newline) else 0)
 
 
 class LineCounts:
-    """Remembers the number of lines of large texts, which are viewed in parts. Threads may share it."""
+    """Cache of the line counts of large texts, which are viewed page by page. Threads may share it."""
 
     def __init__(self) -> None:
         self._known: dict[str, int] = {}
 
     def count(self, version: str, data: bytes) -> int:
-        """The number of lines of the text of a version."""
+        """Number of lines in the text of a version."""
         if len(data) < _LARGE_BYTES:
             return count_lines(data)
         lines = self._known.get(version)
@@ -55,10 +56,10 @@ class LineCounts:
 
 
 def view(data: bytes, view_range: tuple[int, int] | None, *, max_chars: int, lines: int | None = None) -> Page:
-    """The lines of a text in `view_range` (both included, -1 = to the end), at most `max_chars` of them (0 = all).
+    """The lines in `view_range` (both included, -1 = to the end), at most `max_chars` characters (0 = all).
 
-    It takes the bytes, since of a large text only what is shown needs to be decoded, and the number of lines if it is
-    known. Raises `UnicodeDecodeError` for bytes that are no text.
+    It takes bytes, so that only the visible part of a large text is decoded. `lines` is the line count, if known.
+    Raises `Refused` for an invalid range and `UnicodeDecodeError` for bytes that are not UTF-8.
     """
     lines = count_lines(data) if lines is None else lines
     if lines > MAX_LINES:
@@ -77,7 +78,7 @@ def view(data: bytes, view_range: tuple[int, int] | None, *, max_chars: int, lin
         return Page(numbered(head, first))
     cut = head.rfind("\n", 0, max_chars)
     if cut == -1 and head[max_chars] == "\n":
-        cut = max_chars  # a first line of exactly max_chars is shown whole: there is nothing of it to cut
+        cut = max_chars  # a first line of exactly max_chars is shown whole
     if cut == -1:
         return _cut_line(data[start:stop], head[:max_chars], (first, end, last, lines))
     shown_end = first + head.count("\n", 0, cut)
@@ -97,21 +98,21 @@ def _cut_line(data: bytes, shown: str, lines: tuple[int, int, int, int]) -> Page
 
 
 def _first_chars(data: bytes, start: int, stop: int, count: int) -> str:
-    """The first `count` characters of a part of a text, or all if it has fewer."""
+    """The first `count` characters of a slice of a text, or all if there are fewer."""
     end = min(stop, start + count * _MAX_CHAR_BYTES)
-    while end < stop and data[end] & 0xC0 == 0x80:  # not in the middle of a character
+    while end < stop and data[end] & 0xC0 == 0x80:  # do not split a character
         end += 1
     return data[start:end].decode()[:count]
 
 
 def numbered(text: str, first: int) -> str:
-    """The lines of `text`, each behind its number right-aligned to 6 characters and a tab."""
+    """The lines of a text, each after its number, right-aligned to 6 characters, and a tab."""
     lines = text.removesuffix("\n").split("\n")
     return "\n".join([f"{number:6d}\t{line}" for number, line in enumerate(lines, first)])
 
 
 def replace(text: str, old: str, new: str) -> tuple[str, int]:
-    """`text` with its only occurrence of `old` replaced, and where it stood. Raises `Refused` unless there is one."""
+    """Replace the only occurrence of `old`; return the new text and the position. Raises `Refused`."""
     if not old:
         raise Refused("empty_old_str")
     at = text.find(old)
@@ -123,22 +124,22 @@ def replace(text: str, old: str, new: str) -> tuple[str, int]:
 
 
 def _match_lines(text: str, old: str, at: int) -> str:
-    found: list[str] = []
+    numbers: list[str] = []
     line, counted = 1, 0
     while at != -1:
-        if len(found) == MAX_LINES_NAMED:
-            return ", ".join(found) + ", ..."
+        if len(numbers) == MAX_LINES_NAMED:
+            return ", ".join(numbers) + ", ..."
         line += text.count("\n", counted, at)
         counted = at
-        found.append(str(line))
+        numbers.append(str(line))
         newline = text.find("\n", at)
-        # The next line that matters is the next one a find starts on; all other finds on this line name it again.
+        # Skip to the next line with a match; further matches on this line would name it again.
         at = -1 if newline == -1 else text.find(old, newline + 1)
-    return ", ".join(found)
+    return ", ".join(numbers)
 
 
 def snippet(text: str, at: int, length: int, *, max_chars: int) -> str | None:
-    """The numbered lines around `length` characters put in at `at`, or None if there is nothing fit to show."""
+    """Numbered lines around the `length` new characters at `at`; None if empty or over `max_chars`."""
     lines = count_lines(text)
     if not lines:
         return None
@@ -152,21 +153,21 @@ def snippet(text: str, at: int, length: int, *, max_chars: int) -> str | None:
 
 
 def insert(text: str, line: int, inserted: str) -> str:
-    """`text` with `inserted` as lines of its own after line `line` (0 = at the top)."""
+    """Insert `inserted` as separate lines after line `line` (0 = at the top) and return the new text."""
     lines = count_lines(text)
     if not 0 <= line <= lines:
         raise Refused("bad_insert_line", insert_line=str(line), lines=lines)
-    whole = _ended(text) if text else ""
+    whole = _with_final_newline(text) if text else ""
     at = line_start(whole, line + 1, lines)
-    return whole[:at] + _ended(inserted) + whole[at:]
+    return whole[:at] + _with_final_newline(inserted) + whole[at:]
 
 
-def _ended(text: str) -> str:
+def _with_final_newline(text: str) -> str:
     return text if text.endswith("\n") else text + "\n"
 
 
 def line_start(text: AnyStr, line: int, lines: int) -> int:
-    """Where line `line` (from 1) of `lines` starts; the end of the text for the line after the last."""
+    """Start position of line `line` (from 1) of `lines`; the end of the text for the line after the last."""
     newline = _newline(text)
     if line > lines:
         return len(text)
@@ -175,7 +176,7 @@ def line_start(text: AnyStr, line: int, lines: int) -> int:
         for _ in range(lines - line + 1):
             at = text.rfind(newline, 0, at)
         return at + 1
-    skip, at = line - 1, 0  # newlines before it
+    skip, at = line - 1, 0  # newlines still to skip
     while (count := text.count(newline, at, at + _CHUNK)) < skip:
         skip -= count
         at += _CHUNK
@@ -188,8 +189,28 @@ def _newline(text: AnyStr) -> AnyStr:
     return cast("AnyStr", {bytes: b"\n", str: "\n"}[type(text)])
 
 
+def is_text(data: bytes) -> bool:
+    """True if bytes can be the text of a memory: UTF-8 without NUL."""
+    return TextCheck().accepts(data, final=True)
+
+
+class TextCheck:
+    """Checks in chunks that bytes can be the text of a memory, without decoding all of them at once."""
+
+    def __init__(self) -> None:
+        self._decoder = getincrementaldecoder("utf-8")()
+
+    def accepts(self, chunk: bytes, *, final: bool = False) -> bool:
+        """False if the bytes so far cannot be, or begin, a text. `final` ends the text."""
+        try:
+            self._decoder.decode(chunk, final)
+        except UnicodeDecodeError:
+            return False
+        return b"\0" not in chunk
+
+
 def decoded(data: bytes | None, *, path: str | None = None) -> str:
-    """A stored text, of the memory at `path` if that is known. Raises `Damaged`."""
+    """Decode a stored text. Raises `Damaged`, naming `path` if given, if it is not UTF-8."""
     try:
         return (data or b"").decode()
     except UnicodeDecodeError:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from retentive.agent.applied import AppliedEdit, ClearedThinking, ClearedToolUses
 from retentive.agent.errors import AgentError
 from retentive.agent.events import Compaction, EditsApplied, Event, Finished, Text, ToolCall, ToolReply
+from retentive.agent.responses import AppliedEdit, ClearedThinking, ClearedToolUses
 from retentive.cli import output
 from retentive.values.diff import as_text
 

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from types import FrameType
 from typing import TYPE_CHECKING, cast
 
-from retentive.agent.applied import AppliedEdit
 from retentive.agent.errors import AgentError
 from retentive.agent.events import Compaction, EditsApplied, Event, Finished, Text, ToolCall, ToolReply, UsageReport
+from retentive.agent.responses import AppliedEdit
 from retentive.errors import InvalidInput
 from retentive.history.apply import Outcome
 from retentive.storage.contract import Actor, Version

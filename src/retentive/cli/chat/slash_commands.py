@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Any
 
-from retentive.agent.applied import TokenCount, token_count
 from retentive.agent.context import ContextManagement
 from retentive.agent.errors import AgentError
+from retentive.agent.responses import TokenCount, token_count
 from retentive.cli.chat.screen import API_ERRORS, edited
 from retentive.cli.chat.session import Session
 from retentive.errors import RetentiveError

@@ -54,7 +54,7 @@ def run_demo(screen: Screen, url: str, model: str, *, live: bool) -> int:
 
 def memory_of(url: str, actor: str | None = None) -> Location:
     """The memory at a location, with the memory store and keys from the environment, as for other commands."""
-    return Location(url=url, store_key=os.environ.get("RETENTIVE_STORE") or DEFAULT_KEY, actor=actor, language="en")
+    return Location(url=url, store_key=os.environ.get("RETENTIVE_STORE") or DEFAULT_KEY, actor=actor)
 
 
 class _Session:

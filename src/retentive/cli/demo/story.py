@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from retentive.testing.scripted_claude.script import Call, Turn
 
 if TYPE_CHECKING:
-    from retentive.testing.scripted_claude.observations import Seen, SeenCall
+    from retentive.testing.scripted_claude.prompt import Prompt, ToolUse
 
 TICKETS = {1: 12, 2: 16, 3: 24, 4: 34, 5: 46, 6: 28, 7: 18}
 """Tickets per week. The three largest weeks have over 50,000 tokens, the minimum for a compaction."""
@@ -90,14 +90,14 @@ class Notes:
         return Notes(self.done + 1, self.total, self.counts + counted(tickets))
 
 
-def answer(seen: Seen) -> Turn:
+def answer(prompt: Prompt) -> Turn:
     """The next turn: view the memory, read a week, save its counts, or give the final answer."""
-    if not seen.calls:
-        return _open(seen)
-    notes = _known(seen)
+    if not prompt.calls:
+        return _open(prompt)
+    notes = _known(prompt)
     if notes is None:
-        return _begin(seen)
-    last = seen.calls[-1]
+        return _begin(prompt)
+    last = prompt.calls[-1]
     if last.name == "read_week":
         return _save(notes, notes.after(_text(last)))
     if notes.done < notes.total:
@@ -105,18 +105,18 @@ def answer(seen: Seen) -> Turn:
     return Turn((f"I have counted all {notes.total} weeks. Returns: {named(notes.counts)}.",))
 
 
-def _open(seen: Seen) -> Turn:
+def _open(prompt: Prompt) -> Turn:
     """The first turn of a conversation, or the first after a compaction."""
-    if seen.summary is not None:
+    if prompt.summary is not None:
         return Turn(("I only see a summary now. My progress is in my notes.", _view(NOTES)))
     return Turn((_view("/memories"),))
 
 
-def _begin(seen: Seen) -> Turn:
+def _begin(prompt: Prompt) -> Turn:
     """The turn after listing the memory: read existing notes, or start the work."""
-    if NOTES in _text(seen.calls[-1]):
+    if NOTES in _text(prompt.calls[-1]):
         return Turn(("I have worked on this before; here are my notes.", _view(NOTES)))
-    total = _TOTAL.search(seen.opening)
+    total = _TOTAL.search(prompt.opening)
     if total is None:
         raise ValueError("the task does not give the number of weeks")
     notes = Notes(0, int(total[1]), Counter())
@@ -130,9 +130,9 @@ def _save(before: Notes, after: Notes) -> Turn:
     return Turn((save, *more))
 
 
-def _known(seen: Seen) -> Notes | None:
+def _known(prompt: Prompt) -> Notes | None:
     """The notes last written to, or read from, the memory."""
-    for call in reversed([call for call in seen.calls if call.name == "memory"]):
+    for call in reversed([call for call in prompt.calls if call.name == "memory"]):
         text = str(call.input.get("new_str") or call.input.get("file_text") or _text(call))
         _text(call)  # raises if the call failed
         if found := _PROGRESS.search(text):
@@ -141,7 +141,7 @@ def _known(seen: Seen) -> Notes | None:
     return None
 
 
-def _text(call: SeenCall) -> str:
+def _text(call: ToolUse) -> str:
     """The result of a call. Raises `ValueError` for an error, or for a cleared result."""
     if call.result is None or call.result.is_error or call.cleared:
         found = "nothing" if call.result is None else call.result.text

@@ -1,11 +1,9 @@
 """Memory stores as plain files a person can open and edit, with the guarantees of the SQLite backend behind them.
 
-`{root}/memories/...` is the default store, laid out as the official SDK's local tool does; the others lie in
+`{root}/memories/...` is the default store, laid out as the official SDK's local tool does; the others are in
 `{root}/stores/{key}/memories/...`. `{root}/.retentive/` holds metadata, history and texts in SQLite.
 
-A command commits to the database first, where its versions say which files are to follow; then the files do, all under
-one lock. The text rests durably in the database, so files need no sync inside the command, and an
-error on a file after the commit does not change the reply. What is found in a file that was to be written: missing,
+The files follow the commits of the database (`observer.py`). What is found in a file that was to be written: missing,
 empty, a prefix of, or equal to a recorded version of its path is stale and rewritten; any other text is a person's,
 and becomes a version.
 """
@@ -14,15 +12,16 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, suppress
 from datetime import datetime
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from retentive.errors import InvalidInput, RetentiveError, Unavailable
-from retentive.storage.capabilities import PlainFiles
+from retentive.storage.capabilities import Checkable, PlainFiles
 from retentive.storage.contract import (
     Actor,
+    Backend,
     Change,
     Clock,
     NewId,
@@ -33,68 +32,62 @@ from retentive.storage.contract import (
     sortable_id,
 )
 from retentive.storage.disk import DIRECTORY_MODE, make_directory, os_error
-from retentive.storage.files.check import examine_files, lower_synced
-from retentive.storage.files.external_edits import (
-    HandEdit,
-    Seen,
-    Unsynced,
-    WatchedSnapshot,
-    WatchedTransaction,
-    keep_numbering,
-    mark_text,
-)
-from retentive.storage.files.folders import parts_of
-from retentive.storage.files.journal import Ledger, LiveFile, LockFile, sync_file_system
-from retentive.storage.files.quarantine import MendedTree, count_damaged
-from retentive.storage.files.sync import changed_since, follow, settle
+from retentive.storage.files.check import examine_files
+from retentive.storage.files.folders import PRIVATE, parts_of
+from retentive.storage.files.format import check_format, write_format
+from retentive.storage.files.intents import keep_numbering, lower_synced
+from retentive.storage.files.observer import FilesObserver
+from retentive.storage.files.quarantine import count_quarantined
+from retentive.storage.files.snapshot import ExternalEdit
 from retentive.storage.files.temporary import Scratch
+from retentive.storage.files.transaction import Unsynced
 from retentive.storage.findings import Finding
 from retentive.storage.sql import stores as sql_stores
-from retentive.storage.sql.transaction import SqlTransaction
 from retentive.storage.sqlite.backend import SqliteBackend
 from retentive.storage.sqlite.connection import SqliteConnection
 from retentive.values.paths import ROOT
 
 T = TypeVar("T")
-CLEAR_AFTER = 512  # versions; a sync of the file system then costs each command some 20 microseconds
-_PRIVATE = ".retentive"
 
 
-class DirectoryBackend(SqliteBackend, PlainFiles):
+class DirectoryBackend(Backend, PlainFiles, Checkable):
     """Memory stores as files below the directory `root`. Linux and macOS."""
+
+    inner: SqliteBackend
 
     def __init__(self, root: str, *, clock: Clock = time.time, new_id: NewId = sortable_id) -> None:
         self.root = os.path.abspath(root)
-        self._stores: dict[str, Seen] = {}
-        self._ledger = Ledger()
-        self._newest = 0
-        self._plans: list[WatchedTransaction] = []
-        private = os.path.join(self.root, _PRIVATE)
+        self._opened = ExitStack()
         try:
-            make_directory(self.root)
-            self._base = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            for name in (_PRIVATE, "memories"):
-                _own_directory(name, self._base)
-            _refuse_links(private)
-            self._scratch = _open_scratch(os.path.join(private, "tmp"))
-            self._folds = _folds(private)
-            self._lock = LockFile(os.path.join(private, "lock"))
-            self._live = LiveFile(os.path.join(private, "live"))
+            self._files = self._open_files()
+            path = os.path.join(self.root, PRIVATE, "memory.db")
+            self.inner = SqliteBackend(path, clock=clock, new_id=new_id, observer=self._files)
+            self._files.start(self.inner.exclusive)
         except OSError as error:
+            self._opened.close()
             raise os_error(error) from None
-        try:
-            super().__init__(os.path.join(private, "memory.db"), clock=clock, new_id=new_id)
-            self._recover()
         except BaseException:
-            self._let_go()
+            self._opened.close()
             raise
 
-    def directory_of(self, store: StoreInfo) -> str:
-        return os.path.join(self.root, *parts_of(store))
+    def _open_files(self) -> FilesObserver:
+        """Make the directories that are missing, and open what the files need. Raises OSError."""
+        make_directory(self.root)
+        self._base = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._opened.callback(os.close, self._base)
+        private = os.path.join(self.root, PRIVATE)
+        _own_directory(PRIVATE, self._base)
+        _refuse_links(private)
+        check_format(private)
+        write_format(private)
+        _own_directory("memories", self._base)
+        scratch = _open_scratch(os.path.join(private, "tmp"))
+        self._opened.callback(scratch.close)
+        files = FilesObserver(self.root, self._base, scratch, folds=_folds(private))
+        self._opened.callback(files.close)
+        return files
 
-    def quarantined(self) -> int:
-        self._check_open()
-        return count_damaged(self._base)
+    # -- memory stores ---------------------------------------------------------------------------------------
 
     def create_store(
         self,
@@ -105,28 +98,21 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
         store_id: str | None = None,
         created_at: datetime | None = None,
     ) -> StoreInfo:
-        made = super().create_store(key=key, name=name, seal=seal, store_id=store_id, created_at=created_at)
+        made = self.inner.create_store(key=key, name=name, seal=seal, store_id=store_id, created_at=created_at)
         try:
-            self._tree(made).make()
+            self._files.tree(made).make()
         except OSError as error:
             raise os_error(error) from None
         return made
 
-    def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
-        try:
-            return super().read(store_id, work)
-        except HandEdit:  # what a person did is recorded first, which is a write
-            return self.write(store_id, work)
+    def get_store(self, id_or_key: str) -> StoreInfo | None:
+        return self.inner.get_store(id_or_key)
 
-    def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
-        try:
-            return super().write(store_id, work, may_use_reserve=may_use_reserve)
-        except Unsynced:
-            self._sync()
-        try:
-            return super().write(store_id, work, may_use_reserve=may_use_reserve)
-        except Unsynced:
-            raise Unavailable("the files of the memory store could not be made durable") from None
+    def list_stores(self, *, after: str | None = None, limit: int | None = None) -> list[StoreInfo]:
+        return self.inner.list_stores(after=after, limit=limit)
+
+    def directory_of(self, store: StoreInfo) -> str:
+        return os.path.join(self.root, *parts_of(store))
 
     def erase_store(self, store_id: str, actor: Actor | None) -> None:
         info = self.get_store(store_id)
@@ -135,175 +121,81 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
         erased = False
         while not erased:  # until nobody wrote in between: a file that stayed would be taken for a person's
             self.write(store_id, lambda tx: _delete_all(tx, actor), may_use_reserve=True)
-            self._sync()
-            erased = self._alone(lambda connection: self._erased(connection, store_id, actor))
-        self._stores.pop(store_id, None)
+            self._make_durable()
+            erased = self.inner.transact(lambda connection: self._erased(connection, store_id, actor))
+        self._files.forget(store_id)
 
     def _erased(self, connection: SqliteConnection, store_id: str, actor: Actor | None) -> bool:
-        """Erase a store that is empty; whether it was."""
+        """Erase a store that is empty; True if it was."""
         if connection.rows("SELECT 1 FROM stores WHERE id = ? AND memories > 0", (store_id,)):
             return False
         keep_numbering(connection)
         by = None if actor is None else str(actor)
-        sql_stores.erase_store(connection, store_id, at=now_us(self.clock), by=by)
+        sql_stores.erase_store(connection, store_id, at=now_us(self.inner.clock), by=by)
         return True
 
+    # -- reading and writing ---------------------------------------------------------------------------------
+
+    def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
+        try:
+            return self.inner.read(store_id, work)
+        except ExternalEdit:  # it is recorded first, which is a write
+            return self.write(store_id, work)
+
+    def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
+        try:
+            return self.inner.write(store_id, work, may_use_reserve=may_use_reserve)
+        except Unsynced:
+            self._make_durable()
+        try:
+            return self.inner.write(store_id, work, may_use_reserve=may_use_reserve)
+        except Unsynced:
+            raise Unavailable("the files of the memory store could not be made durable") from None
+
+    def _make_durable(self) -> None:
+        with self.inner.exclusive() as writer:
+            self._files.make_durable(writer)
+
+    def put_side_records(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
+        self.inner.put_side_records(store_id, kind, values)
+
+    def side_records(self, store_id: str, kind: str, *, after: str = "") -> Iterator[tuple[str, str]]:
+        return self.inner.side_records(store_id, kind, after=after)
+
+    # -- checking --------------------------------------------------------------------------------------------
+
+    def quarantined(self) -> int:
+        self.inner.check_open()
+        return count_quarantined(self._base)
+
     def check(self) -> Iterator[Finding]:
-        yield from super().check()
-        with self._reading() as connection:
+        yield from self.inner.check()
+        with self.inner.reading() as connection:
             yield from list(examine_files(connection, self._base))
 
     def repair(self) -> None:
-        super().repair()
-        with self._queue.paused(), self._exclusive() as connection:
-            self._clear(connection)
-            lower_synced(connection)
-            self._lock.write(Ledger())  # the next command starts from what the database knows
+        self.inner.repair()
+        with self.inner.exclusive() as writer:
+            self._files.make_durable(writer)
+            lower_synced(writer.connection)
+            self._files.restart()
         for store in self.list_stores():
             self.read(store.id, _look_at_all)
-            with self._queue.paused(), self._exclusive():
-                self._tree(store).prune(ROOT)
+            with self.inner.exclusive():
+                self._files.tree(store).prune(ROOT)
 
-    def _sync(self) -> None:
-        with self._queue.paused(), self._exclusive() as connection:
-            self._clear(connection)
+    # -- closing ---------------------------------------------------------------------------------------------
 
-    def forget_threads(self) -> None:
-        super().forget_threads()
-        if self._closed:
-            return
-        lock, live = self._lock, self._live
-        private = os.path.join(self.root, _PRIVATE)
-        # The parent's locks are shared with its open files; new ones come first, so that the life is not broken.
-        self._lock, self._live = LockFile(os.path.join(private, "lock")), LiveFile(os.path.join(private, "live"))
-        lock.close()
-        live.close()
+    def close(self) -> None:
+        with suppress(RetentiveError):  # closed already, or what is not done now is done by the next process
+            if self._files.is_unsynced:
+                self._make_durable()
+        self.inner.close()
+        self._opened.close()
 
-    def _leave(self) -> None:
-        with suppress(RetentiveError), self._exclusive() as connection:
-            if self._ledger.applied > self._ledger.cleared or any(seen.unsaved for seen in self._stores.values()):
-                self._clear(connection)
-
-    def _drop_all(self) -> None:
-        super()._drop_all()
-        self._let_go()
-
-    def _let_go(self) -> None:
-        self._closed = True
-        self._lock.close()
-        self._live.close()
-        self._scratch.close()
-        with suppress(OSError):
-            os.close(self._base)
-
-    # -- one store's files -----------------------------------------------------------------------------------
-
-    def _tree(self, store: StoreInfo) -> MendedTree:
-        return MendedTree(self._base, parts_of(store), self._scratch)
-
-    def _seen(self, connection: SqliteConnection, store_id: str) -> Seen:
-        seen = self._stores.get(store_id)
-        if seen is None:
-            info = sql_stores.find_store(connection, store_id)
-            seen = self._stores.setdefault(store_id, Seen(self._tree(info), folds=self._folds))
-        return seen
-
-    def _snapshot(self, connection: SqliteConnection, store_id: str) -> Snapshot:
-        return WatchedSnapshot(connection, store_id, self._seen(connection, store_id))
-
-    def _transaction(self, connection: SqliteConnection, store_id: str) -> WatchedTransaction:
-        seen = self._seen(connection, store_id)
-        return WatchedTransaction(connection, store_id, seen, clock=self.clock, new_id=self.new_id)
-
-    # -- from the commit to the files ------------------------------------------------------------------------
-
-    @contextmanager
-    def _exclusive(self) -> Iterator[SqliteConnection]:
-        self._check_open()
-        with self._lock.held(), super()._exclusive() as connection:
-            try:
-                self._ledger = self._lock.read()
-                if self._ledger.busy:
-                    self._roll_forward(connection)
-            except OSError as error:
-                raise os_error(error) from None
-            try:
-                yield connection
-            finally:
-                for seen in self._stores.values():
-                    seen.in_flight = frozenset()
-
-    def _job_done(self, transaction: SqlTransaction) -> None:
-        if isinstance(transaction, WatchedTransaction) and transaction.plan:
-            transaction.seen.in_flight |= transaction.plan.keys()
-
-    def _before_commit(self, connection: SqliteConnection, changed: Sequence[SqlTransaction]) -> None:
-        self._plans = _merged(cast("Sequence[WatchedTransaction]", changed))
-        newest = cast("int | None", connection.rows("SELECT max(seq) FROM versions")[0][0])
-        self._newest = newest or 0  # a new store may be given its seal before it has a version
-        try:
-            self._lock.write(Ledger(self._ledger.applied, self._ledger.cleared, busy=True))
-        except OSError as error:
-            raise os_error(error) from None
-
-    def _after_commit(self, connection: SqliteConnection, changed: Sequence[SqlTransaction]) -> None:
-        with suppress(OSError, RetentiveError):  # committed is committed; what is not done is found and done again
-            whole = [follow(connection, merged) for merged in self._plans]
-            if all(whole) and not self._ledger.busy:
-                self._ledger = Ledger(self._newest, self._ledger.cleared, busy=False)
-                self._lock.write(self._ledger)
-            if self._newest - self._ledger.cleared >= CLEAR_AFTER:
-                self._clear(connection)
-
-    def _recover(self) -> None:
-        """Carry out what a process that is no more had begun, unless another has the directory open and will."""
-        try:
-            if self._live.alone:
-                with self._lock.held():
-                    self._scratch.clean()
-                    self._lock.write(Ledger())
-                with suppress(RetentiveError), self._exclusive() as connection:
-                    if not self._ledger.busy and self._ledger.applied > self._ledger.cleared:
-                        self._clear(connection)
-            self._live.share()
-        except OSError as error:
-            raise os_error(error) from None
-
-    def _roll_forward(self, connection: SqliteConnection) -> None:
-        """Write the files of commits whose process was killed, or could not write them."""
-        synced = cast("int", connection.rows("SELECT seq FROM synced")[0][0])
-        since = max(self._ledger.applied, synced)
-        whole = True
-        for store_id, paths in changed_since(connection, since).items():
-            whole &= settle(connection, self._seen(connection, store_id), store_id, list(paths))
-        newest = cast("int | None", connection.rows("SELECT max(seq) FROM versions")[0][0])
-        if whole:
-            self._ledger = Ledger(newest or 0, synced, busy=False)
-            self._lock.write(self._ledger)
-
-    def _clear(self, connection: SqliteConnection) -> None:
-        """Make the files durable, and note that they are. A failure leaves it for later."""
-        applied = self._ledger.applied
-        with suppress(OSError, RetentiveError):
-            sync_file_system(self._base)
-            self._commits.begin(connection)
-            try:
-                connection.run("UPDATE synced SET seq = ?", (applied,))
-                for store_id, seen in self._stores.items():
-                    unsaved = seen.unsaved.items()
-                    marks = [(mark_text(mark), store_id, path, version) for path, (version, mark) in unsaved]
-                    connection.run_many(
-                        "UPDATE memories SET mark = ? WHERE store = (SELECT no FROM stores WHERE id = ?)"
-                        " AND path = ? AND version = ?",
-                        marks,
-                    )
-                self._commits.commit(connection)
-            finally:
-                connection.roll_back()
-            for seen in self._stores.values():
-                seen.unsaved = {}
-            self._ledger = Ledger(applied, applied, busy=self._ledger.busy)
-            self._lock.write(self._ledger)
+    def __del__(self) -> None:
+        with suppress(Exception):  # half made, or the interpreter is going down
+            self._opened.close()
 
 
 def _delete_all(tx: Transaction, actor: Actor | None) -> None:
@@ -311,19 +203,9 @@ def _delete_all(tx: Transaction, actor: Actor | None) -> None:
 
 
 def _look_at_all(found: Snapshot) -> None:
-    """Look at every file, so that what is not as recorded is recorded, or mended in a sealed store."""
+    """Look at every file, so that edits are recorded, or undone in an encrypted store."""
     for memory in found.memories(ROOT):
         found.get(memory.path)
-
-
-def _merged(changed: Sequence[WatchedTransaction]) -> list[WatchedTransaction]:
-    """What the transactions of a batch come to, one for each store."""
-    stores: dict[str, WatchedTransaction] = {}
-    for transaction in changed:
-        first = stores.setdefault(transaction.store_id, transaction)
-        if first is not transaction:
-            first.absorb(transaction)
-    return list(stores.values())
 
 
 def _own_directory(name: str, base: int) -> None:
@@ -339,7 +221,7 @@ def _own_directory(name: str, base: int) -> None:
 def _refuse_links(private: str) -> None:
     with os.scandir(private) as entries:
         if any(entry.is_symlink() for entry in entries):
-            raise InvalidInput(f"{_PRIVATE} in the memory directory must hold no links")
+            raise InvalidInput(f"{PRIVATE} in the memory directory must hold no links")
 
 
 def _open_scratch(path: str) -> Scratch:
@@ -349,4 +231,4 @@ def _open_scratch(path: str) -> Scratch:
 
 def _folds(private: str) -> bool:
     """Whether the file system takes names of another case or form for the same."""
-    return os.path.exists(os.path.join(os.path.dirname(private), _PRIVATE.upper()))
+    return os.path.exists(os.path.join(os.path.dirname(private), PRIVATE.upper()))

@@ -8,13 +8,14 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from retentive.errors import Refused
 from retentive.storage.contract import StoreInfo
-from retentive.storage.files.folders import parts_of
-from retentive.storage.files.quarantine import MendedTree, count_damaged
-from retentive.storage.files.sync import changed_since, stale_paths
+from retentive.storage.files.folders import PRIVATE, parts_of
+from retentive.storage.files.intents import newest_number, paths_changed_since, synced_number
+from retentive.storage.files.quarantine import StoreTree, count_quarantined
+from retentive.storage.files.sync import stale_paths
 from retentive.storage.files.temporary import Scratch
 from retentive.storage.files.tree import MAX_FILE_BYTES, Kind
 from retentive.storage.findings import Finding, found
@@ -38,22 +39,21 @@ class _Entry(NamedTuple):
 
 def examine_files(connection: Connection, base: int) -> Iterator[Finding]:
     """Compare the files below the directory open as `base` with the database, and look at what lies beside them."""
-    synced = cast("int", connection.rows("SELECT seq FROM synced")[0][0])
-    newest = int(connection.rows("SELECT coalesce(max(seq), 0) FROM versions")[0][0] or 0)
+    synced, newest = synced_number(connection), newest_number(connection)
     unsynced = int(connection.rows("SELECT count(*) FROM versions WHERE store <> 0 AND seq > ?", (synced,))[0][0] or 0)
     if unsynced:
         yield found("files_unsynced", None, f"{unsynced} versions")
     if newest < synced:
         yield found("sync_ahead", None, f"{synced - newest} versions")
-    if (aside := count_damaged(base)) > 0:
-        yield found("files_aside", None, f"{aside} files")
+    if (aside := count_quarantined(base)) > 0:
+        yield found("files_quarantined", None, f"{aside} files")
     if (left := _left_over(base)) > 0:
         yield found("files_left", None, f"{left} files")
-    behind = changed_since(connection, min(synced, newest))
+    behind = paths_changed_since(connection, min(synced, newest))
     lock = _Lock(base)
     try:
         for info in select_stores(connection, None, None):
-            tree = MendedTree(base, parts_of(info), Scratch(-1))
+            tree = StoreTree(base, parts_of(info), Scratch(-1))
             paths = behind.get(info.id, set())
             store = _StoreFiles(connection, info.id, tree, lock, paths, sealed=info.seal is not None)
             yield from _store(store, base, info)
@@ -67,12 +67,6 @@ def _store(store: _StoreFiles, base: int, info: StoreInfo) -> Iterator[Finding]:
         yield from _first(_beside(base, parts_of(info), info.id, store.is_memory))
     except OSError:
         yield found("unreadable", info.id, "the directory of its files")
-
-
-def lower_synced(connection: Connection) -> None:
-    """Let no version count as durable in the files that is still to come."""
-    newest = "(SELECT coalesce(max(seq), 0) FROM versions)"
-    connection.run(f"UPDATE synced SET seq = {newest} WHERE seq > {newest}")
 
 
 def _first(findings: Iterator[Finding]) -> Iterator[Finding]:
@@ -91,7 +85,7 @@ class _StoreFiles:
     """The files of one store, next to what is recorded. `behind` are paths whose files may have to follow."""
 
     def __init__(
-        self, connection: Connection, store_id: str, tree: MendedTree, lock: _Lock, behind: set[str], *, sealed: bool
+        self, connection: Connection, store_id: str, tree: StoreTree, lock: _Lock, behind: set[str], *, sealed: bool
     ) -> None:
         self._snapshot = SqlSnapshot(connection, store_id)
         self._id = store_id
@@ -145,7 +139,7 @@ class _Lock:
     """The lock over database and files, shared with others who look; writers wait for it."""
 
     def __init__(self, base: int) -> None:
-        self._descriptor = os.open(".retentive/lock", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=base)
+        self._descriptor = os.open(f"{PRIVATE}/lock", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=base)
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -175,7 +169,7 @@ def _no_text(data: bytes | None) -> str | None:
 def _left_over(base: int) -> int:
     """How many files were on their way to a name when their process was killed."""
     try:
-        private = os.open(".retentive", _DIRECTORY, dir_fd=base)
+        private = os.open(PRIVATE, _DIRECTORY, dir_fd=base)
     except OSError:
         return 0
     try:

@@ -1,4 +1,4 @@
-"""Where a memory store lies below the root of a directory."""
+"""Names below the root of a directory."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import re
 from retentive.storage.contract import StoreInfo
 
 DEFAULT_KEY = "default"
+PRIVATE = ".retentive"
+"""The bookkeeping folder: the database, locks, temporary files, quarantine."""
 _FOLDER = re.compile(r"(?!memstore_)[a-z0-9][a-z0-9_-]{0,63}")  # the same on file systems that fold case
 
 

@@ -1,9 +1,9 @@
 """Between a commit and its files: what still has to be written, and by whom, whatever was killed in between.
 
-The versions of a commit are its intent: they name the paths whose files must follow. The database notes in batches,
-after the file system was synced, up to which version the files rest durably. For those after it a ledger says which
-were carried out. It lies in the lock file, is never synced, and is believed only while some process has held the
-directory open without a break (`live`): after that, files may have lost what was written to them.
+The versions of a commit are its intent: they name the paths whose files must follow (`intents.py`). The database notes
+in batches, after the file system was synced, up to which version the files are durable. For those after it a journal
+says which were carried out. It is in the lock file, is never synced, and is believed only while some process has held
+the directory open without a break (`live`): after that, files may have lost what was written to them.
 """
 
 from __future__ import annotations
@@ -11,39 +11,35 @@ from __future__ import annotations
 import ctypes
 import fcntl
 import os
-import random
 import struct
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from retentive.errors import Unavailable
+from retentive.storage.backoff import lock_backoff
 from retentive.storage.disk import FILE_MODE, os_error
 
-LOCK_TIMEOUT_S = 30.0
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.0002, 0.002
 _LAYOUT = struct.Struct("<qqB")
 
 
 @dataclass(frozen=True, slots=True)
-class Ledger:
-    """Numbers of versions: all up to `applied` are in the files, all up to `cleared` also rest durably there.
+class Journal:
+    """Numbers of versions: all up to `applied` are in the files, all up to `synced` are durable there too.
 
     `busy`: somebody may have committed more than was applied.
     """
 
     applied: int = 0
-    cleared: int = 0
+    synced: int = 0
     busy: bool = True
 
 
 class LockFile:
-    """The lock over database and files of one directory, held across processes, with the ledger in it."""
+    """The lock over database and files of one directory, held across processes, with the journal in it."""
 
     def __init__(self, path: str) -> None:
-        self._path = path
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
 
     @contextmanager
@@ -56,28 +52,28 @@ class LockFile:
             with suppress(OSError):
                 fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
-    def read(self) -> Ledger:
-        """The ledger. Raises OSError."""
+    def read(self) -> Journal:
+        """The journal. Raises OSError."""
         data = os.pread(self._descriptor, _LAYOUT.size, 0)
         if len(data) < _LAYOUT.size:
-            return Ledger()
-        applied, cleared, busy = _LAYOUT.unpack(data)
-        return Ledger(applied, cleared, bool(busy))
+            return Journal()
+        applied, synced, busy = _LAYOUT.unpack(data)
+        return Journal(applied, synced, bool(busy))
 
-    def write(self, ledger: Ledger) -> None:
-        """Replace the ledger. Raises OSError."""
-        data = _LAYOUT.pack(ledger.applied, ledger.cleared, ledger.busy)
+    def write(self, journal: Journal) -> None:
+        """Replace the journal. Raises OSError."""
+        data = _LAYOUT.pack(journal.applied, journal.synced, journal.busy)
         if os.pwrite(self._descriptor, data, 0) != len(data):
             raise OSError("short write")
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         with suppress(OSError):
             os.close(self._descriptor)
 
 
 class LiveFile:
-    """Says whether any other process has the directory open."""
+    """Tells whether any other process has the directory open."""
 
     def __init__(self, path: str) -> None:
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
@@ -90,7 +86,7 @@ class LiveFile:
         _wait(self._descriptor, fcntl.LOCK_SH)
 
     def close(self) -> None:
-        """Say that this process is gone."""
+        """Tell the others that this process is gone."""
         with suppress(OSError):
             os.close(self._descriptor)
 
@@ -108,13 +104,12 @@ def sync_file_system(descriptor: int) -> None:
 
 def _wait(descriptor: int, operation: int) -> None:
     """Take a lock. Raises `Unavailable` if another process does not let go of it."""
-    deadline = time.monotonic() + LOCK_TIMEOUT_S
-    pause_s = _FIRST_PAUSE_S
+    if _try_lock(descriptor, operation):
+        return
+    backoff = lock_backoff()
     while not _try_lock(descriptor, operation):
-        if time.monotonic() > deadline:
+        if not backoff.wait():
             raise Unavailable("another process holds the memory store")
-        time.sleep(random.uniform(pause_s / 2, pause_s))  # noqa: S311 - spreads waiters, hides nothing
-        pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
 
 
 def _try_lock(descriptor: int, operation: int) -> bool:

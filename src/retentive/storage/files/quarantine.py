@@ -1,7 +1,7 @@
-"""Files of sealed memory stores that are not as they were written: kept aside, and written again.
+"""Quarantine of tampered files of encrypted memory stores, and restoration of the recorded text.
 
-No person edits a sealed file, so one that differs is no edit but damage. What stands in its place is moved to
-`.retentive/damaged`, never removed, and the last text that was recorded takes the name again.
+No person edits an encrypted file, so one that differs was tampered with or damaged. What is in its place is moved to
+`.retentive/quarantine`, never removed, and the last recorded text takes the name again.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ from contextlib import suppress
 
 from retentive.errors import RetentiveError
 from retentive.storage.files.exchange import rename_if_free
+from retentive.storage.files.folders import PRIVATE
 from retentive.storage.files.tree import FileTree, Kind
 from retentive.values.paths import visible
 
-PLACE = (".retentive", "damaged")
+PLACE = (PRIVATE, "quarantine")
 _NAME_BYTES = 200  # of the old name; with the time before it within NAME_MAX
 
 
-class MendedTree(FileTree):
-    """The files of one memory store, where what does not belong there can be set aside."""
+class StoreTree(FileTree):
+    """The files of one memory store, with a quarantine for what does not belong there."""
 
-    def mend(self, path: str, data: bytes) -> None:
-        """Write a recorded text again, after moving what stands in its place aside; reported to the log.
+    def repair(self, path: str, data: bytes) -> None:
+        """Write a recorded text again, after moving what is in its place to quarantine; reported to the log.
 
         If that is not possible now, the next look tries again.
         """
@@ -32,12 +33,12 @@ class MendedTree(FileTree):
             if self.state(path).kind is Kind.DIRECTORY:
                 self.prune(path)
             with suppress(FileNotFoundError):  # a directory above it is gone too, or the file went while we looked
-                self._set_aside(path)
+                self._quarantine(path)
             self.put(path, data, ())
         _report(path)
 
-    def _set_aside(self, path: str) -> None:
-        """Move away what stands at a path, or where a directory above it should be. Raises OSError."""
+    def _quarantine(self, path: str) -> None:
+        """Move away what is at a path, or where a directory above it should be. Raises OSError."""
         names = self._names(path)
         for end in range(len(self._parts) + 1, len(names) + 1):
             *above, name = names[:end]
@@ -45,13 +46,13 @@ class MendedTree(FileTree):
                 found = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
                 if end < len(names) and stat.S_ISDIR(found):
                     continue
-                with self._opened(PLACE, make=True) as damaged:
-                    rename_if_free(name, directory, _new_name(name), damaged)
+                with self._opened(PLACE, make=True) as quarantine:
+                    rename_if_free(name, directory, _new_name(name), quarantine)
             return
 
 
-def count_damaged(base: int) -> int:
-    """How many things were set aside below the directory open as `base`."""
+def count_quarantined(base: int) -> int:
+    """How many things are in quarantine below the directory open as `base`."""
     try:
         descriptor = os.open("/".join(PLACE), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=base)
     except OSError:
@@ -71,5 +72,5 @@ def _new_name(name: str) -> str:
 def _report(path: str) -> None:
     import logging  # noqa: PLC0415 - rarely needed, and not free to import
 
-    said = "a file of a sealed memory store was altered or removed; it is written again, what stood there is kept: %s"
-    logging.getLogger("retentive").warning(said, visible(path))
+    message = "a file of an encrypted memory store was altered or removed; it is restored, and was quarantined: %s"
+    logging.getLogger("retentive").warning(message, visible(path))

@@ -1,95 +1,22 @@
-"""Memory stores in a SQLite file or a directory, opened only to be looked at: nothing is written, made or recovered.
+"""Memory stores in a directory, opened to be examined: nothing is written, made or recovered.
 
-For examining a place that may be damaged, and for telling what was edited by hand without recording it.
+For a directory that may be damaged, and for finding external edits without recording them.
 """
 
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
-from typing import NoReturn, TypeVar
+from collections.abc import Iterator
 
-from retentive.errors import NotFound, PermissionDenied, Unavailable
-from retentive.storage.capabilities import Checkable, PlainFiles
-from retentive.storage.contract import Actor, Backend, Snapshot, StoreInfo, Transaction
-from retentive.storage.files.folders import parts_of
-from retentive.storage.files.quarantine import count_damaged
+from retentive.errors import NotFound, Unavailable
+from retentive.storage.capabilities import PlainFiles
+from retentive.storage.contract import StoreInfo
+from retentive.storage.disk import os_error
+from retentive.storage.files.folders import PRIVATE, parts_of
+from retentive.storage.files.format import check_format
+from retentive.storage.files.quarantine import count_quarantined
 from retentive.storage.findings import Finding
-from retentive.storage.sql import check as sql_check
-from retentive.storage.sql import side_records as sql_side_records
-from retentive.storage.sql import stores as sql_stores
-from retentive.storage.sql.snapshot import SqlSnapshot
-from retentive.storage.sqlite.check import integrity
-from retentive.storage.sqlite.connection import connect_to_look
-
-T = TypeVar("T")
-
-
-class ReadOnlyBackend(Backend, Checkable):
-    """The memory stores in the SQLite file at `path`. Whoever writes raises `PermissionDenied`."""
-
-    def __init__(self, path: str) -> None:
-        self._lock = threading.RLock()
-        if not os.path.exists(path):
-            raise NotFound("there is no database at the place")
-        self._connection = connect_to_look(path)
-
-    def get_store(self, id_or_key: str) -> StoreInfo | None:
-        with self._lock:
-            return sql_stores.select_store(self._connection, id_or_key)
-
-    def list_stores(self, *, after: str | None = None, limit: int | None = None) -> list[StoreInfo]:
-        with self._lock:
-            return sql_stores.select_stores(self._connection, after, limit)
-
-    def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
-        with self._lock:
-            self._connection.run("BEGIN")
-            try:
-                return work(SqlSnapshot(self._connection, store_id))
-            finally:
-                self._connection.roll_back()
-
-    def side_records(self, store_id: str, kind: str, *, after: str = "") -> Iterator[tuple[str, str]]:
-        with self._lock:
-            number = sql_side_records.store_number(self._connection, store_id)
-            return iter(sql_side_records.select_notes(self._connection, number, kind, after=after))
-
-    def check(self) -> Iterator[Finding]:
-        with self._lock:
-            yield from integrity(self._connection)
-            yield from sql_check.examine(self._connection, "sqlite")
-
-    def close(self) -> None:
-        with self._lock:
-            self._connection.close()
-
-    # -- what writes -----------------------------------------------------------------------------------------
-
-    def create_store(
-        self,
-        *,
-        key: str | None,
-        name: str,
-        seal: str | None = None,
-        store_id: str | None = None,
-        created_at: datetime | None = None,
-    ) -> StoreInfo:
-        _refuse()
-
-    def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
-        _refuse()
-
-    def put_side_records(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
-        _refuse()
-
-    def erase_store(self, store_id: str, actor: Actor | None) -> None:
-        _refuse()
-
-    def repair(self) -> None:
-        _refuse()
+from retentive.storage.sqlite.read_only import ReadOnlyBackend
 
 
 class ReadOnlyDirectory(ReadOnlyBackend, PlainFiles):
@@ -97,7 +24,14 @@ class ReadOnlyDirectory(ReadOnlyBackend, PlainFiles):
 
     def __init__(self, root: str) -> None:
         self.root = os.path.abspath(root)
-        super().__init__(os.path.join(self.root, ".retentive", "memory.db"))
+        private = os.path.join(self.root, PRIVATE)
+        try:
+            check_format(private)
+        except FileNotFoundError:
+            raise NotFound("there is no database at the place") from None
+        except OSError as error:
+            raise os_error(error) from None
+        super().__init__(os.path.join(private, "memory.db"))
         try:
             self._base = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError:
@@ -108,7 +42,7 @@ class ReadOnlyDirectory(ReadOnlyBackend, PlainFiles):
         return os.path.join(self.root, *parts_of(store))
 
     def quarantined(self) -> int:
-        return count_damaged(self._base)
+        return count_quarantined(self._base)
 
     def check(self) -> Iterator[Finding]:
         from retentive.storage.files.check import examine_files  # noqa: PLC0415 - POSIX only
@@ -122,7 +56,3 @@ class ReadOnlyDirectory(ReadOnlyBackend, PlainFiles):
         if self._base >= 0:
             os.close(self._base)
             self._base = -1
-
-
-def _refuse() -> NoReturn:
-    raise PermissionDenied("the place was opened to be looked at only")

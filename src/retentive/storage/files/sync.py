@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
 
 from retentive.errors import RetentiveError
-from retentive.storage.files.external_edits import Seen, WatchedTransaction
+from retentive.storage.files.known import KnownFiles
+from retentive.storage.files.plan import Plan
 from retentive.storage.files.tree import FileTree, Found, Kind, Mark
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot
@@ -16,40 +16,39 @@ _OURS = {Kind.FILE, Kind.MISSING, Kind.DIRECTORY, Kind.BELOW_FILE}  # where a fi
 _CHUNK = 500  # values bound in one statement
 
 
-def follow(connection: Connection, done: WatchedTransaction) -> bool:
-    """Carry a committed transaction over to the files; whether all of it could be.
+def sync(connection: Connection, known: KnownFiles, store_id: str, plan: Plan) -> bool:
+    """Carry a committed plan over to the files; True if all of it could be.
 
-    What could not is owed: the database wins there until it is written. A file that a person changed since the
+    What could not is `unwritten`: the database wins there until it is written. A file that a person changed since the
     transaction looked at it is left as it is, and noticed by the next look.
     """
-    seen, plan, expected = done.seen, done.plan, done.expected
-    tree = seen.tree
+    changes, expected, tree = plan.changes, plan.expected, known.tree
     failed: set[str] = set()
-    moves = _clean_moves(done)
+    moves = plan.moves()
     sources = set(moves.values())
-    drops = [path for path, change in plan.items() if change.path != path and path not in sources]
-    puts = [path for path, change in plan.items() if change.path == path and path not in moves]
+    drops = [path for path, change in changes.items() if change.path != path and path not in sources]
+    puts = [path for path, change in changes.items() if change.path == path and path not in moves]
     for path in drops:  # first, so that a directory that empties leaves its name free
         _attempt(failed, path, partial(_drop, tree, path, expected))
     for new, old in moves.items():
         _attempt(failed, new, partial(tree.move, old, new))
     for path in puts:
-        data = plan[path].data
-        text = SqlSnapshot(connection, done.store_id).get(path).data if data is None else data
+        data = changes[path].data
+        text = SqlSnapshot(connection, store_id).get(path).data if data is None else data
         _attempt(failed, path, partial(_put, tree, path, text, expected))
-    doubtful = [path for path in plan if path not in expected]
-    seen.owed = (seen.owed - plan.keys()) | failed
-    return not failed and (not doubtful or settle(connection, seen, done.store_id, doubtful))
+    doubtful = [path for path in changes if path not in expected]
+    known.unwritten = (known.unwritten - changes.keys()) | failed
+    return not failed and (not doubtful or recover(connection, known, store_id, doubtful))
 
 
-def settle(connection: Connection, seen: Seen, store_id: str, paths: Sequence[str]) -> bool:
-    """Write again what may have been lost on the way to the files; whether all of it could be.
+def recover(connection: Connection, known: KnownFiles, store_id: str, paths: Sequence[str]) -> bool:
+    """Write again what may have been lost on the way to the files; True if all of it could be.
 
     Only a stale file is touched: missing, empty, a prefix of, or equal to a recorded version of its path. After power
     cuts hundreds of files held an earlier version and dozens were empty; none held anything else.
     """
     snapshot = SqlSnapshot(connection, store_id)
-    tree = seen.tree
+    tree = known.tree
     wanted = {path: snapshot.get(path).data for path in paths}
     found = {path: tree.state(path) for path in paths}
     present = {path: tree.read(path) for path in paths}
@@ -63,22 +62,27 @@ def settle(connection: Connection, seen: Seen, store_id: str, paths: Sequence[st
     for path in paths:
         if wanted[path] is None:
             _attempt(failed, path, partial(tree.prune, path))
-    seen.owed = (seen.owed - set(paths)) | failed
+    known.unwritten = (known.unwritten - set(paths)) | failed
     return not failed
 
 
-def changed_since(connection: Connection, seq: int) -> dict[str, set[str]]:
-    """For each memory store, the paths that versions after the one numbered `seq` wrote to, or moved away from."""
-    paths: dict[str, set[str]] = defaultdict(set)
-    found = connection.rows(
-        "SELECT s.id, v.path, (SELECT p.path FROM versions p WHERE p.store = v.store AND p.memory = v.memory"
-        " AND p.id < v.id ORDER BY p.id DESC LIMIT 1)"
-        " FROM versions v JOIN stores s ON s.no = v.store WHERE v.seq > ?",
-        (seq,),
-    )
-    for store_id, path, path_before in found:
-        paths[str(store_id)] |= {str(one) for one in (path, path_before) if one is not None}
-    return paths
+def stale_paths(connection: Connection, store: int, present: dict[str, bytes]) -> set[str]:
+    """Which of these paths hold the beginning, or all, of a text once recorded there."""
+    stale: set[str] = set()
+    paths = list(present)
+    for start in range(0, len(paths), _CHUNK):
+        chunk = paths[start : start + _CHUNK]
+        places = ", ".join("?" * len(chunk))
+        recorded = connection.rows(
+            f"SELECT DISTINCT path, text_of FROM versions"
+            f" WHERE store = ? AND path IN ({places}) AND text_of IS NOT NULL",
+            (store, *chunk),
+        )
+        for path, version in recorded:
+            text = connection.rows("SELECT text FROM versions WHERE store = ? AND id = ?", (store, version))[0][0]
+            if isinstance(text, bytes) and text.startswith(present[str(path)]):
+                stale.add(str(path))
+    return stale
 
 
 def _attempt(failed: set[str], path: str, step: Callable[[], object]) -> None:
@@ -86,18 +90,6 @@ def _attempt(failed: set[str], path: str, step: Callable[[], object]) -> None:
         step()
     except (OSError, RetentiveError):
         failed.add(path)
-
-
-def _clean_moves(done: WatchedTransaction) -> dict[str, str]:
-    """New path -> old path of the files that nothing but one rename touched, by which alone they can be moved."""
-    moves: dict[str, str] = {}
-    known = done.expected.keys() - done.touched_twice
-    for path, change in done.plan.items():
-        old = None if change.before is None else change.before.path
-        moved = change.path == path and old not in {None, path} and done.plan.get(str(old)) is change
-        if moved and old is not None and old in known and path in known:
-            moves[path] = old
-    return moves
 
 
 def _drop(tree: FileTree, path: str, expected: dict[str, Mark]) -> None:
@@ -118,22 +110,3 @@ def _restore(tree: FileTree, path: str, text: bytes | None, seen: Found) -> None
     if seen.kind is Kind.DIRECTORY:
         tree.prune(path)
     tree.put(path, text, seen.mark)
-
-
-def stale_paths(connection: Connection, store: int, present: dict[str, bytes]) -> set[str]:
-    """Which of these paths hold the beginning, or all, of a text once recorded there."""
-    stale: set[str] = set()
-    paths = list(present)
-    for start in range(0, len(paths), _CHUNK):
-        chunk = paths[start : start + _CHUNK]
-        places = ", ".join("?" * len(chunk))
-        recorded = connection.rows(
-            f"SELECT DISTINCT path, text_of FROM versions"
-            f" WHERE store = ? AND path IN ({places}) AND text_of IS NOT NULL",
-            (store, *chunk),
-        )
-        for path, version in recorded:
-            text = connection.rows("SELECT text FROM versions WHERE store = ? AND id = ?", (store, version))[0][0]
-            if isinstance(text, bytes) and text.startswith(present[str(path)]):
-                stale.add(str(path))
-    return stale

@@ -102,7 +102,8 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
             assert source is not None
             record = record._replace(size=source.size, sha256=source.sha256, text=source.text, left=source.path)
         else:
-            record = record._replace(text=self._named("texts", kept.data or b""))
+            left = None if source is None or source.path == change.path else source.path
+            record = record._replace(text=self._named("texts", kept.data or b""), left=left)
         self._count(record, source)
         return self._add(record)
 

@@ -1,8 +1,8 @@
-"""Encryption at rest over any backend: what the inner backend keeps is sealed, what callers see is plain.
+"""Encryption at rest over any backend: the inner backend stores encrypted data, callers read and write plain data.
 
-Every memory store has a random data key, kept with it wrapped by a key-encryption key from `keys.py`. Texts, hashes and
-(with `seal_paths`) names rest encrypted; whatever is read is verified first, and what was altered, moved or planted in
-the storage is `Damaged`. What it does not protect from stands in docs/encryption.md.
+Every memory store has a random data key, stored with it and wrapped with a key-encryption key from `keys.py`. Texts,
+hashes and (with `seal_paths`) names are encrypted. Everything read is verified first; stored data that was modified,
+moved or planted raises `Damaged`. docs/encryption.md lists the limits of the protection.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from retentive.storage import capabilities
 from retentive.storage.capabilities import Checkable, Encrypting
 from retentive.storage.contract import Actor, Backend, Clock, Snapshot, StoreInfo, Transaction
 from retentive.storage.findings import Finding, found
+from retentive.storage.paging import all_stores
 from retentive.storage.sealed.codec import StoreKeys
 from retentive.storage.sealed.keys import KEY_BYTES, KeyWrapper
 from retentive.storage.sealed.snapshot import SealedSnapshot, SealedTransaction
 from retentive.storage.sealed.store_seal import StoreSeal, timestamp
 
 T = TypeVar("T")
-_MAX_STORES = 1_000  # whose keys are held ready
-_PAGE = 200
+_MAX_STORES = 1_000  # with keys in the cache
 
 
 class _Pending(Exception):
-    """The store was made by a process that did not come to give it a key."""
+    """The process that created the store ended before it created the data key."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class _Pending(Exception):
 
 
 class SealedBackend(Backend, Checkable, Encrypting):
-    """The memory stores of `inner`, sealed. With `seal_paths` those it makes hide their paths too."""
+    """Encrypts the memory stores of `inner`. With `seal_paths`, new stores hide their paths too."""
 
     def __init__(self, inner: Backend, keys: KeyWrapper, *, seal_paths: bool = False, clock: Clock = time.time) -> None:
         self.inner: Backend = inner
@@ -60,7 +60,7 @@ class SealedBackend(Backend, Checkable, Encrypting):
         created_at: datetime | None = None,
     ) -> StoreInfo:
         if seal is not None:
-            raise InvalidInput("a memory store is sealed once")
+            raise InvalidInput("a memory store cannot be encrypted twice")
         pending = StoreSeal(self._seal_paths, timestamp(self.clock)).to_text()
         made = self.inner.create_store(key=key, name=name, seal=pending, store_id=store_id, created_at=created_at)
         if made.seal is None or not StoreSeal.parse(made.seal).pending:
@@ -107,15 +107,15 @@ class SealedBackend(Backend, Checkable, Encrypting):
 
     def put_side_records(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
         keys = self._keys_at_hand(store_id)
-        sealed = {key: None if value is None else keys.seal_note(kind, key, value) for key, value in values.items()}
+        sealed = {key: None if value is None else keys.seal_record(kind, key, value) for key, value in values.items()}
         self.inner.put_side_records(store_id, kind, sealed)
 
     def side_records(self, store_id: str, kind: str, *, after: str = "") -> Iterator[tuple[str, str]]:
         keys, found = self._keys_at_hand(store_id), self.inner.side_records(store_id, kind, after=after)
-        return ((key, keys.open_note(kind, key, value)) for key, value in found)
+        return ((key, keys.open_record(kind, key, value)) for key, value in found)
 
     def _keys_at_hand(self, store_id: str) -> StoreKeys:
-        """The keys of a store: as they are held, else as they are now."""
+        """The keys of a store, from the cache if they are in it."""
         held = self._opened.get(store_id)
         return held[1] if held is not None else self.read(store_id, lambda _: self._opened[store_id][1])
 
@@ -123,10 +123,10 @@ class SealedBackend(Backend, Checkable, Encrypting):
         yield from capabilities.check(self.inner)
         for store in all_stores(self.inner):
             if store.seal is not None:
-                yield from self._examine_seals(store)
+                yield from self._check_seals(store)
 
-    def _examine_seals(self, store: StoreInfo) -> Iterator[Finding]:
-        """Records whose seal does not open, each by its id; a store whose key is not here is passed over."""
+    def _check_seals(self, store: StoreInfo) -> Iterator[Finding]:
+        """Ids of the records whose seal cannot be opened. Skips a store without its key."""
 
         def work(inner: Snapshot) -> list[Finding]:
             sealed = SealedSnapshot(inner, self._keys_of(store.id, inner.seal))
@@ -135,7 +135,7 @@ class SealedBackend(Backend, Checkable, Encrypting):
         try:
             yield from self.inner.read(store.id, work)
         except (RetentiveError, _Pending):
-            return  # the store is reported as what it is by who reads it
+            return  # the checks that read the store report it
 
     def repair(self) -> None:
         capabilities.repair(self.inner)
@@ -147,13 +147,13 @@ class SealedBackend(Backend, Checkable, Encrypting):
     # -- keys ------------------------------------------------------------------------------------------------
 
     def _keys_of(self, store_id: str, seal: str | None) -> StoreKeys:
-        """The keys of a store whose seal is this now, so that what other processes did to it counts at once."""
+        """The keys of a store for its present seal, so that changes of other processes take effect at once."""
         held = self._opened.get(store_id)
         if held is not None and held[0] == seal:
             return held[1]
         self._opened.pop(store_id, None)
         if seal is None:
-            raise InvalidInput("the memory store is not sealed: open it without keys, or copy it into a sealed one")
+            raise InvalidInput("the memory store is not encrypted: open it without keys, or migrate it to encrypt it")
         parsed = StoreSeal.parse(seal)
         if parsed.pending:
             raise _Pending(seal)
@@ -164,25 +164,25 @@ class SealedBackend(Backend, Checkable, Encrypting):
         return keys
 
     def _give_key(self, store_id: str, pending: str) -> str:
-        """Give a new store its data key, unless another process was faster; the seal it has then."""
+        """Give a new store its data key, unless another process did. Returns the resulting seal."""
         given = StoreSeal.parse(pending).holding(os.urandom(KEY_BYTES), store_id, self.keys).to_text()
 
         def work(tx: Transaction) -> str | None:
             if tx.seal == pending:
                 if tx.revision:
-                    raise Damaged("the key of the memory store is gone")
+                    raise Damaged("the data key of the memory store is missing")
                 tx.set_metadata(seal=given)
             return tx.seal
 
         return self.inner.write(store_id, work) or ""
 
 
-# -- for those who keep the keys -----------------------------------------------------------------------------
+# -- key management ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreStatus:
-    """How one memory store is sealed. `readable` = with the keys at hand; `current` = wrapped by the current key."""
+    """Encryption of one memory store. `readable`: with the present keys; `current`: wrapped with the current key."""
 
     id: str
     key: str | None
@@ -200,7 +200,7 @@ class StoreStatus:
 
 @dataclass(slots=True, kw_only=True)
 class Rotated:
-    """How many memory stores a rotation wrapped anew, found done already, or left: locked, destroyed, not sealed."""
+    """Numbers of memory stores in a rotation: rewrapped, already current, and skipped for three reasons."""
 
     rewrapped: int = 0
     current: int = 0
@@ -210,15 +210,15 @@ class Rotated:
 
     @property
     def total(self) -> int:
-        """All that were looked at."""
+        """All memory stores."""
         return self.rewrapped + self.current + self.locked + self.destroyed + self.unsealed
 
 
 def rotate(backend: SealedBackend, *, progress: Callable[[int], None] | None = None) -> Rotated:
-    """Wrap the data keys of all memory stores by the current key. Texts stay as they are; others may read and write.
+    """Wrap the data keys of all memory stores with the current key. Texts stay unchanged; others may read and write.
 
-    Can be broken off and run again. `progress` hears how many stores were looked at. When it returns, the keys wrapped
-    before are in no file of the backend.
+    Can be interrupted and run again. `progress` is called with the number of stores so far. When it returns, no file of
+    the backend holds the old wrapped keys.
     """
     done = Rotated()
     for store in all_stores(backend):
@@ -232,21 +232,21 @@ def rotate(backend: SealedBackend, *, progress: Callable[[int], None] | None = N
 
 
 def status(backend: Backend) -> list[StoreStatus]:
-    """How each memory store is sealed, oldest first. A backend opened without keys reads none that is."""
+    """The encryption of each memory store, oldest first. Without keys, no encrypted store is readable."""
     return [_status(backend, store) for store in all_stores(backend)]
 
 
 def destroy(backend: Backend, store_id: str) -> str:
-    """Destroy the data key of a memory store; since when it is. Nothing in it can be read again, by anybody.
+    """Destroy the data key of a memory store, so that nobody can read it again. Returns the time of destruction.
 
-    Needs no keys. Copies made before (backups) still have the wrapped key: they end with the key-encryption key.
+    Needs no keys. Earlier copies, such as backups, stay readable until the key-encryption key is destroyed.
     """
     inner = backend.inner if isinstance(backend, SealedBackend) else backend
     clock = backend.clock if isinstance(backend, SealedBackend) else time.time
 
     def work(tx: Transaction) -> str:
         if tx.seal is None:
-            raise InvalidInput("the memory store is not sealed: there is no key to destroy")
+            raise InvalidInput("the memory store is not encrypted, so it has no key")
         seal = StoreSeal.parse(tx.seal)
         if seal.destroyed_at is None:
             seal = seal.destroyed(clock)
@@ -260,11 +260,11 @@ def destroy(backend: Backend, store_id: str) -> str:
 
 def _purge(backend: Backend) -> None:
     if not capabilities.purge(backend):
-        raise Unavailable("another process reads the database all the time: old keys still rest in its log")
+        raise Unavailable("a reader keeps the database log open, which still holds old wrapped keys: try again later")
 
 
 def _rewrap(backend: SealedBackend, store: StoreInfo) -> str:
-    """Wrap one data key anew; what came of it, as `Rotated` calls it."""
+    """Wrap one data key with the current key. Returns the field of `Rotated` to count it in."""
     while store.seal is not None:
         old = store.seal
         seal = StoreSeal.parse(old)
@@ -281,12 +281,12 @@ def _rewrap(backend: SealedBackend, store: StoreInfo) -> str:
         found = backend.inner.write(store.id, partial(_exchange, old=old, new=new))
         if found == old:
             return "rewrapped"
-        store = replace(store, seal=found)  # somebody else was faster: look again
+        store = replace(store, seal=found)  # another process replaced the seal: try again
     return "unsealed"
 
 
 def _exchange(tx: Transaction, *, old: str, new: str) -> str | None:
-    """Replace the seal if it is the old one; what it was."""
+    """Replace the seal if it is still the old one. Returns the seal found."""
     found = tx.seal
     if found == old:
         tx.set_metadata(seal=new)
@@ -313,14 +313,6 @@ def _status(backend: Backend, store: StoreInfo) -> StoreStatus:
         rotated_at=seal.rotated_at,
         destroyed_at=seal.destroyed_at,
     )
-
-
-def all_stores(backend: Backend) -> Iterator[StoreInfo]:
-    """Every memory store, oldest first."""
-    after: str | None = None
-    while page := backend.list_stores(after=after, limit=_PAGE):
-        yield from page
-        after = page[-1].id
 
 
 def find_store(backend: Backend, id_or_key: str) -> StoreInfo:

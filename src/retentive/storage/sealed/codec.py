@@ -1,7 +1,7 @@
-"""What rests of a sealed memory store, byte for byte: texts, seals and names under the keys of one store.
+"""Byte formats of an encrypted memory store: texts, seals and names under the keys of one store.
 
-AES-256-GCM with random 96-bit nonces. Whatever a row says of itself in clear (store, memory, version, path) is bound
-to its seal as associated data, and the seal names the text: rows that were moved, swapped, renamed or cut do not open.
+AES-256-GCM with random 96-bit nonces. The clear fields of a row (store, memory, version, path) are bound to its seal as
+associated data, and the seal names the text. A row that was moved, swapped, renamed or truncated cannot be decrypted.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from retentive.storage.contract import Kept
 from retentive.storage.sealed.keys import KEY_BYTES, NONCE_BYTES
 from retentive.values.paths import ROOT
 
-TEXT_HEADER = b"\xffCPT\x01"  # never UTF-8, so that no reader takes it for a text; the last byte is the format
+TEXT_HEADER = b"\xffCPT\x01"  # invalid UTF-8, so no reader takes it for a text; the last byte is the format
 SEAL_HEADER = b"\xffCPS\x01"
 _TEXT_START = len(TEXT_HEADER) + NONCE_BYTES
 _SEAL_START = len(SEAL_HEADER) + NONCE_BYTES
-_RECORD = struct.Struct(">B32sQH")  # whether there is a text, its sha256, its size, length of the version's id
+_RECORD = struct.Struct(">B32sQH")  # 1 if there is a text, its sha256, its size, length of its version id
 _NO_TEXT = _RECORD.pack(False, b"", 0, 0)
 _NAME_BYTES = 16
-_MAX_KNOWN = 20_000  # seals that need not be opened again: some 600 bytes each
+_MAX_KNOWN = 20_000  # opened seals in the cache, some 600 bytes each
 
 
 class Unsealed(NamedTuple):
-    """What a seal says: of the text (None for a deletion), and the real path if paths are sealed.
+    """Contents of a seal: hash and size of the text (None for a deletion), and the real path if paths are encrypted.
 
-    `text_of` is the version whose row holds the text: a rename writes none.
+    `text_of` is the version whose row holds the text: a rename stores none.
     """
 
     sha256: str | None = None
@@ -56,12 +56,12 @@ class StoreKeys:
         self._naming = _derived(data_key, b"names")
         self._known: dict[bytes, tuple[bytes, Unsealed]] = {}
         self._paths: dict[str, str] = {}
-        self._settings: tuple[str | None, str | None] = (None, None)  # as they rest, and opened
+        self._settings: tuple[str | None, str | None] = (None, None)  # encrypted, and decrypted
 
     # -- settings --------------------------------------------------------------------------------------------
 
     def seal_settings(self, settings: str | None) -> str | None:
-        """What rests of the settings of the store: text, too."""
+        """The encrypted settings, as text."""
         if settings is None:
             return None
         nonce = os.urandom(NONCE_BYTES)
@@ -77,27 +77,28 @@ class StoreKeys:
             data = base64.b64decode(sealed, validate=True)
             opened = self._seal.decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], self._bound_settings()).decode()
         except (InvalidTag, ValueError):
-            raise Damaged("the settings of the sealed memory store are not what was written") from None
+            raise Damaged("decryption failed: the stored settings were modified") from None
         self._settings = (sealed, opened)
         return opened
 
-    # -- notes -----------------------------------------------------------------------------------------------
+    # -- records and side records ----------------------------------------------------------------------------
 
-    def seal_note(self, kind: str, key: str, value: str) -> str:
-        """What rests of a note."""
+    def seal_record(self, kind: str, key: str, value: str) -> str:
+        """The encrypted value of a record, as text."""
         nonce = os.urandom(NONCE_BYTES)
-        return base64.b64encode(nonce + self._seal.encrypt(nonce, value.encode(), self._bound_note(kind, key))).decode()
+        sealed = self._seal.encrypt(nonce, value.encode(), self._bound_record(kind, key))
+        return base64.b64encode(nonce + sealed).decode()
 
-    def open_note(self, kind: str, key: str, sealed: str) -> str:
-        """The value of a note. Raises `Damaged`."""
+    def open_record(self, kind: str, key: str, sealed: str) -> str:
+        """The value of a record. Raises `Damaged`."""
         try:
             data = base64.b64decode(sealed, validate=True)
-            return self._seal.decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], self._bound_note(kind, key)).decode()
+            return self._seal.decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], self._bound_record(kind, key)).decode()
         except (InvalidTag, ValueError):
-            raise Damaged("a note of the sealed memory store is not what was written") from None
+            raise Damaged("decryption failed: the stored record was modified or belongs to another key") from None
 
-    def _bound_note(self, kind: str, key: str) -> bytes:
-        return f"note 1\0{self._store_id}\0{kind}\0{key}".encode()
+    def _bound_record(self, kind: str, key: str) -> bytes:
+        return f"record 1\0{self._store_id}\0{kind}\0{key}".encode()
 
     def _bound_settings(self) -> bytes:
         return f"settings|{self._store_id}".encode()
@@ -105,26 +106,26 @@ class StoreKeys:
     # -- texts -----------------------------------------------------------------------------------------------
 
     def seal_text(self, data: bytes, version_id: str) -> bytes:
-        """The text as it rests with the version that wrote it."""
+        """The encrypted text, bound to the version that wrote it."""
         nonce = os.urandom(NONCE_BYTES)
         return TEXT_HEADER + nonce + self._text.encrypt(nonce, data, self._bound_text(version_id))
 
-    def open_text(self, sealed: bytes | None, said: Unsealed) -> bytes | None:
-        """The text a seal speaks of, None for a deletion. Raises `Damaged` for any other."""
-        if said.text_of is None:
+    def open_text(self, sealed: bytes | None, unsealed: Unsealed) -> bytes | None:
+        """The text that belongs to a seal, None for a deletion. Raises `Damaged` for any other."""
+        if unsealed.text_of is None:
             if sealed is not None:
-                raise Damaged("a deletion in a sealed memory store has a text")
+                raise Damaged("a deletion in an encrypted memory store has a text")
             return None
         if not isinstance(sealed, bytes) or not sealed.startswith(TEXT_HEADER):
-            raise Damaged("a text in a sealed memory store is missing or not sealed")
+            raise Damaged("a text in an encrypted memory store is missing or not encrypted")
         view = memoryview(sealed)
         nonce, rest = view[len(TEXT_HEADER) : _TEXT_START], view[_TEXT_START:]
         try:
-            data = self._text.decrypt(nonce, rest, self._bound_text(said.text_of))
+            data = self._text.decrypt(nonce, rest, self._bound_text(unsealed.text_of))
         except (InvalidTag, ValueError):
-            raise Damaged("a sealed text was altered, or is another's") from None
-        if len(data) != said.size_bytes:
-            raise Damaged("a sealed text is not the one its seal speaks of")
+            raise Damaged("decryption failed: the stored text was modified or belongs to another version") from None
+        if len(data) != unsealed.size_bytes:
+            raise Damaged("a decrypted text differs from the size in its seal")
         return data
 
     def _bound_text(self, version_id: str) -> bytes:
@@ -133,14 +134,14 @@ class StoreKeys:
     # -- seals -----------------------------------------------------------------------------------------------
 
     def keep_text(self, data: bytes, memory_id: str, version_id: str, path: str, hidden_path: str) -> Kept:
-        """What rests of a new text at a real path, which the inner backend knows as `hidden_path`."""
+        """The stored form of a new text. `hidden_path` is the path that the inner backend uses."""
         digest = hashlib.sha256(data).hexdigest()
-        said = Unsealed(digest, len(data), version_id, path if self.seal_paths else None)
-        return Kept(self.seal_text(data, version_id), "", self.seal(said, memory_id, version_id, hidden_path))
+        unsealed = Unsealed(digest, len(data), version_id, path if self.seal_paths else None)
+        return Kept(self.seal_text(data, version_id), "", self.seal(unsealed, memory_id, version_id, hidden_path))
 
-    def seal(self, said: Unsealed, memory_id: str, version_id: str, hidden_path: str) -> bytes:
-        """The seal of a version at a path as the inner backend knows it."""
-        digest, size, text_of, path = said
+    def seal(self, unsealed: Unsealed, memory_id: str, version_id: str, hidden_path: str) -> bytes:
+        """The seal of a version. `hidden_path` is the path that the inner backend uses."""
+        digest, size, text_of, path = unsealed
         if text_of is None:
             record = _NO_TEXT
         else:
@@ -151,13 +152,13 @@ class StoreKeys:
         nonce = os.urandom(NONCE_BYTES)
         bound = self._bound(memory_id, version_id, hidden_path)
         seal = SEAL_HEADER + nonce + self._seal.encrypt(nonce, record, bound)
-        self._remember(seal, bound, said)  # the next command most likely looks at what this one wrote
+        self._remember(seal, bound, unsealed)  # the next command most likely reads this version
         return seal
 
     def open_seal(self, seal: bytes | None, memory_id: str, version_id: str, hidden_path: str) -> Unsealed:
-        """What the seal of this version says. Raises `Damaged` if it is missing, altered or another's."""
+        """The contents of the seal of a version. Raises `Damaged` if it is missing, modified or of another version."""
         if not isinstance(seal, bytes) or not seal.startswith(SEAL_HEADER):
-            raise Damaged("a record in a sealed memory store has no seal")
+            raise Damaged("a memory or version in an encrypted memory store has no seal")
         bound = self._bound(memory_id, version_id, hidden_path)
         known = self._known.get(seal)
         if known is not None and known[0] == bound:
@@ -165,15 +166,15 @@ class StoreKeys:
         try:
             record = self._seal.decrypt(seal[len(SEAL_HEADER) : _SEAL_START], seal[_SEAL_START:], bound)
         except (InvalidTag, ValueError):
-            raise Damaged("a sealed record was altered, or is another's") from None
-        said = self._unpacked(record)
-        self._remember(seal, bound, said)
-        return said
+            raise Damaged("decryption failed: the stored seal was modified or belongs to another version") from None
+        unsealed = self._unpacked(record)
+        self._remember(seal, bound, unsealed)
+        return unsealed
 
-    def _remember(self, seal: bytes, bound: bytes, said: Unsealed) -> None:
+    def _remember(self, seal: bytes, bound: bytes, unsealed: Unsealed) -> None:
         if len(self._known) >= _MAX_KNOWN:
             self._known.clear()
-        self._known[seal] = bound, said
+        self._known[seal] = bound, unsealed
 
     def _unpacked(self, record: bytes) -> Unsealed:
         has_text, digest, size, length = _RECORD.unpack_from(record)
@@ -184,14 +185,14 @@ class StoreKeys:
         return Unsealed(digest.hex(), size, record[_RECORD.size : end].decode(), path)
 
     def _bound(self, memory_id: str, version_id: str, hidden_path: str) -> bytes:
-        # No part of ours holds NUL, so no two different rows come to the same bytes.
+        # Ids and paths hold no NUL, so different rows have different associated data.
         text = f"seal 1\0{self._store_id}\0{memory_id}\0{version_id}\0{hidden_path}"
         return text.encode("utf-8", "surrogatepass")
 
     # -- names -----------------------------------------------------------------------------------------------
 
     def hidden(self, path: str) -> str:
-        """The path under which the inner backend keeps what lies at a real path."""
+        """The path that the inner backend uses for a real path."""
         if not self.seal_paths:
             return path
         hidden = self._paths.get(path)
@@ -211,7 +212,7 @@ class StoreKeys:
         return "/".join(parts)
 
     def _name(self, path: str) -> str:
-        """The name of the last segment of a real path: the same only for the same whole path in this store."""
+        """The hidden name of the last segment of a real path. It depends on the whole path and the store."""
         digest = hmac.digest(self._naming, path.encode("utf-8", "surrogatepass"), "sha256")[:_NAME_BYTES]
         return base64.b32encode(digest).decode().rstrip("=").lower()
 

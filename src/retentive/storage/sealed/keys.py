@@ -1,7 +1,7 @@
-"""Key-encryption keys: what wraps the data keys of sealed memory stores, and where it comes from.
+"""Key-encryption keys, which wrap the data keys of encrypted memory stores.
 
-A `KeyRing` holds them itself, from a file or the environment; `CallableKeys` asks a key service. Losing them is losing
-the memories.
+A `KeyRing` holds them, from a file or the environment; `CallableKeys` calls a key service. If they are lost, so are the
+memories.
 """
 
 from __future__ import annotations
@@ -25,25 +25,27 @@ from retentive.storage.contract import Clock, plain_name
 from retentive.storage.disk import FILE_MODE, os_error, sync_directory
 
 KEY_BYTES = 32
-NONCE_BYTES = 12  # 96 bits, what AES-GCM is made for (NIST SP 800-38D, 5.2.1.1)
+NONCE_BYTES = 12  # 96 bits, the recommended size for AES-GCM (NIST SP 800-38D, 5.2.1.1)
 KEYS_VARIABLE, FILE_VARIABLE = "RETENTIVE_KEYS", "RETENTIVE_KEYS_FILE"
-_READING = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)  # Windows has neither; a pipe must not hang us
-NOT_HERE = "the memory store is sealed with a key that is not here"
+_READING = getattr(os, "O_CLOEXEC", 0) | getattr(
+    os, "O_NONBLOCK", 0
+)  # Windows has neither; opening a pipe must not block
+NOT_HERE = "the key of the encrypted memory store is not available"
 
 
 @runtime_checkable
 class KeyWrapper(Protocol):
-    """Wraps and unwraps data keys of 32 bytes. `context` is bound to what is wrapped: another one must not unwrap it.
+    """Wraps and unwraps data keys of 32 bytes. A wrapped key is bound to its `context` and unwraps with no other.
 
-    Threads may share it. Raises `Locked` for what it cannot unwrap, `Unavailable` if it cannot be asked at present.
+    Threads may share it. Raises `Locked` if it cannot unwrap a key, and `Unavailable` if it does not answer.
     """
 
     @property
     def current_id(self) -> str:
-        """The id of the key that wraps now."""
+        """The id of the key that wraps new data keys."""
 
     def wrap(self, data_key: bytes, context: bytes) -> tuple[str, bytes]:
-        """The id of the key that wrapped, and the wrapped data key."""
+        """The id of the wrapping key, and the wrapped data key."""
 
     def unwrap(self, kek_id: str, wrapped: bytes, context: bytes) -> bytes:
         """The data key."""
@@ -57,7 +59,7 @@ class Kek:
     created_at: str
 
     def __repr__(self) -> str:
-        return f"Kek(created_at={self.created_at!r})"  # a key has no place in a log
+        return f"Kek(created_at={self.created_at!r})"  # keys must not appear in logs
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ class _Ring:
 
 
 class KeyRing:
-    """Key-encryption keys by id, one of them current. One from a file follows changes of the file."""
+    """Key-encryption keys by id, one of them current. A ring from a file reloads the file when it changes."""
 
     def __init__(
         self, current: str, keys: Mapping[str, Kek], *, path: str | None = None, mark: tuple[int, ...] = ()
@@ -92,15 +94,15 @@ class KeyRing:
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> KeyRing:
-        """From a file only its owner may read. Raises `NotFound` if there is none."""
-        place = os.path.abspath(os.fspath(path))
-        text, mark = _read(place)
+        """From a file that only its owner may read. Raises `NotFound` if it does not exist."""
+        absolute = os.path.abspath(os.fspath(path))
+        text, mark = _read(absolute)
         ring = _parsed(text)
-        return cls(ring.current, ring.keys, path=place, mark=mark)
+        return cls(ring.current, ring.keys, path=absolute, mark=mark)
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> KeyRing | None:
-        """From RETENTIVE_KEYS (the JSON) or RETENTIVE_KEYS_FILE (a path); None if neither is there."""
+        """From RETENTIVE_KEYS (the JSON) or RETENTIVE_KEYS_FILE (a path); None if neither is set."""
         text, path = environ.get(KEYS_VARIABLE), environ.get(FILE_VARIABLE)
         if text and path:
             raise InvalidInput(f"give {KEYS_VARIABLE} or {FILE_VARIABLE}, not both")
@@ -110,7 +112,7 @@ class KeyRing:
 
     @property
     def current_id(self) -> str:
-        """The id of the key that wraps now."""
+        """The id of the key that wraps new data keys."""
         return self._newest().current
 
     @property
@@ -119,32 +121,30 @@ class KeyRing:
         return list(self._newest().keys)
 
     def to_text(self) -> str:
-        """The JSON, keys included."""
+        """The JSON, including the keys."""
         return _written(self._ring)
 
     def wrap(self, data_key: bytes, context: bytes) -> tuple[str, bytes]:
-        """The id of the current key, and the data key wrapped by it."""
+        """The id of the current key, and the data key wrapped with it."""
         ring = self._newest()
         nonce = os.urandom(NONCE_BYTES)
         return ring.current, nonce + AESGCM(ring.keys[ring.current].key).encrypt(nonce, data_key, context)
 
     def unwrap(self, kek_id: str, wrapped: bytes, context: bytes) -> bytes:
-        """The data key. Raises `Locked` if the key is not here, or is another."""
+        """The data key. Raises `Locked` if the wrapping key is missing or wrong."""
         key = self._ring.keys.get(kek_id)
         if key is None:
-            with suppress(NotFound, InvalidInput):  # a key file that went or was spoiled has no more keys
+            with suppress(NotFound, InvalidInput):  # a missing or invalid key file has no further keys
                 key = self._newest().keys.get(kek_id)
         if key is None:
             raise Locked(NOT_HERE)
         try:
             return AESGCM(key.key).decrypt(wrapped[:NONCE_BYTES], wrapped[NONCE_BYTES:], context)
         except (InvalidTag, ValueError):
-            raise Locked(
-                "the key of the memory store does not open it: it was sealed with another, or altered"
-            ) from None
+            raise Locked("the key of the memory store is wrong, or its wrapped data key was modified") from None
 
     def _newest(self) -> _Ring:
-        """The keys as they are in the file now: another process may have added one."""
+        """The present keys of the file: another process may have added one."""
         if self._path is not None:
             with suppress(OSError):
                 if _mark(os.stat(self._path)) == self._mark:
@@ -155,9 +155,9 @@ class KeyRing:
 
 
 class CallableKeys:
-    """A key service: `wrap(data_key, context)` gives bytes, `unwrap(wrapped, context)` the data key.
+    """A key service: `wrap(data_key, context)` returns bytes, `unwrap(wrapped, context)` the data key.
 
-    `key_id` names the key of the service; `unwrap` is also asked for what an earlier id wrapped if `old_ids` has it.
+    `key_id` names the key of the service. `unwrap` is also called for keys wrapped under one of `old_ids`.
     """
 
     def __init__(
@@ -174,44 +174,44 @@ class CallableKeys:
         self._unwrap = unwrap
 
     def wrap(self, data_key: bytes, context: bytes) -> tuple[str, bytes]:
-        """The id, and the data key wrapped by the service."""
+        """The key id, and the data key wrapped by the service."""
         return self.current_id, self._wrap(data_key, context)
 
     def unwrap(self, kek_id: str, wrapped: bytes, context: bytes) -> bytes:
-        """The data key. Raises `Locked` for an id that is not the service's."""
+        """The data key. Raises `Locked` for an unknown key id."""
         if kek_id not in self._known:
             raise Locked(NOT_HERE)
         return self._unwrap(wrapped, context)
 
 
 def add_key(path: str | os.PathLike[str], *, clock: Clock = time.time) -> str:
-    """Add a new key to the key file and make it current; its id. The file is made if there is none.
+    """Add a new key to the key file, make it current, and return its id. Creates the file if it does not exist.
 
-    The old keys stay. When this returns, the file is durable; two processes that add keys at once both succeed.
+    The old keys stay. The file is durable when this returns. Two processes can add keys at the same time.
     """
-    place = os.path.abspath(os.fspath(path))
+    absolute = os.path.abspath(os.fspath(path))
     key_id, key = _new_key(clock)
     try:
-        with _directory_held(os.path.dirname(place)):
-            keys = dict(_parsed(_read(place)[0]).keys) if os.path.lexists(place) else {}
-            _replace(place, _written(_Ring(key_id, keys | {key_id: key})))
+        with _directory_lock(os.path.dirname(absolute)):
+            keys = dict(_parsed(_read(absolute)[0]).keys) if os.path.lexists(absolute) else {}
+            _replace(absolute, _written(_Ring(key_id, keys | {key_id: key})))
     except OSError as error:
         raise os_error(error) from None
     return key_id
 
 
-def asked(call: Callable[[], bytes | tuple[str, bytes]]) -> bytes | tuple[str, bytes]:
-    """What the wrapper of an application answers; its own errors become `Unavailable`."""
+def call_wrapper(call: Callable[[], bytes | tuple[str, bytes]]) -> bytes | tuple[str, bytes]:
+    """The result of an application's key wrapper; its own errors become `Unavailable`."""
     try:
         return call()
     except RetentiveError:
         raise
     except Exception as error:
-        raise Unavailable("the service that keeps the keys failed") from error
+        raise Unavailable("the key service failed") from error
 
 
 def as_wrapper(keys: str | os.PathLike[str] | KeyWrapper) -> KeyWrapper:
-    """The keys meant by a path of a key file, or by what already wraps keys."""
+    """The key ring in a key file, or the given key wrapper."""
     if isinstance(keys, str | os.PathLike):
         return KeyRing.from_file(keys)
     if not isinstance(keys, KeyWrapper):
@@ -234,9 +234,9 @@ def _parsed(text: str) -> _Ring:
         }
         current = given["current"]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, binascii.Error):
-        raise InvalidInput("the keys are not what `retentive keys new` writes") from None
+        raise InvalidInput("the keys do not have the format of `retentive keys new`") from None
     if current not in keys or any(len(one.key) != KEY_BYTES for one in keys.values()):
-        raise InvalidInput(f"the keys must be of {KEY_BYTES} bytes each, and the current one among them")
+        raise InvalidInput(f"each key must have {KEY_BYTES} bytes, and the current key must be among them")
     return _Ring(current, keys)
 
 
@@ -252,7 +252,7 @@ def _read(path: str) -> tuple[str, tuple[int, ...]]:
     try:
         descriptor = os.open(path, os.O_RDONLY | _READING)
     except FileNotFoundError:
-        raise NotFound("there is no key file at the place given; `retentive keys new` makes one") from None
+        raise NotFound("the key file does not exist; `retentive keys new` creates one") from None
     except OSError as error:
         raise os_error(error) from None
     with os.fdopen(descriptor, encoding="utf-8", errors="surrogateescape") as file:
@@ -260,7 +260,7 @@ def _read(path: str) -> tuple[str, tuple[int, ...]]:
         if not stat.S_ISREG(status.st_mode):
             raise InvalidInput("the key file must be a regular file")
         if os.name == "posix" and status.st_mode & 0o077:
-            raise InvalidInput("the key file may be read or written by others than its owner; chmod 600 it")
+            raise InvalidInput("the key file must be accessible to its owner only: chmod 600")
         return file.read(), _mark(status)
 
 
@@ -269,12 +269,12 @@ def _mark(status: os.stat_result) -> tuple[int, ...]:
 
 
 @contextmanager
-def _directory_held(path: str) -> Iterator[None]:
-    """Alone among those who change a file in this directory by way of here. Raises OSError."""
+def _directory_lock(path: str) -> Iterator[None]:
+    """Excludes other processes that add keys in this directory. Raises OSError."""
     if os.name != "posix":  # Windows cannot lock a directory
         yield
         return
-    import fcntl  # noqa: PLC0415 - see above
+    import fcntl  # noqa: PLC0415 - Windows lacks it
 
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -285,7 +285,7 @@ def _directory_held(path: str) -> Iterator[None]:
 
 
 def _replace(path: str, text: str) -> None:
-    """Put a file in place of another, whole or not at all, durable. Raises OSError."""
+    """Replace a file atomically and durably. Raises OSError."""
     scratch = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
     descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), FILE_MODE)
     try:

@@ -1,10 +1,10 @@
-"""What a caller sees of a sealed memory store: plain records, each verified before it is given out."""
+"""Decrypting view of an encrypted memory store: every record is verified before it is returned."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 from retentive.errors import Damaged, InvalidInput, Refused
 from retentive.storage.contract import (
@@ -17,89 +17,72 @@ from retentive.storage.contract import (
     Metadata,
     Recorded,
     Sealing,
+    Selection,
     Snapshot,
     Transaction,
-    Usage,
     Version,
 )
+from retentive.storage.overlay import Overlay
 from retentive.storage.sealed.codec import StoreKeys, Unsealed
 from retentive.values.paths import ROOT
 
 R = TypeVar("R", Memory, Version)
 
 
-class SealedSnapshot(Snapshot):
-    """A snapshot of the inner backend, seen through the keys of its store."""
+class SealedSnapshot(Overlay):
+    """A snapshot of the inner backend, decrypted with the keys of its store."""
 
     def __init__(self, inner: Snapshot, keys: StoreKeys) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._keys = keys
-
-    @property
-    def revision(self) -> int:
-        return self._inner.revision
-
-    @property
-    def seal(self) -> str | None:
-        return self._inner.seal
 
     @property
     def settings(self) -> str | None:
         return self._keys.open_settings(self._inner.settings)
 
-    def usage(self) -> Usage:
-        return self._inner.usage()
-
     def get(self, path: str) -> Entry:
         hidden = self._keys.hidden(path)
         try:
-            look = self._inner.get(hidden)
+            entry = self._inner.get(hidden)
         except Refused as refusal:
             raise _refused(refusal, {hidden: path}) from None
-        memory = look.memory
+        memory = entry.memory
         if memory is None:
-            return look if look.above is None else Entry(above=_cut(path, look.above), below=look.below)
+            return entry if entry.above is None else Entry(above=_cut(path, entry.above), below=entry.below)
         if memory.path != hidden:
-            raise Damaged("the storage gave another memory than was asked for")
-        said = self._said(memory)
-        return Entry(_plain(memory, said), self._keys.open_text(look.data, said))
+            raise Damaged("the storage returned the memory of another path")
+        unsealed = self._unsealed(memory)
+        return Entry(_plain(memory, unsealed), self._keys.open_text(entry.data, unsealed))
 
     def memories(self, under: str) -> Iterator[Memory]:
-        found = (_plain(memory, self._said(memory)) for memory in self._inner.memories(self._keys.hidden(under)))
+        found = (_plain(memory, self._unsealed(memory)) for memory in self._inner.memories(self._keys.hidden(under)))
         return iter(sorted(found, key=lambda memory: memory.path)) if self._keys.seal_paths else found
 
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
-        # By way of the records: a path nobody vouches for must not reach a model.
-        found = self._vouched(self._inner.memories(self._keys.hidden(under)))
+        # Sizes are stored in clear, yet every seal is opened: an unverified path must not reach a model.
+        found = self._verified_sizes(self._inner.memories(self._keys.hidden(under)))
         return iter(sorted(found)) if self._keys.seal_paths else found
 
-    def _vouched(self, memories: Iterator[Memory]) -> Iterator[tuple[str, int]]:
+    def _verified_sizes(self, memories: Iterator[Memory]) -> Iterator[tuple[str, int]]:
         for memory in memories:
-            path = self._said(memory).path
+            path = self._unsealed(memory).path
             yield memory.path if path is None else path, memory.size_bytes
 
     def find(self, memory_id: str) -> Memory | None:
         memory = self._inner.find(memory_id)
-        return None if memory is None else _plain(memory, self._said(memory))
+        return None if memory is None else _plain(memory, self._unsealed(memory))
 
-    def versions(
-        self,
-        *,
-        memory_id: str | None = None,
-        path: str | None = None,
-        revision_of: str | None = None,
-        after: str | None = None,
-        before: str | None = None,
-        limit: int | None = None,
-    ) -> Iterator[Version]:
-        hidden = None if path is None else self._keys.hidden(path)
-        found = self._inner.versions(
-            memory_id=memory_id, path=hidden, revision_of=revision_of, after=after, before=before, limit=limit
-        )
-        return (_plain_version(version, self._said_of(version)) for version in found)
+    def versions(self, **selection: Unpack[Selection]) -> Iterator[Version]:
+        path = selection.get("path")
+        selection["path"] = None if path is None else self._keys.hidden(path)
+        found = self._inner.versions(**selection)
+        return (_plain_version(version, self._unsealed_version(version)) for version in found)
 
     def as_of(self, before: str) -> Iterator[Version]:
-        return (_plain_version(version, self._said_of(version)) for version in self._inner.as_of(before))
+        return (_plain_version(version, self._unsealed_version(version)) for version in self._inner.as_of(before))
+
+    def text(self, version_id: str) -> bytes | None:
+        return self.version(version_id)[1]
 
     def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
         found = self._opened_texts(under)
@@ -107,82 +90,82 @@ class SealedSnapshot(Snapshot):
 
     def _opened_texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
         for memory, data in self._inner.texts(self._keys.hidden(under)):
-            said = self._said(memory)
-            yield _plain(memory, said), self._keys.open_text(data, said) or b""
+            unsealed = self._unsealed(memory)
+            yield _plain(memory, unsealed), self._keys.open_text(data, unsealed) or b""
 
     def get_record(self, kind: str, key: str) -> str | None:
         value = self._inner.get_record(kind, key)
-        return None if value is None else self._keys.open_note(kind, key, value)
+        return None if value is None else self._keys.open_record(kind, key, value)
 
     def records(self, kind: str) -> Iterator[tuple[str, str]]:
-        return ((key, self._keys.open_note(kind, key, value)) for key, value in self._inner.records(kind))
+        return ((key, self._keys.open_record(kind, key, value)) for key, value in self._inner.records(kind))
 
     def version(self, version_id: str) -> tuple[Version, bytes | None]:
         version, data = self._inner.version(version_id)
         if version.id != version_id:
-            raise Damaged("the storage gave another version than was asked for")
-        said = self._said_of(version)
-        return _plain_version(version, said), self._keys.open_text(data, said)
+            raise Damaged("the storage returned another version than the one requested")
+        unsealed = self._unsealed_version(version)
+        return _plain_version(version, unsealed), self._keys.open_text(data, unsealed)
 
     def altered(self) -> Iterator[str]:
-        """The memories and versions whose seal does not open, by their ids."""
+        """Ids of the memories and versions whose seal cannot be opened."""
         for memory in self._inner.memories(ROOT):
-            if not _opens(self._said, memory):
+            if not _opens(self._unsealed, memory):
                 yield f"memory {memory.id}"
         for version in self._inner.versions():
-            if not _opens(self._said_of, version):
+            if not _opens(self._unsealed_version, version):
                 yield f"version {version.id}"
 
-    def _said(self, memory: Memory) -> Unsealed:
-        said = self._keys.open_seal(memory.seal, memory.id, memory.version_id, memory.path)
-        if said.text_of is None or said.size_bytes != memory.size_bytes:
-            raise Damaged("a memory in a sealed memory store is not what its seal says")
-        return said
+    def _unsealed(self, memory: Memory) -> Unsealed:
+        unsealed = self._keys.open_seal(memory.seal, memory.id, memory.version_id, memory.path)
+        if unsealed.text_of is None or unsealed.size_bytes != memory.size_bytes:
+            raise Damaged("a memory of an encrypted store differs from its seal")
+        return unsealed
 
-    def _said_of(self, version: Version) -> Unsealed:
+    def _unsealed_version(self, version: Version) -> Unsealed:
         if version.redacted_at is not None:
             return Unsealed()
-        said = self._keys.open_seal(version.seal, version.memory_id, version.id, version.path)
-        if said.size_bytes != version.size_bytes or (said.text_of is None) != (version.operation == "deleted"):
-            raise Damaged("a version in a sealed memory store is not what its seal says")
-        return said
+        unsealed = self._keys.open_seal(version.seal, version.memory_id, version.id, version.path)
+        if unsealed.size_bytes != version.size_bytes or (unsealed.text_of is None) != (version.operation == "deleted"):
+            raise Damaged("a version of an encrypted store differs from its seal")
+        return unsealed
 
 
 class SealedTransaction(SealedSnapshot, Transaction):
-    """A transaction of the inner backend, in which only sealed texts come to rest."""
+    """Encrypts every text, record and setting before it reaches the transaction of the inner backend."""
 
     def __init__(self, inner: Transaction, keys: StoreKeys) -> None:
         super().__init__(inner, keys)
-        self._writing = inner
+        self._tx = inner
 
     def record(self, changes: Sequence[Change], actor: Actor | None) -> list[Recorded]:
         sealed = [self._sealed(change) for change in changes]
         try:
-            return self._writing.record(sealed, actor)
+            return self._tx.record(sealed, actor)
         except Refused as refusal:
             paths = {str(inner.path): str(plain.path) for inner, plain in zip(sealed, changes, strict=True)}
             raise _refused(refusal, paths) from None
 
     def drop(self, memories: Sequence[Memory]) -> None:
-        self._writing.drop([_hidden_memory(memory, self._keys) for memory in memories])
+        self._tx.drop([_hidden_memory(memory, self._keys) for memory in memories])
 
     def set_metadata(self, *, settings: Metadata = UNCHANGED, seal: Metadata = UNCHANGED) -> None:
         if seal is not UNCHANGED:
-            raise InvalidInput("the memory store is encrypted already; only its own layer changes the seal")
-        self._writing.set_metadata(settings=settings if settings is UNCHANGED else self._keys.seal_settings(settings))
+            raise InvalidInput("the memory store is already encrypted; only the encryption layer sets the seal")
+        self._tx.set_metadata(settings=settings if settings is UNCHANGED else self._keys.seal_settings(settings))
 
     def put_record(self, kind: str, key: str, value: str | None) -> None:
-        self._writing.put_record(kind, key, None if value is None else self._keys.seal_note(kind, key, value))
+        self._tx.put_record(kind, key, None if value is None else self._keys.seal_record(kind, key, value))
 
     def redact(self, version_ids: Sequence[str], actor: Actor | None) -> None:
-        self._writing.redact(version_ids, actor)
+        self._tx.redact(version_ids, actor)
 
     def prune(self, version_ids: Sequence[str]) -> None:
-        self._writing.prune(version_ids)
+        self._tx.prune(version_ids)
 
     def _sealed(self, change: Change) -> Change:
         if change.sealing is not None:
-            raise InvalidInput("the memory store is sealed already")
+            raise InvalidInput("the change is already encrypted")
         before, path, data, keys = change.before, change.path, change.data, self._keys
         if change.origin is not None and change.origin.redacted_at is not None:
             return change
@@ -195,11 +178,11 @@ class SealedTransaction(SealedSnapshot, Transaction):
             return _sealed_end(change, change.origin, keys)
         if inner is None or before is None:
             raise InvalidInput("a new memory needs a text")
-        said = Unsealed(path=before.path if keys.seal_paths else None)
-        if path is not None:  # a rename: the text stays where it is
-            said = keys.open_seal(inner.seal, inner.id, inner.version_id, inner.path)
-            said = said._replace(path=path if keys.seal_paths else None)
-        sealing = Sealing(None, _keeper(keys, said, hidden or inner.path))
+        unsealed = Unsealed(path=before.path if keys.seal_paths else None)
+        if path is not None:  # a rename keeps the stored text
+            unsealed = keys.open_seal(inner.seal, inner.id, inner.version_id, inner.path)
+            unsealed = unsealed._replace(path=path if keys.seal_paths else None)
+        sealing = Sealing(None, _keeper(keys, unsealed, hidden or inner.path))
         return replace(change, before=inner, path=hidden, sealing=sealing)
 
 
@@ -212,33 +195,34 @@ def _opens(opened: Callable[[R], Unsealed], record: R) -> bool:
 
 
 def _sealed_end(change: Change, origin: Version, keys: StoreKeys) -> Change:
-    """The deletion of a memory that is not there."""
+    """The sealed deletion of a memory that is not present, from an imported history."""
     hidden = keys.hidden(origin.path)
-    said = Unsealed(path=origin.path if keys.seal_paths else None)
-    return replace(change, origin=replace(origin, path=hidden), sealing=Sealing(None, _keeper(keys, said, hidden)))
+    unsealed = Unsealed(path=origin.path if keys.seal_paths else None)
+    return replace(change, origin=replace(origin, path=hidden), sealing=Sealing(None, _keeper(keys, unsealed, hidden)))
 
 
 def _text_keeper(keys: StoreKeys, data: bytes, path: str, hidden: str) -> Callable[[str, str], Kept]:
-    """Seals a text and its version."""
+    """A function that encrypts a text and seals its version."""
     return lambda memory, version: keys.keep_text(data, memory, version, path, hidden)
 
 
-def _keeper(keys: StoreKeys, said: Unsealed, hidden: str) -> Callable[[str, str], Kept]:
-    """Seals a version that writes no text."""
-    return lambda memory, version: Kept(None, None, keys.seal(said, memory, version, hidden))
+def _keeper(keys: StoreKeys, unsealed: Unsealed, hidden: str) -> Callable[[str, str], Kept]:
+    """A function that seals a version without a text."""
+    return lambda memory, version: Kept(None, None, keys.seal(unsealed, memory, version, hidden))
 
 
 def _hidden_memory(memory: Memory, keys: StoreKeys) -> Memory:
-    """A plain record as the inner backend knows it."""
+    """A memory under the path that the inner backend uses."""
     return replace(memory, path=keys.hidden(memory.path))
 
 
-def _plain(memory: Memory, said: Unsealed) -> Memory:
+def _plain(memory: Memory, unsealed: Unsealed) -> Memory:
+    path = memory.path if unsealed.path is None else unsealed.path
     return Memory(
         memory.id,
-        memory.path if said.path is None else said.path,
+        path,
         memory.size_bytes,
-        said.sha256 or "",
+        unsealed.sha256 or "",
         memory.version_id,
         memory.created_at,
         memory.updated_at,
@@ -246,17 +230,17 @@ def _plain(memory: Memory, said: Unsealed) -> Memory:
     )
 
 
-def _plain_version(version: Version, said: Unsealed) -> Version:
-    return replace(version, sha256=said.sha256, path=version.path if said.path is None else said.path)
+def _plain_version(version: Version, unsealed: Unsealed) -> Version:
+    return replace(version, sha256=unsealed.sha256, path=version.path if unsealed.path is None else unsealed.path)
 
 
 def _cut(path: str, hidden_above: str) -> str:
-    """The real path of an ancestor: that with as many names."""
+    """The ancestor of `path` with as many segments as its hidden path has."""
     return "/".join(path.split("/")[: hidden_above.count("/") + 1])
 
 
 def _refused(refusal: Refused, real: Mapping[str, str]) -> Refused:
-    """The refusal with the real path in place of a hidden one."""
+    """The refusal with hidden paths replaced by real ones."""
     path = str(refusal.values.get("path"))
     if real.get(path, path) == path:
         return refusal

@@ -1,4 +1,4 @@
-"""`StoreInfo.seal` of a sealed memory store: its wrapped data key, and what may be known without it."""
+"""`StoreInfo.seal` of an encrypted memory store: its wrapped data key, and facts that need no key."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import cast
 from retentive.errors import Damaged, InvalidInput, Locked, UnknownSchema
 from retentive.storage.contract import Clock, now_us, plain_name, to_datetime
 from retentive.storage.sealed.codec import StoreKeys
-from retentive.storage.sealed.keys import KEY_BYTES, NOT_HERE, KeyWrapper, asked
+from retentive.storage.sealed.keys import KEY_BYTES, NOT_HERE, KeyWrapper, call_wrapper
 
 FORMAT = 1
 _TIMES = ("created_at", "rotated_at", "destroyed_at")
@@ -20,7 +20,7 @@ _UNREADABLE = "the seal of the memory store cannot be read"
 
 @dataclass(frozen=True, slots=True)
 class StoreSeal:
-    """What is known of a store's key. Without a wrapped key it is `pending` (just made) or destroyed."""
+    """State of a store's data key: wrapped, `pending` (not created yet) or destroyed."""
 
     paths: bool
     created_at: str
@@ -31,12 +31,12 @@ class StoreSeal:
 
     @classmethod
     def parse(cls, text: str) -> StoreSeal:
-        """From the JSON that rests with the store. Raises `Damaged`, or `UnknownSchema` for a later format."""
+        """From the JSON stored with the store. Raises `Damaged`, or `UnknownSchema` for a newer format."""
         try:
             given = json.loads(text)
             version = given["format"]
             if isinstance(version, int) and version > FORMAT:
-                raise UnknownSchema("the memory store was sealed by a newer retentive")
+                raise UnknownSchema("the memory store was encrypted by a newer retentive")
             key = given.get("key")
             kek_id = None if given.get("kek") is None else plain_name("a key id", given["kek"])
             wrapped = None if key is None else base64.b64decode(key, validate=True)
@@ -62,7 +62,7 @@ class StoreSeal:
 
     @property
     def pending(self) -> bool:
-        """Whether the store was made, and its key not yet: it is bound to the store's id, which had to be known."""
+        """True between the creation of the store and of its key, which is bound to the id of the store."""
         return self.wrapped is None and self.destroyed_at is None
 
     def data_key(self, store_id: str, keys: KeyWrapper) -> bytes:
@@ -72,37 +72,37 @@ class StoreSeal:
             raise Locked(f"the key of the memory store was destroyed at {self.destroyed_at}")
         if kek_id is None or wrapped is None:
             raise Locked(NOT_HERE)
-        found = cast("bytes", asked(lambda: keys.unwrap(kek_id, wrapped, self._context(store_id))))
-        if len(found) != KEY_BYTES:
+        data_key = cast("bytes", call_wrapper(lambda: keys.unwrap(kek_id, wrapped, self._context(store_id))))
+        if len(data_key) != KEY_BYTES:
             raise Locked(NOT_HERE)
-        return found
+        return data_key
 
     def opened(self, store_id: str, keys: KeyWrapper) -> StoreKeys:
         """The keys of the store. Raises `Locked`."""
         return StoreKeys(self.data_key(store_id, keys), store_id, seal_paths=self.paths)
 
     def holding(self, data_key: bytes, store_id: str, keys: KeyWrapper) -> StoreSeal:
-        """The same with this data key, wrapped by the current key."""
-        found = asked(lambda: keys.wrap(data_key, self._context(store_id)))
-        kek_id, wrapped = cast("tuple[str, bytes]", found)
+        """The same seal with this data key, wrapped with the current key."""
+        result = call_wrapper(lambda: keys.wrap(data_key, self._context(store_id)))
+        kek_id, wrapped = cast("tuple[str, bytes]", result)
         return replace(self, kek_id=kek_id, wrapped=wrapped)
 
     def destroyed(self, clock: Clock) -> StoreSeal:
-        """The same without the key."""
+        """The same seal without the key."""
         return replace(self, kek_id=None, wrapped=None, destroyed_at=timestamp(clock))
 
     def _context(self, store_id: str) -> bytes:
-        """What the wrapped key is bound to: another store cannot have it, nor can sealed paths be called open."""
+        """Associated data of the wrapped key: it cannot move to another store, nor can `paths` be changed."""
         return f"retentive {FORMAT}\0{store_id}\0{'paths' if self.paths else 'texts'}".encode()
 
 
 def timestamp(clock: Clock) -> str:
-    """Now, as it stands in a seal."""
+    """The present time in the format of a seal."""
     return to_datetime(now_us(clock)).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def _time(text: str | None) -> str | None:
-    """A time as it stands in a seal: shown to people, so that it must be one."""
+    """A validated time of a seal, in the same format. Raises `ValueError`."""
     if text is None:
         return None
     return datetime.fromisoformat(text).astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -8,7 +8,6 @@ connection undid is done again; a commit of which nobody knows whether it happen
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,9 +25,9 @@ from retentive.errors import (
     RetentiveError,
     StoreFull,
     Unavailable,
-    UnknownSchema,
 )
 from retentive.storage import forking
+from retentive.storage.backoff import Backoff
 from retentive.storage.capabilities import Checkable
 from retentive.storage.contract import (
     Actor,
@@ -43,21 +42,33 @@ from retentive.storage.contract import (
 )
 from retentive.storage.findings import Finding
 from retentive.storage.pool import Pool
-from retentive.storage.queue import StoreJob, WriteQueue
-from retentive.storage.server.dialect import Clash, Engine, Late, Lost, ServerConnection
+from retentive.storage.queue import Ran, StoreJob, WriteQueue, run_batch, run_together
+from retentive.storage.server.dialect import (
+    ConnectionLost,
+    DeadlineExceeded,
+    Dialect,
+    SerializationConflict,
+    ServerConnection,
+)
 from retentive.storage.server.snapshot import LazySnapshot, ServerTransaction
 from retentive.storage.sql import check as sql_check
-from retentive.storage.sql import migrations
-from retentive.storage.sql import side_records as sql_side_records
+from retentive.storage.sql import records as sql_records
 from retentive.storage.sql import snapshot as sql_snapshot
 from retentive.storage.sql import stores as sql_stores
+from retentive.storage.sql.schema import OlderSchema, Schema
 from retentive.storage.sql.transaction import SqlTransaction, look_for
 from retentive.values.records import to_us
 
 T = TypeVar("T")
 MAX_PARTITIONS = 1_024
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.005, 1.0
-_STORAGE_ERRORS = (StoreFull, Unavailable, Damaged, PermissionDenied, Clash)  # they undo all of a transaction
+_STORAGE_ERRORS = (
+    StoreFull,
+    Unavailable,
+    Damaged,
+    PermissionDenied,
+    SerializationConflict,
+)  # they undo all of a transaction
 
 
 class _TimedJob(StoreJob):
@@ -73,10 +84,11 @@ class _TimedJob(StoreJob):
 
 
 class ServerBackend(Backend, Checkable):
-    """Memory stores in the database that `engine` connects to."""
+    """Memory stores in the database that `dialect` connects to."""
 
-    def __init__(self, engine: Engine, *, clock: Clock = time.time, new_id: NewId = sortable_id) -> None:
-        self.engine = engine
+    def __init__(self, dialect: Dialect, *, clock: Clock = time.time, new_id: NewId = sortable_id) -> None:
+        self.dialect = dialect
+        self._schema = Schema(dialect.name)
         self.clock = clock
         self.new_id = new_id
         self._closed = False
@@ -87,8 +99,8 @@ class ServerBackend(Backend, Checkable):
 
     def forget_threads(self) -> None:
         """In a forked child: other threads, and the locks they held, are not there."""
-        engine = self.engine
-        self._pool = Pool(engine.connect, limit=engine.connections, timeout_s=engine.timeout_s)
+        dialect = self.dialect
+        self._pool = Pool(dialect.connect, limit=dialect.connections, timeout_s=dialect.timeout_s)
         self._queues: dict[str, WriteQueue[_TimedJob]] = {}
         self._queues_mutex = threading.Lock()
 
@@ -108,7 +120,7 @@ class ServerBackend(Backend, Checkable):
 
     def check_schema(self) -> None:
         """Make the tables in an empty database. Raises `UnknownSchema` if they are older or newer than these."""
-        if self._persevere(self._knows_schema):
+        if self._persevere(self._schema.is_current):
             return
         self.migrate(only_new=True)
 
@@ -123,21 +135,16 @@ class ServerBackend(Backend, Checkable):
 
         def attempt(connection: ServerConnection) -> list[int]:
             connection.begin_write()
-            with self.engine.schema_locked(connection):
-                done = migrations.current(connection, self.engine.name)
-                if self._knows_schema(connection):
+            with self.dialect.schema_locked(connection):
+                if self._schema.is_current(connection):
                     return []
-                if done and only_new:
-                    raise UnknownSchema("the store has an older schema: run `retentive migrate-schema`")
-                at = now_us(self.clock)
-                applied = migrations.apply(connection, self.engine.name, at, partitions=partitions)
+                if only_new and self._schema.version(connection):
+                    raise OlderSchema("the store has an older schema: run `retentive migrate-schema`")
+                applied = self._schema.upgrade(connection, now_us(self.clock), partitions=partitions)
                 connection.commit()
                 return applied
 
         return self._persevere(attempt)
-
-    def _knows_schema(self, connection: ServerConnection) -> bool:
-        return migrations.check(connection, self.engine.name)
 
     # -- memory stores ---------------------------------------------------------------------------------------
 
@@ -180,27 +187,27 @@ class ServerBackend(Backend, Checkable):
         def attempt(connection: ServerConnection) -> None:
             connection.begin_write()
             with suppress(NotFound):  # it is erased already
-                sql_snapshot.select_head(connection, store_id, lock=self.engine.lock)
+                sql_snapshot.select_head(connection, store_id, lock=self.dialect.lock)
                 sql_stores.erase_store(connection, store_id, at=now_us(self.clock), by=by)
                 connection.commit()
 
         self._persevere(attempt)
 
-    # -- notes beside the stores -----------------------------------------------------------------------------
+    # -- side records ----------------------------------------------------------------------------------------
 
     def put_side_records(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
         def attempt(connection: ServerConnection) -> None:
             connection.begin_write()
-            number = sql_side_records.store_number(connection, store_id)
-            sql_side_records.write_notes(connection, number, kind, values)
+            number = sql_records.store_number(connection, store_id)
+            sql_records.write_records(connection, number, kind, values)
             connection.commit()  # if it is lost, it is done again
 
         self._persevere(attempt)
 
     def side_records(self, store_id: str, kind: str, *, after: str = "") -> Iterator[tuple[str, str]]:
         def attempt(connection: ServerConnection) -> list[tuple[str, str]]:
-            number = sql_side_records.store_number(connection, store_id)
-            return sql_side_records.select_notes(connection, number, kind, after=after)
+            number = sql_records.store_number(connection, store_id)
+            return sql_records.select_records(connection, number, kind, after=after)
 
         return iter(self._persevere(attempt))
 
@@ -209,19 +216,19 @@ class ServerBackend(Backend, Checkable):
     def check(self) -> Iterator[Finding]:
         def attempt(connection: ServerConnection) -> list[Finding]:
             connection.begin_read()
-            return list(sql_check.examine(connection, self.engine.name))
+            return list(sql_check.examine(connection, self._schema))
 
         yield from self._persevere(attempt)
 
     def repair(self) -> None:
         def index(connection: ServerConnection) -> None:
             connection.begin_write()
-            sql_check.mend_indexes(connection, self.engine.name)
+            sql_check.repair_indexes(connection, self._schema)
             connection.commit()
 
         def left(connection: ServerConnection) -> list[int]:
             connection.begin_read()  # one state: a store that is being made is there with its rows
-            return sql_check.left_stores(connection)
+            return sql_check.orphaned_stores(connection)
 
         self._persevere(index)
         numbers = self._persevere(left)
@@ -234,11 +241,11 @@ class ServerBackend(Backend, Checkable):
         if numbers:
             self._persevere(remove)
         for store in self.list_stores():
-            self._persevere(partial(self._mend_store, store_id=store.id))
+            self._persevere(partial(self._repair_store, store_id=store.id))
 
-    def _mend_store(self, connection: ServerConnection, store_id: str) -> None:
+    def _repair_store(self, connection: ServerConnection, store_id: str) -> None:
         connection.begin_write()
-        if sql_check.mend_store(connection, store_id, lock=self.engine.lock):
+        if sql_check.repair_store(connection, store_id, lock=self.dialect.lock):
             connection.commit()
 
     # -- reading ---------------------------------------------------------------------------------------------
@@ -265,68 +272,24 @@ class ServerBackend(Backend, Checkable):
                     del self._queues[store_id]
 
     def _run_batch(self, jobs: Sequence[_TimedJob]) -> None:
-        """Run all jobs in one transaction, those of a failed one each in its own. Who is out of time fails alone."""
-        waiting = list(jobs)
-        while waiting:
-            failure = self._try_batch(waiting)
-            if failure is None:
-                return
-            if isinstance(failure, (Lost, Late)):
-                waiting.pop(0).error = failure  # the eldest
-            elif len(waiting) > 1 and not isinstance(failure, OutcomeUnknown):
-                for job in waiting:
-                    self._run_batch([job])
-                return
-            else:
-                for job in waiting:
-                    job.error = failure
-                return
+        run_batch(jobs, self._attempt, eldest_fails=(ConnectionLost, DeadlineExceeded))
 
-    def _try_batch(self, jobs: Sequence[_TimedJob]) -> Exception | None:
-        """What undid all of the jobs, if anything did."""
-        deadline = jobs[0].deadline
+    def _attempt(self, jobs: Sequence[_TimedJob]) -> None:
+        """Run and commit within the time of the eldest job."""
+        deadline, store_id = jobs[0].deadline, jobs[0].store_id
         if deadline < time.monotonic():
-            return Late("others were in the way for too long")
-        try:
-            self._persevere(partial(self._attempt, jobs=jobs), deadline=deadline)
-        except Exception as error:
-            return error
-        return None
+            raise DeadlineExceeded("others were in the way for too long")
+        self._persevere(
+            lambda connection: run_together(_SharedTransaction(self, connection, store_id), jobs), deadline=deadline
+        )
 
-    def _attempt(self, connection: ServerConnection, jobs: Sequence[StoreJob]) -> None:
-        """Run and commit. Raises what undid all of it; what a job raised that had changed nothing is its own."""
-        connection.begin_write()
-        store_id = jobs[0].store_id
-        head = sql_snapshot.select_head(connection, store_id, lock=self.engine.lock)
-        outcomes: list[tuple[object, Exception | None]] = []
-        changed: SqlTransaction | None = None
-        for job in jobs:
-            transaction = ServerTransaction(connection, store_id, head, clock=self.clock, new_id=self.new_id)
-            try:
-                outcomes.append((job.work(transaction), None))
-            except Exception as error:
-                if transaction.changed or isinstance(error, _STORAGE_ERRORS):
-                    raise
-                outcomes.append((None, error))
-            if transaction.changed:
-                if changed is not None:
-                    transaction.newest = transaction.newest or changed.newest
-                    transaction.noted = transaction.noted or changed.noted
-                changed = transaction  # knows the last version of the whole commit, by which it can be found
-        if changed is not None:
-            for job in jobs:
-                job.error = OutcomeUnknown("the commit was interrupted")  # until we know better
-            changed.finish()
-            self._commit(connection, changed)
-        for job, (result, failure) in zip(jobs, outcomes, strict=True):
-            job.result, job.error = result, failure
-
-    def _commit(self, connection: ServerConnection, changed: SqlTransaction) -> None:
+    def commit_for(self, connection: ServerConnection, changed: SqlTransaction) -> None:
+        """Commit. A commit without an answer is looked for."""
         try:
             connection.commit()
-        except Lost:
+        except ConnectionLost:
             if not self._landed(changed):
-                raise Clash("the connection was lost before the commit") from None
+                raise SerializationConflict("the connection was lost before the commit") from None
 
     def _landed(self, changed: SqlTransaction) -> bool:
         """Whether a commit without an answer took place. Raises `OutcomeUnknown` if that cannot be told.
@@ -334,42 +297,38 @@ class ServerBackend(Backend, Checkable):
         The lock on the store's row makes this wait until the server has ended the transaction, one way or the other;
         and the trivial write makes it wait until a cluster keeps what it saw.
         """
-        deadline = self._deadline()
-        for pause_s in _pauses():
+        backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, deadline=self._deadline())
+        while True:
             try:
-                connection = self.engine.connect()
+                connection = self.dialect.connect()
                 try:
                     connection.begin_write()
-                    landed = look_for(connection, changed, lock=self.engine.lock)
+                    landed = look_for(connection, changed, lock=self.dialect.lock)
                     connection.commit()
                     return landed
                 finally:
                     connection.close()
-            except (RetentiveError, Clash) as error:
-                if time.monotonic() + pause_s > deadline or not isinstance(error, (Unavailable, Clash)):
+            except (RetentiveError, SerializationConflict) as error:
+                if not (isinstance(error, (Unavailable, SerializationConflict)) and backoff.wait()):
                     raise OutcomeUnknown("the connection was lost at the commit, and the server is gone") from None
-            time.sleep(pause_s)
-        raise AssertionError("pauses never end")
 
     # -- trying again ----------------------------------------------------------------------------------------
 
     def _deadline(self) -> float:
-        return time.monotonic() + self.engine.timeout_s
+        return time.monotonic() + self.dialect.timeout_s
 
     def _persevere(self, attempt: Callable[[ServerConnection], T], *, deadline: float | None = None) -> T:
         """Run `attempt` in a transaction of its own, again and again while only the way to the server fails it."""
-        deadline = self._deadline() if deadline is None else deadline
-        for pause_s in _pauses():
+        backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, deadline=self._deadline() if deadline is None else deadline)
+        while True:
             try:
                 return self._once(attempt)
-            except Lost:
-                if time.monotonic() + pause_s > deadline:
+            except ConnectionLost:
+                if not backoff.wait():
                     raise
-            except Clash:
-                if time.monotonic() + pause_s > deadline:
-                    raise Late("others were in the way for too long") from None
-            time.sleep(pause_s)
-        raise AssertionError("pauses never end")
+            except SerializationConflict:
+                if not backoff.wait():
+                    raise DeadlineExceeded("others were in the way for too long") from None
 
     def _once(self, attempt: Callable[[ServerConnection], T]) -> T:
         with self._pool.connection() as connection:
@@ -377,19 +336,50 @@ class ServerBackend(Backend, Checkable):
                 raise Unavailable("the backend is closed")
             try:
                 return attempt(connection)
-            except Lost:
+            except ConnectionLost:
                 self._pool.drop()  # the others are likely to be gone too
                 raise
             finally:
                 connection.roll_back()
 
 
-def _pauses() -> Iterator[float]:
-    """How long to wait before each next try: longer and longer, and never all at once."""
-    pause_s = _FIRST_PAUSE_S
-    while True:
-        yield random.uniform(pause_s / 2, pause_s)  # noqa: S311 - spreads those who wait, hides nothing
-        pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+class _SharedTransaction:
+    """Transaction of a batch on one store, with the lock on its row.
+
+    Without savepoints, which cost round trips: a job that fails after it changed something undoes the others too.
+    """
+
+    def __init__(self, backend: ServerBackend, connection: ServerConnection, store_id: str) -> None:
+        self._backend = backend
+        self._connection = connection
+        self._store_id = store_id
+        connection.begin_write()
+        self._head = sql_snapshot.select_head(connection, store_id, lock=backend.dialect.lock)
+
+    def start(self, job: StoreJob) -> ServerTransaction:
+        clock, new_id = self._backend.clock, self._backend.new_id
+        return ServerTransaction(self._connection, self._store_id, self._head, clock=clock, new_id=new_id)
+
+    def finish(self, transaction: ServerTransaction) -> None:
+        """Nothing: the head is written once, at the commit."""
+
+    def undo(self, transaction: ServerTransaction | None, error: Exception) -> bool:
+        if transaction is None or transaction.changed or isinstance(error, _STORAGE_ERRORS):
+            raise error
+        return False
+
+    def commit(self, ran: Sequence[Ran[ServerTransaction]]) -> None:
+        """Write the head and commit, with the last version of the whole batch, by which it can be found."""
+        last: ServerTransaction | None = None
+        for one in ran:
+            if one.transaction is not None and one.transaction.changed:
+                if last is not None:
+                    one.transaction.newest = one.transaction.newest or last.newest
+                    one.transaction.untraced = one.transaction.untraced or last.untraced
+                last = one.transaction
+        if last is not None:
+            last.finish()
+            self._backend.commit_for(self._connection, last)
 
 
 def _encodes(text: str) -> bool:

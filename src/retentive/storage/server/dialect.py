@@ -1,4 +1,4 @@
-"""What the backend of database servers needs of each kind of server: connections, and how it says what went wrong."""
+"""The interface between the backend and each kind of database server: connections, and errors."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from retentive.storage.server.urls import ServerOptions
 from retentive.storage.sql.connection import Connection
 
 
-class Lost(Unavailable):
-    """The connection is gone, or answers no more. What was not committed never was."""
+class ConnectionLost(Unavailable):
+    """The connection is gone, or does not answer. What was not committed is not there."""
 
 
-class Late(Unavailable):
-    """The time for a command is over, and others were in the way."""
+class DeadlineExceeded(Unavailable):
+    """The time for a command ended while others held the store."""
 
 
-class Clash(Exception):
-    """Another transaction was in the way, and this one was taken back. The same again will do."""
+class SerializationConflict(Exception):
+    """The server rolled this transaction back because of another one. Run it again."""
 
 
 class ServerConnection(Connection, Protocol):
@@ -33,7 +33,7 @@ class ServerConnection(Connection, Protocol):
         """Start a transaction that sees one state."""
 
     def commit(self) -> None:
-        """Commit. `Lost`: nobody knows whether it did; any other error: it did not."""
+        """Commit. `ConnectionLost`: nobody knows whether it did; any other error: it did not."""
 
     def roll_back(self) -> None:
         """End the transaction, if there is one, as if it had never been. Never raises."""
@@ -46,7 +46,7 @@ class ServerConnection(Connection, Protocol):
         """Whether it can be used again."""
 
 
-class Engine(ABC):
+class Dialect(ABC):
     """What differs between servers. `timeout_s` is that of one command."""
 
     name: ClassVar[str]

@@ -19,7 +19,7 @@ from pymysql.converters import conversions
 from retentive.errors import Damaged, InvalidInput, PermissionDenied, Refused, StoreFull
 from retentive.storage.contract import Clock, NewId
 from retentive.storage.server.backend import ServerBackend
-from retentive.storage.server.dialect import Clash, Engine, Lost, ServerConnection
+from retentive.storage.server.dialect import ConnectionLost, Dialect, SerializationConflict, ServerConnection
 from retentive.storage.server.urls import ServerOptions, refuse_unknown, split_options
 from retentive.storage.sql.connection import Row, Value
 
@@ -43,7 +43,7 @@ _CONVERSIONS = conversions | {FIELD_TYPE.VAR_STRING: _text, FIELD_TYPE.STRING: _
 
 
 class MariadbConnection:
-    """Runs statements; its errors are those of `retentive.errors`, and `Lost` and `Clash`.
+    """Runs statements; its errors are those of `retentive.errors`, and `ConnectionLost` and `SerializationConflict`.
 
     What needs no answer waits for the next question or the commit, and goes to the server with it; but not on a node of
     a cluster. There a transaction can be taken back between two statements of one packet, the server then runs the rest
@@ -107,7 +107,7 @@ class MariadbConnection:
         if not self._begun or self._failed:
             return
         self._begun = False
-        with suppress(Lost, Clash):
+        with suppress(ConnectionLost, SerializationConflict):
             self.rows("ROLLBACK")
 
     def close(self) -> None:
@@ -129,14 +129,14 @@ class MariadbConnection:
             yield
         except (pymysql.Error, OSError) as error:
             meant = meaning(error)
-            self._failed = self._failed or isinstance(meant, Lost)
+            self._failed = self._failed or isinstance(meant, ConnectionLost)
             raise meant from None
         except BaseException:  # an interrupt in the middle of an answer
             self._failed = True
             raise
 
 
-class MariadbEngine(Engine):
+class MariadbDialect(Dialect):
     """Connects to one of some hosts, the one that answered last before the others."""
 
     name = "mariadb"
@@ -147,11 +147,11 @@ class MariadbEngine(Engine):
         self._login = login
 
     def connect(self) -> MariadbConnection:
-        refusal: Exception = Lost("the database server cannot be reached")
+        refusal: Exception = ConnectionLost("the database server cannot be reached")
         for host, port in list(self._hosts):
             try:
                 return self._connect_to(host, port)
-            except Lost as error:
+            except ConnectionLost as error:
                 refusal = error
                 if len(self._hosts) > 1:
                     self._hosts = [*(one for one in self._hosts if one != (host, port)), (host, port)]
@@ -184,11 +184,11 @@ class MariadbEngine(Engine):
     @contextmanager
     def schema_locked(self, connection: ServerConnection) -> Iterator[None]:
         if connection.rows("SELECT GET_LOCK(?, ?)", (_SCHEMA_LOCK, int(self.timeout_s / 4)))[0][0] != 1:
-            raise Clash("another process changes the schema")
+            raise SerializationConflict("another process changes the schema")
         try:
             yield
         finally:  # it belongs to the connection, not to the transaction
-            with suppress(Lost):
+            with suppress(ConnectionLost):
                 connection.rows("SELECT RELEASE_LOCK(?)", (_SCHEMA_LOCK,))
 
 
@@ -212,8 +212,8 @@ def open_mariadb(rest: str, *, clock: Clock, new_id: NewId, check: bool = True) 
     user, _, password = login.partition(":")
     named = {"user": user, "password": password, "database": database}
     access = {name: urllib.parse.unquote(value) for name, value in named.items()} | given
-    engine = MariadbEngine([_host(one) for one in hosts.split(",")], access, options)
-    backend = ServerBackend(engine, clock=clock, new_id=new_id)
+    dialect = MariadbDialect([_host(one) for one in hosts.split(",")], access, options)
+    backend = ServerBackend(dialect, clock=clock, new_id=new_id)
     if check:
         backend.check_schema()
     return backend
@@ -246,11 +246,11 @@ def _unreachable(error: BaseException) -> Exception:
         return PermissionDenied("the database server refuses this user")
     if code == ER.BAD_DB_ERROR:
         return InvalidInput("there is no such database on the server; create it first")
-    return Lost("the database server cannot be reached")
+    return ConnectionLost("the database server cannot be reached")
 
 
 _CHECKREAD, _DISK_FULL, _KILLED, _WSREP_UNREADY = 1020, 1021, 1927, 1047
-_CLASHES = {ER.LOCK_DEADLOCK, ER.LOCK_WAIT_TIMEOUT, ER.DUP_ENTRY, _CHECKREAD}
+_CONFLICTS = {ER.LOCK_DEADLOCK, ER.LOCK_WAIT_TIMEOUT, ER.DUP_ENTRY, _CHECKREAD}
 _FULL = {_DISK_FULL, ER.RECORD_FILE_FULL, 1041}
 _TOO_LARGE = {ER.NET_PACKET_TOO_LARGE, ER.TOO_BIG_ROWSIZE, ER.DATA_TOO_LONG}
 _DENIED = {ER.TABLEACCESS_DENIED_ERROR, ER.COLUMNACCESS_DENIED_ERROR, ER.SPECIFIC_ACCESS_DENIED_ERROR}
@@ -273,7 +273,7 @@ def meaning(error: BaseException) -> Exception:
     """What an error of MariaDB means here. One that only a bug can cause stays what it is."""
     code = _code(error)
     kinds: tuple[tuple[set[int], Callable[[], Exception]], ...] = (
-        (_CLASHES, lambda: Clash("another transaction was in the way")),
+        (_CONFLICTS, lambda: SerializationConflict("another transaction was in the way")),
         (_FULL, lambda: StoreFull("no space is left on the database server")),
         (_TOO_LARGE, lambda: Refused("too_large_to_keep")),
         (_DENIED, lambda: PermissionDenied("the database user may not do this")),
@@ -283,5 +283,5 @@ def meaning(error: BaseException) -> Exception:
         if code in codes:
             return meant()
     if code in _LOST or isinstance(error, (OSError, pymysql.InterfaceError)):
-        return Lost("the connection to the database server was lost")
+        return ConnectionLost("the connection to the database server was lost")
     return cast("Exception", error)

@@ -18,7 +18,7 @@ from psycopg import errors as pg
 from retentive.errors import Damaged, InvalidInput, PermissionDenied, Refused, StoreFull, Unavailable
 from retentive.storage.contract import Clock, NewId
 from retentive.storage.server.backend import ServerBackend
-from retentive.storage.server.dialect import Clash, Engine, Lost, ServerConnection
+from retentive.storage.server.dialect import ConnectionLost, Dialect, SerializationConflict, ServerConnection
 from retentive.storage.server.postgresql_wire import NoAnswer, Wire
 from retentive.storage.server.urls import ServerOptions, split_options
 from retentive.storage.sql.connection import Row, Value
@@ -39,7 +39,7 @@ _MAX_BYTES = 512 * 1024 * 1024  # a value may have 1 GB, and is sent as text twi
 
 
 class PostgresqlConnection:
-    """Runs statements; its errors are those of `retentive.errors`, and `Lost` and `Clash`."""
+    """Runs statements; its errors are those of `retentive.errors`, and `ConnectionLost` and `SerializationConflict`."""
 
     def __init__(self, raw: psycopg.Connection[Any], *, answer_s: float) -> None:
         self._raw = raw
@@ -94,7 +94,7 @@ class PostgresqlConnection:
             self._wire.sync()
         self._begun = False
         if self._wire.done != b"COMMIT":  # the server answers ROLLBACK, and no error, if the transaction had failed
-            raise Clash("the server took the transaction back")
+            raise SerializationConflict("the server took the transaction back")
 
     def roll_back(self) -> None:
         if not self._begun or self._failed:
@@ -120,10 +120,10 @@ class PostgresqlConnection:
             yield
         except NoAnswer:
             self._failed = True
-            raise Lost("the connection to the database server was lost") from None
+            raise ConnectionLost("the connection to the database server was lost") from None
         except psycopg.Error as error:
             meant = meaning(error)
-            self._failed = self._failed or isinstance(meant, Lost)
+            self._failed = self._failed or isinstance(meant, ConnectionLost)
             raise meant from None
         except Refused:
             raise
@@ -132,7 +132,7 @@ class PostgresqlConnection:
             raise
 
 
-class PostgresqlEngine(Engine):
+class PostgresqlDialect(Dialect):
     """Connects to `conninfo`, a connection string of libpq."""
 
     name = "postgresql"
@@ -171,7 +171,7 @@ def open_postgresql(rest: str, *, clock: Clock, new_id: NewId, check: bool = Tru
         psycopg.conninfo.conninfo_to_dict(conninfo)
     except psycopg.Error:
         raise InvalidInput("the place is not a valid URL of a PostgreSQL database") from None
-    backend = ServerBackend(PostgresqlEngine(conninfo, options), clock=clock, new_id=new_id)
+    backend = ServerBackend(PostgresqlDialect(conninfo, options), clock=clock, new_id=new_id)
     if check:
         backend.check_schema()
     return backend
@@ -183,19 +183,19 @@ def _unreachable(error: psycopg.Error) -> Exception:
         return PermissionDenied("the database server refuses this user")
     if isinstance(error, pg.InvalidCatalogName) or ('database "' in str(error) and "does not exist" in str(error)):
         return InvalidInput("there is no such database on the server; create it first")
-    return Lost("the database server cannot be reached")
+    return ConnectionLost("the database server cannot be reached")
 
 
-_CLASHES = (pg.SerializationFailure, pg.DeadlockDetected, pg.UniqueViolation, pg.LockNotAvailable, pg.QueryCanceled)
+_CONFLICTS = (pg.SerializationFailure, pg.DeadlockDetected, pg.UniqueViolation, pg.LockNotAvailable, pg.QueryCanceled)
 _MEANINGS: tuple[tuple[tuple[type[psycopg.Error], ...], Callable[[], Exception]], ...] = (
-    (_CLASHES, lambda: Clash("another transaction was in the way")),
+    (_CONFLICTS, lambda: SerializationConflict("another transaction was in the way")),
     (
         (pg.DiskFull, pg.InsufficientResources),
         lambda: StoreFull("no space is left on the database server"),
     ),
     ((pg.ProgramLimitExceeded,), lambda: Refused("too_large_to_keep")),
-    ((pg.IdleInTransactionSessionTimeout,), lambda: Lost("the database server ended an idle transaction")),
-    ((pg.ReadOnlySqlTransaction,), lambda: Lost("the database server takes no writes")),
+    ((pg.IdleInTransactionSessionTimeout,), lambda: ConnectionLost("the database server ended an idle transaction")),
+    ((pg.ReadOnlySqlTransaction,), lambda: ConnectionLost("the database server takes no writes")),
     ((pg.InsufficientPrivilege,), lambda: PermissionDenied("the database user may not do this")),
     ((pg.UndefinedTable, pg.UndefinedColumn), lambda: Damaged("a table of the database is missing or damaged")),
     (
@@ -211,5 +211,5 @@ def meaning(error: psycopg.Error) -> Exception:
         if isinstance(error, kinds) and not isinstance(error, pg.TooManyConnections):
             return meant()
     if isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)) or error.sqlstate is None:
-        return Lost("the connection to the database server was lost")
+        return ConnectionLost("the connection to the database server was lost")
     return cast("Exception", error)

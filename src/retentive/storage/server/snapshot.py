@@ -1,9 +1,9 @@
-"""A memory store in a database server, looked at and changed with few round trips."""
+"""A memory store in a database server, read and changed with few round trips."""
 
 from __future__ import annotations
 
 from retentive.storage.contract import Entry
-from retentive.storage.server.dialect import Clash, ServerConnection
+from retentive.storage.server.dialect import SerializationConflict, ServerConnection
 from retentive.storage.sql import snapshot as sql_snapshot
 from retentive.storage.sql.transaction import SqlTransaction
 
@@ -11,7 +11,8 @@ from retentive.storage.sql.transaction import SqlTransaction
 class LazySnapshot(sql_snapshot.SqlSnapshot):
     """A store for reading, without a transaction as long as single statements do: most views are one round trip.
 
-    Each of them tells the revision it saw. One that saw another than the first undoes the read (`Clash`).
+    Each statement returns the revision it saw. If that is another than the first, the read is run again
+    (`SerializationConflict`).
     """
 
     def __init__(self, connection: ServerConnection, store_id: str) -> None:
@@ -23,12 +24,12 @@ class LazySnapshot(sql_snapshot.SqlSnapshot):
 
     @property
     def head(self) -> sql_snapshot.Head:  # type: ignore[override]
-        """The head as the first statement saw it, read when it is wanted."""
+        """The head as the first statement saw it."""
         return self._first or self._saw(sql_snapshot.select_head(self._server, self.store_id))
 
     @property
     def store(self) -> int:
-        """The number of the store; who asks for it has more to ask, and so gets one state for all of it."""
+        """The number of the store. Reads of several statements ask for it, and get a transaction: one state for all."""
         if not self._begun:
             self._begun = True
             self._server.begin_read()
@@ -38,13 +39,13 @@ class LazySnapshot(sql_snapshot.SqlSnapshot):
     def get(self, path: str) -> Entry:
         if self._begun:
             return super().get(path)
-        head, look = sql_snapshot.look_with_head(self._server, self.store_id, path)
+        head, entry = sql_snapshot.entry_with_head(self._server, self.store_id, path)
         self._saw(head)
-        return look
+        return entry
 
     def _saw(self, head: sql_snapshot.Head) -> sql_snapshot.Head:
         if self._first is not None and head.revision != self._first.revision:
-            raise Clash("the store was changed during a read")
+            raise SerializationConflict("the store was changed during a read")
         self._first = head
         return head
 
@@ -53,4 +54,4 @@ class ServerTransaction(SqlTransaction):
     """A store while it is being changed, with the lock on its row."""
 
     def get(self, path: str) -> Entry:
-        return sql_snapshot.look_with_head(self.connection, self.store_id, path)[1]
+        return sql_snapshot.entry_with_head(self.connection, self.store_id, path)[1]

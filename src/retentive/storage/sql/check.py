@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import cast
 
-from retentive.errors import Damaged, InvalidInput, NotFound, UnknownSchema
+from retentive.errors import Damaged, NotFound, UnknownSchema
 from retentive.storage.findings import Finding, found
-from retentive.storage.sql import migrations
 from retentive.storage.sql.connection import Connection
+from retentive.storage.sql.schema import ForeignSchema, Schema
 from retentive.storage.sql.snapshot import Head, select_head
 
-TABLES = ("memories", "versions", "notes")
+TABLES = ("memories", "versions", "records")
 _MOST = 1_000  # findings of one kind
 _LIVING = "SELECT no FROM stores WHERE erased_at IS NULL"
-_LEFT_TEXTS = (
+_ORPHANS = (
     "FROM versions v WHERE v.text IS NOT NULL AND (v.text_of IS NULL OR v.text_of <> v.id) AND NOT EXISTS"
     " (SELECT 1 FROM versions r WHERE r.store = v.store AND r.memory = v.memory AND r.text_of = v.id)"
 )
@@ -25,13 +25,13 @@ _HALF_REDACTED = (
     " text_of IS NOT NULL) AND NOT EXISTS"
     " (SELECT 1 FROM memories m WHERE m.store = versions.store AND m.id = versions.memory AND m.version = versions.id)"
 )
-_OF_ANOTHER_AGE = (  # where its newest version is right and none was pruned; sweeping.py notes that some were
+_OF_ANOTHER_AGE = (  # where its newest version is right and none was pruned, which `history/sweep.py` records
     "SELECT m.path, v.id, v.created_at, v.revision FROM memories m JOIN versions v ON v.store = m.store AND v.id ="
     " (SELECT min(o.id) FROM versions o WHERE o.store = m.store AND o.memory = m.id)"
     " WHERE m.store = ? AND m.created_at <> v.created_at AND v.operation = 'created' AND EXISTS"
     " (SELECT 1 FROM versions w WHERE w.store = m.store AND w.id = m.version AND w.memory = m.id AND w.path = m.path)"
     " AND NOT EXISTS"
-    " (SELECT 1 FROM notes n WHERE n.store = m.store AND n.kind = 'history' AND n.name = 'pruned_until')"
+    " (SELECT 1 FROM records r WHERE r.store = m.store AND r.kind = 'history' AND r.name = 'pruned_until')"
 )
 _BEHIND = (
     "SELECT s.id FROM stores s WHERE s.erased_at IS NULL AND s.last_at <"
@@ -61,49 +61,51 @@ _NAMES = {
 }
 
 
-def examine(connection: Connection, engine: str) -> Iterator[Finding]:
+def examine(connection: Connection, schema: Schema) -> Iterator[Finding]:
     """Schema, rows of no store, and texts of nobody."""
-    if (wrong := schema(connection, engine)) is not None:
+    if (wrong := _schema_finding(connection, schema)) is not None:
         yield wrong
         return
-    yield from (found("index_missing", None, name) for name in _missing_indexes(connection, engine))
+    yield from (found("index_missing", None, name) for name in _missing_indexes(connection, schema))
     for table in TABLES:
         count, stores = _left(connection, table)
         if count:
             yield found("rows_left", None, f"{count} rows of {table}, of {stores} stores that are not there")
     rows = connection.rows(
-        f"SELECT s.id, v.id {_LEFT_TEXTS.replace('FROM versions v', 'FROM versions v JOIN stores s ON s.no = v.store')}"
+        f"SELECT s.id, v.id {_ORPHANS.replace('FROM versions v', 'FROM versions v JOIN stores s ON s.no = v.store')}"
         f" LIMIT {_MOST}"
     )
     yield from (found("text_left", str(store), str(version)) for store, version in rows)
     yield from (found("revision_wrong", str(row[0]), "its time") for row in connection.rows(_BEHIND))
 
 
-def schema(connection: Connection, engine: str) -> Finding | None:
-    """What is wrong with the tables as a whole."""
+def _schema_finding(connection: Connection, schema: Schema) -> Finding | None:
+    """A finding if the tables as a whole are not those of this version."""
     try:
-        if migrations.check(connection, engine):
+        if schema.is_current(connection):
             return None
-        done = migrations.current(connection, engine)
+        done = schema.version(connection)
+    except ForeignSchema:
+        return found("schema_foreign")
     except UnknownSchema:
         return found("schema_new")
-    except (Damaged, InvalidInput) as error:
+    except Damaged as error:
         return found("unreadable", None, str(error))
     if not done:
         return found("unreadable", None, "the database is empty; nothing of what was in it is left")
-    return found("schema_old", None, f"{done} of {migrations.newest(engine)}")
+    return found("schema_old", None, f"{done} of {schema.newest}")
 
 
-def _missing_indexes(connection: Connection, engine: str) -> list[str]:
-    there = {str(row[0]) for row in connection.rows(_NAMES[engine])}
-    return [name for name in _INDEXES[engine] if name not in there]
+def _missing_indexes(connection: Connection, schema: Schema) -> list[str]:
+    there = {str(row[0]) for row in connection.rows(_NAMES[schema.dialect])}
+    return [name for name in _INDEXES[schema.dialect] if name not in there]
 
 
-def mend_indexes(connection: Connection, engine: str) -> None:
+def repair_indexes(connection: Connection, schema: Schema) -> None:
     """Make the indexes that are missing; not while an id is there twice. The caller commits."""
-    for name in _missing_indexes(connection, engine):
+    for name in _missing_indexes(connection, schema):
         if not connection.rows("SELECT 1 FROM versions GROUP BY store, id HAVING count(*) > 1 LIMIT 1"):
-            connection.run(_INDEXES[engine][name])
+            connection.run(_INDEXES[schema.dialect][name])
 
 
 def _left(connection: Connection, table: str) -> tuple[int, int]:
@@ -113,7 +115,7 @@ def _left(connection: Connection, table: str) -> tuple[int, int]:
     return cast("tuple[int, int]", found[0])
 
 
-def left_stores(connection: Connection) -> list[int]:
+def orphaned_stores(connection: Connection) -> list[int]:
     """The numbers of stores of which there are rows, but not the store. To be read from one state."""
     every = " UNION ".join(f"SELECT store FROM {table}" for table in TABLES)
     found = connection.rows(f"SELECT store FROM ({every}) AS named WHERE store <> 0 AND store NOT IN ({_LIVING})")
@@ -126,7 +128,7 @@ def remove_rows(connection: Connection, numbers: list[int]) -> None:
         connection.run_many(f"DELETE FROM {table} WHERE store = ?", [(number,) for number in numbers])
 
 
-def mend_store(connection: Connection, store_id: str, *, lock: str = "") -> bool:
+def repair_store(connection: Connection, store_id: str, *, lock: str = "") -> bool:
     """Make counts, times and ages of a store those of its rows, end redactions, and remove texts of nobody.
 
     Whether anything was to be done. The caller is in a transaction, and commits.
@@ -135,12 +137,12 @@ def mend_store(connection: Connection, store_id: str, *, lock: str = "") -> bool
         head = select_head(connection, store_id, lock=lock)
     except NotFound:  # erased meanwhile
         return False
-    counted, redacted = _mend_counts(connection, head), _end_redactions(connection, head.no)
-    texts, ages = _remove_texts(connection, head.no), _mend_ages(connection, head.no)
+    counted, redacted = _repair_counts(connection, head), _end_redactions(connection, head.no)
+    texts, ages = _remove_orphan_texts(connection, head.no), _repair_ages(connection, head.no)
     return counted or redacted or texts or ages
 
 
-def _mend_counts(connection: Connection, head: Head) -> bool:
+def _repair_counts(connection: Connection, head: Head) -> bool:
     rows = connection.rows("SELECT size_bytes FROM memories WHERE store = ?", (head.no,))
     memories, size_bytes = len(rows), sum(int(row[0] or 0) for row in rows)  # of a sum each server makes another type
     newest = "SELECT coalesce(max(revision), 0), coalesce(max(created_at), 0) FROM versions WHERE store = ?"
@@ -168,15 +170,15 @@ def _end_redactions(connection: Connection, store: int) -> bool:
     return bool(half)
 
 
-def _remove_texts(connection: Connection, store: int) -> bool:
-    left = [row[0] for row in connection.rows(f"SELECT v.id {_LEFT_TEXTS} AND v.store = ?", (store,))]
+def _remove_orphan_texts(connection: Connection, store: int) -> bool:
+    left = [row[0] for row in connection.rows(f"SELECT v.id {_ORPHANS} AND v.store = ?", (store,))]
     connection.run_many(
         "UPDATE versions SET text = NULL WHERE store = ? AND id = ?", [(store, version) for version in left]
     )
     return bool(left)
 
 
-def _mend_ages(connection: Connection, store: int) -> bool:
+def _repair_ages(connection: Connection, store: int) -> bool:
     """Make memories as old as their first versions, where no version up to these is missing."""
     revisions = "SELECT count(DISTINCT revision) FROM versions WHERE store = ? AND revision <= ?"
     right = [

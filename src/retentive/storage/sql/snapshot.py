@@ -12,7 +12,7 @@ from typing import cast
 
 from retentive.errors import NotFound
 from retentive.storage.contract import Actor, Entry, Memory, Operation, Snapshot, Usage, Version, to_datetime
-from retentive.storage.sql import side_records
+from retentive.storage.sql import records as sql_records
 from retentive.storage.sql.connection import Connection, Row, Value
 from retentive.values.paths import ancestors
 
@@ -42,7 +42,7 @@ def select_head(connection: Connection, store_id: str, *, lock: str = "") -> Hea
     return _head(found[0])
 
 
-def look_with_head(connection: Connection, store_id: str, path: str) -> tuple[Head, Entry]:
+def entry_with_head(connection: Connection, store_id: str, path: str) -> tuple[Head, Entry]:
     """Head of a store and what stands at a path, in one statement: for servers, where each costs a round trip.
 
     Raises `NotFound`.
@@ -108,10 +108,10 @@ class SqlSnapshot(Snapshot):
         return Usage(self.head.memories, self.head.size_bytes)
 
     def get(self, path: str) -> Entry:
-        return self.look_marked(path)[0]
+        return self.get_marked(path)[0]
 
-    def look_marked(self, path: str) -> tuple[Entry, str | None]:
-        """The look, and the mark kept with the memory."""
+    def get_marked(self, path: str) -> tuple[Entry, str | None]:
+        """The entry at a path, and the mark kept with the memory."""
         found = self.connection.rows(
             f"SELECT m.mark, v.text, {_MEMORY} FROM memories m"
             " LEFT JOIN versions v ON v.store = m.store AND v.id = m.text_of"
@@ -212,10 +212,10 @@ class SqlSnapshot(Snapshot):
     def get_record(self, kind: str, key: str) -> str | None:
         if not could_be_id(key):
             return None
-        return side_records.select_note(self.connection, self.store, kind, key)
+        return sql_records.select_record(self.connection, self.store, kind, key)
 
     def records(self, kind: str) -> Iterator[tuple[str, str]]:
-        return iter(side_records.select_notes(self.connection, self.store, kind))
+        return iter(sql_records.select_records(self.connection, self.store, kind))
 
     def version(self, version_id: str) -> tuple[Version, bytes | None]:
         columns = ", ".join(f"v.{column}" for column in VERSION.split(", "))
@@ -257,7 +257,7 @@ def _memory(row: Sequence[Value]) -> Memory:
 
 
 def _version(row: Row) -> Version:
-    id_, memory, operation, path, size, sha256, actor, created, revision, seal, blanked, by = cast(
+    id_, memory, operation, path, size, sha256, actor, created, revision, seal, redacted, by = cast(
         "tuple[str, str, Operation, str, int | None, str | None, str | None, int, int, bytes | None,"
         " int | None, str | None]",
         row,
@@ -273,7 +273,7 @@ def _version(row: Row) -> Version:
         to_datetime(created),
         revision,
         seal,
-        None if blanked is None else to_datetime(blanked),
+        None if redacted is None else to_datetime(redacted),
         _actor(by),
     )
 

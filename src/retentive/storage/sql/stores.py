@@ -25,7 +25,7 @@ def insert_store(
 def erase_store(connection: Connection, store_id: str, *, at: int, by: str | None) -> None:
     """Remove all of a store but its id. The caller holds the lock on its row."""
     number = "(SELECT no FROM stores WHERE id = ?)"
-    for table in ("memories", "versions", "notes"):
+    for table in ("memories", "versions", "records"):
         connection.run(f"DELETE FROM {table} WHERE store = {number}", (store_id,))
     connection.run(
         "UPDATE stores SET store_key = NULL, name = '', memories = 0, size_bytes = 0, seal = NULL, settings = NULL,"

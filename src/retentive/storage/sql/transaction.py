@@ -1,4 +1,4 @@
-"""A memory store in SQL while it is being changed: changes become rows, versions are blanked and removed."""
+"""A memory store in SQL while it is being changed: changes become rows, versions are redacted and pruned."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from retentive.storage.contract import (
     Version,
     now_us,
 )
-from retentive.storage.sql import side_records
+from retentive.storage.sql import records as sql_records
 from retentive.storage.sql.connection import Connection, Value
 from retentive.storage.sql.snapshot import VERSION, Head, SqlSnapshot, has_version, select_head
 from retentive.values.records import to_us
@@ -40,7 +40,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
         self._new_id = new_id
         self._revision_before = self.head.revision
         self.changed = False
-        self.noted = False  # whether it did something that a version or the head does not tell
+        self.untraced = False  # True once it changed something that neither a version nor the head shows
         self.newest: str | None = None  # id of the version recorded last
 
     @property
@@ -55,30 +55,42 @@ class SqlTransaction(SqlSnapshot, Transaction):
         moves: list[Sequence[Value]] = []
         recorded: list[Recorded] = []
         for change in changes:
-            before, size = change.before, change.size_bytes
             who = _name(actor if change.origin is None else change.origin.actor)
-            if change.origin is not None and change.origin.redacted_at is not None:
-                recorded.append(self._put_blank(change.origin))
+            is_redacted = change.origin is not None and change.origin.redacted_at is not None
+            if change.before is not None and change.path is not None and change.size_bytes is None and not is_redacted:
+                moves.append(self._move(change.before, change, change.path, who))
+                recorded.append(Recorded(change.before.id, str(self.newest)))
                 continue
-            self.head.memories += (before is None) - (change.path is None)
-            if change.path is None and before is not None:
-                recorded.append(self._delete(before, change, who))
-                self.head.size_bytes -= before.size_bytes
-            elif change.path is None and change.origin is not None:
-                recorded.append(self._put_end(change, change.origin, who))
-            elif size is not None and change.path is not None:
-                recorded.append(self._put(change, change.path, size, who))
-                self.head.size_bytes += size - (before.size_bytes if before is not None else 0)
-            elif before is not None and change.path is not None:
-                moves.append(self._move(before, change, change.path, who))
-                recorded.append(Recorded(before.id, str(self.newest)))
+            self._carry_out(moves)  # a later change may need a path that they leave, or move on from one they took
+            recorded.append(self._record_one(change, who))
+        self._carry_out(moves)
+        return recorded
+
+    def _record_one(self, change: Change, who: str | None) -> Recorded:
+        """Record anything but a rename."""
+        before, size, origin = change.before, change.size_bytes, change.origin
+        if origin is not None and origin.redacted_at is not None:
+            return self._put_redacted(origin)
+        self.head.memories += (before is None) - (change.path is None)
+        if change.path is None and before is not None:
+            self.head.size_bytes -= before.size_bytes
+            return self._delete(before, change, who)
+        if change.path is None and origin is not None:
+            return self._put_end(change, origin, who)
+        if change.path is None or size is None:
+            raise InvalidInput("a new memory needs a path and a text")
+        self.head.size_bytes += size - (before.size_bytes if before is not None else 0)
+        return self._put(change, change.path, size, who)
+
+    def _carry_out(self, moves: list[Sequence[Value]]) -> None:
+        """Rename memories, many in one go."""
         if moves:
             self.connection.run_many(
                 "UPDATE memories SET path = ?, version = ?, updated_at = ?, seal = ?, mark = NULL"
                 " WHERE store = ? AND path = ?",
                 moves,
             )
-        return recorded
+            moves.clear()
 
     def drop(self, memories: Sequence[Memory]) -> None:
         self._changes_memories()
@@ -96,12 +108,12 @@ class SqlTransaction(SqlSnapshot, Transaction):
             self.head.seal = seal
 
     def put_record(self, kind: str, key: str, value: str | None) -> None:
-        self.changed = self.noted = True
-        side_records.write_notes(self.connection, self.store, kind, {key: value})
+        self.changed = self.untraced = True
+        sql_records.write_records(self.connection, self.store, kind, {key: value})
 
     def redact(self, version_ids: Sequence[str], actor: Actor | None) -> None:
         self._changes_memories()
-        self.noted = True
+        self.untraced = True
         who, at = _name(actor), now_us(self._clock)
         for start in range(0, len(version_ids), _AT_ONCE):
             chosen = version_ids[start : start + _AT_ONCE]
@@ -125,7 +137,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
 
     def prune(self, version_ids: Sequence[str]) -> None:
         self._changes_memories()
-        self.noted = True
+        self.untraced = True
         newest_first = sorted(version_ids, reverse=True)  # a text is older than what refers to it
         for start in range(0, len(newest_first), _AT_ONCE):
             chosen = self._without_present(newest_first[start : start + _AT_ONCE])
@@ -185,8 +197,12 @@ class SqlTransaction(SqlSnapshot, Transaction):
             self.connection.run(
                 "UPDATE memories SET version = ?, text_of = ?, size_bytes = ?, sha256 = ?, updated_at = ?, seal = ?,"
                 " mark = NULL WHERE store = ? AND path = ?",
-                (version, version, size, kept.sha256, at, kept.seal, self.store, path),
+                (version, version, size, kept.sha256, at, kept.seal, self.store, before.path),
             )
+            if path != before.path:  # apart, since setting a column of the key makes the row anew
+                self.connection.run(
+                    "UPDATE memories SET path = ? WHERE store = ? AND path = ?", (path, self.store, before.path)
+                )
             return Recorded(memory, version)
         self.connection.run(
             "INSERT INTO memories (store, path, id, version, text_of, size_bytes, sha256, created_at, updated_at, seal)"
@@ -222,12 +238,12 @@ class SqlTransaction(SqlSnapshot, Transaction):
         self.connection.run(_NEW_VERSION, (self.store, *values, None, None, None, None))
         return Recorded(origin.memory_id, version)
 
-    def _put_blank(self, origin: Version) -> Recorded:
+    def _put_redacted(self, origin: Version) -> Recorded:
         at, version = self._tick(Change(None, None, origin=origin))
         who, by = _name(origin.actor), _name(origin.redacted_by)
-        blanked = None if origin.redacted_at is None else to_us(origin.redacted_at)
+        redacted = None if origin.redacted_at is None else to_us(origin.redacted_at)
         values = (version, origin.memory_id, origin.operation, "", None, None, who, at, origin.revision, None)
-        self.connection.run(_NEW_VERSION, (self.store, *values, blanked, by, None, None))
+        self.connection.run(_NEW_VERSION, (self.store, *values, redacted, by, None, None))
         return Recorded(origin.memory_id, version)
 
     def _memory_id(self, change: Change, at: int) -> str:
@@ -269,12 +285,12 @@ _IS_PRESENT = (
 def look_for(connection: Connection, changed: SqlTransaction, *, lock: str) -> bool:
     """Whether what a transaction changed is there, seen with the lock of its store. For the caller to commit.
 
-    A commit of notes alone counts as lost: done twice, it is the same.
+    A commit of records alone counts as lost: done twice, it is the same.
     """
     head = select_head(connection, changed.store_id, lock=lock)
     if changed.newest is not None:
         landed = has_version(connection, head, changed.newest)
     else:
-        landed = not changed.noted and (head.seal, head.settings) == (changed.head.seal, changed.head.settings)
+        landed = not changed.untraced and (head.seal, head.settings) == (changed.head.seal, changed.head.settings)
     connection.run("UPDATE stores SET last_at = last_at + 1 WHERE no = ?", (head.no,))
     return landed

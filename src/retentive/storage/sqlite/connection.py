@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import random
 import sqlite3
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import Literal
 from urllib.parse import quote
 
 from retentive.errors import Damaged, PermissionDenied, Refused, RetentiveError, StoreFull, Unavailable
+from retentive.storage.backoff import lock_backoff
 from retentive.storage.sql.connection import Row, Value
 
-LOCK_TIMEOUT_S = 30.0
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.0002, 0.002
 READ_TIMEOUT_S = 30.0
 _PRAGMAS = (
     "PRAGMA synchronous = FULL",  # a reply is durable: the log is synced at every commit
@@ -28,15 +26,18 @@ class SqliteConnection:
 
     usable = True
 
-    def __init__(self, path: str | None, *, timeout_s: float, only_looks: bool = False) -> None:
+    def __init__(
+        self, path: str | None, *, timeout_s: float, only_looks: Literal["ro", "immutable"] | None = None
+    ) -> None:
         name = ":memory:" if path is None else path
+        options = "mode=ro&immutable=1" if only_looks == "immutable" else "mode=ro"
         with _translated():
             self._raw = sqlite3.connect(
-                f"file:{quote(name)}?mode=ro" if only_looks else name,
+                f"file:{quote(name)}?{options}" if only_looks else name,
                 timeout=timeout_s,
                 isolation_level=None,
                 check_same_thread=False,
-                uri=only_looks,
+                uri=only_looks is not None,
             )
         if only_looks:
             self._raw.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
@@ -83,11 +84,10 @@ class SqliteConnection:
 
     def clear_log(self, *, wait_s: float) -> bool:
         """Move the write-ahead log into the database and empty it; False if somebody still reads from it."""
-        deadline = time.monotonic() + wait_s
+        backoff = lock_backoff(timeout_s=wait_s)
         while self.rows("PRAGMA wal_checkpoint(TRUNCATE)")[0][0]:
-            if time.monotonic() > deadline:
+            if not backoff.wait():
                 return False
-            time.sleep(0.005)
         return True
 
     def roll_back(self) -> None:
@@ -116,9 +116,12 @@ def connect(path: str | None, *, timeout_s: float = READ_TIMEOUT_S) -> SqliteCon
     return connection
 
 
-def connect_to_look(path: str) -> SqliteConnection:
-    """A connection that changes no byte of the database; text that is no UTF-8 is read with lone surrogates."""
-    connection = SqliteConnection(path, timeout_s=READ_TIMEOUT_S, only_looks=True)
+def connect_to_look(path: str, *, immutable: bool = False) -> SqliteConnection:
+    """A connection that changes no byte of the database; text that is no UTF-8 is read with lone surrogates.
+
+    `immutable`: it makes no files beside the database and takes no locks, and does not see what is in its log.
+    """
+    connection = SqliteConnection(path, timeout_s=READ_TIMEOUT_S, only_looks="immutable" if immutable else "ro")
     try:
         connection.run("PRAGMA query_only = ON")
         connection.run("PRAGMA trusted_schema = OFF")
@@ -130,22 +133,20 @@ def connect_to_look(path: str) -> SqliteConnection:
 
 def wait_for_lock(connection: SqliteConnection) -> None:
     """Start a write transaction. SQLite's own waiting sleeps up to 100 ms at a time, ours at most 2."""
-    deadline = time.monotonic() + LOCK_TIMEOUT_S
-    pause_s = _FIRST_PAUSE_S
+    if connection.begin():
+        return
+    backoff = lock_backoff()
     while not connection.begin():
-        if time.monotonic() > deadline:
+        if not backoff.wait():
             raise Unavailable("another process holds the memory store")
-        time.sleep(random.uniform(pause_s / 2, pause_s))  # noqa: S311 - spreads waiters, hides nothing
-        pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
 
 
 def _use_log(connection: SqliteConnection) -> None:
     """Turn on the write-ahead log. SQLite does not wait here by itself when many open a new file at once."""
-    deadline = time.monotonic() + READ_TIMEOUT_S
+    backoff = lock_backoff()
     while not connection.use_log():
-        if time.monotonic() > deadline:
+        if not backoff.wait():
             raise Unavailable("another process holds the database")
-        time.sleep(0.005)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The backend suite: looking back, taking versions over, and making them go."""
+"""Backend suite: earlier states, imported versions, redaction, pruning and erasure."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ PERSON = Actor("user", "ann")
 
 
 class HistorySuite(SuiteOpening):
-    """What was, taken over, blanked, pruned and erased."""
+    """Tests of earlier states, imported versions, redaction, pruning and erasure."""
 
-    def test_a_change_tells_what_it_became(self, store: Opened) -> None:
-        """The memory and the version of each, in their order."""
+    def test_a_change_returns_its_memories_and_versions(self, store: Opened) -> None:
+        """In the order of the changes."""
         store.create({A: b"a", B: b"b"})
         a, b = store.memory(A), store.memory(B)
         changes = [Change(None, "/memories/new", b"new"), Change(a, A, b"aa"), Change(b, C)]
@@ -33,23 +33,23 @@ class HistorySuite(SuiteOpening):
         assert store.backend.write(store.id, lambda tx: tx.record([], None)) == []
 
     def test_versions_can_be_bounded_by_ids(self, store: Opened) -> None:
-        """Strictly between; what is compared need not be an id that is there."""
+        """Bounds are exclusive and need not be existing ids."""
         for number in range(7):
             store.put(A, b"%d" % number)
             store.put(B, b"%d" % number)
         every = store.versions()
         ids = [version.id for version in every]
-        assert bounded(store, after=ids[5]) == every[:5]
-        assert bounded(store, before=ids[5]) == every[6:]
-        assert bounded(store, before=ids[2], after=ids[9]) == every[3:9]
-        assert bounded(store, before=ids[5] + "!", limit=3) == every[5:8]
+        assert bounded_ids(store, after=ids[5]) == every[:5]
+        assert bounded_ids(store, before=ids[5]) == every[6:]
+        assert bounded_ids(store, before=ids[2], after=ids[9]) == every[3:9]
+        assert bounded_ids(store, before=ids[5] + "!", limit=3) == every[5:8]
         of_a = [version for version in every if version.path == A]
-        assert bounded(store, before=of_a[2].id, memory_id=of_a[0].memory_id) == of_a[3:]
-        assert bounded(store, after=ids[0]) == bounded(store, before=ids[-1]) == []
-        assert bounded(store, before="\0") == []
+        assert bounded_ids(store, before=of_a[2].id, memory_id=of_a[0].memory_id) == of_a[3:]
+        assert bounded_ids(store, after=ids[0]) == bounded_ids(store, before=ids[-1]) == []
+        assert bounded_ids(store, before="\0") == []
 
-    def test_what_the_store_was_can_be_seen(self, store: Opened) -> None:
-        """After each version: of every memory the version that was its newest then."""
+    def test_earlier_states_can_be_read(self, store: Opened) -> None:
+        """After each version: the newest version of every memory at that time."""
         states: list[dict[str, bytes | None]] = [{}]
         for step in steps(store):
             step()
@@ -59,8 +59,8 @@ class HistorySuite(SuiteOpening):
         assert state_at(store, versions[0].id) == {}
         assert state_at(store, versions[3].id) == states[3]
 
-    def test_all_texts_come_at_once(self, store: Opened) -> None:
-        """With their memories, in the order of their paths."""
+    def test_all_texts_are_returned_together(self, store: Opened) -> None:
+        """With their memories, in path order."""
         files = {f"/memories/{number:03}/{number % 7}": b"%d" % number for number in range(150)}
         store.create(files)
         store.put(A, b"\xc3\xa9")
@@ -71,8 +71,8 @@ class HistorySuite(SuiteOpening):
         below = store.backend.read(store.id, lambda snapshot: list(snapshot.texts("/memories/003")))
         assert [data for _, data in below] == [b"3"]
 
-    def test_a_deleted_memory_can_be_made_again(self, store: Opened) -> None:
-        """It has its id and its age back, and its whole history."""
+    def test_a_deleted_memory_can_be_recreated(self, store: Opened) -> None:
+        """With its id, its creation time and its whole history."""
         store.create({A: b"one"})
         before = store.memory(A)
         store.delete(A)
@@ -86,12 +86,12 @@ class HistorySuite(SuiteOpening):
         assert operations == ["created", "deleted", "created"]
         assert store.usage() == Usage(1, 3)
 
-    def test_versions_are_taken_over_as_they_were(self, backend: Backend, store: Opened) -> None:
-        """Ids, memories, times, actors and revisions: the copy is the same, and goes on from there."""
+    def test_versions_are_imported_unchanged(self, backend: Backend, store: Opened) -> None:
+        """The copy has the same ids, memories, times, actors and revisions, and accepts new changes."""
         for step in steps(store):
             step()
         other = Opened(backend, "copy")
-        take_over(store, other)
+        import_versions(store, other)
         assert [replace(version, seal=None) for version in other.versions()] == [
             replace(version, seal=None) for version in store.versions()
         ]
@@ -106,8 +106,8 @@ class HistorySuite(SuiteOpening):
         assert other.versions()[0].revision == store.revision() + 1
         assert other.versions()[0].created_at > store.versions()[0].created_at
 
-    def test_a_history_with_gaps_is_taken_over(self, backend: Backend, store: Opened) -> None:
-        """A deletion without the rest of its memory; and one that is in the way, since its own deletion is not told."""
+    def test_a_history_with_gaps_is_imported(self, backend: Backend, store: Opened) -> None:
+        """A deletion without earlier versions, and a memory whose path is free only by a missing deletion."""
         store.create({A: b"1", B: b"2"})
         store.delete(A)
         store.create({A: b"3"})
@@ -130,8 +130,8 @@ class HistorySuite(SuiteOpening):
         assert [version.id for version in another.versions()] == [third.id, *(version.id for version in first)]
         assert another.found(deleted.memory_id) is None
 
-    def test_a_blanked_version_says_who_and_when(self, store: Opened) -> None:
-        """Its text, path, size and hash are gone, and it can be found by its path no more."""
+    def test_a_redacted_version_records_actor_and_time(self, store: Opened) -> None:
+        """Its text, path, size and hash are removed, and a search by path no longer finds it."""
         store.create({A: b"secret"}, PERSON)
         store.put(A, b"public")
         newest, first = store.versions()
@@ -154,8 +154,8 @@ class HistorySuite(SuiteOpening):
         assert store.usage() == Usage(1, 6)
         assert [version.path for version in heads(store, newest.id)] == [""]
 
-    def test_the_present_cannot_be_blanked(self, store: Opened) -> None:
-        """Nor what was blanked before; the bytes a rename shares stay for the other."""
+    def test_a_current_version_cannot_be_redacted(self, store: Opened) -> None:
+        """Nor can a redacted one. A text shared with a rename stays for the other version."""
         store.create({A: b"one"})
         store.move(A, B)
         store.move(B, C)
@@ -171,8 +171,8 @@ class HistorySuite(SuiteOpening):
         assert [store.version_text(each) for each in ids] == [None] * 3
         assert store.tree() == {C: b"two"}
 
-    def test_a_deletion_can_be_blanked(self, store: Opened) -> None:
-        """All versions of a memory that is gone."""
+    def test_a_deletion_can_be_redacted(self, store: Opened) -> None:
+        """All versions of a deleted memory."""
         store.create({A: b"one"})
         store.move(A, B)
         store.delete(B)
@@ -183,8 +183,8 @@ class HistorySuite(SuiteOpening):
         assert [version.operation for version in store.versions()] == ["created", "deleted", "modified", "created"]
         assert store.tree() == {B: b"other"}
 
-    def test_pruned_versions_are_gone(self, store: Opened) -> None:
-        """All others stay, and their texts."""
+    def test_pruned_versions_are_removed(self, store: Opened) -> None:
+        """All other versions and their texts stay."""
         for number in range(6):
             store.put(A, b"%d" % number)
         store.create({B: b"b"})
@@ -198,8 +198,8 @@ class HistorySuite(SuiteOpening):
         assert store.chosen(memory_id=versions[0].memory_id) == []
         assert store.tree() == {A: b"5"}
 
-    def test_what_is_needed_is_not_pruned(self, store: Opened) -> None:
-        """The newest version of a present memory, and the text that its rename shares; the rest may stay for it."""
+    def test_needed_versions_are_not_pruned(self, store: Opened) -> None:
+        """The newest version of a current memory stays, and so does a text shared with a rename."""
         store.create({A: b"one"})
         store.move(A, B)
         store.create({C: b"c"})
@@ -210,8 +210,8 @@ class HistorySuite(SuiteOpening):
         prune(store, [version.id for version in store.versions()])
         assert [store.version_text(version.id) for version in store.versions()] == [b"two", b"c"]
 
-    def test_a_history_that_changed_is_a_new_revision(self, store: Opened) -> None:
-        """What is kept of an older one may no longer be true."""
+    def test_redaction_and_pruning_are_new_revisions(self, store: Opened) -> None:
+        """Data cached for an older revision may be invalid."""
         store.create({A: b"one"})
         store.put(A, b"two")
         store.put(A, b"three")
@@ -221,8 +221,8 @@ class HistorySuite(SuiteOpening):
         assert store.revision() == 5
         assert len(store.versions()) == 2
 
-    def test_an_erased_store_is_gone(self, backend: Backend, store: Opened) -> None:
-        """But for its id; its key can be given again."""
+    def test_an_erased_store_is_removed(self, backend: Backend, store: Opened) -> None:
+        """Its id stays reserved; its key can be used again."""
         store.create({A: b"one", C: b"two"}, PERSON)
         backend.write(store.id, lambda tx: tx.put_record("kind", "key", "value"))
         backend.put_side_records(store.id, "beside", {"key": "value"})
@@ -252,7 +252,7 @@ class HistorySuite(SuiteOpening):
 
 
 def steps(store: Opened) -> Sequence[Callable[[], None]]:
-    """Changes of every kind, each one version."""
+    """Changes of every kind, each with one version."""
     return (
         lambda: store.create({A: b"1"}, PERSON),
         lambda: store.create({B: b"2"}),
@@ -266,7 +266,7 @@ def steps(store: Opened) -> Sequence[Callable[[], None]]:
     )
 
 
-def bounded(
+def bounded_ids(
     store: Opened,
     *,
     memory_id: str | None = None,
@@ -282,12 +282,12 @@ def bounded(
 
 
 def heads(store: Opened, before: str) -> list[Version]:
-    """What was the newest version of each memory."""
+    """Newest version of each memory."""
     return store.backend.read(store.id, lambda snapshot: list(snapshot.as_of(before)))
 
 
 def state_at(store: Opened, before: str) -> dict[str, bytes | None]:
-    """The tree as it was."""
+    """Tree at an earlier version."""
     return store.backend.read(
         store.id, lambda found: {version.path: found.text(version.id) for version in found.as_of(before)}
     )
@@ -303,8 +303,8 @@ def prune(store: Opened, ids: Sequence[str]) -> None:
     store.backend.write(store.id, lambda tx: tx.prune(ids))
 
 
-def take_over(store: Opened, other: Opened) -> None:
-    """Copy all versions of one store into another, oldest first."""
+def import_versions(store: Opened, other: Opened) -> None:
+    """Copy all versions of one store to another, oldest first."""
     for version in reversed(store.versions()):
         other.backend.write(other.id, partial(_take_one, version=version, data=store.version_text(version.id)))
 

@@ -1,4 +1,4 @@
-"""What the parts of the backend suite share: opening the backend, and saying in a word what to write."""
+"""Shared parts of the backend suite: opening a backend, and short functions for writes and reads."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ A, B, C = "/memories/a", "/memories/b", "/memories/d/c"
 
 
 class Opened:
-    """A backend with one memory store in it, and short ways to write and read."""
+    """A backend with one memory store, and short methods to write and read."""
 
     def __init__(self, backend: Backend, key: str = "tested") -> None:
         self.backend = backend
         self.id = backend.create_store(key=key, name=key).id
 
     def create(self, files: Mapping[str, bytes], actor: Actor | None = None) -> None:
-        """Create memories, all in one write."""
+        """Create memories in one write."""
         changes = [Change(None, path, data) for path, data in files.items()]
         self.backend.write(self.id, lambda tx: tx.record(changes, actor))
 
@@ -36,7 +36,7 @@ class Opened:
         self.backend.write(self.id, lambda tx: tx.record([Change(tx.get(path).memory, new)], actor))
 
     def delete(self, *paths: str, actor: Actor | None = None) -> None:
-        """Delete memories, all in one write."""
+        """Delete memories in one write."""
         self.backend.write(
             self.id,
             lambda tx: tx.record([Change(tx.get(path).memory, None) for path in paths], actor),
@@ -44,81 +44,81 @@ class Opened:
         )
 
     def memory(self, path: str) -> Memory:
-        """The memory at a path."""
+        """Return the memory at a path."""
         found = self.backend.read(self.id, lambda snapshot: snapshot.get(path).memory)
-        assert found is not None, f"there is no memory at {path}"
+        assert found is not None, f"no memory at {path}"
         return found
 
     def found(self, memory_id: str) -> Memory | None:
-        """The present memory with an id."""
+        """Return the current memory with an id."""
         return self.backend.read(self.id, lambda snapshot: snapshot.find(memory_id))
 
     def chosen(
         self, *, memory_id: str | None = None, path: str | None = None, limit: int | None = None
     ) -> list[Version]:
-        """Some versions, newest first."""
+        """Return selected versions, newest first."""
         return self.backend.read(
             self.id, lambda snapshot: list(snapshot.versions(memory_id=memory_id, path=path, limit=limit))
         )
 
     def version_text(self, version_id: str) -> bytes | None:
-        """The bytes a version left behind."""
+        """Return the bytes of a version."""
         return self.backend.read(self.id, lambda snapshot: snapshot.text(version_id))
 
     def get(self, path: str) -> Entry:
-        """What stands at a path."""
+        """Return the entry at a path."""
         return self.backend.read(self.id, lambda snapshot: snapshot.get(path))
 
     def memories(self, under: str) -> list[Memory]:
-        """All memories below a path."""
+        """Return all memories below a path."""
         return self.backend.read(self.id, lambda snapshot: list(snapshot.memories(under)))
 
     def sizes(self, under: str) -> list[tuple[str, int]]:
-        """Paths and sizes below a path."""
+        """Return paths and sizes below a path."""
         return self.backend.read(self.id, lambda snapshot: list(snapshot.sizes(under)))
 
     def tree(self) -> dict[str, bytes | None]:
-        """All memories with their bytes."""
+        """Return all memories with their bytes."""
         return self.backend.read(
             self.id, lambda found: {one.path: found.text(one.version_id) for one in found.memories(ROOT)}
         )
 
     def versions(self) -> list[Version]:
-        """All versions, newest first."""
+        """Return all versions, newest first."""
         return self.backend.read(self.id, lambda snapshot: list(snapshot.versions()))
 
     def usage(self) -> Usage:
-        """What the store says it holds."""
+        """Return the usage of the store."""
         return self.backend.read(self.id, lambda snapshot: snapshot.usage())
 
     def revision(self) -> int:
-        """How many writes the store has seen."""
+        """Return the number of writes to the store."""
         return self.backend.read(self.id, lambda snapshot: snapshot.revision)
 
     def state(self) -> tuple[object, ...]:
-        """All there is to see of the store."""
+        """Return the whole visible state of the store."""
         return self.tree(), self.versions(), self.usage(), self.revision(), self.seal()
 
     def seal(self) -> str | None:
-        """What a layer that encrypts keeps with the store."""
+        """Return the store data of an encryption layer."""
         return self.backend.read(self.id, lambda snapshot: snapshot.seal)
 
 
 class SuiteOpening:
-    """How a test gets its backend."""
+    """Fixtures that open the backend."""
 
     lasting = True
-    """Whether memories are there again when the same place is opened once more."""
+    """True if memories exist after the same location is opened again."""
 
     seals = True
-    """Whether it keeps seals for a layer that encrypts; False for such a layer itself."""
+    """True if the backend stores seals for an encryption layer. False for such a layer itself."""
 
     def open_backend(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
-        """Your backend, opened in the directory `place`."""
+        """Open your backend in the directory `place`."""
         raise NotImplementedError("say how your backend is opened")
 
     def opened(self, place: Path, *, clock: Clock = time.time, new_id: NewId = sortable_id) -> Backend:
-        """The backend at a place; closed when the test ends."""
+        """Open the backend in a directory. It is closed after the test."""
         backend = self.open_backend(place, clock=clock, new_id=new_id)
         self._closing.callback(backend.close)
         return backend
@@ -135,5 +135,5 @@ class SuiteOpening:
 
     @pytest.fixture
     def store(self, backend: Backend) -> Opened:
-        """A new memory store in it."""
+        """A new memory store."""
         return Opened(backend)

@@ -1,4 +1,4 @@
-"""The backend suite: all or nothing, one state, and what is left after closing."""
+"""Backend suite: atomicity, durability and closing."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from retentive.testing.backend_suite.opening import A, B, C, Opened, SuiteOpenin
 
 
 class Bug(Exception):
-    """Something that should not happen."""
+    """Unexpected exception."""
 
 
 class PromisesSuite(SuiteOpening):
-    """What a write promises alone."""
+    """Tests of the guarantees of a single write."""
 
     @pytest.mark.parametrize(
         "error", [Bug("x"), Refused("missing"), NotFound("x"), Conflict("x"), KeyboardInterrupt(), ZeroDivisionError()]
     )
-    def test_a_write_that_raises_leaves_nothing(self, store: Opened, error: BaseException) -> None:
-        """Whatever it raised, whatever it had recorded; the error comes out as it is, and the next write works."""
+    def test_a_write_that_raises_changes_nothing(self, store: Opened, error: BaseException) -> None:
+        """Any exception undoes the recorded changes and is re-raised unchanged. The next write works."""
         store.create({A: b"one", C: b"two"})
         before = store.state()
 
@@ -38,8 +38,8 @@ class PromisesSuite(SuiteOpening):
         store.put(A, b"after")
         assert store.tree() == {A: b"after", C: b"two"}
 
-    def test_a_read_that_raises_harms_nothing(self, store: Opened) -> None:
-        """The error comes out as it is."""
+    def test_a_read_that_raises_has_no_effect(self, store: Opened) -> None:
+        """The exception is re-raised unchanged."""
         store.create({A: b"one"})
         error = Bug("x")
 
@@ -52,8 +52,8 @@ class PromisesSuite(SuiteOpening):
         assert store.tree() == {A: b"one"}
         store.put(A, b"two")
 
-    def test_a_refused_write_is_still_refused_after_opening_again(self, tmp_path: Path) -> None:
-        """It does not come back by any recovery."""
+    def test_a_failed_write_does_not_return_after_reopening(self, tmp_path: Path) -> None:
+        """Recovery must not apply it."""
         backend = self.opened(tmp_path)
         store = Opened(backend)
         store.create({A: b"one"})
@@ -71,8 +71,8 @@ class PromisesSuite(SuiteOpening):
         assert store.state() == before
         assert store.tree() == {A: b"one"}
 
-    def test_everything_is_there_again_after_opening_again(self, tmp_path: Path) -> None:
-        """Memories, texts, versions, usage, revision, ids and keys."""
+    def test_everything_is_durable(self, tmp_path: Path) -> None:
+        """Memories, texts, versions, usage, revision, ids and keys exist after reopening."""
         self._needs_lasting()
         backend = self.opened(tmp_path)
         store, other = Opened(backend), Opened(backend, "other")
@@ -90,8 +90,8 @@ class PromisesSuite(SuiteOpening):
             assert (again.state(), other_again.state()) == states
             assert backend.list_stores() == stores
 
-    def test_time_does_not_go_back_over_opening_again(self, tmp_path: Path) -> None:
-        """The clock may."""
+    def test_time_does_not_go_back_after_reopening(self, tmp_path: Path) -> None:
+        """Even if the clock does."""
         self._needs_lasting()
         for number, now in enumerate((1_800_000_000.0, 1_700_000_000.0)):
             backend = self.opened(tmp_path, clock=iter([now] * 100).__next__)
@@ -101,8 +101,8 @@ class PromisesSuite(SuiteOpening):
             assert times == sorted(set(times), reverse=True)
             backend.close()
 
-    def test_settings_are_kept_and_replaced(self, tmp_path: Path) -> None:
-        """With the store, whatever text they are, and undone with the write that failed; the revision stays."""
+    def test_settings_are_stored_and_replaced(self, tmp_path: Path) -> None:
+        """As an arbitrary text. A failed write undoes them, and the revision stays."""
         backend = self.opened(tmp_path)
         store = Opened(backend)
         store.create({A: b"one"})
@@ -127,13 +127,13 @@ class PromisesSuite(SuiteOpening):
         backend.write(store.id, lambda tx: tx.set_metadata(settings=None))
         assert backend.read(store.id, lambda snapshot: snapshot.settings) is None
 
-    def test_closing_twice_is_no_error(self, backend: Backend) -> None:
-        """Nor three times."""
+    def test_closing_twice_is_allowed(self, backend: Backend) -> None:
+        """Later calls of `close` do nothing."""
         for _ in range(3):
             backend.close()
 
     def test_a_closed_backend_is_unavailable(self, backend: Backend, store: Opened) -> None:
-        """For everything."""
+        """For every method."""
         store.create({A: b"one"})
         backend.close()
         calls = (
@@ -149,8 +149,8 @@ class PromisesSuite(SuiteOpening):
             with pytest.raises(Unavailable):
                 call()
 
-    def test_what_looks_only_adds_nothing(self, store: Opened) -> None:
-        """Reads, writes that record nothing, stores made again."""
+    def test_reads_add_nothing(self, store: Opened) -> None:
+        """Reads, writes without changes, and repeated creation of a store."""
         store.create({A: b"one"})
         before = store.state()
         store.backend.write(store.id, lambda tx: list(tx.memories("/memories")))

@@ -1,4 +1,4 @@
-"""The backend suite: what a change leaves behind."""
+"""Backend suite: the versions that changes record."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from retentive.storage.contract import ACTOR_KINDS, Actor, Change, Transaction, 
 from retentive.testing.backend_suite.opening import A, B, C, Opened, SuiteOpening
 from retentive.values.paths import ROOT
 
-# Kept exactly: no newline is translated, nothing normalised, nothing trimmed.
+# Stored exactly: without newline translation, normalization or trimming.
 TEXTS = (
     b"",
     b"\n",
@@ -48,10 +48,10 @@ WHO = Actor("user", "ann")
 
 
 class RecordsSuite(SuiteOpening):
-    """One version per change, with what, when, by whom, and the text after it."""
+    """Tests of versions: one per change, with operation, time, actor and the text after it."""
 
     def test_a_creation_is_recorded(self, store: Opened) -> None:
-        """The memory and its first version agree."""
+        """The memory and its first version are equal."""
         before = datetime.now(UTC)
         store.create({A: "é\n".encode()}, WHO)
         memory, (version,) = store.memory(A), store.versions()
@@ -65,7 +65,7 @@ class RecordsSuite(SuiteOpening):
         assert before - timedelta(seconds=1) <= memory.created_at <= datetime.now(UTC) + timedelta(seconds=1)
 
     def test_a_change_of_text_is_recorded(self, store: Opened) -> None:
-        """The id and the time of creation stay."""
+        """The id and the creation time stay."""
         store.create({A: b"one"})
         before = store.memory(A)
         store.put(A, b"other", WHO)
@@ -77,7 +77,7 @@ class RecordsSuite(SuiteOpening):
         assert (version.size_bytes, version.sha256, version.id) == (5, memory.sha256, memory.version_id)
 
     def test_a_rename_is_recorded_and_keeps_the_text(self, store: Opened) -> None:
-        """As a modification, at the new path."""
+        """As a modification at the new path."""
         store.create({A: b"one"})
         before = store.memory(A)
         store.move(A, C, WHO)
@@ -89,7 +89,7 @@ class RecordsSuite(SuiteOpening):
         assert store.usage() == Usage(1, 3)
 
     def test_a_deletion_is_recorded(self, store: Opened) -> None:
-        """Without size and hash; what was deleted stays in the history."""
+        """Without size and hash. Earlier versions stay."""
         store.create({A: b"one"})
         before = store.memory(A)
         store.delete(A, actor=WHO)
@@ -99,7 +99,7 @@ class RecordsSuite(SuiteOpening):
         assert (store.tree(), store.usage()) == ({}, Usage(0, 0))
         assert store.version_text(before.version_id) == b"one"
 
-    def test_a_path_used_again_is_another_memory(self, store: Opened) -> None:
+    def test_a_reused_path_is_a_new_memory(self, store: Opened) -> None:
         """Also within one write."""
         store.create({A: b"one"})
         first = store.memory(A)
@@ -114,8 +114,8 @@ class RecordsSuite(SuiteOpening):
         assert [version.operation for version in store.versions()] == ["created", "deleted", "created"]
         assert [version.revision for version in store.versions()] == [2, 2, 1]
 
-    def test_many_changes_at_once_are_one_revision(self, store: Opened) -> None:
-        """Created, changed, moved and deleted in bulk; each is one version, and their times grow."""
+    def test_many_changes_in_one_write_are_one_revision(self, store: Opened) -> None:
+        """Creations, edits, renames and deletions in bulk. Each has one version, in increasing time."""
         count = 300
         files = {f"/memories/d{number % 7}/{number:03d}": str(number).encode() for number in range(count)}
         store.create(files)
@@ -136,8 +136,8 @@ class RecordsSuite(SuiteOpening):
         assert set(store.tree()) == {path for path in moved if not path.startswith("/memories/moved/d3/")}
         self._check_order(store)
 
-    def test_a_mixture_in_one_record(self, store: Opened) -> None:
-        """Each change of its kind, one version each."""
+    def test_mixed_changes_in_one_record(self, store: Opened) -> None:
+        """One version per change, with its operation."""
         store.create({A: b"a", B: b"b", C: b"c"})
 
         def mixed(tx: Transaction) -> None:
@@ -156,8 +156,8 @@ class RecordsSuite(SuiteOpening):
             ("modified", "/memories/e"),
         ]
 
-    def test_bytes_are_kept_exactly(self, store: Opened) -> None:
-        """Line ends, spaces, marks and forms, in the present and in the history."""
+    def test_bytes_are_stored_exactly(self, store: Opened) -> None:
+        """Line ends, spaces, marks and Unicode forms, in current memories and in the history."""
         store.create({f"/memories/{number}": data for number, data in enumerate(TEXTS)})
         assert list(store.tree().values()) == [TEXTS[int(path.rsplit("/", 1)[1])] for path in store.tree()]
         for data in TEXTS:
@@ -166,8 +166,8 @@ class RecordsSuite(SuiteOpening):
             assert store.memory("/memories/0").sha256 == hashlib.sha256(data).hexdigest()
             assert store.version_text(store.memory("/memories/0").version_id) == data
 
-    def test_large_texts_are_kept(self, store: Opened) -> None:
-        """Two megabytes, and the edit of them."""
+    def test_large_texts_are_stored(self, store: Opened) -> None:
+        """Two megabytes, and an edit of them."""
         large = ("é" * 1_023 + "\n").encode() * 1_024
         store.create({A: large})
         store.put(A, large + b"!")
@@ -175,8 +175,8 @@ class RecordsSuite(SuiteOpening):
         assert store.usage() == Usage(1, len(large) + 1)
         assert store.version_text(store.versions()[1].id) == large
 
-    def test_odd_and_longest_paths_are_kept(self, store: Opened) -> None:
-        """Whatever a path may hold, as long as it may be."""
+    def test_unusual_and_longest_paths_are_stored(self, store: Opened) -> None:
+        """Every allowed character, and the maximum length."""
         store.create({path: path.encode() for path in ODD_PATHS})
         assert store.tree() == {path: path.encode() for path in ODD_PATHS}
         for path in ODD_PATHS:
@@ -188,21 +188,21 @@ class RecordsSuite(SuiteOpening):
         store.delete(*ODD_PATHS)
         assert store.tree() == {}
 
-    def test_actors_are_kept(self, store: Opened) -> None:
-        """Every kind, any name, and nobody."""
+    def test_actors_are_stored(self, store: Opened) -> None:
+        """Every kind, any name, and no actor."""
         actors = [None, *(Actor(kind, "x") for kind in ACTOR_KINDS), Actor("user", "a:b é😀'"), Actor("job", "x" * 255)]
         for number, actor in enumerate(actors):
             store.create({f"/memories/{number}": b""}, actor)
         assert [version.actor for version in reversed(store.versions())] == actors
 
     def test_times_come_from_the_clock(self, tmp_path: Path) -> None:
-        """To the microsecond, in UTC."""
+        """In microseconds, in UTC."""
         store = Opened(self.opened(tmp_path, clock=lambda: 1_800_000_000.25))
         store.create({A: b""})
         assert store.memory(A).created_at == datetime.fromtimestamp(1_800_000_000.25, UTC)
 
-    def test_times_and_ids_grow_whatever_the_clock_does(self, tmp_path: Path) -> None:
-        """It may stand still, or go back by an hour."""
+    def test_times_and_ids_increase_with_any_clock(self, tmp_path: Path) -> None:
+        """Also if it stops or goes back by an hour."""
         now = [0.0]
         store = Opened(self.opened(tmp_path, clock=lambda: now[0]))
         for step, seconds in enumerate((1_800_000_000.0, 1_799_996_400.0, time.time())):
@@ -211,8 +211,8 @@ class RecordsSuite(SuiteOpening):
             store.put(f"/memories/{step}/0", b"changed")
         self._check_order(store)
 
-    def test_ids_are_made_by_the_function_given(self, tmp_path: Path) -> None:
-        """It is told the prefix and a time that only grows."""
+    def test_ids_come_from_new_id(self, tmp_path: Path) -> None:
+        """The function gets the prefix and an increasing time."""
         told: list[tuple[str, int]] = []
 
         def new_id(prefix: str, time_us: int) -> str:

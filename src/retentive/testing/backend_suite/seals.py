@@ -1,4 +1,4 @@
-"""The backend suite: what a backend keeps for a layer that encrypts, without knowing what it is."""
+"""Backend suite: data of an encryption layer, which the backend stores without interpreting it."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from retentive.testing.backend_suite.opening import A, B, Opened, SuiteOpening
 
 
 def sealing(data: bytes | None, size: int | None) -> Sealing:
-    """Keeps `data` in place of a text of `size` bytes, and the ids it was made for."""
+    """Seal that stores `data` instead of a text of `size` bytes, with the ids of its version."""
     return Sealing(size, lambda memory, version: Kept(data, "", f"{memory}|{version}".encode()))
 
 
 def ids(version: Version) -> bytes:
-    """The seal a version must have."""
+    """The expected seal of a version."""
     return f"{version.memory_id}|{version.id}".encode()
 
 
 class SealsSuite(SuiteOpening):
-    """Seals of stores, versions and memories."""
+    """Tests of seals of stores, versions and memories."""
 
-    def test_a_sealed_change_rests_as_it_was_sealed(self, store: Opened) -> None:
-        """Creations, edits, renames and deletions: the bytes and the seal made for their ids; sizes of the plain."""
+    def test_sealed_changes_are_stored_unchanged(self, store: Opened) -> None:
+        """Creations, edits, renames and deletions: the sealed bytes and their ids, with the sizes of the plain text."""
         self._needs_seals()
         backend = store.backend
         backend.write(store.id, lambda tx: tx.record([Change(None, A, None, sealing(b"\x00\xff one", 3))], None))
@@ -45,13 +45,13 @@ class SealsSuite(SuiteOpening):
         assert store.usage().memories == store.usage().size_bytes == 0
 
     def test_an_unsealed_change_has_no_seal(self, store: Opened) -> None:
-        """Neither its version nor its memory."""
+        """Neither the version nor the memory."""
         self._needs_seals()
         store.create({A: b"one"})
         assert (store.memory(A).seal, store.versions()[0].seal, store.seal()) == (None, None, None)
 
-    def test_the_seal_of_a_store_is_kept_and_replaced(self, tmp_path: Path) -> None:
-        """Given when it is made; changed in a write; the revision stays."""
+    def test_the_seal_of_a_store_is_stored_and_replaced(self, tmp_path: Path) -> None:
+        """Set at creation and changed in a write. The revision stays."""
         self._needs_seals()
         backend = self.opened(tmp_path)
         made = backend.create_store(key="sealed", name="sealed", seal="first")

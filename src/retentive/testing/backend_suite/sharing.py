@@ -1,4 +1,4 @@
-"""The backend suite: many threads, many openings, and forks."""
+"""Backend suite: concurrent threads, several openings of one location, and forks."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from retentive.testing.backend_suite.opening import A, B, Opened, SuiteOpening
 PATIENCE_S = 60.0
 
 
-class Failed(Exception):
-    """A piece of work that is meant to fail."""
+class ExpectedFailure(Exception):
+    """Raised by work that is expected to fail."""
 
 
 class SharingSuite(SuiteOpening):
-    """What a backend promises to those who use it at once."""
+    """Tests of concurrent use."""
 
     def test_no_update_is_lost_between_threads(self, store: Opened) -> None:
-        """Eight threads count one memory up; every count is there."""
+        """Eight threads increment one counter, and every increment is stored."""
         store.create({A: b"0"})
         together([lambda: count_up(store, 25)] * 8)
         assert store.tree() == {A: b"200"}
         assert len(store.versions()) == store.revision() == 201
 
     def test_no_update_is_lost_between_openings(self, tmp_path: Path) -> None:
-        """The same place opened three times."""
+        """The same location is opened three times."""
         if not self.lasting:
             pytest.skip("this backend keeps nothing once it is closed")
         stores = [Opened(self.opened(tmp_path)) for _ in range(3)]
@@ -46,18 +46,18 @@ class SharingSuite(SuiteOpening):
         assert [one.tree() for one in stores] == [{A: b"120"}] * 3
 
     def test_one_of_many_creations_of_a_path_wins(self, store: Opened) -> None:
-        """The others see that it is there."""
+        """The other threads see the memory."""
         won: list[int] = []
 
         def create(number: int) -> None:
             def work(tx: Transaction) -> None:
                 if tx.get(A).exists:
-                    raise Failed
+                    raise ExpectedFailure
                 tx.record([Change(None, A, str(number).encode())], None)
 
             try:
                 store.backend.write(store.id, work)
-            except Failed:
+            except ExpectedFailure:
                 return
             won.append(number)
 
@@ -65,8 +65,8 @@ class SharingSuite(SuiteOpening):
         assert store.tree() == {A: str(won[0]).encode()}
         assert len(won) == 1
 
-    def test_a_write_that_fails_leaves_those_beside_it(self, store: Opened) -> None:
-        """Many wait while one works, so that a backend that commits them together has to take them apart."""
+    def test_a_failing_write_does_not_affect_others(self, store: Opened) -> None:
+        """Many writes wait for one, so a backend with batched commits must isolate the failing one."""
         started, go = threading.Event(), threading.Event()
 
         def first(tx: Transaction) -> None:
@@ -78,10 +78,10 @@ class SharingSuite(SuiteOpening):
             def work(tx: Transaction) -> None:
                 tx.record([Change(None, f"/memories/{number:02d}", b"x")], None)
                 if number % 3 == 0:
-                    raise Failed(str(number))
+                    raise ExpectedFailure(str(number))
 
             if number % 3 == 0:
-                with pytest.raises(Failed, match=f"^{number}$"):
+                with pytest.raises(ExpectedFailure, match=f"^{number}$"):
                     store.backend.write(store.id, work)
             else:
                 store.backend.write(store.id, work)
@@ -96,8 +96,8 @@ class SharingSuite(SuiteOpening):
         assert set(store.tree()) == {A, *(f"/memories/{number:02d}" for number in range(30) if number % 3)}
         assert len(store.versions()) == store.revision() == store.usage().memories == 21
 
-    def test_a_read_sees_one_state_while_others_write(self, store: Opened) -> None:
-        """Two memories that are always written together are never seen apart."""
+    def test_a_read_sees_one_state_during_writes(self, store: Opened) -> None:
+        """Two memories that are always written together are equal in every read."""
         store.create({A: b"0", B: b"0"})
         done = threading.Event()
 
@@ -115,8 +115,8 @@ class SharingSuite(SuiteOpening):
 
         together([write, read, read])
 
-    def test_a_read_is_not_disturbed_by_a_write_in_its_midst(self, store: Opened) -> None:
-        """Whether the write waits for the read or not, and should the read have to be run again."""
+    def test_a_write_during_a_read_does_not_change_the_read(self, store: Opened) -> None:
+        """Both if the write waits for the read and if it does not. The read may run again."""
         store.create({A: b"1", B: b"1"})
         written = threading.Event()
 
@@ -128,7 +128,7 @@ class SharingSuite(SuiteOpening):
             first = snapshot.get(A).data
             if not writer.ident:
                 writer.start()
-            written.wait(0.2)  # a backend in which writes wait for reads is right, too
+            written.wait(0.2)  # a backend in which writes wait for reads is valid too
             return first, snapshot.get(B).data, snapshot.get(A).data
 
         writer = threading.Thread(target=write)
@@ -136,8 +136,8 @@ class SharingSuite(SuiteOpening):
         writer.join(PATIENCE_S)
         assert store.tree() == {A: b"2", B: b"2"}
 
-    def test_what_was_written_is_read_by_all_others(self, store: Opened) -> None:
-        """A write that returned in one thread is seen by a read that begins in another."""
+    def test_a_finished_write_is_visible_to_all_threads(self, store: Opened) -> None:
+        """A read that starts after a write returned sees it."""
         store.create({A: b"0"})
         written = [0]
 
@@ -153,8 +153,8 @@ class SharingSuite(SuiteOpening):
 
         together([write, read, read])
 
-    def test_closing_while_others_work_ends_them_cleanly(self, backend: Backend, store: Opened) -> None:
-        """Each call is done, or answered by `Unavailable`; what was done is there."""
+    def test_closing_during_work_is_clean(self, backend: Backend, store: Opened) -> None:
+        """Each call completes or raises `Unavailable`, and completed writes are stored."""
         store.create({A: b"0"})
         begun = threading.Barrier(5)
 
@@ -181,20 +181,20 @@ class SharingSuite(SuiteOpening):
             ]
         )
 
-    def test_a_forked_child_goes_on_for_itself(self, tmp_path: Path) -> None:
-        """Parent and child both read and write after a fork, and neither harms the other."""
+    def test_a_forked_child_is_independent(self, tmp_path: Path) -> None:
+        """Parent and child read and write after a fork without harming each other."""
         if not self.lasting or not hasattr(os, "fork"):
             pytest.skip("this backend keeps nothing once it is closed, or this system does not fork")
         store = Opened(self.opened(tmp_path))
         store.create({A: b"0"})
-        child = _forked(lambda: count_up(store, 10))
+        child = _fork(lambda: count_up(store, 10))
         count_up(store, 10)
-        assert _status_of(child) == 0
+        assert _exit_status(child) == 0
         assert store.tree() == {A: b"20"}
         assert len(store.versions()) == 21
 
-    def test_a_fork_after_closing_leaves_the_files_of_others_open(self, tmp_path: Path) -> None:
-        """What has the numbers now that a closed backend's files had is not touched."""
+    def test_a_fork_after_closing_keeps_other_files_open(self, tmp_path: Path) -> None:
+        """Descriptors that reuse the numbers of a closed backend are not touched."""
         if not hasattr(os, "fork"):
             pytest.skip("this system does not fork")
         backend = self.opened(tmp_path)
@@ -202,15 +202,15 @@ class SharingSuite(SuiteOpening):
         backend.close()
         files = [os.open(os.devnull, os.O_RDONLY) for _ in range(64)]
         try:
-            child = _forked(lambda: [os.fstat(descriptor) for descriptor in files])
-            assert _status_of(child) == 0
+            child = _fork(lambda: [os.fstat(descriptor) for descriptor in files])
+            assert _exit_status(child) == 0
         finally:
             for descriptor in files:
                 os.close(descriptor)
 
 
-def _status_of(child: int) -> int:
-    """How a child process ended; one that hangs is killed."""
+def _exit_status(child: int) -> int:
+    """Wait for a child process and return its exit status. A hanging child is killed."""
     deadline = time.monotonic() + PATIENCE_S / 3
     while time.monotonic() < deadline:
         pid, status = os.waitpid(child, os.WNOHANG)
@@ -221,10 +221,10 @@ def _status_of(child: int) -> int:
     return os.waitpid(child, 0)[1]
 
 
-def _forked(work: Callable[[], object]) -> int:
-    """A child process that does the work, and ends with status 0 if it could."""
+def _fork(work: Callable[[], object]) -> int:
+    """Fork a child process that runs the work and exits with 0 on success."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forks with threads; that is what is tested
+        warnings.simplefilter("ignore", DeprecationWarning)  # warning about forks with threads
         child = os.fork()
     if child:
         return child
@@ -238,7 +238,7 @@ def _forked(work: Callable[[], object]) -> int:
 
 
 def count_up(store: Opened, times: int) -> None:
-    """Add one to the number in a memory, by reading and writing in one transaction."""
+    """Increment the number in a memory in one transaction."""
 
     def work(tx: Transaction) -> None:
         look = tx.get(A)
@@ -249,24 +249,24 @@ def count_up(store: Opened, times: int) -> None:
 
 
 def put_both(tx: Transaction, data: bytes) -> None:
-    """Write the same into two memories."""
+    """Write the same text to two memories."""
     tx.record([Change(tx.get(path).memory, path, data) for path in (A, B)], None)
 
 
 def both(snapshot: Snapshot) -> tuple[bytes | None, bytes | None, int, int]:
-    """Both memories, by two ways of looking, and what must fit them."""
+    """Read both memories in two ways, which must agree."""
     a = snapshot.get(A).data
     (b,) = (snapshot.text(memory.version_id) for memory in snapshot.memories("/memories") if memory.path == B)
     return a, b, snapshot.revision, len(list(snapshot.versions()))
 
 
 def together(works: Sequence[Callable[[], object]]) -> None:
-    """Run all at once, each in a thread of its own; raises the first error any of them had."""
+    """Run functions concurrently, each in a thread. Raises the first error of any of them."""
     finish(start(works))
 
 
 class Worker(threading.Thread):
-    """A thread that keeps its error."""
+    """Thread that stores its exception."""
 
     def __init__(self, work: Callable[[], object]) -> None:
         super().__init__(daemon=True)
@@ -282,7 +282,7 @@ class Worker(threading.Thread):
 
 
 def start(works: Sequence[Callable[[], object]]) -> list[Worker]:
-    """Start a thread for each."""
+    """Start a thread for each function."""
     workers = [Worker(work) for work in works]
     for worker in workers:
         worker.start()
@@ -290,7 +290,7 @@ def start(works: Sequence[Callable[[], object]]) -> list[Worker]:
 
 
 def finish(workers: Sequence[Worker]) -> None:
-    """Wait for all."""
+    """Wait for all threads."""
     for worker in workers:
         worker.join(PATIENCE_S)
         assert not worker.is_alive(), "a thread did not come to an end"

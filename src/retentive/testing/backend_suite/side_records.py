@@ -1,4 +1,4 @@
-"""The backend suite: small records kept with a store, and beside it."""
+"""Backend suite: records of a store and side records."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from retentive.testing.backend_suite.opening import A, Opened, SuiteOpening
 LONG = "é\n'\"\\" + "x" * 200_000
 
 
-class NotesSuite(SuiteOpening):
-    """Notes, and jottings."""
+class SideRecordsSuite(SuiteOpening):
+    """Tests of records and side records."""
 
-    def test_notes_are_kept_by_kind_and_key(self, store: Opened) -> None:
-        """In the order of their keys; a new one replaces the old one, None removes it."""
+    def test_records_are_stored_by_kind_and_key(self, store: Opened) -> None:
+        """In key order. A new record replaces the old one, and None removes it."""
         put(store, "first", {"b": "1", "a": "é \U0001f600 'x'", "c": LONG})
         put(store, "second", {"a": "other"})
         assert notes(store, "first") == [("a", "é \U0001f600 'x'"), ("b", "1"), ("c", LONG)]
@@ -27,7 +27,7 @@ class NotesSuite(SuiteOpening):
         assert notes(store, "third") == []
         assert (note(store, "first", "b"), note(store, "first", "c"), note(store, "first", "\0")) == ("", None, None)
 
-    def test_many_notes_stay(self, store: Opened) -> None:
+    def test_many_records_are_stored(self, store: Opened) -> None:
         """Written one by one and together."""
         for number in range(120):
             put(store, "kind", {f"{number:03}": f"value {number}"})
@@ -38,8 +38,8 @@ class NotesSuite(SuiteOpening):
         assert note(store, "kind", "001") == "value 1"
         assert note(store, "kind", "002") is None
 
-    def test_notes_are_part_of_the_write(self, store: Opened) -> None:
-        """Seen at once by the same, by others when it is committed, by nobody when it fails. The revision stays."""
+    def test_records_are_part_of_the_write(self, store: Opened) -> None:
+        """Visible in the same write, to others after the commit, and never if it fails. The revision stays."""
         store.create({A: b"one"})
 
         def work(tx: Transaction) -> list[tuple[str, str]]:
@@ -60,15 +60,15 @@ class NotesSuite(SuiteOpening):
         assert notes(store, "kind") == [("key", "value")]
         assert store.get(A).exists
 
-    def test_notes_belong_to_their_store(self, store: Opened) -> None:
-        """Nothing of one is seen in another."""
+    def test_records_belong_to_one_store(self, store: Opened) -> None:
+        """Other stores do not see them."""
         other = Opened(store.backend, "other")
         put(store, "kind", {"key": "here"})
         store.backend.put_side_records(store.id, "beside", {"key": "here"})
         assert notes(other, "kind") == list(other.backend.side_records(other.id, "beside")) == []
 
-    def test_jottings_are_kept_beside_the_store(self, store: Opened) -> None:
-        """As notes, and without the revision."""
+    def test_side_records_do_not_change_the_revision(self, store: Opened) -> None:
+        """Otherwise they behave like records."""
         jot = store.backend.put_side_records
         jot(store.id, "seen", {"b": "1", "a": "2"})
         for number in range(80):
@@ -82,8 +82,8 @@ class NotesSuite(SuiteOpening):
         assert list(store.backend.side_records(store.id, "nothing")) == []
         assert store.revision() == 0
 
-    def test_nothing_is_jotted_for_a_store_that_is_not_there(self, store: Opened) -> None:
-        """`NotFound`, as for all else."""
+    def test_side_records_of_an_unknown_store_are_rejected(self, store: Opened) -> None:
+        """Raises `NotFound`."""
         with pytest.raises(NotFound):
             store.backend.put_side_records("memstore_nothing", "kind", {"a": "b"})
         with pytest.raises(NotFound):
@@ -91,7 +91,7 @@ class NotesSuite(SuiteOpening):
 
 
 def put(store: Opened, kind: str, values: Mapping[str, str | None]) -> None:
-    """Write notes, all in one write."""
+    """Write records in one write."""
 
     def work(tx: Transaction) -> None:
         for key, value in values.items():
@@ -101,10 +101,10 @@ def put(store: Opened, kind: str, values: Mapping[str, str | None]) -> None:
 
 
 def notes(store: Opened, kind: str) -> list[tuple[str, str]]:
-    """All notes of a kind."""
+    """Return all records of a kind."""
     return store.backend.read(store.id, lambda snapshot: list(snapshot.records(kind)))
 
 
 def note(store: Opened, kind: str, key: str) -> str | None:
-    """One note."""
+    """Return one record."""
     return store.backend.read(store.id, lambda snapshot: snapshot.get_record(kind, key))

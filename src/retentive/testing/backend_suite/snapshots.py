@@ -1,4 +1,4 @@
-"""The backend suite: what a snapshot sees."""
+"""Backend suite: reads of a snapshot."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from retentive.storage.contract import Actor, Backend, Change, Entry, Snapshot, 
 from retentive.testing.backend_suite.opening import A, B, C, Opened, SuiteOpening
 from retentive.values.paths import ROOT
 
-# In byte order. What stands around `/` must not be taken for what lies below, nor `%` and `_` for anything but letters.
+# In byte order. Characters that sort around `/` are not separators, and `%` and `_` are not wildcards.
 NEIGHBOURS = (
     "/memories/.hidden",
     "/memories/A",
@@ -35,17 +35,17 @@ NEIGHBOURS = (
 
 
 class SnapshotsSuite(SuiteOpening):
-    """Looking, walking, finding, and reading history."""
+    """Tests of lookups, listings, searches by id, and reads of the history."""
 
-    def test_a_memory_is_seen_with_its_bytes(self, store: Opened) -> None:
-        """And with all that is known of it."""
+    def test_a_memory_is_returned_with_its_bytes(self, store: Opened) -> None:
+        """And with all its metadata."""
         store.create({A: b"one\r\n"})
         look = store.get(A)
         assert look == Entry(store.memory(A), b"one\r\n")
         assert look.exists
 
-    def test_what_stands_above_or_below_a_path_is_seen(self, store: Opened) -> None:
-        """A directory is what has memories below it; a memory above is named."""
+    def test_an_entry_reports_memories_above_and_below(self, store: Opened) -> None:
+        """A directory has memories below it. A memory above the path is named."""
         store.create({C: b"", "/memories/deep/er/file": b""})
         looks = {
             "/memories/d": Entry(below=True),
@@ -61,16 +61,16 @@ class SnapshotsSuite(SuiteOpening):
         for path, expected in looks.items():
             assert store.get(path) == expected, path
 
-    def test_neighbours_in_the_order_of_bytes_are_not_below(self, store: Opened) -> None:
-        """Only `/` makes a directory; no character of a path is a wildcard."""
+    def test_neighbours_in_byte_order_are_not_below(self, store: Opened) -> None:
+        """Only `/` separates names, and no character is a wildcard."""
         store.create(dict.fromkeys(NEIGHBOURS, b"x"))
         for path in (*NEIGHBOURS, "/memories/a", "/memories/%", "/memories/_", "/memories/a/b", "/memories/😀"):
             look = store.get(path)
             assert (look.memory is not None) == (path in NEIGHBOURS), path
             assert look.below == any(one.startswith(path + "/") for one in NEIGHBOURS), path
 
-    def test_walks_go_in_the_order_of_bytes(self, store: Opened) -> None:
-        """All strictly below a path; `sizes` tells the same in short."""
+    def test_listings_are_in_byte_order(self, store: Opened) -> None:
+        """Everything strictly below a path. `sizes` returns the same paths."""
         store.create({path: path.encode() for path in reversed(NEIGHBOURS)})
         for under in (
             ROOT,
@@ -88,8 +88,8 @@ class SnapshotsSuite(SuiteOpening):
             assert sizes == [(path, len(path.encode())) for path in expected]
             assert walked == [store.memory(path) for path in expected]
 
-    def test_a_memory_is_found_by_its_id_wherever_it_lies(self, store: Opened) -> None:
-        """Until it is deleted; one made at its path later is another."""
+    def test_a_memory_is_found_by_its_id_at_any_path(self, store: Opened) -> None:
+        """Until it is deleted. A later memory at its path has another id."""
         store.create({A: b"one"})
         memory = store.memory(A)
         for old, new in ((A, B), (B, C), (C, A)):
@@ -101,8 +101,8 @@ class SnapshotsSuite(SuiteOpening):
         assert store.found(memory.id) is None
         assert store.found("mem_nothing") is None
 
-    def test_versions_come_newest_first_and_can_be_chosen(self, store: Opened) -> None:
-        """Of one memory across its renames, or of all that changed at one path."""
+    def test_versions_are_newest_first_and_can_be_filtered(self, store: Opened) -> None:
+        """By memory, across its renames, or by path."""
         store.create({A: b"1", B: b"2"})
         first = store.memory(A)
         store.move(A, C)
@@ -122,8 +122,8 @@ class SnapshotsSuite(SuiteOpening):
             assert store.chosen(limit=limit) == every[:limit]
         assert store.chosen(path=A, limit=1) == [every[1]]
 
-    def test_texts_of_all_versions_stay(self, store: Opened) -> None:
-        """None for a deletion; `NotFound` for a version that is not there."""
+    def test_texts_of_all_versions_can_be_read(self, store: Opened) -> None:
+        """None for a deletion; `NotFound` for an unknown version."""
         store.create({A: b"1"})
         store.put(A, b"2")
         store.move(A, B)
@@ -138,7 +138,7 @@ class SnapshotsSuite(SuiteOpening):
                 store.version_text(unknown)
 
     def test_usage_and_revision_follow_every_write(self, store: Opened) -> None:
-        """The revision grows by one with every write that changed something."""
+        """The revision increases by one with every write that changes something."""
         assert (store.usage(), store.revision()) == (Usage(0, 0), 0)
         store.create({A: b"123", B: b"", C: "é".encode()})
         assert (store.usage(), store.revision()) == (Usage(3, 5), 1)
@@ -152,14 +152,14 @@ class SnapshotsSuite(SuiteOpening):
         store.backend.write(store.id, lambda tx: tx.record([], Actor("job", "idle")))
         assert store.revision() == 4
 
-    def test_a_transaction_sees_what_it_recorded(self, store: Opened) -> None:
-        """By every way of looking, before anybody else does."""
+    def test_a_transaction_sees_its_own_changes(self, store: Opened) -> None:
+        """With every read method, before the commit."""
         store.create({A: b"1", B: b"2"})
         seen = store.backend.write(store.id, _record_and_look)
         assert seen == _look_again(store)
 
-    def test_a_read_gives_back_what_its_work_gives(self, backend: Backend, store: Opened) -> None:
-        """So does a write."""
+    def test_a_read_returns_the_result_of_its_work(self, backend: Backend, store: Opened) -> None:
+        """A write does too."""
         thing = object()
         assert backend.read(store.id, lambda snapshot: thing) is thing
         assert backend.write(store.id, lambda tx: thing) is thing

@@ -1,4 +1,4 @@
-"""The backend suite: memory stores, by id and by key."""
+"""Backend suite: creating and finding memory stores."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ ODD_KEYS = ["a", "A", "Ã©", "e\u0301", "a b", "a/b", "..", "%", "_", "it's", "ðŸ
 
 
 class StoresSuite(SuiteOpening):
-    """Making and finding memory stores."""
+    """Tests of creating and finding memory stores."""
 
     def test_a_new_store_has_an_id_and_is_empty(self, backend: Backend) -> None:
-        """`memstore_...`, its key and name, nothing in it."""
+        """Its id starts with `memstore_`, and it has its key and name."""
         made = backend.create_store(key="k", name="Name")
         assert made.id.startswith("memstore_")
         assert (made.key, made.name, made.memories, made.size_bytes) == ("k", "Name", 0, 0)
         assert made.created_at.utcoffset() == timedelta(0)
 
     def test_a_store_is_found_by_id_and_by_key(self, backend: Backend) -> None:
-        """And nothing is found by what is neither."""
+        """Other strings find no store."""
         made = backend.create_store(key="k", name="Name")
         assert backend.get_store(made.id) == made
         assert backend.get_store("k") == made
         for unknown in ("K", "k ", "", "Name", "memstore_" + "0" * 32):
             assert backend.get_store(unknown) is None
 
-    def test_a_taken_key_gives_the_store_that_has_it(self, backend: Backend) -> None:
-        """Its name stays."""
+    def test_an_existing_key_returns_its_store(self, backend: Backend) -> None:
+        """With its original name."""
         made = backend.create_store(key="k", name="one")
         assert backend.create_store(key="k", name="two") == made
         assert len(backend.list_stores()) == 1
 
-    def test_a_store_from_elsewhere_keeps_its_id_and_age(self, backend: Backend) -> None:
-        """An id or a key that is taken gives the store that has it."""
+    def test_an_imported_store_keeps_its_id_and_creation_time(self, backend: Backend) -> None:
+        """An existing id or key returns the existing store."""
         there = backend.create_store(key="there", name="there")
         store_id, born = "memstore_" + "0" * 30 + "42", datetime(2020, 1, 2, 3, 4, 5, 678_901, UTC)
         made = backend.create_store(key="moved", name="Moved", store_id=store_id, created_at=born)
@@ -51,15 +51,15 @@ class StoresSuite(SuiteOpening):
         backend.erase_store(store_id, None)
         assert backend.create_store(key="moved", name="again", store_id=store_id).erased_at is not None
 
-    def test_stores_without_a_key_are_all_different(self, backend: Backend) -> None:
-        """Two with the same name are two."""
+    def test_stores_without_a_key_are_distinct(self, backend: Backend) -> None:
+        """Even with the same name."""
         one, other = (backend.create_store(key=None, name="same") for _ in range(2))
         assert one.id != other.id
         assert one.key is None
         assert backend.get_store(other.id) == other
 
-    def test_keys_are_taken_as_they_are(self, backend: Backend) -> None:
-        """Case, form and characters that mean something elsewhere: no two keys share a store."""
+    def test_keys_are_compared_exactly(self, backend: Backend) -> None:
+        """Case, Unicode form and special characters: no two keys share a store."""
         stores = {key: Opened(backend, key) for key in ODD_KEYS}
         for key, store in stores.items():
             store.create({A: key.encode()})
@@ -69,7 +69,7 @@ class StoresSuite(SuiteOpening):
             assert (found.id, found.key, store.tree()) == (store.id, key, {A: key.encode()})
 
     def test_stores_are_listed_a_page_at_a_time(self, backend: Backend) -> None:
-        """In the order of their ids; `after` the last of the page before."""
+        """In id order; `after` is the last id of the previous page."""
         ids = sorted(backend.create_store(key=None, name=str(number)).id for number in range(7))
         assert [store.id for store in backend.list_stores(limit=3)] == ids[:3]
         assert [store.id for store in backend.list_stores(after=ids[2], limit=3)] == ids[3:6]
@@ -77,7 +77,7 @@ class StoresSuite(SuiteOpening):
         assert backend.list_stores(after=ids[6]) == backend.list_stores(limit=0) == []
 
     def test_stores_are_listed_oldest_first_with_their_sizes(self, backend: Backend) -> None:
-        """As they are now."""
+        """With current sizes."""
         first, second = Opened(backend, "z"), Opened(backend, "a")
         first.create({A: b"12345"})
         first.create({"/memories/b": b"1"})
@@ -88,24 +88,24 @@ class StoresSuite(SuiteOpening):
         ]
         assert backend.get_store("z") == listed[0]
 
-    def test_an_id_wins_over_a_key(self, tmp_path: Path) -> None:
-        """A key that is another store's id does not hide that store."""
+    def test_an_id_takes_precedence_over_a_key(self, tmp_path: Path) -> None:
+        """A key that equals another store's id does not hide that store."""
         ids = iter(["memstore_1", "memstore_2"])
         backend = self.opened(tmp_path, new_id=lambda prefix, time_us: next(ids))
         backend.create_store(key="memstore_2", name="one")
         second = backend.create_store(key="other", name="two")
         assert backend.get_store("memstore_2") == second
 
-    def test_a_store_that_is_not_there_cannot_be_read_or_written(self, backend: Backend) -> None:
-        """`NotFound`."""
+    def test_an_unknown_store_cannot_be_read_or_written(self, backend: Backend) -> None:
+        """Raises `NotFound`."""
         for unknown in ("memstore_" + "0" * 32, "", "tested"):
             with pytest.raises(NotFound):
                 backend.read(unknown, lambda snapshot: snapshot.revision)
             with pytest.raises(NotFound):
                 backend.write(unknown, lambda tx: tx.revision)
 
-    def test_stores_know_nothing_of_each_other(self, backend: Backend) -> None:
-        """The same paths in two stores are other memories, with histories of their own."""
+    def test_stores_are_independent(self, backend: Backend) -> None:
+        """The same path in two stores is two memories with separate histories."""
         one, other = Opened(backend, "one"), Opened(backend, "other")
         one.create({A: b"one"})
         other.create({A: b"other"})

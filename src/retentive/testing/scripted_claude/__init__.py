@@ -1,9 +1,8 @@
-"""A small HTTP server that answers `POST /v1/messages` from a script. It is a script, not a model.
+"""HTTP server that answers `POST /v1/messages` from a script, for testing agents and memory tools.
 
-It is for testing agents and memory tools without a key, a bill or luck: what the assistant says and calls is
-fixed, everything around it is real: your client, its tool loop, HTTP, and the tool that runs. It never
-pretends to be a model: every response has the header `x-scripted-claude`, the model "scripted-claude" and an
-id `msg_scripted_...`.
+Tests need no API key and cost nothing, and the script fixes every reply. The rest is real: your client, its tool loop,
+HTTP, and the tools. The server is not a model and says so: every response has the header `x-scripted-claude`, the
+model "scripted-claude" and an id `msg_scripted_...`.
 
     look = Call({"command": "view", "path": "/memories"}, Check(contains=("/memories",)))
     script = Script((Turn(("Let me look.", look)), Turn(("Nothing there yet.",))))
@@ -12,35 +11,32 @@ id `msg_scripted_...`.
         client.beta.messages.tool_runner(tools=[...], ...).until_done()
     assert server.failures == []
 
-**Which turn comes next** follows from the number of assistant messages in the conversation, so nothing
-depends on the order of requests and many conversations may run at once. Given several scripts, the first
-whose `when` occurs in the first user message is played; after its last turn every reply is a closing text
-with "end_turn".
+**The next turn** follows from the number of assistant messages in the conversation. Conversations can therefore run
+concurrently and in any order. With several scripts, the server plays the first one whose `when` occurs in the first
+user message. After its last turn, every reply is a closing text with "end_turn".
 
-**Checks** belong to the call they are about and are asked when its result comes back. A check that fails is
-answered with HTTP 400 and an error that names turn, expected and actual, and is kept in `server.failures`. So
-are a call of a tool that the request did not offer, tool calls that came back changed, and a conversation no
-script is for.
+**Checks** belong to a call and run on its result. A failed check returns HTTP 400 with an error that names the turn,
+the expected and the actual value, and is appended to `server.failures`. The same happens for a call of a tool that the
+request does not offer, for tool calls that the client sent back modified, and for a conversation without a script.
 
-**A function as a script** gets what the model sees of a request, a `Seen`, and says what comes next: a text, a `Call`,
-a `Turn`, or a list of them. It sees cleared and compacted messages as they are then, so a test can prove that an
-agent gets by with its memory.
+**A function as a script** receives the `Prompt`, the request as the model sees it, and returns a text, a `Call`, a
+`Turn`, or a list of blocks. The prompt shows cleared and compacted messages in their edited form, so a test can prove
+that an agent continues from its memory.
 
-    def answer(seen: Seen) -> Turn | str | Call | list: ...
+    def answer(prompt: Prompt) -> Turn | str | Call | list: ...
     with scripted_claude(answer, context_window=20_000) as server: ...
 
-**Like the API** it takes plain and streamed requests, `messages` and `beta.messages`, and message threads
-(the `anthropic` SDK's `tool_runner` uses them unless told `thread=False`): it holds the conversation under
-the id of its last reply, each reply can be continued once, and `context_management` cannot be threaded. It clears
-tool uses and thinking, compacts, counts tokens (an estimate), warns before clearing, and fails when told to. It
-refuses, with the API's error shape, what the API refuses: no key, no version, missing fields, tool calls
-without a result and results without a call, what needs a beta header without it. What is not in a script does
-not happen: no caching, no server tools, no limit by `max_tokens`. Each rule, with its test, and what was chosen where
-the documentation is silent (`Choices`): docs/testing-your-agent.md.
+**API features.** The server supports plain and streamed requests, `messages` and `beta.messages`, and message threads
+(the default of the SDK's `tool_runner`; disabled by `thread=False`). It stores a threaded conversation under the id of
+its last reply. Each reply can be continued once, and `context_management` cannot be combined with threads. The server
+clears tool uses and thinking, compacts, estimates token counts, warns before clearing, and simulates faults. It rejects
+the same requests as the API, with the API's error format: a missing key, version or field, tool calls without results,
+results without calls, and fields without their beta header. It does not simulate caching, server tools or truncation at
+`max_tokens`. docs/testing-your-agent.md lists each rule with its test, and the `Choices` for undocumented behaviour.
 
-**As a program**, `python -m retentive.testing.scripted_claude --port 8765 SCRIPT.json` prints its URL as
-its first line and serves until stopped; it then exits 1 if a script failed. `GET /scripted` tells requests
-and failures. `MODULE:FUNCTION` instead of a file serves a function; such a server remembers no request. The file:
+**Command line.** `python -m retentive.testing.scripted_claude --port 8765 SCRIPT.json` prints its URL on the first line
+and serves until stopped. The exit status is 1 if a script failed. `GET /scripted` returns request counts and failures.
+`MODULE:FUNCTION` instead of a file serves a function. The server then records no requests. Format of the file:
 
     {"scripts": [
       {"name": "first visit", "when": "my name is",
@@ -50,16 +46,16 @@ and failures. `MODULE:FUNCTION` instead of a file serves a function; such a serv
                       "check": {"text": "...", "contains": ["..."], "is_error": false}}]},
          {"blocks": [{"thinking": "Noted, then."}, "Hello again."]}]}]}
 
-or one entry of "scripts" alone. `name`, `when`, `check` and all within it may be left out; a block may have
-the `name` of another tool, a turn a `stop_reason`. Without `is_error` a check expects no error; null is
-either.
+The file can also contain a single entry of "scripts". `name`, `when`, `check` and the fields of a check are optional.
+A block can have the `name` of another tool, and a turn a `stop_reason`. A check without `is_error` expects no error;
+null accepts both.
 """
 
 from __future__ import annotations
 
 from retentive.testing.scripted_claude.choices import Choices
-from retentive.testing.scripted_claude.faults import Broken, Cut, Refused
-from retentive.testing.scripted_claude.observations import Seen, SeenCall
+from retentive.testing.scripted_claude.faults import Disconnect, ErrorResponse, StreamError
+from retentive.testing.scripted_claude.prompt import Prompt, ToolUse
 from retentive.testing.scripted_claude.reply import MODEL, THE_END, Failure
 from retentive.testing.scripted_claude.script import (
     Call,
@@ -76,22 +72,22 @@ from retentive.testing.scripted_claude.server import Exchange, Options, Scripted
 __all__ = [
     "MODEL",
     "THE_END",
-    "Broken",
     "Call",
     "Check",
     "Choices",
-    "Cut",
+    "Disconnect",
+    "ErrorResponse",
     "Exchange",
     "Failure",
     "Options",
-    "Refused",
+    "Prompt",
     "Result",
     "Script",
     "ScriptError",
     "ScriptedClaude",
-    "Seen",
-    "SeenCall",
+    "StreamError",
     "Thinking",
+    "ToolUse",
     "Turn",
     "scripted_claude",
     "scripts_from_json",

@@ -1,4 +1,4 @@
-"""What the public documentation leaves open, each as a named choice with a default."""
+"""Options for behaviour that the public API documentation does not define."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from types import MappingProxyType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """How a scripted Claude answers where the documentation of the API is silent, or differs from model to model.
+    """Behaviour of the scripted Claude where the API documentation is silent or models differ.
 
-    Every field is described in docs/testing-your-agent.md. A number of turns that is None means all.
+    docs/testing-your-agent.md describes every field. None as a number of turns means all turns.
     """
 
     placeholder: str = "[tool result cleared]"
@@ -28,22 +28,24 @@ class Choices:
     warn_at: float | None = 0.8
     warn_without_memory: bool = False
     warn_while_clearing: bool = False
-    warning: str = "The context is close to being cleared. Save what is still needed to memory now."
+    warning: str = "The context is close to being cleared. Save anything you still need to memory now."
 
     @classmethod
-    def parse(cls, given: Mapping[str, object]) -> Choices:
-        """The choices in a JSON object; raises `ValueError` for a name that is none or a value of another type."""
+    def parse(cls, data: Mapping[str, object]) -> Choices:
+        """Read choices from a JSON object. Raises `ValueError` for an unknown name or a value of the wrong type."""
         names = [spec.name for spec in fields(cls)]
         default = cls()
-        for name, value in given.items():
+        for name, value in data.items():
             if name not in names:
-                raise ValueError(f"unknown choice {name!r}, expected one of {', '.join(names)}")
-            if not _fits(getattr(default, name), value, name):
-                raise ValueError(f"choice {name!r}: {value!r} is not of the kind of {getattr(default, name)!r}")
-        return cls(**given)  # type: ignore[arg-type] # each was compared with its default above
+                raise ValueError(f"unknown choice {name!r}; expected one of {', '.join(names)}")
+            if not _has_valid_type(getattr(default, name), value, name):
+                raise ValueError(
+                    f"choice {name!r}: {value!r} has the wrong type; the default is {getattr(default, name)!r}"
+                )
+        return cls(**data)  # type: ignore[arg-type] # the types were checked above
 
 
-def _fits(default: object, value: object, name: str) -> bool:
+def _has_valid_type(default: object, value: object, name: str) -> bool:
     if name.startswith("thinking_turns"):
         return value is None or (isinstance(value, int) and not isinstance(value, bool) and value > 0)
     if name == "warn_at":

@@ -1,22 +1,23 @@
-"""Compaction blocks: what they leave of a history, and the summary that stands where none was scripted.
+"""Compaction blocks: their effect on the history, and the default summary.
 
-Source: "Compaction". A block with a summary stands for everything before it; one without failed and stands for nothing.
+Source: "Compaction". A block with a summary replaces everything before it. A block without one marks a failed
+compaction and has no effect.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from retentive.testing.scripted_claude.messages import COMPACTION, Block, Message, merged
+from retentive.testing.scripted_claude.messages import COMPACTION, Block, Message, merge_messages
 
 if TYPE_CHECKING:
-    from retentive.testing.scripted_claude.observations import Seen
+    from retentive.testing.scripted_claude.prompt import Prompt
 
-SUMMARY_CHARS = 2_000  # of what was said last, in the default summary
+SUMMARY_CHARS = 2_000  # per part of the default summary
 
 
 def after_compaction(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """What is left of `messages`: from the last compaction block on that has a summary."""
+    """Return the messages from the last compaction block with a summary onwards."""
     left: list[Message] = []
     for message in messages:
         blocks: tuple[Block, ...] = ()
@@ -27,20 +28,20 @@ def after_compaction(messages: tuple[Message, ...]) -> tuple[Message, ...]:
                 left, blocks = [], (block,)
         if blocks:
             left.append(Message(message.role, blocks))
-    return merged(left)
+    return merge_messages(left)
 
 
 def compaction_block(summary: str | None) -> Block:
-    """The block a compaction is answered with; without a summary it says that the compaction failed."""
+    """Build a compaction block. None or an empty summary marks a failed compaction."""
     return {"type": COMPACTION, "content": summary or None}
 
 
-def default_summary(seen: Seen) -> str:
-    """A summary that no model wrote: an earlier one, the task, the number of tool calls, and the last words."""
+def default_summary(prompt: Prompt) -> str:
+    """Build the default summary: the earlier summary, the task, the number of tool calls and the last texts."""
     parts = [
-        seen.summary or "",
-        f"Task: {seen.opening}" if seen.opening else "",
-        f"{len(seen.calls)} tool calls were made.",
-        *[f"Last: {message.text}" for message in seen.messages[-2:] if message.text],
+        prompt.summary or "",
+        f"Task: {prompt.opening}" if prompt.opening else "",
+        f"{len(prompt.calls)} tool calls were made.",
+        *[f"Last: {message.text}" for message in prompt.messages[-2:] if message.text],
     ]
     return "\n".join(part[:SUMMARY_CHARS] for part in parts if part)

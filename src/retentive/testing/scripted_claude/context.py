@@ -1,6 +1,6 @@
-"""What the model sees of a conversation: all edits of a request, in the order it lists them.
+"""Context management: applies the edits of a request to its conversation, in the order of the request.
 
-Nothing is remembered from request to request: each is worked out from the history it brings.
+The functions keep no state between requests. Every request contains the whole history.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from retentive.testing.scripted_claude.edits import (
     Edit,
 )
 from retentive.testing.scripted_claude.messages import Conversation, Message
-from retentive.testing.scripted_claude.observations import Seen
+from retentive.testing.scripted_claude.prompt import Prompt
 from retentive.testing.scripted_claude.tokens import block_tokens, prompt_tokens
 from retentive.testing.scripted_claude.tool_clearing import Cleared, clear_thinking, clear_tool_uses, measure
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from retentive.testing.scripted_claude.choices import Choices
     from retentive.testing.scripted_claude.messages import Block
 
-Summarize = Callable[[Seen], str | None]
+Summarize = Callable[[Prompt], str | None]
 MEMORY = "memory"
 
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """A summary that was made in this request, and the tokens it took."""
+    """Summary written during this request, with its token usage."""
 
     block: Block
     input_tokens: int
@@ -43,10 +43,9 @@ class Compaction:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A conversation as the model sees it, and what was done to it.
+    """Conversation after context management, with the applied edits.
 
-    `applied` are the entries of `applied_edits`. `prompts` are the sizes of what a model read for this request: for a
-    summary the prompt before it, for the answer the prompt after all edits, `tokens`.
+    `applied` holds the entries of `applied_edits`. `tokens` is the size of the prompt after all edits.
     """
 
     conversation: Conversation
@@ -58,22 +57,22 @@ class Context:
 
     @property
     def prompts(self) -> tuple[int, ...]:
-        """The sizes of the prompts a model read, in order."""
+        """Token counts of the prompts for this request: before the summary, if there is one, and after all edits."""
         summarized = (self.compaction.input_tokens,) if self.compaction else ()
         return summarized if self.compaction and self.compaction.pauses else (*summarized, self.tokens)
 
-    def seen(self, choices: Choices, *, instructions: str | None = None) -> Seen:
-        """What a script gets."""
+    def prompt(self, choices: Choices, *, instructions: str | None = None) -> Prompt:
+        """Build the prompt that a script function receives."""
         view = self.conversation
-        return Seen(
+        return Prompt(
             view.messages, view.system, view.tools, self.tokens, self.warning, choices.placeholder, instructions
         )
 
 
-def managed(
+def manage_context(
     conversation: Conversation, edits: tuple[Edit, ...], choices: Choices, *, summarize: Summarize | None
 ) -> Context:
-    """`conversation` after what earlier compactions left and `edits`; without `summarize` none is compacted anew."""
+    """Apply earlier compactions and the edits of the request. Without `summarize`, `Compact` edits are skipped."""
     original = prompt_tokens(conversation)
     context = _with(Context(conversation, original, original), after_compaction(conversation.messages))
     if not any(isinstance(edit, ClearThinking) for edit in edits):
@@ -116,7 +115,7 @@ def _compacted(context: Context, edit: Compact, choices: Choices, summarize: Sum
     size = context.tokens
     if size < edit.trigger or (size == edit.trigger and not choices.compacts_when_reached):
         return context
-    block = compaction_block(summarize(context.seen(choices, instructions=edit.instructions)))
+    block = compaction_block(summarize(context.prompt(choices, instructions=edit.instructions)))
     failed = block["content"] is None
     compaction = Compaction(block, size, max(1, block_tokens(block)), edit.pause and not failed)
     if failed:
@@ -125,7 +124,7 @@ def _compacted(context: Context, edit: Compact, choices: Choices, summarize: Sum
 
 
 def _warns(conversation: Conversation, choices: Choices, share: float, *, cleared: bool) -> bool:
-    """Whether Claude is told, at this share of the trigger, that clearing is near."""
+    """Return True if the prompt should warn about clearing at this share of the trigger."""
     if choices.warn_at is None or share < choices.warn_at:
         return False
     remembers = any(tool.get("name") == MEMORY for tool in conversation.tools)
@@ -133,7 +132,7 @@ def _warns(conversation: Conversation, choices: Choices, share: float, *, cleare
 
 
 def _with(context: Context, messages: tuple[Message, ...]) -> Context:
-    """`context` with other messages, counted anew."""
+    """Replace the messages of the context and update the token count."""
     if messages == context.conversation.messages:
         return context
     conversation = Conversation(messages, context.conversation.system, context.conversation.tools)

@@ -1,7 +1,7 @@
-"""The field `context_management`, read and checked as the API checks it.
+"""Parser for the request field `context_management`, with the validation of the API.
 
-Sources: "Context editing", configuration options; "Compaction", parameters. The words of the errors are those of the
-API where they are known, and else in its manner: the place, a colon, what would be right.
+Sources: "Context editing", configuration options; "Compaction", parameters. Error messages are those of the API where
+known. Other messages follow their format: the field, a colon, the expected value.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FIELD = "context_management"
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """More than `value` input tokens, or tool uses, set an edit off."""
+    """Threshold of an edit: it applies above `value` input tokens or tool uses."""
 
     kind: str
     value: int
@@ -35,7 +35,7 @@ class Trigger:
 
 @dataclass(frozen=True, slots=True)
 class ClearToolUses:
-    """`clear_tool_uses_20250919`; `clear_inputs` is true for all tools, or their names."""
+    """Edit `clear_tool_uses_20250919`. `clear_inputs` is True for all tools, or a set of tool names."""
 
     trigger: Trigger = Trigger("input_tokens", 100_000)
     keep: int = 3
@@ -46,14 +46,14 @@ class ClearToolUses:
 
 @dataclass(frozen=True, slots=True)
 class ClearThinking:
-    """`clear_thinking_20251015`; `keep` is a number of turns, "all", or None where nothing was said."""
+    """Edit `clear_thinking_20251015`. `keep` is a number of turns, "all", or None if the request omits it."""
 
     keep: int | Literal["all"] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Compact:
-    """`compact_20260112`; `instructions` replace the default prompt for the summary."""
+    """Edit `compact_20260112`. `instructions` replace the default summary prompt."""
 
     trigger: int = 150_000
     pause: bool = False
@@ -63,8 +63,8 @@ class Compact:
 Edit: TypeAlias = ClearToolUses | ClearThinking | Compact
 
 
-def edits_of(body: Mapping[str, object], betas: Set[str], choices: Choices) -> tuple[Edit, ...] | None:
-    """The edits a request asks for, in order; None where it has no `context_management`. Raises `ApiError`."""
+def parse_edits(body: Mapping[str, object], betas: Set[str], choices: Choices) -> tuple[Edit, ...] | None:
+    """Parse the edits of a request, in order. Returns None without `context_management`. Raises `ApiError`."""
     data = body.get(_FIELD)
     if data is None:
         return None
@@ -82,7 +82,7 @@ def edits_of(body: Mapping[str, object], betas: Set[str], choices: Choices) -> t
 
 
 def _needed(data: object) -> str:
-    """The beta headers for the edits listed, in words."""
+    """Describe the beta headers that the edits need."""
     listed = data.get("edits") if isinstance(data, Mapping) else None
     kinds = [edit.get("type") for edit in listed if isinstance(edit, Mapping)] if isinstance(listed, list) else []
     needed = dict.fromkeys(BETAS[kind] for kind in kinds if isinstance(kind, str) and kind in BETAS)
@@ -94,7 +94,7 @@ def _check_order(edits: tuple[Edit, ...], choices: Choices) -> None:
     if ClearThinking in kinds[1:]:
         raise invalid(f"{_FIELD}.edits: `{CLEAR_THINKING}` must be the first edit in the list, before any other")
     if len(set(kinds)) < len(kinds) and not choices.repeated_edits:
-        raise invalid(f"{_FIELD}.edits: each strategy can be given once only")
+        raise invalid(f"{_FIELD}.edits: each strategy can be used only once")
 
 
 def _check_thinking(edits: tuple[Edit, ...], thinking: object, choices: Choices) -> None:
@@ -166,7 +166,7 @@ def _compact(data: object, where: str) -> Compact:
 def _amount(
     record: Mapping[str, object], where: str, name: str, kinds: tuple[str, ...], *, least: int = 0
 ) -> Trigger | None:
-    """The `{"type": ..., "value": ...}` under `name`, or None where there is none."""
+    """Parse the object `{"type": ..., "value": ...}` under `name`. Returns None if it is missing."""
     if record.get(name) is None:
         return None
     where = f"{where}.{name}"

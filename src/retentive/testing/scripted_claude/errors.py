@@ -1,4 +1,4 @@
-"""What the Messages API answers instead of a message, as one exception with its HTTP form."""
+"""Error responses of the Messages API, as one exception type."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 class ApiError(Exception):
-    """A request the Messages API would refuse, with the status, the error body and the headers it would send."""
+    """Error response of the Messages API: status, error type, message and headers."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class ApiError(Exception):
         self.headers = headers
 
     def body(self, request_id: str | None = None) -> dict[str, object]:
-        """The JSON body, in the API's error shape; that of a response names the request, an event does not."""
+        """JSON body in the API's error format. Responses contain a `request_id`; stream events do not."""
         error: dict[str, object] = {"type": self.kind, "message": str(self)}
         if self.details is not None:
             error["details"] = self.details
@@ -36,5 +36,5 @@ class ApiError(Exception):
 
 
 def invalid(message: str) -> ApiError:
-    """The error for a request that is wrong in itself."""
+    """Create the error response for an invalid request."""
     return ApiError(400, "invalid_request_error", message)

@@ -1,4 +1,4 @@
-"""Troubles a scripted Claude can be told to have: which request, and what goes wrong with it.
+"""Simulated faults: error responses, disconnects and interrupted streams, for selected requests.
 
 Sources: "Errors" (statuses and types), "Rate limits" (retry-after), "Streaming Messages" (error events).
 """
@@ -23,68 +23,71 @@ KINDS = {
     504: "timeout_error",
     529: "overloaded_error",
 }
-WORDS = {429: "This request would exceed your rate limit.", 500: "Internal server error", 529: "Overloaded"}
-_SPELT = re.compile(r"(?P<number>[1-9][0-9]*)=(?P<what>[0-9]{3}|cut|error)(?::(?P<amount>[0-9]+))?")
+MESSAGES = {429: "This request would exceed your rate limit.", 500: "Internal server error", 529: "Overloaded"}
+_FORMAT = re.compile(r"(?P<number>[1-9][0-9]*)=(?P<kind>[0-9]{3}|cut|error)(?::(?P<amount>[0-9]+))?")
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """Answered with this status instead, and with `retry_after` seconds in the header of that name."""
+class ErrorResponse:
+    """Fault: an error response with this status. `retry_after` sets the header of that name, in seconds."""
 
     status: int
     retry_after: int | None = None
 
     def __post_init__(self) -> None:
         if self.status not in KINDS:
-            raise ValueError(f"the API has no error {self.status}, only {', '.join(map(str, KINDS))}")
+            raise ValueError(f"the API has no error status {self.status}; use one of {', '.join(map(str, KINDS))}")
 
     def error(self) -> ApiError:
-        """The error as the API would send it."""
+        """Create the error response of the API."""
         headers = {} if self.retry_after is None else {"retry-after": str(self.retry_after)}
-        words = WORDS.get(self.status, KINDS[self.status].replace("_", " "))
-        return ApiError(self.status, KINDS[self.status], f"[scripted Claude] {words}", headers=headers)
+        message = MESSAGES.get(self.status, KINDS[self.status].replace("_", " "))
+        return ApiError(self.status, KINDS[self.status], f"[scripted Claude] {message}", headers=headers)
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
-    """The connection ends: before anything of the answer, or after so many events of a streamed one.
+class Disconnect:
+    """Fault: the connection closes before the response, or after `after_events` events of a stream.
 
-    A plain answer that is cut after events ends in the middle of its body.
+    With `after_events`, a response without streaming ends in the middle of its body.
     """
 
     after_events: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
-    """A streamed answer ends with an error event after so many events; a plain one is refused with that status."""
+class StreamError:
+    """Fault: a stream ends with an error event after `after_events` events.
+
+    A request without streaming gets an error response with `status` instead.
+    """
 
     after_events: int = 3
     status: int = 529
 
 
-Trouble: TypeAlias = Refused | Cut | Broken
-Plan: TypeAlias = Mapping[int, Trouble] | Callable[[int], Trouble | None]
-"""The trouble of the n-th `POST /v1/messages`, counted from 1, repeats included; none where it has no entry."""
+Fault: TypeAlias = ErrorResponse | Disconnect | StreamError
+Plan: TypeAlias = Mapping[int, Fault] | Callable[[int], Fault | None]
+"""Fault for each `POST /v1/messages`, numbered from 1 and including retries. No entry means no fault."""
 
 
-def trouble_of(plan: Plan, number: int) -> Trouble | None:
-    """What goes wrong with request `number`."""
+def fault_for(plan: Plan, number: int) -> Fault | None:
+    """Return the fault for request `number`, or None."""
     return plan.get(number) if isinstance(plan, Mapping) else plan(number)
 
 
-def trouble_from(spelt: str) -> tuple[int, Trouble]:
-    """One entry of a plan, as the program takes it: `3=429:2`, `4=529`, `5=cut`, `6=cut:4`, `7=error:4`.
+def parse_fault(text: str) -> tuple[int, Fault]:
+    """Parse a fault of the command line: `3=429:2`, `4=529`, `5=cut`, `6=cut:4`, `7=error:4`.
 
-    After the colon: seconds for retry-after, or events that still come. Raises `ValueError`.
+    The number after the colon is `retry_after` for a status and `after_events` otherwise. Raises `ValueError`.
     """
-    found = _SPELT.fullmatch(spelt)
-    if found is None:
-        raise ValueError(f"{spelt!r} is no trouble, expected such as 3=429:2, 4=529, 5=cut, 6=cut:4 or 7=error:4")
-    number, what = int(found["number"]), found["what"]
-    amount = int(found["amount"]) if found["amount"] else None
-    if what == "cut":
-        return number, Cut(amount)
-    if what == "error":
-        return number, Broken() if amount is None else Broken(amount)
-    return number, Refused(int(what), amount)
+    match = _FORMAT.fullmatch(text)
+    if match is None:
+        raise ValueError(f"invalid fault {text!r}; expected a form like 3=429:2, 4=529, 5=cut, 6=cut:4 or 7=error:4")
+    number, kind = int(match["number"]), match["kind"]
+    amount = int(match["amount"]) if match["amount"] else None
+    if kind == "cut":
+        return number, Disconnect(amount)
+    if kind == "error":
+        return number, StreamError() if amount is None else StreamError(amount)
+    return number, ErrorResponse(int(kind), amount)

@@ -1,4 +1,4 @@
-"""The scripted Claude over HTTP: routes, server-sent events, and connections that end when a plan says so."""
+"""HTTP layer of the scripted Claude: routes, server-sent events and simulated disconnects."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from starlette.routing import Route
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from retentive.testing.scripted_claude.errors import ApiError
-from retentive.testing.scripted_claude.faults import Broken, Cut, Refused
+from retentive.testing.scripted_claude.faults import Disconnect, ErrorResponse, StreamError
 from retentive.testing.scripted_claude.reply import Reply
-from retentive.testing.scripted_claude.stream import encoded, events
+from retentive.testing.scripted_claude.stream import encode_event, events
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -27,45 +27,45 @@ if TYPE_CHECKING:
     from starlette.requests import Request as HttpRequest
     from starlette.types import Receive, Scope, Send
 
-    from retentive.testing.scripted_claude.server import Answered, ScriptedClaude
+    from retentive.testing.scripted_claude.server import Answer, ScriptedClaude
 
-BANNER = "scripted Claude: this is a script, not a model; nobody is thinking here"
+BANNER = "scripted Claude: replies come from a script, not from a model"
 EVENTS = "text/event-stream"
-STARTUP_TIMEOUT_S = 30  # generous: a loaded CI machine needs seconds to import and start uvicorn
+STARTUP_TIMEOUT_S = 30  # a loaded CI machine needs several seconds to import and start uvicorn
 
 
 class Connections:
-    """The open connections of a server, so that one can be ended without an answer."""
+    """Open connections of a server, used to close one without a response."""
 
     def __init__(self) -> None:
         self._open: dict[object, asyncio.Transport] = {}
 
     def protocol(self) -> type[asyncio.Protocol]:
-        """uvicorn's own protocol, which enters its connections here."""
+        """Return uvicorn's protocol class, extended to register its connections here."""
         connections = self._open
 
-        class Known(AutoHTTPProtocol):  # type: ignore[misc, valid-type] # which one it is depends on what is installed
+        class Registered(AutoHTTPProtocol):  # type: ignore[misc, valid-type] # the class depends on installed packages
             def connection_made(self, transport: asyncio.Transport) -> None:
-                self.entered = transport.get_extra_info("peername")  # gone from the transport once it is closed
-                connections[self.entered] = transport
+                self.client_address = transport.get_extra_info("peername")  # a closed transport no longer has it
+                connections[self.client_address] = transport
                 super().connection_made(transport)
 
             def connection_lost(self, exc: Exception | None) -> None:
-                connections.pop(self.entered, None)
+                connections.pop(self.client_address, None)
                 super().connection_lost(exc)
 
-        return Known
+        return Registered
 
-    def end(self, client: object) -> None:
-        """End the connection from `client`, an address and port, after what was already sent."""
+    def close(self, client: object) -> None:
+        """Close the connection from `client`, an address and port, after sending buffered data."""
         transport = self._open.get(client)
         if transport is None:
-            raise RuntimeError("a connection can be cut only on a server started by scripted_claude()")
+            raise RuntimeError("Disconnect works only on a server started by scripted_claude()")
         transport.close()
 
 
-class CutResponse(Response):
-    """A response that ends with its connection: after `pieces`, or without a first byte where they are None."""
+class DisconnectResponse(Response):
+    """Response that closes the connection after `pieces`, or before the first byte if `pieces` is None."""
 
     def __init__(
         self, connections: Connections, pieces: Sequence[bytes] | None, headers: Mapping[str, str], media_type: str
@@ -75,19 +75,19 @@ class CutResponse(Response):
         self._pieces = pieces
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send what is to be sent, end the connection, and wait until it is gone."""
+        """Send the pieces, close the connection and wait until it is closed."""
         if self._pieces is not None:
             headers = [(name, value) for name, value in self.raw_headers if name != b"content-length"]
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             for piece in self._pieces:
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
-        self._connections.end(tuple(scope["client"]))
+        self._connections.close(tuple(scope["client"]))
         while (await receive())["type"] != "http.disconnect":
             pass
 
 
 class Site:
-    """The routes over one `ScriptedClaude`."""
+    """HTTP routes of one `ScriptedClaude`."""
 
     def __init__(self, claude: ScriptedClaude, connections: Connections, new_suffix: Callable[[], str]) -> None:
         self._claude = claude
@@ -95,7 +95,7 @@ class Site:
         self._new_suffix = new_suffix
 
     def app(self, *, on_startup: Callable[[], None]) -> Starlette:
-        """The ASGI application."""
+        """Build the ASGI application."""
 
         @asynccontextmanager
         async def lifespan(_app: Starlette) -> AsyncIterator[None]:
@@ -112,23 +112,23 @@ class Site:
 
     async def _post_message(self, request: HttpRequest) -> Response:
         answered = self._claude.answer(dict(request.headers), await request.body())
-        match answered.trouble:
-            case Cut(None):
-                return CutResponse(self._connections, None, {}, EVENTS)
-            case Cut(count) if isinstance(answered.reply, Reply):
-                return self._cut(answered, count or 0)
+        match answered.fault:
+            case Disconnect(None):
+                return DisconnectResponse(self._connections, None, {}, EVENTS)
+            case Disconnect(count) if isinstance(answered.reply, Reply):
+                return self._disconnect(answered, count or 0)
         if not answered.stream or isinstance(answered.reply, ApiError):
             return self._rendered(answered.reply)
-        sent = _encoded_events(answered.reply, answered.trouble)
+        sent = _encoded_events(answered.reply, answered.fault)
         return StreamingResponse(sent, media_type=EVENTS, headers=self._headers())
 
-    def _cut(self, answered: Answered, count: int) -> Response:
+    def _disconnect(self, answered: Answer, count: int) -> Response:
         assert isinstance(answered.reply, Reply)
         if answered.stream:
             pieces = list(_encoded_events(answered.reply, None))[:count]
-            return CutResponse(self._connections, pieces, self._headers(), EVENTS)
+            return DisconnectResponse(self._connections, pieces, self._headers(), EVENTS)
         body = json.dumps(answered.reply.message()).encode("ascii")
-        return CutResponse(self._connections, [body[: len(body) // 2]], self._headers(), "application/json")
+        return DisconnectResponse(self._connections, [body[: len(body) // 2]], self._headers(), "application/json")
 
     async def _post_count(self, request: HttpRequest) -> Response:
         counted = self._claude.count(dict(request.headers), await request.body())
@@ -138,7 +138,7 @@ class Site:
         return self._json(200, self._claude.state())
 
     async def _not_found(self, request: HttpRequest) -> Response:
-        message = f"[scripted Claude] There is no {request.method} {request.url.path} here."
+        message = f"[scripted Claude] unknown route {request.method} {request.url.path}"
         return self._rendered(ApiError(404, "not_found_error", message))
 
     def _rendered(self, reply: Reply | ApiError) -> Response:
@@ -148,7 +148,7 @@ class Site:
         return self._json(200, reply.message())
 
     def _json(self, status: int, body: Mapping[str, object], headers: Mapping[str, str] | None = None) -> Response:
-        # ASCII with escapes: a script may hold what UTF-8 cannot, such as a lone surrogate.
+        # ASCII with escapes: a script may contain lone surrogates, which UTF-8 cannot encode.
         data = json.dumps(body)
         return Response(data, status, {**self._headers(), **(headers or {})}, media_type="application/json")
 
@@ -157,15 +157,15 @@ class Site:
 
 
 @contextmanager
-def served(claude: ScriptedClaude, *, port: int) -> Iterator[None]:
-    """Serve `claude` on the loopback while the block runs, in a thread. Its `url` is set."""
+def serve_in_thread(claude: ScriptedClaude, *, port: int) -> Iterator[None]:
+    """Serve `claude` on the loopback interface in a thread while the block runs. Sets its `url`."""
     started = threading.Event()
     server, listener = _server(claude, port, started.set)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="scripted-claude", daemon=True)
     thread.start()
     try:
         if not started.wait(STARTUP_TIMEOUT_S):
-            raise RuntimeError(f"the scripted Claude did not start within {STARTUP_TIMEOUT_S} s")
+            raise RuntimeError(f"the scripted Claude server did not start within {STARTUP_TIMEOUT_S} s")
         yield
     finally:
         server.should_exit = True
@@ -173,7 +173,7 @@ def served(claude: ScriptedClaude, *, port: int) -> Iterator[None]:
 
 
 def serve(claude: ScriptedClaude, *, port: int, on_startup: Callable[[], None]) -> None:
-    """Serve `claude` in this thread until the process is told to stop."""
+    """Serve `claude` in the calling thread until the process receives SIGINT or SIGTERM."""
     server, listener = _server(claude, port, on_startup)
     server.run(sockets=[listener])
 
@@ -189,15 +189,15 @@ def _server(claude: ScriptedClaude, port: int, on_startup: Callable[[], None]) -
         access_log=False,
         lifespan="on",
         ws="none",
-        proxy_headers=False,  # a client is known by its real address
+        proxy_headers=False,  # connections are identified by their real client address
         timeout_graceful_shutdown=1,
     )
     return uvicorn.Server(config), listener
 
 
-def _encoded_events(reply: Reply, trouble: Refused | Cut | Broken | None) -> Iterator[bytes]:
+def _encoded_events(reply: Reply, fault: ErrorResponse | Disconnect | StreamError | None) -> Iterator[bytes]:
     for n, event in enumerate(events(reply)):
-        if isinstance(trouble, Broken) and n == trouble.after_events:
-            yield encoded(Refused(trouble.status).error().body())
+        if isinstance(fault, StreamError) and n == fault.after_events:
+            yield encode_event(ErrorResponse(fault.status).error().body())
             return
-        yield encoded(event)
+        yield encode_event(event)

@@ -1,9 +1,8 @@
-"""Requests to a scripted Claude, checked as the Messages API checks them, and the threads it holds.
+"""Parsing and validation of requests as in the Messages API, and storage of message threads. No I/O.
 
-Everything is a value or plain memory, no I/O: `parse` reads one request, `Threads.join` completes it to the
-whole conversation, `check_conversation` refuses what the API refuses. What is refused is raised as
-`ApiError`, which knows its HTTP form. Sources: Messages API reference, "Errors" and "Tool use"; message
-threads documentation; the error types of the `anthropic` SDK.
+`parse` reads a request, `Threads.join` completes it to the whole conversation, and `check_conversation` validates the
+conversation. Each raises `ApiError` for a request that the API would reject. Sources: Messages API reference, "Errors"
+and "Tool use"; message threads documentation; the error types of the `anthropic` SDK.
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from retentive.testing.scripted_claude.edits import edits_of
+from retentive.testing.scripted_claude.edits import parse_edits
 from retentive.testing.scripted_claude.errors import ApiError, invalid
-from retentive.testing.scripted_claude.messages import COMPACTION, Block, Conversation, Message, merged
+from retentive.testing.scripted_claude.messages import COMPACTION, Block, Conversation, Message, merge_messages
 
 if TYPE_CHECKING:
     from retentive.testing.scripted_claude.choices import Choices
@@ -27,7 +26,7 @@ MEMORY_TOOL = {"type": "memory_20250818", "name": "memory"}
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One `POST /v1/messages`, or one to be counted, which has no `max_tokens`.
+    """Request of `POST /v1/messages` or of `count_tokens`, which has no `max_tokens`.
 
     `thread` is None, "create", or "continue" from `previous_message_id`. `edits` is None without `context_management`.
     """
@@ -44,48 +43,48 @@ class Request:
 
 
 @dataclass(slots=True)
-class _Held:
+class _Thread:
     conversation: Conversation
     continued: bool = False
 
 
 class Threads:
-    """Conversations held for clients that send only what is new, each under the id of its last reply."""
+    """Stored conversations of clients that use message threads, each under the id of its last reply."""
 
     def __init__(self, *, supported: bool = True) -> None:
         self._supported = supported
-        self._held: dict[str, _Held] = {}
+        self._threads: dict[str, _Thread] = {}
 
     def join(self, request: Request) -> Conversation:
-        """The whole conversation that `request` is the end of."""
+        """Return the whole conversation of a request, including the stored part of its thread."""
         if request.thread is not None:
-            self._refuse_unsupported(request)
+            self._check_supported(request)
         if request.thread != "continue":
-            return Conversation(merged(request.messages), request.system, request.tools)
+            return Conversation(merge_messages(request.messages), request.system, request.tools)
         if request.system is not None or request.tools:
             raise invalid(
                 "thread: `system` and `tools` are taken from the thread; leave them out of a continue request"
             )
-        held = self._held.get(request.previous_message_id)
-        if held is None:
+        thread = self._threads.get(request.previous_message_id)
+        if thread is None:
             message = f"No thread was found for previous_message_id {request.previous_message_id!r}."
             raise ApiError(404, "not_found_error", message, {"error_code": "thread_not_found"})
-        if held.continued:
+        if thread.continued:
             message = f"The response {request.previous_message_id!r} has already been continued."
             raise ApiError(400, "invalid_request_error", message, {"error_code": "thread_already_continued"})
-        past = held.conversation
-        return Conversation(merged((*past.messages, *request.messages)), past.system, past.tools)
+        past = thread.conversation
+        return Conversation(merge_messages((*past.messages, *request.messages)), past.system, past.tools)
 
     def keep(self, request: Request, conversation: Conversation, reply_id: str, reply: Sequence[Block]) -> None:
-        """Hold `conversation` with its reply, if the client asked for a thread; its former id is used up."""
+        """Store the conversation with its reply if the request uses a thread. Its previous id cannot be used again."""
         if request.thread is None:
             return
         if request.thread == "continue":
-            self._held[request.previous_message_id].continued = True
+            self._threads[request.previous_message_id].continued = True
         messages = (*conversation.messages, Message("assistant", tuple(reply)))
-        self._held[reply_id] = _Held(Conversation(messages, conversation.system, conversation.tools))
+        self._threads[reply_id] = _Thread(Conversation(messages, conversation.system, conversation.tools))
 
-    def _refuse_unsupported(self, request: Request) -> None:
+    def _check_supported(self, request: Request) -> None:
         details: dict[str, object] = {"error_code": "thread_unsupported_request"}
         if request.edits is not None:
             details["unsupported"] = ["context_management"]
@@ -96,7 +95,7 @@ class Threads:
 
 
 def parse(headers: Mapping[str, str], body: object, choices: Choices, *, counting: bool = False) -> Request:
-    """The request in `body`. Header names are in lower case. Raises `ApiError`."""
+    """Parse a request. Header names must be lower case. Raises `ApiError`."""
     _check_headers(headers)
     if not isinstance(body, dict):
         raise invalid("The request body must be a JSON object.")
@@ -104,7 +103,7 @@ def parse(headers: Mapping[str, str], body: object, choices: Choices, *, countin
     if body.get("thread") is not None and (THREADS_BETA not in betas or counting):
         raise invalid(f"thread: Extra inputs are not permitted (this needs the beta header {THREADS_BETA})")
     if body.get("compaction") is not None:
-        raise invalid("[scripted Claude] compaction: compacting on request is not played; use compact_20260112")
+        raise invalid("[scripted Claude] compaction: compaction on request is not supported; use compact_20260112")
     thread, previous_message_id = _thread(body.get("thread"))
     return Request(
         model=_model(body),
@@ -115,34 +114,34 @@ def parse(headers: Mapping[str, str], body: object, choices: Choices, *, countin
         stream=body.get("stream") is True and not counting,
         thread=thread,
         previous_message_id=previous_message_id,
-        edits=edits_of(body, betas, choices),
+        edits=parse_edits(body, betas, choices),
     )
 
 
-class Paused:
-    """The replies that ended with "pause_turn": a client sends them back as they are, and the turn goes on."""
+class PausedReplies:
+    """Replies with the stop reason "pause_turn". A client sends them back unchanged to continue the turn."""
 
     def __init__(self) -> None:
-        self._ends: set[tuple[str, ...]] = set()
+        self._replies: set[tuple[str, ...]] = set()
 
     def keep(self, stop_reason: str, reply: Sequence[Block]) -> None:
-        """Remember a reply, if it was paused."""
+        """Store a reply if it is paused."""
         if stop_reason == "pause_turn" and reply:
-            self._ends.add(_spelt(reply))
+            self._replies.add(_serialize(reply))
 
     def ends(self, message: Message) -> bool:
-        """Whether `message`, the last of a conversation, is to go on: it ends with such a reply or a server tool's."""
+        """Return True if the last message of a conversation ends with a paused reply or a block of a server tool."""
         last = str(message.blocks[-1].get("type"))
-        spelt = _spelt(message.blocks)
-        resumed = any(spelt[len(spelt) - len(end) :] == end for end in self._ends)
+        blocks = _serialize(message.blocks)
+        resumed = any(blocks[len(blocks) - len(reply) :] == reply for reply in self._replies)
         return resumed or last == "server_tool_use" or (last.endswith("_tool_result") and last != "tool_result")
 
 
-def check_conversation(conversation: Conversation, paused: Paused) -> None:
-    """Raise `ApiError` unless the API would take these messages: order of roles, every tool call answered.
+def check_conversation(conversation: Conversation, paused: PausedReplies) -> None:
+    """Raise `ApiError` if the API would reject the messages: wrong order of roles, or tool calls without results.
 
-    A compaction block may open a conversation, in place of what it stands for, and one alone may end it; so may what
-    was `paused`.
+    A conversation can start with a compaction block, which replaces earlier messages. It can end with a compaction
+    block or with a paused reply.
     """
     messages = conversation.messages
     if not messages:
@@ -163,10 +162,10 @@ def check_conversation(conversation: Conversation, paused: Paused) -> None:
         raise invalid("messages: `tool_use` ids must be unique")
 
 
-def _spelt(blocks: Sequence[Block]) -> tuple[str, ...]:
-    """Blocks as texts to compare; some clients send null for what was not there."""
-    told = ({name: value for name, value in block.items() if value is not None} for block in blocks)
-    return tuple(json.dumps(block, sort_keys=True) for block in told)
+def _serialize(blocks: Sequence[Block]) -> tuple[str, ...]:
+    """Serialize blocks for comparison, without null fields, because some clients add null for missing fields."""
+    compact = ({name: value for name, value in block.items() if value is not None} for block in blocks)
+    return tuple(json.dumps(block, sort_keys=True) for block in compact)
 
 
 def _check_headers(headers: Mapping[str, str]) -> None:
@@ -218,7 +217,7 @@ def _message(data: object, where: str) -> Message:
         if block["type"] == "text":
             _check_text(block.get("text"), where)
         if block["type"] == COMPACTION and (role != "assistant" or block.get("content") == ""):
-            raise invalid(f"{where}.content.{n}: a compaction block is the assistant's, and its content not empty")
+            raise invalid(f"{where}.content.{n}: a compaction block needs the role assistant and non-empty content")
     return Message(role, tuple(content))
 
 
@@ -239,7 +238,7 @@ def _tools(body: Mapping[str, object]) -> tuple[Block, ...]:
             raise invalid(f"tools.{n}: Input should be an object")
         kind, name = str(tool.get("type") or "custom"), str(tool.get("name"))
         if kind.startswith("memory_") and (kind, name) != (MEMORY_TOOL["type"], MEMORY_TOOL["name"]):
-            raise invalid(f"tools.{n}: the memory tool is {MEMORY_TOOL}, got type {kind!r} and name {name!r}")
+            raise invalid(f"tools.{n}: the memory tool must be {MEMORY_TOOL}, got type {kind!r} and name {name!r}")
         if name in names:
             raise invalid("tools: Tool names must be unique.")
         names.add(name)
@@ -266,18 +265,18 @@ def _required(body: Mapping[str, object], name: str) -> object:
 
 
 def _check_results(n: int, message: Message, previous: Message | None) -> None:
-    asked = [str(block.get("id")) for block in previous.of_type("tool_use")] if previous is not None else []
-    answered = [str(block.get("tool_use_id")) for block in message.of_type("tool_result")]
-    for tool_use_id in answered:
-        if tool_use_id not in asked:
+    uses = [str(block.get("id")) for block in previous.of_type("tool_use")] if previous is not None else []
+    results = [str(block.get("tool_use_id")) for block in message.of_type("tool_result")]
+    for tool_use_id in results:
+        if tool_use_id not in uses:
             raise invalid(
                 f"messages.{n}: unexpected `tool_use_id` found in `tool_result` blocks: {tool_use_id}. Each "
                 "`tool_result` block must have a corresponding `tool_use` block in the previous message."
             )
-    if len(set(answered)) != len(answered):
+    if len(set(results)) != len(results):
         raise invalid(f"messages.{n}: each tool_use must have a single result. Found multiple `tool_result` blocks.")
-    leading = {str(block.get("tool_use_id")) for block in message.blocks[: len(answered)]}
-    if missing := [tool_use_id for tool_use_id in asked if tool_use_id not in leading]:
+    leading = {str(block.get("tool_use_id")) for block in message.blocks[: len(results)]}
+    if missing := [tool_use_id for tool_use_id in uses if tool_use_id not in leading]:
         raise invalid(
             f"messages.{n - 1}: `tool_use` ids were found without `tool_result` blocks immediately after: "
             f"{', '.join(missing)}. Each `tool_use` block must have a corresponding `tool_result` block in "

@@ -1,6 +1,6 @@
-"""What a scripted Claude says, and what it must get back: plain values, and their JSON form.
+"""Scripts: turns, tool calls and checks as values, and their JSON format.
 
-Nothing here speaks HTTP or knows the Messages API; see `retentive.testing.scripted_claude`.
+This module is independent of HTTP and the Messages API. `retentive.testing.scripted_claude` describes the format.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from retentive.testing.scripted_claude.observations import Seen
+    from retentive.testing.scripted_claude.prompt import Prompt
 
-MEMORY = "memory"  # the name the API fixes for the tool of type memory_20250818
+MEMORY = "memory"  # the only name the API accepts for the tool of type memory_20250818
 
 
 class ScriptError(ValueError):
-    """A script that cannot be played; the message says where and what would be right."""
+    """Invalid script. The message names the position and the expected value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came back for one call: the text of the tool_result, and whether it was marked as an error."""
+    """Result of a tool call: the text of the tool_result block and its `is_error`."""
 
     text: str
     is_error: bool = False
@@ -30,10 +30,10 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What the result of one call must be. Everything given must hold.
+    """Expected result of a tool call. All conditions must hold.
 
-    `text` is the whole text, exactly; each of `contains` must occur in it; `is_error` must be equal, None for
-    either; `holds` gets the text last: a false answer or an exception fails the check.
+    `text` is the exact text. Each of `contains` must occur in the text. `is_error` must be equal; None accepts both.
+    `holds` is called with the text after the other conditions; a false value or an exception fails the check.
     """
 
     text: str | None = None
@@ -42,7 +42,7 @@ class Check:
     holds: Callable[[str], object] | None = None
 
     def problem(self, result: Result) -> str | None:
-        """What is wrong with `result`, with expected and actual, or None."""
+        """Describe the first condition that fails, with the expected and the actual value, or return None."""
         if self.text is not None and result.text != self.text:
             return f"expected the text {self.text!r}, got {result.text!r}"
         for part in self.contains:
@@ -57,17 +57,17 @@ class Check:
             return None
         try:
             held = self.holds(text)
-        except Exception as error:  # a test's own code may raise anything; that is its answer
+        except Exception as error:  # the function of a test may raise anything
             return f"the check raised {error!r} for the text {text!r}"
-        return None if held else f"the check did not hold for the text {text!r}"
+        return None if held else f"the check failed for the text {text!r}"
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One tool_use block: `input` as the model would send it, for the tool `name`.
+    """Tool_use block with the `input` of a model for the tool `name`.
 
-    `input` may be as wrong as a model's can be, as long as JSON can carry it. `check` is asked when the
-    result comes back; without one, any result will do.
+    `input` can be any JSON object, even an invalid command. `check` runs on the result of the call; without a check
+    any result is accepted.
     """
 
     input: Mapping[str, object]
@@ -77,68 +77,68 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Thinking:
-    """One thinking block. A client must send it back as it came; what is cleared of it, is cleared by the server."""
+    """Thinking block. The client must send it back unchanged; only the server clears thinking."""
 
     text: str
 
 
-Said: TypeAlias = str | Call | Thinking
+Content: TypeAlias = str | Call | Thinking
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One reply of the assistant: texts (str), tool calls and thinking, in order.
+    """Reply of the assistant: texts (str), tool calls and thinking, in order.
 
-    The stop reason is "tool_use" with a call in it and "end_turn" without, unless given here.
+    The default stop reason is "tool_use" for a turn with tool calls and "end_turn" for other turns.
     """
 
-    blocks: tuple[Said, ...]
+    blocks: tuple[Content, ...]
     stop_reason: str | None = None
 
     def __post_init__(self) -> None:
         if not self.blocks or "" in self.blocks:
-            raise ScriptError("a turn needs at least one block, and no text may be empty")
+            raise ScriptError("a turn must have at least one block, and no empty text")
 
     @property
     def calls(self) -> tuple[Call, ...]:
-        """The tool calls of the turn, in order."""
+        """Tool calls of the turn, in order."""
         return tuple(block for block in self.blocks if isinstance(block, Call))
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """The turns of one conversation. It is for each one whose first user message contains `when`."""
+    """Turns of a conversation. The script applies to conversations whose first user message contains `when`."""
 
     turns: tuple[Turn, ...]
     name: str = "script"
     when: str = field(default="", kw_only=True)
 
 
-Answering: TypeAlias = "Callable[[Seen], Turn | Said | Sequence[Said]]"
-"""A script that is a function: what it says to a request, worked out from what the model sees of it alone."""
+ScriptFunction: TypeAlias = "Callable[[Prompt], Turn | Content | Sequence[Content]]"
+"""Script function: computes the next turn from the prompt alone."""
 
 
-def pick(scripts: Sequence[Script | Answering], opening: str) -> Script | Answering | None:
-    """The first of `scripts` whose `when` occurs in `opening`, the text of the first user message; a function fits."""
-    fitting = (script for script in scripts if not isinstance(script, Script) or script.when in opening)
-    return next(fitting, None)
+def select_script(scripts: Sequence[Script | ScriptFunction], opening: str) -> Script | ScriptFunction | None:
+    """Return the first script whose `when` occurs in `opening`, the first user message. A function always matches."""
+    matches = (script for script in scripts if not isinstance(script, Script) or script.when in opening)
+    return next(matches, None)
 
 
-def turn_of(answer: object) -> Turn:
-    """What a function answered as a turn; raises `ScriptError` for anything that is none."""
+def to_turn(answer: object) -> Turn:
+    """Convert the return value of a script function to a turn. Raises `ScriptError` for an invalid value."""
     if isinstance(answer, Turn):
         return answer
     blocks = tuple(answer) if isinstance(answer, (list, tuple)) else (answer,)
     for block in blocks:
         if not isinstance(block, (str, Call, Thinking)):
-            raise ScriptError(f"an answer is a Turn, or texts, Calls and Thinking, got {block!r}")
+            raise ScriptError(f"a script function must return a Turn, or strings, Calls and Thinking, got {block!r}")
     return Turn(blocks)
 
 
 def scripts_from_json(text: str) -> tuple[Script, ...]:
-    """The scripts in a script file, see `retentive.testing.scripted_claude` for the format.
+    """Parse a script file. `retentive.testing.scripted_claude` describes the format.
 
-    Raises `ScriptError` for anything it does not know: a misspelt check would otherwise pass in silence.
+    Raises `ScriptError` for unknown fields: a misspelt check would otherwise never run.
     """
     try:
         data = json.loads(text)
@@ -147,7 +147,7 @@ def scripts_from_json(text: str) -> tuple[Script, ...]:
     top = _record(data, "script", ("scripts", "turns", "name", "when"))
     entries = _list(top, "script", "scripts") if "scripts" in top else [top]
     if "scripts" in top and len(top) > 1:
-        raise ScriptError("script: 'scripts' stands alone; names and turns belong inside its entries")
+        raise ScriptError("script: no other field is allowed beside 'scripts'; move names and turns into its entries")
     return tuple(_script(entry, f"scripts[{n}]") for n, entry in enumerate(entries))
 
 
@@ -167,7 +167,7 @@ def _turn(data: object, where: str) -> Turn:
         raise ScriptError(f"{where}: {error}") from error
 
 
-def _block(data: object, where: str) -> Said:
+def _block(data: object, where: str) -> Content:
     if isinstance(data, str):
         return data
     record = _record(data, where, ("call", "check", "name", "thinking"))
@@ -176,7 +176,8 @@ def _block(data: object, where: str) -> Said:
     call = record.get("call")
     if not isinstance(call, dict) or "thinking" in record:
         raise ScriptError(
-            f"{where}: a block is a text, or an object with a 'call', the input of a tool call, or 'thinking' alone"
+            f"{where}: a block must be a string, an object with 'call' (the input of a tool call), or an object with "
+            "only 'thinking'"
         )
     check = _check(record["check"], f"{where}.check") if "check" in record else None
     return Call(call, check, _text(record, where, "name") or MEMORY)
@@ -187,7 +188,7 @@ def _check(data: object, where: str) -> Check:
     contains = _list(record, where, "contains") if "contains" in record else []
     is_error = record.get("is_error", False)
     if not all(isinstance(part, str) for part in contains):
-        raise ScriptError(f"{where}.contains: expected a list of texts")
+        raise ScriptError(f"{where}.contains: expected a list of strings")
     if is_error is not None and not isinstance(is_error, bool):
         raise ScriptError(f"{where}.is_error: expected true, false or null (either)")
     return Check(_text(record, where, "text"), tuple(str(part) for part in contains), is_error)
@@ -198,7 +199,7 @@ def _record(data: object, where: str, known: tuple[str, ...]) -> dict[str, objec
         raise ScriptError(f"{where}: expected an object")
     for key in data:
         if key not in known:
-            raise ScriptError(f"{where}: unknown field {key!r}, expected one of {', '.join(known)}")
+            raise ScriptError(f"{where}: unknown field {key!r}; expected one of {', '.join(known)}")
     return data
 
 
@@ -212,5 +213,5 @@ def _list(record: dict[str, object], where: str, key: str) -> list[object]:
 def _text(record: dict[str, object], where: str, key: str) -> str | None:
     value = record.get(key)
     if value is not None and not isinstance(value, str):
-        raise ScriptError(f"{where}.{key}: expected a text")
+        raise ScriptError(f"{where}.{key}: expected a string")
     return value

@@ -1,4 +1,4 @@
-"""The HTTP server of the scripted Claude, as a context manager and as a program."""
+"""HTTP server of the scripted Claude, as a context manager and as a command."""
 
 from __future__ import annotations
 
@@ -18,18 +18,26 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
 from retentive.testing.scripted_claude.choices import Choices
 from retentive.testing.scripted_claude.compaction import default_summary
-from retentive.testing.scripted_claude.context import Context, Summarize, managed
+from retentive.testing.scripted_claude.context import Context, Summarize, manage_context
 from retentive.testing.scripted_claude.errors import ApiError, invalid
-from retentive.testing.scripted_claude.faults import Broken, Cut, Plan, Refused, Trouble, trouble_from, trouble_of
-from retentive.testing.scripted_claude.http import BANNER, serve, served
-from retentive.testing.scripted_claude.messages import Conversation, merged
-from retentive.testing.scripted_claude.observations import Seen
-from retentive.testing.scripted_claude.reply import Failure, PlayError, Reply, next_turn, reply_of
-from retentive.testing.scripted_claude.requests import Paused, Request, Threads, check_conversation, parse
+from retentive.testing.scripted_claude.faults import (
+    Disconnect,
+    ErrorResponse,
+    Fault,
+    Plan,
+    StreamError,
+    fault_for,
+    parse_fault,
+)
+from retentive.testing.scripted_claude.http import BANNER, serve, serve_in_thread
+from retentive.testing.scripted_claude.messages import Conversation, merge_messages
+from retentive.testing.scripted_claude.prompt import Prompt
+from retentive.testing.scripted_claude.reply import Failure, Reply, ScriptFailure, build_reply, next_turn
+from retentive.testing.scripted_claude.requests import PausedReplies, Request, Threads, check_conversation, parse
 from retentive.testing.scripted_claude.script import (
-    Answering,
     Script,
     ScriptError,
+    ScriptFunction,
     scripts_from_json,
 )
 
@@ -41,58 +49,63 @@ _FUNCTION = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*")
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One request and what was answered; `reply` is the message, also when it was streamed, or the error.
+    """Recorded request and response. `reply` is the body of the message or the error, also for a streamed response.
 
-    `seen` is what the model saw of it, None where it was refused before. `status` is 0 where nothing was sent.
+    `prompt` is None if the request was rejected before a prompt existed. `status` is 0 if nothing was sent.
     """
 
     headers: Mapping[str, str]
     body: object
     status: int
     reply: Mapping[str, object]
-    seen: Seen | None = None
+    prompt: Prompt | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
-    """What goes out for one request: a reply or an error, whether as a stream, and what goes wrong on the way."""
+class Answer:
+    """Response to a request: a reply or an error, whether it is streamed, and the simulated fault."""
 
     reply: Reply | ApiError
     stream: bool = False
-    trouble: Trouble | None = None
+    fault: Fault | None = None
 
 
 class Options(TypedDict, total=False):
-    """What `scripted_claude` and `ScriptedClaude` can be told, see there."""
+    """Options of `scripted_claude`, described at `ScriptedClaude`."""
 
     threads: bool
     context_window: int | None
     choices: Choices
     summarize: Summarize
-    troubles: Plan
+    faults: Plan
     keep_requests: bool
 
 
 class ScriptedClaude:
-    """The server: what it was asked and what went wrong. Started by `scripted_claude`.
+    """Scripted server with its recorded requests and failures. `scripted_claude` starts it.
 
-    `failures` and `requests` grow while it runs and may be read from any thread; so does `largest_prompt`, the tokens
-    of the largest prompt after edits that it counted, refused ones included.
+    `failures`, `requests` and `largest_prompt` are updated while the server runs. Any thread can read them.
+    `largest_prompt` is the size in tokens of the largest prompt after edits, including rejected prompts.
 
-    `threads=False` makes it refuse message threads, as the API does for some organisations. `context_window` is
-    the most tokens a prompt may have, `summarize` writes the summary of a compaction, or None if it fails, `choices`
-    say what the documentation leaves open, `troubles` go wrong. With `keep_requests=False` it remembers no request.
-    `new_suffix` gives the unique part of each id.
+    Options:
+
+    - `threads=False` rejects message threads, as the API does for some organisations.
+    - `context_window` limits the size of a prompt, in tokens.
+    - `summarize` writes the summary of a compaction. It returns None to simulate a failed compaction.
+    - `choices` selects behaviour that the API documentation does not define.
+    - `faults` simulates failures of selected requests.
+    - `keep_requests=False` turns off recording of requests.
+    - `new_suffix` creates the unique part of each id.
     """
 
     def __init__(
         self,
-        *scripts: Script | Answering,
+        *scripts: Script | ScriptFunction,
         threads: bool = True,
         context_window: int | None = None,
         choices: Choices | None = None,
         summarize: Summarize = default_summary,
-        troubles: Plan = MappingProxyType({}),
+        faults: Plan = MappingProxyType({}),
         keep_requests: bool = True,
         new_suffix: Callable[[], str] = lambda: secrets.token_hex(8),
     ) -> None:
@@ -102,80 +115,80 @@ class ScriptedClaude:
         self.largest_prompt = 0
         self._scripts = scripts
         self._threads = Threads(supported=threads)
-        self._paused = Paused()
+        self._paused = PausedReplies()
         self._context_window = context_window
         self._choices = choices or Choices()
         self._summarize = summarize
-        self._troubles = troubles
+        self._faults = faults
         self._keep_requests = keep_requests
         self._new_suffix = new_suffix
         self._tally: Counter[str] = Counter()
 
-    def answer(self, headers: Mapping[str, str], data: bytes) -> Answered:
-        """The answer to one `POST /v1/messages`, recorded."""
+    def answer(self, headers: Mapping[str, str], data: bytes) -> Answer:
+        """Answer and record a `POST /v1/messages`."""
         self._tally["requests"] += 1
-        trouble = trouble_of(self._troubles, self._tally["requests"])
+        fault = fault_for(self._faults, self._tally["requests"])
         body: object = None
-        seen: Seen | None = None
+        prompt: Prompt | None = None
         stream = False
         answered: Reply | ApiError
         try:
             body = _json(data)
             stream = isinstance(body, dict) and body.get("stream") is True
-            self._raise_trouble(trouble, stream=stream)
+            self._raise_fault(fault, stream=stream)
             request = parse(headers, body, self._choices)
-            answered, seen = self._reply(request)
+            answered, prompt = self._reply(request)
         except ApiError as error:
             answered = error
-        except PlayError as failed:
+        except ScriptFailure as failed:
             self.failures.append(failed.failure)
             answered = invalid(f"[scripted Claude] {failed.failure}")
-        status, reply = _rendered(answered, trouble)
+        status, reply = _rendered(answered, fault)
         if self._keep_requests:
-            self.requests.append(Exchange(dict(headers), body, status, reply, seen))
-        return Answered(answered, stream, trouble)
+            self.requests.append(Exchange(dict(headers), body, status, reply, prompt))
+        return Answer(answered, stream, fault)
 
     def count(self, headers: Mapping[str, str], data: bytes) -> dict[str, object] | ApiError:
-        """The answer to one `POST /v1/messages/count_tokens`. It compacts nothing anew."""
+        """Answer a `POST /v1/messages/count_tokens`. It applies earlier compactions but starts none."""
         try:
             request = parse(headers, _json(data), self._choices, counting=True)
-            conversation = Conversation(merged(request.messages), request.system, request.tools)
+            conversation = Conversation(merge_messages(request.messages), request.system, request.tools)
             check_conversation(conversation, self._paused)
         except ApiError as error:
             return error
-        context = managed(conversation, request.edits or (), self._choices, summarize=None)
+        context = manage_context(conversation, request.edits or (), self._choices, summarize=None)
         counted: dict[str, object] = {"input_tokens": context.tokens}
         if request.edits is not None:
             counted["context_management"] = {"original_input_tokens": context.original_tokens}
         return counted
 
     def state(self) -> dict[str, object]:
-        """How many requests there were, what was done to them, and what failed: what `GET /scripted` answers."""
+        """Counts of requests and edits, and the failures: the body of `GET /scripted`."""
         names = ("requests", "cleared_tool_uses", "cleared_thinking_turns", "compactions", "warnings")
         counts: dict[str, object] = {name: self._tally[name] for name in names}
         return {**counts, "largest_prompt": self.largest_prompt, "failures": [str(failed) for failed in self.failures]}
 
-    def _reply(self, request: Request) -> tuple[Reply, Seen]:
+    def _reply(self, request: Request) -> tuple[Reply, Prompt]:
         conversation = self._threads.join(request)
         check_conversation(conversation, self._paused)
-        context = managed(conversation, request.edits or (), self._choices, summarize=self._summary)
+        context = manage_context(conversation, request.edits or (), self._choices, summarize=self._summary)
         self._check_sizes(context)
-        seen = context.seen(self._choices)
+        prompt = context.prompt(self._choices)
         pauses = context.compaction is not None and context.compaction.pauses
-        turn = None if pauses else next_turn(self._scripts, conversation, seen)
-        reply = reply_of(turn, context, suffix=self._new_suffix(), edited=request.edits is not None)
+        turn = None if pauses else next_turn(self._scripts, conversation, prompt)
+        reply = build_reply(turn, context, suffix=self._new_suffix(), edited=request.edits is not None)
         self._threads.keep(request, conversation, reply.id, reply.blocks)
         self._paused.keep(reply.stop_reason, reply.blocks)
-        self._enter(context)
-        return reply, seen
+        self._record_counts(context)
+        return reply, prompt
 
-    def _summary(self, seen: Seen) -> str | None:
+    def _summary(self, prompt: Prompt) -> str | None:
         try:
-            summary = self._summarize(seen)
-        except Exception as error:  # somebody's own function may raise anything
-            raise PlayError(Failure("summarize", 0, f"the function raised {error!r}")) from error
+            summary = self._summarize(prompt)
+        except Exception as error:  # the function of a test may raise anything
+            raise ScriptFailure(Failure("summarize", 0, f"the function raised {error!r}")) from error
         if summary is not None and not isinstance(summary, str):
-            raise PlayError(Failure("summarize", 0, f"a summary is a text or None, got {summary!r}"))
+            raise ScriptFailure(Failure("summarize", 0, f"summarize must return a string or None, got {summary!r}"))
         return summary
 
     def _check_sizes(self, context: Context) -> None:
@@ -184,37 +197,37 @@ class ScriptedClaude:
             if self._context_window is not None and size > self._context_window:
                 raise invalid(f"prompt is too long: {size} tokens > {self._context_window} maximum")
 
-    def _enter(self, context: Context) -> None:
-        """Count what was done to a request that is answered."""
+    def _record_counts(self, context: Context) -> None:
+        """Update the counts for a successful request."""
         for edit in context.applied:
             for name in ("cleared_tool_uses", "cleared_thinking_turns"):
                 self._tally[name] += int(str(edit.get(name, 0)))
         self._tally["compactions"] += context.compaction is not None
         self._tally["warnings"] += context.warning is not None
 
-    def _raise_trouble(self, trouble: Trouble | None, *, stream: bool) -> None:
-        """Raise the `ApiError` that is answered instead; a connection that is cut beforehand has none to answer."""
-        match trouble:
-            case Refused():
-                raise trouble.error()
-            case Broken(status=status) if not stream:
-                raise Refused(status).error()
-            case Cut(None):
-                raise Refused(500).error()
+    def _raise_fault(self, fault: Fault | None, *, stream: bool) -> None:
+        """Raise the `ApiError` that replaces the reply. For a disconnect before the response it is not sent."""
+        match fault:
+            case ErrorResponse():
+                raise fault.error()
+            case StreamError(status=status) if not stream:
+                raise ErrorResponse(status).error()
+            case Disconnect(None):
+                raise ErrorResponse(500).error()
 
 
 @contextmanager
 def scripted_claude(
-    *scripts: Script | Answering, port: int = 0, **options: Unpack[Options]
+    *scripts: Script | ScriptFunction, port: int = 0, **options: Unpack[Options]
 ) -> Iterator[ScriptedClaude]:
-    """A `ScriptedClaude` serving on the loopback while the block runs, in a thread; port 0 is a free one."""
+    """Serve a `ScriptedClaude` on the loopback interface in a thread while the block runs. Port 0 picks a free port."""
     claude = ScriptedClaude(*scripts, **options)
-    with served(claude, port=port):
+    with serve_in_thread(claude, port=port):
         yield claude
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve a script until stopped; the exit code is 1 if it failed."""
+    """Serve a script until SIGINT or SIGTERM. Returns exit status 1 if a script failed."""
     parser = _parser()
     options = parser.parse_args(arguments)
     try:
@@ -227,7 +240,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(BANNER, file=sys.stderr, flush=True)
 
     for signum in (signal.SIGINT, signal.SIGTERM):
-        # uvicorn shuts down in order and raises the signal again, which would end us before the report below.
+        # uvicorn raises the signal again after its shutdown. That would end the process before the report below.
         signal.signal(signum, lambda _signum, _frame: None)
     serve(claude, port=options.port, on_startup=announce)
     for failure in claude.failures:
@@ -237,17 +250,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m retentive.testing.scripted_claude", description=BANNER)
-    parser.add_argument("script", help="a JSON file, see the documentation of this module, or MODULE:FUNCTION")
-    parser.add_argument("--port", type=int, default=0, help="the port on 127.0.0.1; 0, the default, takes a free one")
-    parser.add_argument("--context-window", type=int, metavar="TOKENS", help="refuse larger prompts")
-    parser.add_argument("--summarize", metavar="MODULE:FUNCTION", help="what writes the summaries of compactions")
-    parser.add_argument("--choices", default="{}", metavar="JSON", help="such as '{\"warn_at\": 0.5}'")
-    parser.add_argument("--trouble", action="append", default=[], metavar="N=WHAT", help="such as 3=429:2 or 5=cut")
+    parser.add_argument("script", help="JSON script file, described in the module documentation, or MODULE:FUNCTION")
+    parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1; the default 0 picks a free port")
+    parser.add_argument("--context-window", type=int, metavar="TOKENS", help="reject larger prompts")
+    parser.add_argument("--summarize", metavar="MODULE:FUNCTION", help="function that writes compaction summaries")
+    parser.add_argument("--choices", default="{}", metavar="JSON", help="options such as '{\"warn_at\": 0.5}'")
+    parser.add_argument("--fault", action="append", default=[], metavar="N=FAULT", help="such as 3=429:2 or 5=cut")
     return parser
 
 
 def _claude(options: argparse.Namespace) -> ScriptedClaude:
-    """The server the command line asks for. One with a function remembers nothing but what failed and sums."""
+    """Create the server from the command line options. It records counts and failures, but no requests."""
     is_function = _FUNCTION.fullmatch(options.script) is not None and not Path(options.script).exists()
     return ScriptedClaude(
         *([_function(options.script)] if is_function else scripts_from_json(Path(options.script).read_text("utf-8"))),
@@ -255,18 +268,18 @@ def _claude(options: argparse.Namespace) -> ScriptedClaude:
         context_window=options.context_window,
         choices=Choices.parse(json.loads(options.choices)),
         summarize=_function(options.summarize) if options.summarize else default_summary,
-        troubles=dict(trouble_from(spelt) for spelt in options.trouble),
+        faults=dict(parse_fault(text) for text in options.fault),
         keep_requests=False,
     )
 
 
-def _function(name: str) -> Callable[[Seen], Any]:
-    """The function with this name, `MODULE:FUNCTION`; modules of the working directory are found."""
+def _function(name: str) -> Callable[[Prompt], Any]:
+    """Import `MODULE:FUNCTION`. The working directory is on the module search path."""
     module, _, attribute = name.partition(":")
-    found = getattr(import_module(module), attribute)
-    if not callable(found):
-        raise ScriptError(f"{name} is not a function")
-    return cast("Callable[[Seen], Any]", found)
+    function = getattr(import_module(module), attribute)
+    if not callable(function):
+        raise ScriptError(f"{name} is not a function; expected MODULE:FUNCTION")
+    return cast("Callable[[Prompt], Any]", function)
 
 
 def _json(data: bytes) -> object:
@@ -277,8 +290,8 @@ def _json(data: bytes) -> object:
     return body
 
 
-def _rendered(answered: Reply | ApiError, trouble: Trouble | None) -> tuple[int, dict[str, object]]:
-    if trouble == Cut(None):
+def _rendered(answered: Reply | ApiError, fault: Fault | None) -> tuple[int, dict[str, object]]:
+    if fault == Disconnect(None):
         return 0, {}
     if isinstance(answered, ApiError):
         return answered.status, answered.body()

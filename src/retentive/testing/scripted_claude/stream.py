@@ -1,8 +1,8 @@
-"""A reply as the events of a streamed response, in the order of the Messages API.
+"""Streamed responses: the events of a reply, in the order of the Messages API.
 
-Source: Messages API documentation, "Streaming Messages": message_start; each block started, given in pieces
-and stopped; message_delta with the stop reason; message_stop. Pings may stand anywhere in between. Edits of the
-context are in message_delta ("Context editing", response); a summary comes in a single piece ("Compaction").
+Order of events: message_start; for each block start, deltas and stop; message_delta with the stop reason;
+message_stop. Pings may occur anywhere. Applied context edits are in message_delta. A summary is sent as one delta.
+Sources: "Streaming Messages"; "Context editing", response; "Compaction".
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from retentive.testing.scripted_claude.messages import Block
     from retentive.testing.scripted_claude.reply import Reply
 
-PIECE_CHARS = 24  # short enough that every text longer than a few words comes in several pieces
+PIECE_CHARS = 24  # short, so that a text of a few words already has several deltas
 
 Event = dict[str, object]
 
 
 def events(reply: Reply) -> Iterator[Event]:
-    """The events of `reply`, in order."""
+    """Generate the events of a reply."""
     message = reply.message()
     usage = {name: value for name, value in reply.usage(1).items() if name != "iterations"}
     start = {**message, "content": [], "stop_reason": None, "usage": usage}
@@ -41,8 +41,8 @@ def events(reply: Reply) -> Iterator[Event]:
     yield {"type": "message_stop"}
 
 
-def encoded(event: Mapping[str, object]) -> bytes:
-    """One server-sent event."""
+def encode_event(event: Mapping[str, object]) -> bytes:
+    """Encode an event as a server-sent event."""
     return f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode("ascii")
 
 
@@ -55,7 +55,7 @@ def _block_events(index: int, block: Block) -> Iterator[Event]:
 
 
 def _in_pieces(block: Block) -> tuple[Event, list[Event]]:
-    """The block as it starts, and what is added to it."""
+    """Return the initial block of content_block_start and its deltas."""
     match block["type"]:
         case "text":
             return {"type": "text", "text": ""}, _deltas("text", block["text"])
@@ -68,7 +68,7 @@ def _in_pieces(block: Block) -> tuple[Event, list[Event]]:
         case "compaction":
             return {"type": "compaction", "content": None}, [{"type": "compaction_delta", "content": block["content"]}]
         case _:
-            # The API opens with an empty piece, and leaves it at that for an empty input.
+            # The API sends an empty first delta, and no other delta for an empty input.
             parts = ["", *_pieces(json.dumps(block["input"]))] if block["input"] else [""]
             return {**block, "input": {}}, [{"type": "input_json_delta", "partial_json": part} for part in parts]
 

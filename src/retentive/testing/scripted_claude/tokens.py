@@ -1,8 +1,8 @@
-"""How many tokens a prompt is, estimated: the same prompt is always the same number, and parts add up.
+"""Token estimates: deterministic and additive, but not a real tokenizer.
 
-It is no tokenizer. Text is counted as 4 bytes of UTF-8 to a token and JSON, which is denser, as 3; what is not in the
-request but in the prompt has the number the documentation gives, or a guess where it gives none. Real counts differ by
-model, and by more for scripts other than Latin.
+Text counts as one token per 4 bytes of UTF-8, and JSON as one per 3 bytes. Content that the API adds to the prompt
+counts with the number in the documentation, or with a guess. Real counts differ by model, and more so for non-Latin
+scripts.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ if TYPE_CHECKING:
 
 TEXT_BYTES_PER_TOKEN = 4  # a rule of thumb for English
 JSON_BYTES_PER_TOKEN = 3  # quotes, braces and keys are tokens of their own
-MESSAGE_TOKENS = 4  # the role, and where a message begins and ends
-CALL_TOKENS = 8  # what stands around the name and the input of a call; also around a result
-IMAGE_TOKENS = 1_600  # of the largest image that is not scaled down. Source: Vision docs
-DOCUMENT_TOKENS = 3_000  # one page at the upper end. Source: PDF support docs, 1,500-3,000 a page
+MESSAGE_TOKENS = 4  # role and delimiters of a message
+CALL_TOKENS = 8  # markup around a tool call or a tool result
+IMAGE_TOKENS = 1_600  # the largest image that is not scaled down. Source: Vision docs
+DOCUMENT_TOKENS = 3_000  # one page, upper bound. Source: PDF support docs, 1,500-3,000 per page
 TOOLS_TOKENS = 346  # the prompt the API adds for tools. Source: Tool use docs, "Pricing", tool_choice auto
-TYPED_TOOL_TOKENS = 500  # a tool that the API defines itself is in the prompt, but not in the request: a guess
-_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))  # json.dumps would make a new one for each block
+TYPED_TOOL_TOKENS = 500  # a guess: the definition of a built-in tool is in the prompt but not in the request
+_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))  # json.dumps would create an encoder per block
 
 
 def prompt_tokens(conversation: Conversation) -> int:
-    """The tokens of everything the model reads: system prompt, tools and messages; at least 1."""
+    """Count the tokens of a prompt: system prompt, tools and messages. At least 1."""
     fixed = system_tokens(conversation.system) + tools_tokens(conversation.tools)
     return max(1, fixed + messages_tokens(conversation.messages))
 
 
 def messages_tokens(messages: Iterable[Message]) -> int:
-    """The tokens of `messages`, without system prompt and tools."""
+    """Count the tokens of messages, without system prompt and tools."""
     return sum(MESSAGE_TOKENS + blocks_tokens(message.blocks) for message in messages)
 
 
 def blocks_tokens(blocks: Iterable[Block]) -> int:
-    """The tokens of content blocks, whoever wrote them."""
+    """Count the tokens of content blocks."""
     return sum(block_tokens(block) for block in blocks)
 
 
 def block_tokens(block: Block) -> int:
-    """The tokens of one content block. Signatures are not read by a model and count nothing."""
+    """Count the tokens of a content block. Signatures count 0: they are not part of the prompt."""
     match block.get("type"):
         case "text":
             return text_tokens(str(block.get("text", "")))
@@ -63,23 +63,23 @@ def block_tokens(block: Block) -> int:
 
 
 def system_tokens(system: object) -> int:
-    """The tokens of a system prompt: a text or text blocks."""
+    """Count the tokens of a system prompt, a string or text blocks."""
     return 0 if system is None else MESSAGE_TOKENS + _content_tokens(system)
 
 
 def tools_tokens(tools: Iterable[Block]) -> int:
-    """The tokens of the tools and of what the API says about them; 0 without tools."""
+    """Count the tokens of the tools and of the tool prompt that the API adds. 0 without tools."""
     sizes = [json_tokens(tool) if "input_schema" in tool else TYPED_TOOL_TOKENS for tool in tools]
     return TOOLS_TOKENS + sum(sizes) if sizes else 0
 
 
 def text_tokens(text: str) -> int:
-    """The tokens of plain text, rounded up; 0 for none."""
+    """Count the tokens of plain text, rounded up. 0 for an empty text."""
     return _rounded_up(len(text.encode("utf-8", "surrogatepass")), TEXT_BYTES_PER_TOKEN)
 
 
 def json_tokens(value: object) -> int:
-    """The tokens of a value in its JSON form, rounded up."""
+    """Count the tokens of a value serialized as JSON, rounded up."""
     data = _JSON.encode(value).encode("utf-8", "surrogatepass")
     return _rounded_up(len(data), JSON_BYTES_PER_TOKEN)
 

@@ -1,6 +1,6 @@
-"""Clearing tool uses and thinking: functions from messages to messages, which remember nothing.
+"""Clearing of tool uses and thinking, as pure functions on messages.
 
-Every request brings the whole history, and what is cleared is decided anew from it. Source: "Context editing".
+Every request contains the whole history, so each request is edited from the start. Source: "Context editing".
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from retentive.testing.scripted_claude.messages import THINKING, Block, Message, merged
+from retentive.testing.scripted_claude.messages import THINKING, Block, Message, merge_messages
 from retentive.testing.scripted_claude.tokens import blocks_tokens, messages_tokens
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Cleared:
-    """Messages after an edit: how many uses or turns were cleared, and how many tokens less that is."""
+    """Messages after an edit, with the number of cleared tool uses or turns and of freed tokens."""
 
     messages: tuple[Message, ...]
     count: int = 0
@@ -28,16 +28,16 @@ class Cleared:
 
 
 def clear_tool_uses(messages: tuple[Message, ...], edit: ClearToolUses, choices: Choices, *, size: int) -> Cleared:
-    """`messages` with the oldest results as placeholders, once `size`, the tokens of the prompt, is over the trigger.
+    """Replace the oldest results with placeholders if the prompt is over the trigger. `size` is the prompt in tokens.
 
-    All or nothing: unless `clear_at_least` tokens go, nothing does.
+    Clears nothing if fewer than `clear_at_least` tokens would be freed.
     """
     if measure(messages, edit, choices, size=size) <= edit.trigger.value:
         return Cleared(messages)
-    doomed = _doomed(messages, edit, choices)
-    after = _each_block(messages, lambda block: _cleared(block, doomed, edit, choices))
+    selected = _selected_uses(messages, edit, choices)
+    after = _map_blocks(messages, lambda block: _clear_block(block, selected, edit, choices))
     changed = {_use_id(new) for old, new in zip(_blocks(messages), _blocks(after), strict=True) if old != new}
-    # A result may be shorter than its placeholder; then nothing is saved.
+    # A result can be shorter than its placeholder. Clearing it then frees nothing.
     tokens = max(0, messages_tokens(messages) - messages_tokens(after))
     if not changed or tokens < edit.clear_at_least:
         return Cleared(messages)
@@ -45,7 +45,7 @@ def clear_tool_uses(messages: tuple[Message, ...], edit: ClearToolUses, choices:
 
 
 def measure(messages: tuple[Message, ...], edit: ClearToolUses, choices: Choices, *, size: int) -> int:
-    """What the trigger is compared with: `size`, or the number of tool uses."""
+    """Return the value to compare with the trigger: `size`, or the number of tool uses."""
     if edit.trigger.kind == "input_tokens":
         return size
     uses = _tool_uses(messages)
@@ -55,22 +55,22 @@ def measure(messages: tuple[Message, ...], edit: ClearToolUses, choices: Choices
 
 
 def clear_thinking(messages: tuple[Message, ...], keep: int | None, choices: Choices) -> Cleared:
-    """`messages` without the thinking of all but the newest `keep` turns that have any; None keeps all."""
+    """Remove thinking from all but the newest `keep` turns that contain thinking. None keeps all."""
     turns = [turn for turn in _turns(messages, choices) if any(messages[n].of_type(*THINKING) for n in turn)]
     old = turns[: max(0, len(turns) - keep)] if keep is not None else []
-    where = set(chain.from_iterable(old))
-    if not where:
+    positions = set(chain.from_iterable(old))
+    if not positions:
         return Cleared(messages)
-    after = merged(
+    after = merge_messages(
         kept
         for n, message in enumerate(messages)
-        if (kept := _without_thinking(message) if n in where else message).blocks
+        if (kept := _without_thinking(message) if n in positions else message).blocks
     )
     return Cleared(after, len(old), messages_tokens(messages) - messages_tokens(after))
 
 
-def _doomed(messages: tuple[Message, ...], edit: ClearToolUses, choices: Choices) -> dict[str, str]:
-    """The ids of the tool uses to clear, each with the tool's name: all but the newest `keep`."""
+def _selected_uses(messages: tuple[Message, ...], edit: ClearToolUses, choices: Choices) -> dict[str, str]:
+    """Select the tool uses to clear, all but the newest `keep`. Maps each id to the tool's name."""
     uses = [(str(use.get("id")), str(use.get("name"))) for use in _tool_uses(messages)]
     clearable = [use for use in uses if use[1] not in edit.exclude_tools]
     old = uses if choices.excluded_use_up_keep else clearable
@@ -78,20 +78,20 @@ def _doomed(messages: tuple[Message, ...], edit: ClearToolUses, choices: Choices
     return {use_id: name for use_id, name in old if name not in edit.exclude_tools}
 
 
-def _cleared(block: Block, doomed: dict[str, str], edit: ClearToolUses, choices: Choices) -> Block:
+def _clear_block(block: Block, selected: dict[str, str], edit: ClearToolUses, choices: Choices) -> Block:
     use_id = _use_id(block)
-    if use_id not in doomed:
+    if use_id not in selected:
         return block
     if block.get("type") == "tool_result":
         cleared = {**block, "content": choices.placeholder}
         saves = choices.short_results_are_cleared or blocks_tokens([cleared]) < blocks_tokens([block])
         return cleared if saves else block
-    clears = edit.clear_inputs if isinstance(edit.clear_inputs, bool) else doomed[use_id] in edit.clear_inputs
+    clears = edit.clear_inputs if isinstance(edit.clear_inputs, bool) else selected[use_id] in edit.clear_inputs
     return {**block, "input": dict(choices.cleared_input)} if clears else block
 
 
 def _turns(messages: tuple[Message, ...], choices: Choices) -> list[list[int]]:
-    """The positions of the assistant's messages, by turn: a turn lasts while its tools are answered."""
+    """Group the positions of assistant messages by turn. A turn continues while user messages are only tool results."""
     turns: list[list[int]] = []
     ended = True
     for n, message in enumerate(messages):
@@ -122,5 +122,5 @@ def _blocks(messages: tuple[Message, ...]) -> list[Block]:
     return [block for message in messages for block in message.blocks]
 
 
-def _each_block(messages: tuple[Message, ...], change: Callable[[Block], Block]) -> tuple[Message, ...]:
+def _map_blocks(messages: tuple[Message, ...], change: Callable[[Block], Block]) -> tuple[Message, ...]:
     return tuple(Message(message.role, tuple(map(change, message.blocks))) for message in messages)

@@ -54,7 +54,7 @@ CREATE TABLE IF NOT EXISTS versions (
     INDEX versions_by_memory (store, memory, id)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC {by_store};
 
-CREATE TABLE IF NOT EXISTS notes (
+CREATE TABLE IF NOT EXISTS records (
     store       BIGINT          NOT NULL,
     kind        VARBINARY(200)  NOT NULL,
     name        VARBINARY(200)  NOT NULL,

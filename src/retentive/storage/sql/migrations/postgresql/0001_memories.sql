@@ -52,7 +52,7 @@ CREATE TABLE versions (
 ) {by_store};
 CREATE INDEX versions_by_memory ON versions (store, memory, id);
 
-CREATE TABLE notes (
+CREATE TABLE records (
     store       BIGINT  NOT NULL,
     kind        TEXT    COLLATE "C" NOT NULL,
     name        TEXT    COLLATE "C" NOT NULL,

@@ -53,10 +53,17 @@ CREATE TABLE versions (
 CREATE UNIQUE INDEX versions_by_id ON versions (store, id);
 CREATE INDEX versions_by_memory ON versions (store, memory, id);
 
-CREATE TABLE notes (
+CREATE TABLE records (
     store       INTEGER NOT NULL,
     kind        TEXT    NOT NULL,
     name        TEXT    NOT NULL,
     value       TEXT    NOT NULL,
     PRIMARY KEY (store, kind, name)
 ) WITHOUT ROWID;
+
+-- For memories that also lie as plain files: all versions up to this one rest durably in the files too.
+
+CREATE TABLE synced (
+    seq         INTEGER NOT NULL
+);
+INSERT INTO synced (seq) VALUES (0);

@@ -1,0 +1,204 @@
+"""The hash chain of an audit log: one per memory store, kept as records of the store.
+
+An entry is one line of canonical JSON with the hash of the entry before it, so that no entry can be changed, removed or
+inserted without breaking the chain. The paths an operation named are in a record beside the entry, which holds only
+their salted digest: erasing a memory can remove its path from the log without breaking the chain.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from retentive.errors import InvalidInput
+from retentive.storage.contract import Snapshot, Transaction, to_datetime
+from retentive.values.records import Recorded
+
+ENTRY, HEAD, DETAIL = "audit", "audit.head", "audit.detail"
+"""Kinds of records: entries and details by their number, and the end of the chain."""
+FIRST = "0" * 64  # the hash before the first entry
+LISTED_CHANGES = 500  # an entry that made more versions names the first, the last, their number and a digest
+_HEAD_KEY = "head"
+_HEAD = re.compile(r"([0-9]{1,12}):([0-9a-f]{64})", re.ASCII)
+
+
+class Head(NamedTuple):
+    """An entry by its number, from 1, and its hash; as text `SEQ:HASH`."""
+
+    seq: int
+    hash: str
+
+    @classmethod
+    def parse(cls, text: str) -> Head:
+        """The head written as `SEQ:HASH`. Raises `InvalidInput`."""
+        found = _HEAD.fullmatch(text)
+        if found is None:
+            raise InvalidInput("an audit head is written SEQ:HASH, as `audit verify` prints it")
+        return cls(int(found[1]), found[2])
+
+    def __str__(self) -> str:
+        return f"{self.seq}:{self.hash}"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """One operation: when, who, what, through which integration, and the code of its outcome (`ok` without an error).
+
+    `changes` are the memories and versions it made; of more than 500 only the first and the last, with `change_count`.
+    `paths` are those it named, None where they were withheld because the memory was erased. `read` is the version a
+    view showed, `listed` marks a view of a directory, `repeated` a first reply given again, `proposed` changes that
+    await review. `audit` is the new value of the setting, where the operation changed it.
+    """
+
+    seq: int
+    time: datetime
+    actor: str | None
+    operation: str | None
+    integration: str
+    outcome: str
+    changes: tuple[Recorded, ...] = ()
+    change_count: int = 0
+    paths: tuple[str, ...] | None = ()
+    read: Recorded | None = None
+    listed: bool = False
+    repeated: bool = False
+    proposed: bool = False
+    audit: bool | None = None
+    withheld: tuple[int, ...] = ()
+    hash: str = ""
+
+    def covers(self, version_id: str) -> bool:
+        """Whether the entry names this version."""
+        if len(self.changes) == self.change_count:
+            return any(change.version_id == version_id for change in self.changes)
+        return self.changes[0].version_id <= version_id <= self.changes[-1].version_id
+
+
+def key_of(seq: int) -> str:
+    """The record key of an entry."""
+    return f"{seq:012}"
+
+
+def canonical(value: object) -> str:
+    """The one JSON text of a value."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def entry_hash(store_id: str, body: Mapping[str, object]) -> str:
+    """The hash of an entry: over all of it, the hash before it included, and the store it belongs to."""
+    return hashlib.sha256(canonical({**body, "store": store_id}).encode()).hexdigest()
+
+
+def head_of(snapshot: Snapshot) -> Head:
+    """The end of the chain. Raises `InvalidInput` for a damaged one."""
+    text = snapshot.get_record(HEAD, _HEAD_KEY)
+    return Head(0, FIRST) if text is None else Head.parse(text)
+
+
+def append(tx: Transaction, store_id: str, body: Mapping[str, object], paths: Sequence[str]) -> int:
+    """Append an entry to the chain, in the transaction of its operation; its number."""
+    head = head_of(tx)
+    seq, detail = head.seq + 1, None
+    if paths:
+        detail = canonical({"paths": list(paths), "salt": os.urandom(16).hex()})
+        tx.put_record(DETAIL, key_of(seq), detail)
+    whole = {**body, "seq": seq, "prev": head.hash}
+    if detail is not None:
+        whole["detail"] = digest_of_detail(detail)
+    digest = entry_hash(store_id, whole)
+    tx.put_record(ENTRY, key_of(seq), canonical({**whole, "hash": digest}))
+    tx.put_record(HEAD, _HEAD_KEY, str(Head(seq, digest)))
+    return seq
+
+
+def has_entry(snapshot: Snapshot, seq: int, entry_id: str) -> bool:
+    """Whether the entry with this number is the one with this id: its commit was lost, and had taken place."""
+    text = snapshot.get_record(ENTRY, key_of(seq))
+    return text is not None and json.loads(text).get("id") == entry_id
+
+
+def changes_field(recorded: Sequence[Recorded]) -> dict[str, object]:
+    """The fields of an entry that name its versions."""
+    if not recorded:
+        return {}
+    if len(recorded) <= LISTED_CHANGES:
+        return {"changes": [list(each) for each in recorded]}
+    ids = [each.version_id for each in recorded]
+    digest = hashlib.sha256("\n".join(sorted(ids)).encode()).hexdigest()
+    ends = (min(recorded, key=lambda each: each.version_id), max(recorded, key=lambda each: each.version_id))
+    return {"changes": [list(each) for each in ends], "count": len(ids), "versions_sha256": digest}
+
+
+def digest_of_detail(detail: str) -> str:
+    """The digest of a detail record, which its entry holds."""
+    return hashlib.sha256(detail.encode()).hexdigest()
+
+
+def withhold(tx: Transaction, paths: Collection[str]) -> list[int]:
+    """Remove the details that name one of these paths; the numbers of their entries."""
+    gone = [int(key) for key, detail in tx.records(DETAIL) if not set(paths).isdisjoint(paths_of_detail(detail) or ())]
+    for seq in gone:
+        tx.put_record(DETAIL, key_of(seq), None)
+    return gone
+
+
+def paths_of_detail(detail: str | None) -> tuple[str, ...] | None:
+    """The paths in a detail record; None for a missing or damaged one."""
+    try:
+        return tuple(_text(path) for path in json.loads(detail or "")["paths"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def parsed(value: str, detail: str | None = None) -> AuditEntry | None:
+    """The entry in a record, whether its hash is right or not; None if the record is not an entry."""
+    try:
+        said = json.loads(value)
+        changes = tuple(_recorded(each) for each in said.get("changes", ()))
+        return AuditEntry(
+            seq=int(said["seq"]),
+            time=to_datetime(int(said["time"])),
+            actor=_text_or_none(said.get("actor")),
+            operation=_text_or_none(said.get("operation")),
+            integration=_text(said["integration"]),
+            outcome=_text(said["outcome"]),
+            changes=changes,
+            change_count=int(said.get("count", len(changes))),
+            paths=paths_of_detail(detail) if "detail" in said else (),
+            read=_recorded(said["read"]) if "read" in said else None,
+            listed=bool(said.get("listed")),
+            repeated=bool(said.get("repeated")),
+            proposed=bool(said.get("proposed")),
+            audit=_switch(said.get("audit")),
+            withheld=tuple(int(seq) for seq in said.get("withheld", ())),
+            hash=_text(said["hash"]),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+        return None
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    value.encode()  # refuses a lone surrogate
+    return value
+
+
+def _text_or_none(value: object) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _switch(value: object) -> bool | None:
+    if value is not None and not isinstance(value, bool):
+        raise TypeError
+    return value
+
+
+def _recorded(value: Sequence[object]) -> Recorded:
+    return Recorded(*(_text(each) for each in value))

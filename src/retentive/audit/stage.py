@@ -1,0 +1,103 @@
+"""Stage `audited`: one entry in the audit log for each operation, in the transaction of its change."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from retentive.audit.chain import append, changes_field, has_entry
+from retentive.engine.attempt import Attempt
+from retentive.engine.context import StoreContext
+from retentive.engine.operation import REFUSALS, Invocation, Operation, Outcome
+from retentive.errors import Refused, RetentiveError
+from retentive.storage.contract import Actor, Transaction, now_us
+from retentive.values.replies import ERROR_CODES
+
+
+def needs_entry(attempt: Attempt[Any]) -> bool:
+    """Whether the audit log is on for this attempt, as far as the store was reached."""
+    return attempt.has_begun and attempt.settings.audit
+
+
+def audited(proceed: Callable[[Attempt[Any]], Outcome[Any]], attempt: Attempt[Any]) -> Outcome[Any]:
+    """Stage: with the setting `audit`, write an entry with the outcome, in the same transaction.
+
+    A refusal before anything was recorded is an outcome too. One after that rolls everything back first.
+    """
+    tx = attempt.tx  # the stages below may replace it
+    if attempt.entry is not None and attempt.outcome is not None and has_entry(tx, *attempt.entry):
+        return attempt.outcome  # the commit was lost, and had taken place
+    try:
+        outcome = proceed(attempt)
+    except REFUSALS as error:
+        if attempt.has_written:
+            raise
+        outcome = Outcome(attempt.settings, error=error)
+    if attempt.settings.audit or attempt.context.settings_of(tx).audit:
+        _write_entry(attempt, tx, outcome)
+    return outcome
+
+
+def _write_entry(attempt: Attempt[Any], tx: Transaction, outcome: Outcome[Any]) -> None:
+    entry_id = os.urandom(8).hex() if attempt.entry is None else attempt.entry[1]
+    seq = _append(tx, attempt.context, attempt.operation, attempt.invocation, outcome, entry_id=entry_id)
+    attempt.entry, attempt.outcome = (seq, entry_id), outcome
+
+
+def entry_of_read(
+    context: StoreContext, operation: Operation[Any], invocation: Invocation, outcome: Outcome[Any]
+) -> None:
+    """Write the entry of a read, in a transaction of its own. Raises the errors of storage: then nothing is shown."""
+    entry_id, written = os.urandom(8).hex(), list[int]()
+
+    def work(tx: Transaction) -> None:
+        if not any(has_entry(tx, seq, entry_id) for seq in written):
+            written.append(_append(tx, context, operation, invocation, outcome, entry_id=entry_id))
+
+    context.follow_up(work, may_use_reserve=True)
+
+
+def entry_of_failure(attempt: Attempt[Any], error: RetentiveError) -> None:
+    """Write the entry of an operation that storage failed, as far as storage lets us."""
+    if not needs_entry(attempt):
+        return
+    outcome: Outcome[Any] = Outcome(attempt.settings, error=error)
+
+    def work(tx: Transaction) -> None:
+        if attempt.entry is None or not has_entry(tx, *attempt.entry):
+            _write_entry(attempt, tx, outcome)
+
+    with suppress(RetentiveError):  # the caller hears of the first failure
+        attempt.context.follow_up(work, may_use_reserve=True)
+
+
+def _append(
+    tx: Transaction,
+    context: StoreContext,
+    operation: Operation[Any],
+    invocation: Invocation,
+    outcome: Outcome[Any],
+    *,
+    entry_id: str,
+) -> int:
+    actor: Actor | None = invocation.actor or context.actor
+    body: dict[str, object] = {
+        "id": entry_id,
+        "time": now_us(context.clock),
+        "actor": None if actor is None else str(actor),
+        "operation": operation.name,
+        "integration": invocation.integration,
+        "outcome": "ok" if outcome.error is None else _code_of(outcome.error),
+        **changes_field(outcome.recorded),
+    }
+    body |= {name: True for name in ("repeated", "proposed") if getattr(outcome, name)}
+    if outcome.error is None and not outcome.repeated:
+        body |= operation.facts(outcome.result)
+    paths = [context.redacted(path, outcome.settings) for path in operation.paths()]
+    return append(tx, context.id, body, paths)
+
+
+def _code_of(error: RetentiveError) -> str:
+    return ERROR_CODES.get(error.key, error.code) if isinstance(error, Refused) else error.code

@@ -1,0 +1,161 @@
+"""Verification of an audit log: every entry present, unchanged and in its place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from retentive.audit.chain import (
+    DETAIL,
+    ENTRY,
+    FIRST,
+    AuditEntry,
+    Head,
+    canonical,
+    digest_of_detail,
+    entry_hash,
+    head_of,
+    key_of,
+    parsed,
+)
+from retentive.errors import Damaged, InvalidInput
+from retentive.storage.contract import Snapshot, Version
+from retentive.values.records import EXTERNAL, to_us
+
+What: TypeAlias = Literal["altered", "missing", "reordered", "unknown", "detail altered", "detail missing"]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """The first entry that is not as it was written, by its number, and how it differs."""
+
+    what: What
+    seq: int
+
+    def __str__(self) -> str:
+        return f"entry {self.seq}: {self.what}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """The result of a verification: the number of entries, the first problem, and the end of the chain.
+
+    Note `head` elsewhere: only it proves later that no entries were cut off the end. `unaudited` are versions recorded
+    while the log was on that no entry names.
+    """
+
+    entries: int
+    problem: Problem | None
+    head: Head | None = None
+    unaudited: tuple[Version, ...] = ()
+
+
+_START = Head(0, FIRST)
+
+
+@dataclass(slots=True)
+class _Verification:
+    """One pass over a chain."""
+
+    store_id: str
+    head: Head = _START
+    known: list[AuditEntry] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    details: dict[int, str | None] = field(default_factory=dict)
+    withheld: set[int] = field(default_factory=set)
+    hashes: dict[int, str] = field(default_factory=dict)
+
+    def add(self, key: str, value: str) -> None:
+        """Check the next entry in the order of keys."""
+        seq = int(key) if key.isdecimal() and key == key_of(int(key)) else 0
+        entry = parsed(value)
+        what, at = self._difference(seq, value, entry)
+        if what is not None:
+            self.problems.append(Problem(what, at))
+        if entry is not None:
+            self.known.append(entry)
+            self.withheld.update(entry.withheld)
+        self.head = Head(seq, entry.hash if entry is not None else "")
+        self.hashes[seq] = self.head.hash
+
+    def _difference(self, seq: int, value: str, entry: AuditEntry | None) -> tuple[What | None, int]:
+        if seq == 0:
+            return "unknown", 0
+        if seq != self.head.seq + 1:
+            return "missing", self.head.seq + 1
+        if entry is None:
+            return "altered", seq
+        if entry.seq != seq:
+            return "reordered", seq
+        said = json.loads(value)
+        body = {name: field for name, field in said.items() if name != "hash"}
+        if canonical(said) != value or entry_hash(self.store_id, body) != entry.hash or said["prev"] != self.head.hash:
+            return "altered", seq
+        self.details[seq] = said.get("detail")
+        return None, seq
+
+    def check_details(self, records: Iterable[tuple[str, str]]) -> None:
+        """Compare the details with the digests in the entries."""
+        present = {int(key): value for key, value in records if key.isdecimal()}
+        for seq, digest in self.details.items():
+            detail = present.pop(seq, None)
+            if digest is None:
+                continue
+            if detail is None:
+                if seq not in self.withheld:
+                    self.problems.append(Problem("detail missing", seq))
+            elif digest_of_detail(detail) != digest:
+                self.problems.append(Problem("detail altered", seq))
+        self.problems += [Problem("detail altered", seq) for seq in present]
+
+    def check_heads(self, expected: Iterable[Head]) -> None:
+        """Check that entries known from elsewhere are present with their hashes."""
+        for head in expected:
+            if head.seq and head.seq not in self.hashes:
+                self.problems.append(Problem("missing", head.seq))
+            elif head.seq and self.hashes[head.seq] != head.hash:
+                self.problems.append(Problem("altered", head.seq))
+
+
+def verify(snapshot: Snapshot, store_id: str, expected: Sequence[Head]) -> Verified:
+    """Verify the log in one state of the store; `expected` are heads noted elsewhere."""
+    run = _Verification(store_id)
+    last = 0
+    try:
+        for key, value in snapshot.records(ENTRY):
+            run.add(key, value)
+            last = run.head.seq
+        run.check_details(snapshot.records(DETAIL))
+        run.check_heads([*expected, head_of(snapshot)])
+    except Damaged:  # a record of an encrypted store does not decrypt
+        run.problems.append(Problem("altered", last + 1))
+    except InvalidInput:  # the head itself
+        run.problems.append(Problem("altered", last))
+    problem = min(run.problems, key=lambda each: each.seq, default=None)
+    return Verified(len(run.known), problem, run.head if run.known else None, tuple(_unaudited(snapshot, run.known)))
+
+
+def _unaudited(snapshot: Snapshot, entries: Sequence[AuditEntry]) -> Iterator[Version]:
+    """Versions recorded while the log was on that no entry names, oldest first. External edits have no entry."""
+    if not entries:
+        return
+    listed = {change.version_id for entry in entries for change in entry.changes}
+    bulk = [entry for entry in entries if entry.change_count > len(entry.changes)]
+    switches = [(entry.time, entry.audit) for entry in entries if entry.audit is not None]
+    began = min(entry.time for entry in entries)
+    for version in reversed(list(snapshot.versions(after=f"memver_{to_us(began):014x}"))):
+        if version.actor == EXTERNAL or version.id in listed or not _was_on(version.created_at, began, switches):
+            continue
+        if not any(entry.covers(version.id) for entry in bulk):
+            yield version
+
+
+def _was_on(at: datetime, began: datetime, switches: Sequence[tuple[datetime, bool]]) -> bool:
+    """Whether the log was on at a time, as far as its entries tell."""
+    if at < began:
+        return False
+    before = [state for time, state in sorted(switches) if time <= at]
+    return before[-1] if before else True

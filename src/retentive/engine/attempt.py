@@ -1,0 +1,45 @@
+"""One write operation on its way through the stages of the pipeline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from retentive.engine.context import StoreContext
+from retentive.engine.operation import Invocation, Outcome, WriteOperation
+from retentive.engine.writer import GuardedWriter
+from retentive.errors import RetentiveError
+from retentive.storage.contract import Transaction
+from retentive.values.records import Actor
+from retentive.values.settings import Settings
+
+R = TypeVar("R")
+
+
+@dataclass(slots=True)
+class Attempt(Generic[R]):
+    """One write operation on its way through the stages.
+
+    `tx`, `settings` and `writer` are those of the present run of the transaction, which may run more than once: after a
+    commit whose outcome was lost, `outcome` and the marks of the stages tell whether it took place. With `failure` set,
+    that is raised in place of applying the operation, so that a refusal found late is recorded in a second transaction.
+    """
+
+    context: StoreContext
+    operation: WriteOperation[R]
+    invocation: Invocation
+    actor: Actor | None
+    failure: RetentiveError | None = None
+    has_begun: bool = False
+    tx: Transaction = field(init=False)
+    settings: Settings = field(init=False)
+    writer: GuardedWriter | None = None
+    outcome: Outcome[R] | None = None
+    remembered: str | None = None
+    proposal: tuple[str, int] | None = None
+    entry: tuple[int, str] | None = None
+
+    @property
+    def has_written(self) -> bool:
+        """Whether storage was asked to record changes in this run; then a refusal must roll the transaction back."""
+        return self.writer is not None and self.writer.tried

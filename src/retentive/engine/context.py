@@ -1,0 +1,93 @@
+"""The context of a memory store that its operations run in."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from retentive.engine.access_times import Accesses
+from retentive.engine.operation import Invocation, Operation, Outcome
+from retentive.errors import Refused
+from retentive.redaction.guard import RedactionGuard
+from retentive.storage import capabilities
+from retentive.storage.contract import Actor, Backend, Clock, Snapshot, StoreInfo, Transaction
+from retentive.values.paths import ROOT
+from retentive.values.replies import REPLIES, Replies
+from retentive.values.settings import DEFAULTS, Settings, from_text
+from retentive.values.text import LineCounts
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class StoreContext(ABC):
+    """One memory store: its backend, effective settings, actor and clock. Threads may share it."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        info: StoreInfo,
+        *,
+        pins: Mapping[str, object] | None = None,
+        examination: RedactionGuard | None = None,
+        replies: Replies = REPLIES,
+        actor: Actor | None = None,
+        clock: Clock = time.time,
+        accesses: Accesses | None = None,
+    ) -> None:
+        self.backend = backend
+        self.info = info
+        self.id = info.id
+        self.pins = dict(pins or {})
+        self.examination = examination or RedactionGuard()
+        self.examination.check(DEFAULTS.changed(self.pins))  # invalid settings are refused here
+        self.replies = replies
+        self.actor = actor
+        self.clock = clock
+        self._lines = LineCounts()
+        self.accesses = accesses or Accesses(backend, clock=clock)
+        self.known_settings: tuple[str | None, Settings | None] = (None, None)
+        """The stored text last seen, and the effective settings it makes."""
+
+    @abstractmethod
+    def run(self, operation: Operation[R], invocation: Invocation) -> Outcome[R]:
+        """Run an operation through all stages (`retentive.pipeline`). Raises the errors of storage."""
+
+    @abstractmethod
+    def follow_up(self, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
+        """Run bookkeeping in a transaction of its own: it belongs to an operation already recorded, or to none."""
+
+    def read(self, work: Callable[[Snapshot], T]) -> T:
+        """Run `work` on one consistent state, past the stages: for the engine's own bookkeeping."""
+        return self.backend.read(self.id, work)
+
+    def settings_of(self, snapshot: Snapshot) -> Settings:
+        """The effective settings: those stored with the store, overridden by those this process pinned."""
+        stored, known, settings = snapshot.settings, *self.known_settings
+        if settings is None or stored != known:
+            settings = from_text(stored).changed(self.pins)
+            self.known_settings = (stored, settings)
+        return settings
+
+    def settings(self) -> Settings:
+        """The effective settings: those stored with the store, overridden by those this process pinned."""
+        return self.read(self.settings_of)
+
+    def redacted(self, text: str, settings: Settings | None = None) -> str:
+        """A text of the input as a reply may echo it, without its sensitive values.
+
+        Without `settings` the last known ones count, for failures that came before the store was read.
+        """
+        if settings is None:
+            settings = self.known_settings[1] or DEFAULTS.changed(self.pins)
+        try:
+            return self.examination(settings, text)[0]
+        except Refused:  # a detector failed, which is logged
+            return "…"
+
+    def record_external_edits(self, snapshot: Snapshot) -> None:
+        """Record external edits of plain files first, so that the snapshot shows them."""
+        if capabilities.directory_of(self.backend, self.info) is not None:
+            list(snapshot.sizes(ROOT))  # a listing compares every file

@@ -1,0 +1,148 @@
+"""Replies rendered from outcomes, once, at the end: the only place where results become sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from retentive.engine.context import StoreContext
+from retentive.engine.handlers import Answered, CommandResult, RunCommand, RunView, Save, Viewed
+from retentive.engine.operation import Operation, Outcome
+from retentive.errors import Refused, RetentiveError
+from retentive.values.commands import Create, Delete, Insert, Rename, StrReplace, View, WriteCommand, paths_of
+from retentive.values.paths import ROOT, MemoryPath
+from retentive.values.replies import Replies, Reply, redact_echoes
+
+STORAGE_REPLIES = {
+    "permission_denied": "permission_denied",
+    "store_full": "store_full",
+    "unavailable": "unavailable",
+    "outcome_unknown": "outcome_unknown",
+    "damaged": "damaged",
+    "locked": "locked",
+    "conflict": "unavailable",
+    "not_found": "unavailable",  # the whole memory store is gone
+    "unknown_schema": "unknown_schema",
+}
+"""The reply of each failure of storage. Codes that are missing are errors of the application, and rise."""
+OF_BACKENDS = {"path_taken", "path_folds"}
+"""Refusals of a backend, which knows canonical paths only."""
+
+
+class Say:
+    """Sentences of a catalogue for one invocation: what they echo of the input holds no sensitive value.
+
+    `is_plain` tells short values that need no examination.
+    """
+
+    def __init__(
+        self, replies: Replies, redact: Callable[[str], str], is_plain: Callable[[str], object] | None = None
+    ) -> None:
+        self._replies = replies
+        self._redact = redact
+        self._is_plain = is_plain
+
+    def __call__(self, key: str, **values: object) -> str:
+        """The sentence `key`."""
+        for value in values.values():
+            if self._is_plain is None or not isinstance(value, str) or not self._is_plain(value):
+                return self._replies.phrase(key, redact_echoes(values, self._redact))
+        template: str = getattr(self._replies, key)
+        return template.format(**values)
+
+    def error(self, key: str, values: dict[str, object]) -> Reply:
+        """The error reply `key`."""
+        return self._replies.error(key, redact_echoes(values, self._redact))
+
+
+def rendered(context: StoreContext, operation: Operation[Any], outcome: Outcome[Any]) -> Reply:
+    """The reply of an outcome. Raises errors of the application."""
+    settings = outcome.settings
+    redact = partial(context.redacted, settings=settings)
+    say = Say(context.replies, redact, None if settings.sensitive_kinds else context.examination.plain)
+    if outcome.error is not None:
+        return error_reply(say, outcome.error, paths_named(operation))
+    match operation, outcome.result:
+        case RunView(command=command), Viewed() as viewed:
+            return _view_reply(say, command, viewed)
+        case RunCommand(command=command), CommandResult() as result:
+            text, notes = _command_text(say, command, result), result.notes
+        case Save(path=path), CommandResult() as result:
+            text, notes = say("inserted", path=path.written), result.notes
+        case _:
+            raise TypeError(f"{type(operation).__name__} has no reply")
+    if not notes and not outcome.proposed:
+        return Reply(text)
+    lines = [text, *(say(note.key, **note.values) for note in notes)]
+    return Reply("\n".join([*lines, context.replies.awaits_review] if outcome.proposed else lines))
+
+
+def error_reply(say: Say, error: RetentiveError, paths: Sequence[MemoryPath]) -> Reply:
+    """The reply of a refusal or a failure of storage. Raises any other error."""
+    shown: dict[str, object] = {"path": paths[-1].written}
+    if len(paths) > 1:
+        shown |= {"old_path": paths[0].written, "new_path": paths[1].written}
+    if not isinstance(error, Refused):
+        if error.code not in STORAGE_REPLIES:
+            raise error
+        return say.error(STORAGE_REPLIES[error.code], shown)
+    values = shown | error.values
+    if error.key in OF_BACKENDS:
+        canonical = str(values["path"])
+        values["path"] = {path.text: path.written for path in paths}.get(canonical, paths[0].outward(canonical))
+    return say.error(error.key, values)
+
+
+def paths_named(operation: Operation[Any]) -> tuple[MemoryPath, ...]:
+    """The paths of an operation as they were written; the last is the one its errors name."""
+    match operation:
+        case RunView(command=command):
+            return (command.path,)
+        case RunCommand(command=command):
+            return paths_of(command)
+        case Save(path=path):
+            return (path,)
+        case Answered(written=written) if written:
+            return written
+    return (MemoryPath.known(ROOT),)
+
+
+def _view_reply(say: Say, command: View, viewed: Viewed) -> Reply:
+    if viewed.listing is not None:
+        return listing_reply(say, command.path, viewed)
+    page = viewed.page
+    assert page is not None
+    lines = [say("file_header", path=command.path.written)]
+    if page.numbered:
+        lines.append(page.numbered)
+    if page.notice is not None:
+        lines.append(say(page.notice.key, **page.notice.values))
+    return Reply("\n".join(lines))
+
+
+def listing_reply(say: Say, path: MemoryPath, viewed: Viewed) -> Reply:
+    """The reply of a view of a directory."""
+    shown = viewed.listing
+    assert shown is not None
+    lines = [say("directory_header", path=path.outward(path.text)), *shown.rows]
+    if len(shown.rows) - 1 < shown.total:
+        lines.append(say("rows_cut", shown=len(shown.rows) - 1, total=shown.total))
+    return Reply("\n".join(lines))
+
+
+def _command_text(say: Say, command: WriteCommand, result: CommandResult) -> str:
+    match command:
+        case Create(path=path):
+            return say("created", path=path.written)
+        case StrReplace() if result.snippet is None:
+            return say("edited")
+        case StrReplace():
+            return f"{say('edited_snippet')}\n{result.snippet}"
+        case Insert(path=path):
+            return say("inserted", path=path.written)
+        case Delete(path=path):
+            return say("deleted", path=path.written)
+        case Rename(old_path=old, new_path=new):
+            return say("renamed", old_path=old.written, new_path=new.written)
+    return say("cleared")

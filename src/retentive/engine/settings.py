@@ -1,0 +1,43 @@
+"""The operation that changes the settings of a memory store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from retentive.engine.operation import WriteOperation
+from retentive.engine.writer import GuardedWriter
+from retentive.redaction.guard import RedactionGuard
+from retentive.storage.contract import Transaction
+from retentive.values.settings import DEFAULTS, Settings, check_names, from_text
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSettings(WriteOperation[Settings]):
+    """Change some settings; None restores a default. The result is what is stored now, without what is pinned."""
+
+    name = "settings"
+    under_review = "skip"  # else a setting that puts everyone under review could not be reversed
+    switches_audit = True
+    changes: Mapping[str, object]
+    examination: RedactionGuard
+
+    def __post_init__(self) -> None:
+        """Raise `InvalidInput` for unknown names."""
+        check_names(self.changes)
+
+    def facts(self, result: Any) -> Mapping[str, object]:
+        """The names of the changed settings, and the new value of `audit` if that is one of them."""
+        switched = {"audit": result.audit} if "audit" in self.changes else {}
+        return {"settings": sorted(self.changes), **switched}
+
+    def apply(self, tx: Transaction, writer: GuardedWriter) -> Settings:
+        """Store the settings. Raises `InvalidInput` for an unknown name or an invalid value."""
+        given = {
+            name: getattr(DEFAULTS, name, None) if value is None else value for name, value in self.changes.items()
+        }
+        settings = from_text(tx.settings).changed(given)
+        self.examination.check(settings)
+        tx.set_metadata(settings=settings.to_text())
+        return settings

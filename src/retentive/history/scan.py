@@ -1,0 +1,189 @@
+"""Scans of a memory store for sensitive values in what it already holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from retentive.audit.chain import withhold
+from retentive.engine.context import StoreContext
+from retentive.engine.operation import Invocation, ReadOperation, WriteOperation
+from retentive.engine.queries import raised
+from retentive.engine.writer import GuardedWriter
+from retentive.errors import InvalidInput, PermissionDenied, Refused
+from retentive.history.removal import PENDING, finish
+from retentive.redaction.guard import RedactionGuard
+from retentive.review.proposals import forget_proposals
+from retentive.storage.contract import Snapshot, Transaction, Version
+from retentive.values.paths import ROOT, MemoryPath
+from retentive.values.settings import Settings
+from retentive.values.text import decoded
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A path, shown without values, at which sensitive values were found, and their kinds, in order.
+
+    `in_path`: the path of a present memory holds one itself. Only a person can rename it.
+    """
+
+    path: str
+    kinds: tuple[str, ...]
+    in_path: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What was found in one memory."""
+
+    path: MemoryPath  # written without values
+    in_path: tuple[str, ...]
+    in_text: tuple[str, ...]
+
+    def finding(self) -> Finding:
+        return Finding(self.path.written, tuple(dict.fromkeys(self.in_path + self.in_text)), bool(self.in_path))
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """The findings of a scan, what could not be rewritten, and the audit entries that lost their paths."""
+
+    findings: tuple[Finding, ...]
+    refusals: tuple[Refused, ...] = ()
+    withheld: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Scan(ReadOperation[Scanned]):
+    """Find sensitive values in texts and paths, with `history` in older versions too."""
+
+    name = "scan"
+    needs_external_edits = True
+    examination: RedactionGuard
+    history: bool
+
+    def apply(self, snapshot: Snapshot, settings: Settings) -> Scanned:
+        """Examine every text."""
+        look = _Look(self.examination, settings)
+        findings = [found.finding() for found in look.present(snapshot)]
+        if self.history:
+            findings += [finding for _, finding in look.older(snapshot)]
+        return Scanned(tuple(_joined(findings)))
+
+
+@dataclass(frozen=True, slots=True)
+class RedactFound(WriteOperation[Scanned]):
+    """Rewrite memories without their sensitive values; with `history` redact the older versions that hold some."""
+
+    name = "scan.redact"
+    needs_external_edits = True
+    may_use_reserve = True
+    under_review = "refuse"
+    examination: RedactionGuard
+    history: bool
+    now: float
+
+    def facts(self, result: Any) -> Mapping[str, object]:
+        """The entries whose paths were removed."""
+        return {"withheld": list(result.withheld)}
+
+    def apply(self, tx: Transaction, writer: GuardedWriter) -> Scanned:
+        """Rewrite all, in one transaction. Raises `Refused` if one of the memories is read-only."""
+        look = _Look(self.examination, writer.settings)
+        found = list(look.present(tx))
+        refusals = []
+        unclean = [each.path for each in found if each.in_text]
+        for path in unclean:
+            writer.check(path)
+        for path in unclean:
+            try:
+                entry = tx.get(path.text)
+                writer.put(entry, path, look.clean(decoded(entry.data)), is_removal=True)
+            except Refused as refusal:  # by a guard, before anything of this memory was recorded
+                refusals.append(Refused(refusal.key, **({"path": path.written} | refusal.values)))
+        findings = [each.finding() for each in found]
+        withheld: list[int] = []
+        if self.history:
+            older = list(look.older(tx))
+            findings += [finding for _, finding in older]
+            withheld = self._redact(tx, writer, [version for version, _ in older])
+        return Scanned(tuple(_joined(findings)), tuple(refusals), tuple(withheld))
+
+    def _redact(self, tx: Transaction, writer: GuardedWriter, versions: list[Version]) -> list[int]:
+        if not versions:
+            return []
+        for version in versions:
+            forget_proposals(tx, version.memory_id, base_sha256=version.sha256)
+        tx.redact([version.id for version in versions], writer.actor)
+        tx.put_record(PENDING, "since", f"{self.now:.6f}")
+        return withhold(tx, {version.path for version in versions if tx.get(version.path).memory is None})
+
+
+def scan(context: StoreContext, invocation: Invocation, *, redact: bool, history: bool) -> list[Finding]:
+    """Sensitive values in a store, whatever its settings, by path and kinds.
+
+    `redact` rewrites memories without the values in their texts, and redacts what `history` found in older versions.
+    Raises `InvalidInput`, and writes nothing, if one of those memories is read-only; if one cannot be rewritten for
+    another reason, after the others are.
+    """
+    operation = (
+        RedactFound(context.examination, history, context.clock()) if redact else Scan(context.examination, history)
+    )
+    try:
+        scanned = context.run(operation, invocation).value()
+    except PermissionDenied as error:
+        raise InvalidInput(str(error)) from None
+    except Refused as refusal:
+        raise raised(refusal, context.replies) from None
+    if redact and history:
+        finish(context)
+    if scanned.refusals:
+        left = [raised(refusal, context.replies) for refusal in scanned.refusals]
+        raise type(left[0])("; ".join(map(str, left)))
+    return list(scanned.findings)
+
+
+class _Look:
+    """Examines texts and paths by the kinds that the settings of a store name, whatever they do with finds."""
+
+    def __init__(self, examination: RedactionGuard, settings: Settings) -> None:
+        self._examination = examination
+        self._settings = settings.changed({"sensitive": "redact"})
+
+    def clean(self, text: str) -> str:
+        """The text without its sensitive values."""
+        return self._examination(self._settings, text)[0]
+
+    def present(self, snapshot: Snapshot) -> Iterator[_Found]:
+        """The present memories with sensitive values."""
+        for memory, data in snapshot.texts(ROOT):
+            shown, in_path = self._examination(self._settings, memory.path)
+            in_text = self._kinds(data)
+            if in_path or in_text:
+                yield _Found(MemoryPath(memory.path, shown), tuple(in_path), in_text)
+
+    def older(self, snapshot: Snapshot) -> Iterator[tuple[Version, Finding]]:
+        """The versions with sensitive values that are not the newest of a present memory, newest first."""
+        present = {memory.version_id for memory in snapshot.memories(ROOT)}
+        for version in list(snapshot.versions()):
+            if version.id in present or version.redacted_at is not None:
+                continue
+            shown, kinds = self._examination(self._settings, version.path)
+            if version.operation != "deleted":
+                kinds = (*kinds, *self._kinds(snapshot.text(version.id)))
+            if kinds:
+                yield version, Finding(shown, tuple(dict.fromkeys(kinds)))
+
+    def _kinds(self, data: bytes | None) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self._examination(self._settings, decoded(data))[1]))
+
+
+def _joined(findings: Iterable[Finding]) -> list[Finding]:
+    """One finding for each path, in the order in which they came."""
+    joined: dict[str, Finding] = {}
+    for each in findings:
+        known = joined.get(each.path, Finding(each.path, ()))
+        kinds = tuple(dict.fromkeys((*known.kinds, *each.kinds)))
+        joined[each.path] = Finding(each.path, kinds, known.in_path or each.in_path)
+    return list(joined.values())

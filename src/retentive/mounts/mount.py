@@ -1,0 +1,132 @@
+"""One memory store in a tree of several: which of its memories show, under which paths, and by which rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from retentive.engine.handlers import CommandResult
+from retentive.engine.operation import WriteOperation
+from retentive.engine.rendering import OF_BACKENDS
+from retentive.engine.writer import GuardedWriter, WriteRules
+from retentive.errors import Refused
+from retentive.review.stage import seen_by
+from retentive.storage.contract import Actor, Entry, Memory, Snapshot, Transaction
+from retentive.store import MemoryStore
+from retentive.values.paths import ROOT
+
+if TYPE_CHECKING:
+    from retentive.search.query import Hit
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The part of a store that shows in the tree: what no mount point, nor a directory above one, covers."""
+
+    point: str
+    covered: tuple[str, ...]
+    """Mount points below, with a `/` at the end."""
+    fixed: frozenset[str]
+    """Paths of the tree that are directories whatever the stores hold."""
+
+    def outward(self, text: str) -> str:
+        """The path in the tree of a canonical path of the store."""
+        return self.point + text[len(ROOT) :]
+
+    def shows(self, text: str) -> bool:
+        """Whether a memory of the store is in the tree."""
+        if not self.covered:
+            return True
+        outer = self.outward(text)
+        return outer not in self.fixed and not f"{outer}/".startswith(self.covered)
+
+    def changeable(self, under: str, shown: str, snapshot: Snapshot, rules: WriteRules) -> list[Memory]:
+        """The memories below a directory that show. Raises `Refused` if one of them may not be changed."""
+        found = [memory for memory in snapshot.memories(under) if self.shows(memory.path)]
+        if not all(rules.may_change(text) for text in [memory.path for memory in found] or [under]):
+            raise Refused("read_only", path=shown)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class ClearPart(WriteOperation[CommandResult]):
+    """Delete all memories of a store that show in the tree."""
+
+    name = "clear"
+    may_use_reserve = True
+    part: Part
+
+    def paths(self) -> tuple[str, ...]:
+        """The root of the store."""
+        return (ROOT,)
+
+    def apply(self, tx: Transaction, writer: GuardedWriter) -> CommandResult:
+        """Delete them."""
+        writer.delete(self.part.changeable(ROOT, self.part.point, tx, writer))
+        return CommandResult()
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A store and the part of it that shows."""
+
+    store: MemoryStore
+    part: Part
+
+    @property
+    def point(self) -> str:
+        """The mount point."""
+        return self.part.point
+
+    @contextmanager
+    def named_outward(self) -> Iterator[None]:
+        """Let a refusal of the backend, which knows its own paths only, name the path of the tree."""
+        try:
+            yield
+        except Refused as refusal:
+            if refusal.key not in OF_BACKENDS:
+                raise
+            raise Refused(refusal.key, path=self.part.outward(str(refusal.values["path"]))) from None
+
+    def seen(self, snapshot: Snapshot, actor: Actor | None) -> tuple[Snapshot, WriteRules]:
+        """The state as an actor sees it, and the rules for its changes."""
+        store, settings = self.store, self.store.settings_of(snapshot)
+        who = actor or store.actor
+        return seen_by(who, snapshot, settings), WriteRules(settings, who, store.examination)
+
+    def rules(self, actor: Actor | None) -> WriteRules:
+        """The rules for the changes of an actor."""
+        return self.store.read(lambda snapshot: self.seen(snapshot, actor)[1])
+
+    def entry(self, text: str, actor: Actor | None) -> Entry:
+        """The entry at a path of the store as an actor sees it."""
+        with self.named_outward():
+            return self.store.read(lambda snapshot: self.seen(snapshot, actor)[0].get(text))
+
+    def sizes(self, under: str, actor: Actor | None) -> list[tuple[str, int]]:
+        """Paths in the tree and sizes of the memories below a path of the store, as an actor sees them."""
+        with self.named_outward():
+            found = self.store.read(lambda snapshot: list(self.seen(snapshot, actor)[0].sizes(under)))
+        return [(self.part.outward(text), size) for text, size in found if self.part.shows(text)]
+
+    def check_all(self, under: str, shown: str, actor: Actor | None) -> None:
+        """Raise `Refused` if a memory below a path of the store that shows may not be changed."""
+
+        def work(snapshot: Snapshot) -> None:
+            seen, rules = self.seen(snapshot, actor)
+            self.part.changeable(under, shown, seen, rules)
+
+        with self.named_outward():
+            self.store.read(work)
+
+    def search(self, query: str, under: str, *, regex: bool) -> Iterator[Hit]:
+        """The hits that show, with their paths in the tree."""
+        with self.named_outward():
+            found = self.store.search(query, under=under, regex=regex, limit=None).hits
+        longer = len(self.point) - len(ROOT)
+        for hit in found:
+            if self.part.shows(hit.path):
+                spans = tuple((start + longer, end + longer) for start, end in hit.path_spans)
+                yield replace(hit, path=self.part.outward(hit.path), path_spans=spans)

@@ -1,0 +1,358 @@
+"""Several memory stores as one tree. Each is seen at a path of its own, its mount point; the longest wins.
+
+A command runs in the store that its path belongs to, with the path inside that store. What is decided here is only
+what no store can know: directories that are mount points or lie above one, and renames across a border.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from operator import attrgetter
+from typing import TYPE_CHECKING, NoReturn, Protocol, runtime_checkable
+
+from retentive.engine.handlers import Answered, Viewed
+from retentive.engine.operation import Invocation
+from retentive.engine.queries import GetEntry, ListMemories, parsed
+from retentive.engine.rendering import Say, error_reply, listing_reply
+from retentive.errors import InvalidInput, NotFound, Refused, RetentiveError
+from retentive.mounts.mount import ClearPart, Mount, Part
+from retentive.storage.contract import Actor, Entry, Memory, Snapshot, as_actor
+from retentive.store import MemoryStore
+from retentive.values.commands import (
+    Command,
+    Create,
+    Delete,
+    Insert,
+    Rename,
+    StrReplace,
+    View,
+    check_file_path,
+    parse,
+    paths_of,
+)
+from retentive.values.listing import listing
+from retentive.values.paths import ROOT, MemoryPath, ancestors
+from retentive.values.patterns import check_path_pattern, covers
+from retentive.values.replies import REPLIES, Replies, Reply
+from retentive.values.text import decoded
+
+if TYPE_CHECKING:
+    from retentive.search.query import Hit, Results
+
+
+@runtime_checkable
+class MemoryTree(Protocol):
+    """What answers the commands for one tree of memories: a `MemoryStore`, or several of them as `Mounts`."""
+
+    @property
+    def replies(self) -> Replies:
+        """The sentences it answers with."""
+
+    def execute(self, command: object, *, actor: Actor | str | None = None, tool_use_id: str | None = None) -> Reply:
+        """The reply to a command, given parsed or as the raw input of a tool call."""
+
+    def clear(self, *, actor: Actor | str | None = None) -> Reply:
+        """Delete all memories."""
+
+    def directory(self) -> str | None:
+        """The directory in which the memories lie as plain files, if they lie in one."""
+
+
+class Mounts:
+    """Several memory stores as one tree, with the commands of one; docs/mounts.md has the rules.
+
+    `stores` maps mount points to stores: `{"/memories": mine, "/memories/team": team.read_only()}`. One is at
+    `/memories`. Raises `InvalidInput`. Threads may share it. `execute` never raises for what a model or user sent or
+    storage did; the methods for programs raise `RetentiveError`. Paths are those of the tree, everywhere.
+    """
+
+    def __init__(self, stores: Mapping[str, MemoryStore]) -> None:
+        by_point = _checked(stores)
+        points = sorted(by_point)
+        above = {each for point in points for each in (point, *ancestors(point), ROOT)}
+        self._fixed = frozenset(above) if len(points) > 1 else frozenset[str]()
+        self._mounts: dict[str, Mount] = {}
+        for point in points:
+            covered = tuple(f"{each}/" for each in points if each.startswith(f"{point}/"))
+            self._mounts[point] = Mount(by_point[point], Part(point, covered, self._fixed))
+
+    @property
+    def replies(self) -> Replies:
+        """The sentences of the store at `/memories`; said by the tree. What a store decides it says in its own."""
+        return self._mounts[ROOT].store.replies
+
+    def redacted(self, text: str) -> str:
+        """A text of the input as a reply may echo it, by the settings of the store at `/memories`."""
+        return self._mounts[ROOT].store.redacted(text)
+
+    def directory(self) -> str | None:
+        """None: the memories of several stores lie in no one directory."""
+        return None
+
+    # -- commands --------------------------------------------------------------------------------------------
+
+    def execute(self, command: object, *, actor: Actor | str | None = None, tool_use_id: str | None = None) -> Reply:
+        """The reply to a command, given parsed or as the raw input of a tool call.
+
+        When it returns without an error, the change is durable. `actor` is recorded with the change; without one,
+        the actor the store was opened with. A `tool_use_id` that comes again is as for one store.
+        """
+        who = as_actor(actor)
+        try:
+            known = command if isinstance(command, Command) else parse(command)
+        except Refused:
+            return self._mounts[ROOT].store.execute(command, actor=who)  # says the same, and audits it
+        inside = self._inside(known)
+        if inside is not None:
+            return inside[0].store.execute(inside[1], actor=who, tool_use_id=tool_use_id)
+        return self._at_a_border(known, who)
+
+    def clear(self, *, actor: Actor | str | None = None) -> Reply:
+        """Delete all memories of the tree, each store's at once; nothing at all if one of the stores is read-only.
+
+        What a mount point covers is not in the tree, and stays. If storage fails, the reply names the mount point, and
+        the stores before it, in the order of the paths, are cleared.
+        """
+        who = as_actor(actor)
+        for mount in self._mounts.values():
+            try:
+                mount.check_all(ROOT, mount.point, who)
+            except RetentiveError as error:
+                return self._answered("clear", error, who, [mount], MemoryPath.known(mount.point))
+        for mount in self._mounts.values():
+            point = MemoryPath.known(mount.point)
+            try:
+                with mount.named_outward():
+                    mount.store.run(ClearPart(mount.part), self._invocation(mount, who)).value()
+            except RetentiveError as error:
+                return error_reply(Say(mount.store.replies, mount.store.redacted), error, [point])
+        return Reply(self.replies.cleared)
+
+    # -- for programs ----------------------------------------------------------------------------------------
+
+    def store_of(self, path: str) -> tuple[MemoryStore, str]:
+        """The store a path belongs to, and what it is called there. Raises `InvalidPath`."""
+        target = self._parsed(path)
+        mount = self._mount_of(target)
+        return mount.store, target.within(mount.point).text
+
+    def load(self, path: str) -> tuple[Memory, str]:
+        """The memory at `path` and its text. Raises `NotFound`."""
+        target = self._parsed(path)
+        look = Entry()
+        if target.text not in self._fixed:
+            mount = self._mount_of(target)
+            operation = GetEntry(target.within(mount.point))
+            with mount.named_outward():
+                look = mount.store.run(operation, self._invocation(mount, None)).value()
+        if look.memory is None:
+            raise NotFound(f"there is no memory at {path}")
+        return replace(look.memory, path=target.text), decoded(look.data)
+
+    def text(self, path: str) -> str:
+        """The text of the memory at `path`. Raises `NotFound`."""
+        return self.load(path)[1]
+
+    def memories(self, under: str = ROOT) -> Iterator[Memory]:
+        """All memories below a directory, in the byte order of their paths; each store's as of one moment."""
+        found: list[Memory] = []
+        for mount, inner in self._parts(self._parsed(under)):
+            operation = ListMemories(MemoryPath.known(inner))
+            with mount.named_outward():
+                listed = mount.store.run(operation, self._invocation(mount, None)).value()
+            shown = [memory for memory in listed if mount.part.shows(memory.path)]
+            found += [replace(memory, path=mount.part.outward(memory.path)) for memory in shown]
+        return iter(sorted(found, key=lambda memory: memory.path))
+
+    def search(
+        self,
+        query: str,
+        *,
+        under: str = ROOT,
+        paths: Sequence[str] = (),
+        regex: bool = False,
+        limit: int | None = 20,
+    ) -> Results:
+        """As of one store; words are looked for in texts, and in paths as they are in their stores."""
+        from retentive.search.query import Results  # noqa: PLC0415 - most processes never search
+
+        patterns = [check_path_pattern(pattern) for pattern in paths]
+        if limit is not None and limit < 0:
+            raise InvalidInput("the limit must be a whole number from 0")
+        hits: list[Hit] = []
+        for mount, inner in self._parts(self._parsed(under)):
+            shown = mount.search(query, inner, regex=regex)
+            hits += [hit for hit in shown if not patterns or covers(patterns, hit.path)]
+        ordered = sorted(sorted(hits, key=attrgetter("path")), key=attrgetter("updated_at"), reverse=True)
+        return Results(tuple(ordered[:limit]), len(hits))
+
+    def _parsed(self, path: str) -> MemoryPath:
+        return parsed(path, self.replies)
+
+    # -- which store -----------------------------------------------------------------------------------------
+
+    def _mount_of(self, path: MemoryPath) -> Mount:
+        for place in (path.text, *reversed(path.ancestors)):
+            if place in self._mounts:
+                return self._mounts[place]
+        return self._mounts[ROOT]
+
+    def _parts(self, under: MemoryPath) -> list[tuple[Mount, str]]:
+        """The stores with something below a directory, each with the directory's path in it."""
+        below = [mount for mount in self._mounts.values() if mount.point.startswith(under.text + "/")]
+        owner = self._mount_of(under)
+        return [(owner, under.within(owner.point).text), *((mount, ROOT) for mount in below)]
+
+    # -- commands at a border --------------------------------------------------------------------------------
+
+    def _inside(self, command: Command) -> tuple[Mount, Command] | None:
+        """The store that can answer a command by itself, and the command with the paths in it; None at a border."""
+        paths = paths_of(command)
+        mount = self._mount_of(paths[0])
+        if isinstance(command, Rename):
+            old, new = paths
+            if mount is not self._mount_of(new) or not self._fixed.isdisjoint({old.text, new.text}):
+                return None
+            return mount, Rename(old.within(mount.point), new.within(mount.point))
+        plain = isinstance(command, View) and not mount.part.covered and paths[0].text == mount.point
+        if paths[0].text in self._fixed and not plain:
+            return None
+        return mount, replace(command, path=paths[0].within(mount.point))
+
+    def _at_a_border(self, command: Command, who: Actor | None) -> Reply:
+        """The reply to a command that no store can answer alone, in the audit log of each store it is about."""
+        paths = paths_of(command)
+        mounts = list(dict.fromkeys(mount for path in paths for mount, _ in self._parts(path)))
+        viewed, error = None, None
+        try:
+            if isinstance(command, Rename):
+                self._rename(command, who)
+            elif isinstance(command, Delete):
+                self._refuse_delete(command.path, who)
+            elif not isinstance(command, View):
+                self._refuse_write(command, who)
+            viewed = self._view(command.path, who)
+        except RetentiveError as raised:
+            error = raised
+        return self._answered(command.name, error, who, mounts, *paths, viewed=viewed)
+
+    def _answered(
+        self,
+        name: str,
+        error: RetentiveError | None,
+        who: Actor | None,
+        mounts: Sequence[Mount],
+        *paths: MemoryPath,
+        viewed: Viewed | None = None,
+    ) -> Reply:
+        """The reply, once the audit logs of the stores it is about have their entries."""
+        try:
+            for mount in mounts:
+                mount.store.run(Answered(name, error, paths), self._invocation(mount, who))
+        except RetentiveError as failure:
+            error = failure
+        if error is not None or viewed is None:
+            assert error is not None
+            return error_reply(Say(self.replies, self.redacted), error, paths)
+        return listing_reply(Say(self.replies, self.redacted), paths[0], viewed)
+
+    def _invocation(self, mount: Mount, who: Actor | None) -> Invocation:
+        return Invocation(who, None, mount.store.integration)
+
+    def _view(self, path: MemoryPath, who: Actor | None) -> Viewed:
+        """A directory with mount points below: the memories of its own store, and all below the mount points."""
+        sizes = [(f"{point}/", 0) for point in self._mounts if point.startswith(path.text + "/")]
+        for mount, inner in self._parts(path):
+            sizes += mount.sizes(inner, who)
+        rows = self._mount_of(path).store.settings().list_rows
+        return Viewed(listing=listing(path.text, sorted(sizes), max_rows=rows, shown=path.outward(path.text)))
+
+    def _refuse_write(self, command: Create | StrReplace | Insert, who: Actor | None) -> NoReturn:
+        mount = self._mount_of(command.path)
+        inner, rules = command.path.within(mount.point), mount.rules(who)
+        if isinstance(command, Create):
+            rules.check_name(inner)
+        rules.check(inner)
+        raise Refused(_AT_A_DIRECTORY[type(command)])
+
+    def _refuse_delete(self, path: MemoryPath, who: Actor | None) -> NoReturn:
+        self._check_all(path, who)
+        if path.is_root:
+            raise Refused("root_deleted")
+        raise Refused("mount_deleted", mount=self._first_point(path))
+
+    def _rename(self, command: Rename, who: Actor | None) -> NoReturn:
+        old, new, target = command.old_path, command.new_path, self._mount_of(command.new_path)
+        inner_new, rules = new.within(target.point), target.rules(who)
+        rules.check_name(inner_new)
+        source = self._source(old, who)
+        rules.check(inner_new)
+        if old.is_root:
+            raise Refused("root_renamed")
+        if old.text in self._fixed:
+            raise Refused("mount_renamed", mount=self._first_point(old))
+        if not source.exists:
+            raise Refused("missing", path=old.written)
+        if source.memory is not None:
+            check_file_path(new)
+        self._check_destination(target, new, who)
+        raise Refused("across_mounts")
+
+    def _source(self, old: MemoryPath, who: Actor | None) -> Entry:
+        """The entry to be renamed. Raises `Refused` if some of it may not be changed."""
+        if old.text in self._fixed:
+            self._check_all(old, who)
+            return Entry(below=True)
+        mount = self._mount_of(old)
+        inner = old.within(mount.point)
+
+        def work(snapshot: Snapshot) -> Entry:
+            seen, rules = mount.seen(snapshot, who)
+            entry = seen.get(inner.text)
+            rules.check_all(inner, entry, seen)
+            return entry
+
+        with mount.named_outward():
+            return mount.store.read(work)
+
+    def _check_destination(self, mount: Mount, new: MemoryPath, who: Actor | None) -> None:
+        if new.text in self._fixed:
+            raise Refused("destination_exists")
+        entry = mount.entry(new.within(mount.point).text, who)
+        if entry.exists:
+            raise Refused("destination_exists")
+        if entry.above is not None:
+            raise Refused("not_a_directory", ancestor=mount.part.outward(entry.above))
+
+    def _check_all(self, path: MemoryPath, who: Actor | None) -> None:
+        """Raise `Refused` if something below a directory with mount points, or an empty store there, is read-only."""
+        for mount, inner in self._parts(path):
+            mount.check_all(inner, path.written, who)
+
+    def _first_point(self, path: MemoryPath) -> str:
+        return next(point for point in self._mounts if f"{point}/".startswith(f"{path.text}/"))
+
+
+_AT_A_DIRECTORY = {Create: "exists", StrReplace: "edit_missing", Insert: "missing"}
+
+
+def _checked(stores: Mapping[str, MemoryStore]) -> dict[str, MemoryStore]:
+    """The stores by canonical mount point."""
+    found: dict[str, MemoryStore] = {}
+    for written, store in stores.items():
+        try:
+            point = MemoryPath.parse(written).text
+        except Refused as refusal:
+            raise InvalidInput(f"not a mount point: {REPLIES.phrase(refusal.key, refusal.values)}") from None
+        if point in found:
+            raise InvalidInput(f"two memory stores are to be mounted at {point}")
+        if not isinstance(store, MemoryStore):
+            raise InvalidInput(f"what is mounted at {point} must be a MemoryStore")
+        found[point] = store
+    if ROOT not in found:
+        raise InvalidInput(
+            f"a memory store must be mounted at {ROOT}, the root of the tree; to have nothing of its own there, "
+            'mount an empty one: retentive.open("sqlite://").store().read_only()'
+        )
+    return found

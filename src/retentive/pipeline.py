@@ -1,0 +1,126 @@
+"""The one road: every operation on a memory store runs through `STAGES`, in this order, and nothing else writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from itertools import compress
+from typing import Any, TypeAlias, TypeVar
+
+from retentive.audit.stage import audited, entry_of_failure, entry_of_read, needs_entry
+from retentive.engine.attempt import Attempt
+from retentive.engine.context import StoreContext
+from retentive.engine.idempotency import forget_now_and_then, idempotent, is_remembered
+from retentive.engine.operation import REFUSALS, Invocation, Operation, Outcome, ReadOperation, WriteOperation
+from retentive.engine.writer import GuardedWriter
+from retentive.errors import RetentiveError, StoreFull
+from retentive.review.stage import seen_by, under_review
+from retentive.storage.contract import Snapshot, Transaction
+
+R = TypeVar("R")
+T = TypeVar("T")
+Proceed: TypeAlias = Callable[[Attempt[Any]], Outcome[Any]]
+Stage: TypeAlias = Callable[[Proceed, Attempt[Any]], Outcome[Any]]
+
+
+def guarded(_: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
+    """Stage, and the end of the road: apply the operation with the one writer, which holds every rule about writing."""
+    operation, context = attempt.operation, attempt.context
+    attempt.writer = writer = GuardedWriter(attempt.tx, attempt.settings, attempt.actor, context.examination)
+    if attempt.failure is not None:
+        raise attempt.failure
+    if operation.needs_external_edits:
+        context.record_external_edits(attempt.tx)
+    return Outcome(attempt.settings, operation.apply(attempt.tx, writer), recorded=writer.recorded)
+
+
+STAGES: tuple[Stage, ...] = (audited, idempotent, under_review, guarded)
+"""The order of everything. A stage that has nothing to do for an attempt is left out of its road."""
+
+
+def run(context: StoreContext, operation: Operation[R], invocation: Invocation) -> Outcome[R]:
+    """Run an operation; its outcome. When it returns, what was recorded is durable.
+
+    What was wrong with the request is the error of the outcome; failures of storage are raised.
+    """
+    if isinstance(operation, ReadOperation):
+        return _read(context, operation, invocation)
+    assert isinstance(operation, WriteOperation)
+    attempt = Attempt(context, operation, invocation, invocation.actor or context.actor)
+    try:
+        outcome = context.backend.write(context.id, partial(_apply, attempt), may_use_reserve=operation.may_use_reserve)
+    except RetentiveError as error:
+        outcome = _failed(attempt, error)
+    if attempt.remembered is not None:
+        forget_now_and_then(context)
+    return outcome
+
+
+def _apply(attempt: Attempt[R], tx: Transaction) -> Outcome[R]:
+    """One run of the transaction of a write: through all stages that have something to do."""
+    attempt.tx, attempt.writer = tx, None
+    text, settings = attempt.context.known_settings
+    if settings is None or text != tx.settings:
+        settings = attempt.context.settings_of(tx)
+    attempt.settings, attempt.has_begun, operation = settings, True, attempt.operation
+    needed = (
+        settings.audit or operation.switches_audit,
+        attempt.invocation.tool_use_id and operation.is_replayable,
+        settings.review and operation.under_review != "skip",
+        True,
+    )
+    road: Any = None
+    for stage in reversed(tuple(compress(STAGES, needed))):
+        road = partial(stage, road)
+    outcome: Outcome[R] = road(attempt)
+    return outcome
+
+
+def follow_up(context: StoreContext, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
+    """Run bookkeeping that belongs to an operation already recorded, or to none: it changes no memory."""
+    return context.backend.write(context.id, work, may_use_reserve=may_use_reserve)
+
+
+def _failed(attempt: Attempt[R], error: RetentiveError) -> Outcome[R]:
+    """The outcome of a refusal that came after changes were recorded; all of them were rolled back.
+
+    A second transaction writes down the refusal where something must remember it. Failures of storage are raised again.
+    """
+    if not isinstance(error, REFUSALS):
+        refused = attempt.outcome
+        if isinstance(error, StoreFull) and refused is not None and refused.error and not needs_entry(attempt):
+            return refused  # there is no room to remember a refusal, and nothing was done
+        entry_of_failure(attempt, error)
+        raise error
+    if not attempt.has_begun:
+        raise error  # the whole memory store is gone
+    if attempt.failure is None and (needs_entry(attempt) or is_remembered(attempt)):
+        attempt.failure = error
+        context = attempt.context
+        return context.backend.write(
+            context.id, partial(_apply, attempt), may_use_reserve=attempt.operation.may_use_reserve
+        )
+    return Outcome(attempt.settings, error=error)
+
+
+def _read(context: StoreContext, operation: ReadOperation[R], invocation: Invocation) -> Outcome[R]:
+    outcome = context.backend.read(context.id, partial(_applied, context, operation, invocation))
+    if outcome.settings.audit:
+        entry_of_read(context, operation, invocation, outcome)
+    return outcome
+
+
+def _applied(
+    context: StoreContext, operation: ReadOperation[R], invocation: Invocation, snapshot: Snapshot
+) -> Outcome[R]:
+    """The outcome of a read on one state, as its actor sees it."""
+    text, settings = context.known_settings
+    if settings is None or text != snapshot.settings:
+        settings = context.settings_of(snapshot)
+    seen = seen_by(invocation.actor or context.actor, snapshot, settings) if settings.review else snapshot
+    try:
+        if operation.needs_external_edits:
+            context.record_external_edits(snapshot)
+        return Outcome(settings, operation.apply(seen, settings))
+    except REFUSALS as error:
+        return Outcome(settings, error=error)

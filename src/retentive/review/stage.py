@@ -1,0 +1,63 @@
+"""Stage `under_review`: the changes of chosen actors become proposals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from retentive.engine.attempt import Attempt
+from retentive.engine.operation import Outcome
+from retentive.errors import PermissionDenied
+from retentive.review.proposals import PROPOSAL, REVIEWED, is_under_review, pending
+from retentive.storage.contract import Actor, Snapshot, now_us, sortable_id, to_datetime
+from retentive.values.settings import Settings
+
+PREFIX = "prop_"
+
+
+def under_review(proceed: Callable[[Attempt[Any]], Outcome[Any]], attempt: Attempt[Any]) -> Outcome[Any]:
+    """Stage: for an actor under review, record one proposal in place of versions.
+
+    Raises `PermissionDenied` for an operation that cannot be proposed.
+    """
+    if not is_under_review(attempt.settings, attempt.actor):
+        return proceed(attempt)
+    if attempt.operation.under_review == "refuse":
+        raise PermissionDenied(
+            f"{attempt.actor or 'an actor without a name'} is under review and cannot run {attempt.operation.name}"
+        )
+    return _propose(proceed, attempt)
+
+
+def _propose(proceed: Callable[[Attempt[Any]], Outcome[Any]], attempt: Attempt[Any]) -> Outcome[Any]:
+    from retentive.review.overlay import ProposedTransaction  # noqa: PLC0415 - few need it
+
+    tx = attempt.tx
+    if attempt.proposal is None:
+        at = now_us(attempt.context.clock)
+        attempt.proposal = sortable_id(PREFIX, at), at
+    proposal_id, at = attempt.proposal
+    if attempt.outcome is not None and (tx.get_record(PROPOSAL, proposal_id) or tx.get_record(REVIEWED, proposal_id)):
+        return attempt.outcome  # its commit was lost, and had taken place
+    own = ProposedTransaction(
+        tx,
+        attempt.actor,
+        proposal_id=proposal_id,
+        at=to_datetime(at),
+        max_proposals=attempt.settings.max_proposals,
+    )
+    attempt.tx = own
+    outcome = proceed(attempt)
+    outcome.proposed = own.recorded
+    attempt.outcome = outcome
+    return outcome
+
+
+def seen_by(actor: Actor | None, snapshot: Snapshot, settings: Settings) -> Snapshot:
+    """The state as an actor sees it: with its own proposals applied if it is under review."""
+    if not is_under_review(settings, actor):
+        return snapshot
+    from retentive.review.overlay import ProposedSnapshot  # noqa: PLC0415 - few need it
+
+    own = [proposal for proposal in pending(snapshot) if proposal.actor == actor]
+    return ProposedSnapshot(snapshot, own) if own else snapshot

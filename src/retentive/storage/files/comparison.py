@@ -1,0 +1,160 @@
+"""Comparison of the files of a memory store with its records, by a stat of what a command touches.
+
+A file is as it was recorded if its mark (inode, size, times) is the one last seen, and that was not within a clock
+tick of the last change (Git's rule for racy timestamps); otherwise its text is compared.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TypeAlias, cast
+
+from retentive.errors import Refused
+from retentive.storage.contract import Entry
+from retentive.storage.files.known import KnownFiles
+from retentive.storage.files.tree import Found, Kind, Mark, found_of, mark_of
+from retentive.storage.sql.snapshot import SqlSnapshot, below
+from retentive.values.paths import ancestors
+
+_MAX_TRIES = 5
+Row: TypeAlias = tuple[str, str, int]
+"""Path, version, and size in bytes of a memory."""
+
+
+class Verified:
+    """Marks of the files that were seen to be as recorded, and the paths where no file is."""
+
+    def __init__(self) -> None:
+        self.marks: dict[str, Mark] = {}
+        self.free: set[str] = set()
+
+    def add(self, path: str, found: Found) -> None:
+        """The file at a path is as recorded."""
+        self.marks[path] = found.mark
+        if found.kind is Kind.MISSING:
+            self.free.add(path)
+
+    def add_all(self, files: dict[str, os.stat_result]) -> None:
+        """All these files are as recorded."""
+        self.marks |= {path: mark_of(status) for path, status in files.items()}
+
+
+class Comparison:
+    """The records of one store next to its files. `differs` is called with a path at, above or below which they differ:
+
+    it raises, or deals with the difference. Writers give `verified`, which is filled.
+    """
+
+    def __init__(
+        self,
+        records: SqlSnapshot,
+        known: KnownFiles,
+        differs: Callable[[str], None],
+        verified: Verified | None = None,
+    ) -> None:
+        self._records = records
+        self._known = known
+        self._differs = differs
+        self._verified = verified
+        self._clean_below: set[str] = set()
+
+    def get(self, path: str) -> Entry:
+        """The entry at a path, after its file was compared."""
+        for _ in range(_MAX_TRIES):
+            entry, mark = self._records.get_marked(path)
+            if self._known.database_wins(path) or self._is_as_recorded(path, entry, mark):
+                return entry
+            self._differs(path)
+        return entry  # edited all the while: what was recorded last is one of its states
+
+    def rows_checked(self, under: str) -> list[Row]:
+        """The memories below a path, after their files were compared."""
+        rows = self.rows(under)
+        if under in self._clean_below or self._known.database_wins(under):
+            return rows
+        if not self._is_clean_below(under, rows):
+            self._differs(under)
+            rows = self.rows(under)
+        return rows
+
+    def rows(self, under: str) -> list[Row]:
+        """The memories below a path, as recorded."""
+        found = self._records.connection.rows(
+            "SELECT path, version, size_bytes FROM memories WHERE store = ? AND path > ? AND path < ? ORDER BY path",
+            (self._records.store, *below(under)),
+        )
+        return cast("list[Row]", found)
+
+    def holds(self, path: str, version: str, mark: str | None, found: Found, data: bytes | None) -> bool:
+        """True if the file found at a path holds this version, whose text is `data`."""
+        if not self._known.trusts(path, version, mark, found):
+            if found.kind is not Kind.FILE or found.size_bytes != len(data or b""):
+                return False
+            if self._known.tree.read(path) != data:
+                return False
+            self._known.note(path, version, found)
+        if self._verified is not None:
+            self._verified.add(path, found)
+        return True
+
+    def _is_as_recorded(self, path: str, entry: Entry, mark: str | None) -> bool:
+        found = self._known.tree.state(path)
+        if entry.memory is not None:
+            return self.holds(path, entry.memory.version_id, mark, found, entry.data)
+        if self._known.folds and not self._known.tree.exact(path):
+            raise Refused("path_folds", path=path)
+        if self._taken(path, found) and not (entry.below or entry.above):
+            if self._known.tree.state(path) != found:
+                return False  # a memory's file that was moved away meanwhile: looked at again, alone
+            raise Refused("path_taken", path=path)
+        clean = self._fits(path, entry, found)
+        if clean and self._verified is not None:
+            self._verified.add(path, found)
+        return clean
+
+    def _fits(self, path: str, entry: Entry, found: Found) -> bool:
+        """True if the file system holds at a path, where no memory is, what the records say."""
+        match found.kind:
+            case Kind.MISSING:
+                return not entry.below and entry.above is None
+            case Kind.BELOW_FILE:
+                return not entry.below and entry.above is not None
+            case Kind.DIRECTORY:
+                return entry.above is None and self._is_clean_below(path, self.rows(path))
+            case _:
+                return False
+
+    def _taken(self, path: str, found: Found) -> bool:
+        if found.kind is Kind.BELOW_FILE:
+            states = [(above, self._known.tree.state(above)) for above in ancestors(path)]
+            return any(state.kind is Kind.FILE and self._text(above, state) is None for above, state in states)
+        return found.kind is Kind.OTHER or (found.kind is Kind.FILE and self._text(path, found) is None)
+
+    def _text(self, path: str, found: Found) -> bytes | None:
+        """The text of a file that could be a memory's. A file that somebody puts into a sealed store never is."""
+        return None if self._records.seal is not None else self._known.text(path, found)
+
+    def _is_clean_below(self, under: str, rows: list[Row]) -> bool:
+        marks = self._known.marks
+        files = self._known.tree.scan(under, marks)
+        for path, version, size in rows:
+            status = files.get(path)
+            if status is None:
+                return False
+            if marks.get(path) == (version, mark_of(status)):
+                continue
+            found = found_of(status)
+            if found.size_bytes != size and self._records.seal is None:  # a sealed file is longer than its text
+                return False
+            entry, mark = self._records.get_marked(path)
+            if not self.holds(path, version, mark, found, entry.data):
+                return False
+        if len(files) > len(rows):
+            added = files.keys() - {row[0] for row in rows}
+            if any(self._text(path, found_of(files[path])) is not None for path in added):
+                return False
+        self._clean_below.add(under)
+        if self._verified is not None:
+            self._verified.add_all(files)
+        return True

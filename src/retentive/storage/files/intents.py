@@ -1,0 +1,53 @@
+"""The versions of a commit as the intent for its files: their numbers, which only grow, say what is still to follow.
+
+`synced` in the database is the number up to which all versions are durable in the files too.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import cast
+
+from retentive.storage.sql.connection import Connection
+
+
+def newest_number(connection: Connection) -> int:
+    """The number of the newest version, 0 if there is none."""
+    return cast("int | None", connection.rows("SELECT max(seq) FROM versions")[0][0]) or 0
+
+
+def synced_number(connection: Connection) -> int:
+    """The number up to which versions are durable in the files."""
+    return cast("int", connection.rows("SELECT seq FROM synced")[0][0])
+
+
+def lower_synced(connection: Connection) -> None:
+    """Let no version count as durable in the files that is still to come."""
+    newest = "(SELECT coalesce(max(seq), 0) FROM versions)"
+    connection.run(f"UPDATE synced SET seq = {newest} WHERE seq > {newest}")
+
+
+def keep_numbering(connection: Connection) -> None:
+    """Let no later version have the number of one that goes.
+
+    SQLite gives a number again if the row with the highest goes; a row of no store holds the place.
+    """
+    connection.run("UPDATE versions SET seq = (SELECT max(seq) + 1 FROM versions) WHERE store = 0")
+    connection.run(
+        "INSERT INTO versions (store, id, memory, operation, path, created_at, revision)"
+        " SELECT 0, 'numbering', '', 'deleted', '', 0, 0 WHERE NOT EXISTS (SELECT 1 FROM versions WHERE store = 0)"
+    )
+
+
+def paths_changed_since(connection: Connection, seq: int) -> dict[str, set[str]]:
+    """For each memory store, the paths that versions after the one numbered `seq` wrote to, or moved away from."""
+    paths: dict[str, set[str]] = defaultdict(set)
+    found = connection.rows(
+        "SELECT s.id, v.path, (SELECT p.path FROM versions p WHERE p.store = v.store AND p.memory = v.memory"
+        " AND p.id < v.id ORDER BY p.id DESC LIMIT 1)"
+        " FROM versions v JOIN stores s ON s.no = v.store WHERE v.seq > ?",
+        (seq,),
+    )
+    for store_id, path, path_before in found:
+        paths[str(store_id)] |= {str(one) for one in (path, path_before) if one is not None}
+    return paths

@@ -1,0 +1,192 @@
+"""Plain files that follow the commits of a SQLite backend.
+
+A command commits to the database first, where its versions say which files are to follow; then the files do, all under
+one lock. The text is durable in the database, so files need no sync inside the command, and an error on a file after
+the commit does not change the reply.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+
+from retentive.errors import RetentiveError
+from retentive.storage import forking
+from retentive.storage.contract import Snapshot, StoreInfo
+from retentive.storage.disk import os_error
+from retentive.storage.files.folders import PRIVATE, parts_of
+from retentive.storage.files.intents import newest_number, paths_changed_since, synced_number
+from retentive.storage.files.journal import Journal, LiveFile, LockFile, sync_file_system
+from retentive.storage.files.known import KnownFiles, mark_text
+from retentive.storage.files.plan import Plan
+from retentive.storage.files.quarantine import StoreTree
+from retentive.storage.files.snapshot import DirectorySnapshot
+from retentive.storage.files.sync import recover, sync
+from retentive.storage.files.temporary import Scratch
+from retentive.storage.files.transaction import DirectoryTransaction
+from retentive.storage.sql import stores as sql_stores
+from retentive.storage.sql.connection import Connection
+from retentive.storage.sql.snapshot import SqlSnapshot
+from retentive.storage.sql.transaction import SqlTransaction
+from retentive.storage.sqlite.commit import Writer
+from retentive.storage.sqlite.connection import SqliteConnection
+from retentive.storage.sqlite.observer import CommitObserver, ObservedTransaction
+
+SYNC_AFTER = 512  # versions; a sync of the file system then costs each command some 20 microseconds
+
+
+class FilesObserver(CommitObserver):
+    """The files below the directory `root`, open as `base`; `folds`: its file system folds case or form."""
+
+    def __init__(self, root: str, base: int, scratch: Scratch, *, folds: bool) -> None:
+        self._private = os.path.join(root, PRIVATE)
+        self._base = base
+        self._scratch = scratch
+        self._folds = folds
+        self._stores: dict[str, KnownFiles] = {}
+        self._journal = Journal()
+        self._newest = 0
+        self._plans: dict[str, Plan] = {}
+        self._closed = False
+        self._open_locks()
+        forking.watch(self)
+
+    # -- opening, forking, closing ---------------------------------------------------------------------------
+
+    def _open_locks(self) -> None:
+        self._lock = LockFile(os.path.join(self._private, "lock"))
+        self._live = LiveFile(os.path.join(self._private, "live"))
+
+    def forget_threads(self) -> None:
+        """In a forked child: the parent's locks are shared with its open files."""
+        if not self._closed:
+            lock, live = self._lock, self._live
+            self._open_locks()  # new ones come first, so that the directory is held open without a break
+            lock.close()
+            live.close()
+
+    def close(self) -> None:
+        """Close the locks."""
+        self._closed = True
+        self._lock.close()
+        self._live.close()
+
+    @property
+    def is_unsynced(self) -> bool:
+        """True if something was written since the files were last made durable."""
+        return self._journal.applied > self._journal.synced or any(known.unsaved for known in self._stores.values())
+
+    def start(self, exclusive: Callable[[], AbstractContextManager[Writer]]) -> None:
+        """Complete what a process that is no more had begun, unless another has the directory open and will."""
+        try:
+            if self._live.alone:
+                with self._lock.held():
+                    self._scratch.clean()
+                    self._lock.write(Journal())
+                with suppress(RetentiveError), exclusive() as writer:
+                    if not self._journal.busy and self._journal.applied > self._journal.synced:
+                        self.make_durable(writer)
+            self._live.share()
+        except OSError as error:
+            raise os_error(error) from None
+
+    def restart(self) -> None:
+        """Let the next command start from what the database knows. Raises OSError."""
+        self._lock.write(Journal())
+
+    # -- stores ----------------------------------------------------------------------------------------------
+
+    def tree(self, store: StoreInfo) -> StoreTree:
+        """The files of a store."""
+        return StoreTree(self._base, parts_of(store), self._scratch)
+
+    def forget(self, store_id: str) -> None:
+        """Drop what is known of the files of a store."""
+        self._stores.pop(store_id, None)
+
+    def _known(self, connection: Connection, store_id: str) -> KnownFiles:
+        known = self._stores.get(store_id)
+        if known is None:
+            info = sql_stores.find_store(connection, store_id)
+            known = self._stores.setdefault(store_id, KnownFiles(self.tree(info), folds=self._folds))
+        return known
+
+    # -- following commits -----------------------------------------------------------------------------------
+
+    def snapshot(self, records: SqlSnapshot) -> Snapshot:
+        return DirectorySnapshot(records, self._known(records.connection, records.store_id))
+
+    def transaction(self, records: SqlTransaction) -> ObservedTransaction:
+        return DirectoryTransaction(records, self._known(records.connection, records.store_id))
+
+    @contextmanager
+    def exclusive(self, writer: Writer) -> Iterator[None]:
+        with self._lock.held():
+            try:
+                self._journal = self._lock.read()
+                if self._journal.busy:
+                    self._recover(writer.connection)
+            except OSError as error:
+                raise os_error(error) from None
+            try:
+                yield
+            finally:
+                for known in self._stores.values():
+                    known.pending = frozenset()
+
+    def before_commit(self, writer: Writer, batch: Sequence[ObservedTransaction]) -> None:
+        self._plans = {}
+        for transaction in batch:
+            if isinstance(transaction, DirectoryTransaction):
+                first = self._plans.setdefault(transaction.store_id, transaction.plan)
+                if first is not transaction.plan:
+                    first.absorb(transaction.plan)
+        self._newest = newest_number(writer.connection)
+        try:
+            self._lock.write(Journal(self._journal.applied, self._journal.synced, busy=True))
+        except OSError as error:
+            raise os_error(error) from None
+
+    def after_commit(self, writer: Writer, batch: Sequence[ObservedTransaction]) -> None:
+        with suppress(OSError, RetentiveError):  # committed is committed; what is not done is found and done again
+            whole = [
+                sync(writer.connection, self._stores[store_id], store_id, plan)
+                for store_id, plan in self._plans.items()
+            ]
+            if all(whole) and not self._journal.busy:
+                self._journal = Journal(self._newest, self._journal.synced, busy=False)
+                self._lock.write(self._journal)
+            if self._newest - self._journal.synced >= SYNC_AFTER:
+                self.make_durable(writer)
+
+    def _recover(self, connection: SqliteConnection) -> None:
+        """Write the files of commits whose process was killed, or could not write them."""
+        synced = synced_number(connection)
+        whole = True
+        for store_id, paths in paths_changed_since(connection, max(self._journal.applied, synced)).items():
+            whole &= recover(connection, self._known(connection, store_id), store_id, list(paths))
+        if whole:
+            self._journal = Journal(newest_number(connection), synced, busy=False)
+            self._lock.write(self._journal)
+
+    def make_durable(self, writer: Writer) -> None:
+        """Sync the files, and note in the database that they are durable. A failure leaves it for later."""
+        applied = self._journal.applied
+        with suppress(OSError, RetentiveError):
+            sync_file_system(self._base)
+            writer.transact(lambda connection: self._note_durable(connection, applied))
+            for known in self._stores.values():
+                known.unsaved = {}
+            self._journal = Journal(applied, applied, busy=self._journal.busy)
+            self._lock.write(self._journal)
+
+    def _note_durable(self, connection: SqliteConnection, applied: int) -> None:
+        connection.run("UPDATE synced SET seq = ?", (applied,))
+        for store_id, known in self._stores.items():
+            marks = [(mark_text(mark), store_id, path, version) for path, (version, mark) in known.unsaved.items()]
+            connection.run_many(
+                "UPDATE memories SET mark = ? WHERE store = (SELECT no FROM stores WHERE id = ?)"
+                " AND path = ? AND version = ?",
+                marks,
+            )

@@ -1,0 +1,67 @@
+"""Base of the snapshots that show another snapshot in a changed form: decrypted, with proposals, or as it was.
+
+A subclass overrides only the methods whose answer differs. The base delegates all of them, also those that `Snapshot`
+derives from others: a subclass that changes texts overrides `text`, `texts`, `sizes` and `as_of` too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Unpack
+
+from retentive.storage.contract import Entry, Memory, Selection, Snapshot, Usage, Version
+
+
+class Overlay(Snapshot):
+    """A snapshot that answers as `inner` does."""
+
+    def __init__(self, inner: Snapshot) -> None:
+        self._inner = inner
+
+    @property
+    def revision(self) -> int:
+        return self._inner.revision
+
+    @property
+    def seal(self) -> str | None:
+        return self._inner.seal
+
+    @property
+    def settings(self) -> str | None:
+        return self._inner.settings
+
+    def get(self, path: str) -> Entry:
+        return self._inner.get(path)
+
+    def memories(self, under: str) -> Iterator[Memory]:
+        return self._inner.memories(under)
+
+    def find(self, memory_id: str) -> Memory | None:
+        return self._inner.find(memory_id)
+
+    def versions(self, **selection: Unpack[Selection]) -> Iterator[Version]:
+        return self._inner.versions(**selection)
+
+    def version(self, version_id: str) -> tuple[Version, bytes | None]:
+        return self._inner.version(version_id)
+
+    def usage(self) -> Usage:
+        return self._inner.usage()
+
+    def get_record(self, kind: str, key: str) -> str | None:
+        return self._inner.get_record(kind, key)
+
+    def records(self, kind: str) -> Iterator[tuple[str, str]]:
+        return self._inner.records(kind)
+
+    def text(self, version_id: str) -> bytes | None:
+        return self._inner.text(version_id)
+
+    def sizes(self, under: str) -> Iterator[tuple[str, int]]:
+        return self._inner.sizes(under)
+
+    def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
+        return self._inner.texts(under)
+
+    def as_of(self, before: str) -> Iterator[Version]:
+        return self._inner.as_of(before)

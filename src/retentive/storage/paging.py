@@ -1,0 +1,37 @@
+"""Iteration over long lists of the contract, one page at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import chain
+
+from retentive.storage.contract import Backend, Snapshot, StoreInfo, Version
+
+PAGE_VERSIONS = 500
+PAGE_STORES = 200
+
+
+def all_stores(backend: Backend) -> Iterator[StoreInfo]:
+    """All memory stores, oldest first."""
+    after: str | None = None
+    while page := backend.list_stores(after=after, limit=PAGE_STORES):
+        yield from page
+        after = page[-1].id
+
+
+def all_versions(snapshot: Snapshot, *, memory_id: str | None = None, before: str | None = None) -> Iterator[Version]:
+    """All versions of a store or of one memory, newest first."""
+
+    def read(bound: str | None) -> list[Version]:
+        return list(snapshot.versions(memory_id=memory_id, before=bound, limit=PAGE_VERSIONS))
+
+    return chain.from_iterable(version_pages(read, before=before))
+
+
+def version_pages(read: Callable[[str | None], list[Version]], *, before: str | None = None) -> Iterator[list[Version]]:
+    """The pages that `read` returns, which reads versions below a bound (exclusive), newest first."""
+    while page := read(before):
+        yield page
+        if before is not None and page[-1].id >= before:  # rows out of order in damaged storage: it would never end
+            return
+        before = page[-1].id

@@ -1,0 +1,98 @@
+"""The schema of a database: which tables are there, and their version."""
+
+from __future__ import annotations
+
+from retentive.errors import Damaged, UnknownSchema
+from retentive.storage.sql import migrations
+from retentive.storage.sql.connection import Connection
+
+TABLES = frozenset({"stores", "memories", "versions", "records"})
+_VERSION_TABLE = "retentive_schema"
+_TABLE_NAMES = {
+    "postgresql": "SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = current_schema()",
+    "mariadb": "SELECT CAST(table_name AS BINARY) FROM information_schema.tables WHERE table_schema = DATABASE()",
+}
+
+
+class OlderSchema(UnknownSchema):
+    """The database has to be migrated first."""
+
+
+class ForeignSchema(UnknownSchema):
+    """The database, or directory, belongs to another application."""
+
+    def __init__(self, message: str = "the database belongs to another application; retentive leaves it alone") -> None:
+        super().__init__(message)
+
+
+def refuse_newer(version: int, newest: int) -> None:
+    """Raises `UnknownSchema` for a version that this retentive does not know."""
+    if version > newest:
+        raise UnknownSchema(
+            f"the store has schema {version}, this retentive knows {newest}: upgrade it to open the store"
+        )
+
+
+class Schema:
+    """The schema in databases of one dialect. On a server its version is in a table, with a row for each migration."""
+
+    def __init__(self, dialect: str) -> None:
+        self.dialect = dialect
+
+    @property
+    def newest(self) -> int:
+        """The version this retentive knows."""
+        return migrations.migrations(self.dialect)[-1][0]
+
+    def version(self, connection: Connection) -> int:
+        """The version of the tables, 0 for an empty database.
+
+        Raises `ForeignSchema` if the tables are another application's, `Damaged` if some are missing.
+        """
+        tables = self._tables(connection)
+        done = self._version(connection, tables)
+        # Another process may be making them: where the version says it is done, a second look finds them all.
+        if done and not tables >= TABLES and (missing := TABLES - self._tables(connection)):
+            raise Damaged(f"tables of the database are not there: {', '.join(sorted(missing))}")
+        return done
+
+    def is_current(self, connection: Connection) -> bool:
+        """True if the schema is up to date. Raises `UnknownSchema` if it is newer or another application's."""
+        done = self.version(connection)
+        refuse_newer(done, self.newest)
+        return done == self.newest
+
+    def upgrade(self, connection: Connection, at: int, *, partitions: int = 0) -> list[int]:
+        """Bring the schema up to date; the versions applied. The caller holds a lock for it, and commits.
+
+        `partitions` splits memories and versions by the hash of their store, when the tables are made.
+        """
+        done = self.version(connection)
+        refuse_newer(done, self.newest)
+        self._prepare(connection)
+        applied: list[int] = []
+        for number, script in migrations.migrations(self.dialect):
+            if number > done:
+                for statement in migrations.statements(script, self.dialect, partitions):
+                    connection.run(statement)
+                self._record(connection, number, at)
+                applied.append(number)
+        return applied
+
+    # -- where the version is kept ---------------------------------------------------------------------------
+
+    def _tables(self, connection: Connection) -> set[str]:
+        return {str(row[0]) for row in connection.rows(_TABLE_NAMES[self.dialect])}
+
+    def _version(self, connection: Connection, tables: set[str]) -> int:
+        if _VERSION_TABLE in tables:
+            return int(connection.rows(f"SELECT coalesce(max(number), 0) FROM {_VERSION_TABLE}")[0][0] or 0)
+        if tables & TABLES:
+            raise ForeignSchema
+        return 0
+
+    def _prepare(self, connection: Connection) -> None:
+        connection.run(f"CREATE TABLE IF NOT EXISTS {_VERSION_TABLE} (number INTEGER PRIMARY KEY, applied_at BIGINT)")
+
+    def _record(self, connection: Connection, number: int, at: int) -> None:
+        connection.run(f"INSERT INTO {_VERSION_TABLE} (number, applied_at) VALUES (?, ?)", (number, at))

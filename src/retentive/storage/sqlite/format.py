@@ -1,0 +1,69 @@
+"""Format of a SQLite file: our application id and the version of the schema, both in the header of the file.
+
+A file of another application, or of a newer version, is refused before anything in it or beside it is written; even
+the mode of its journal would be a change.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+
+from retentive.storage.sql.connection import Connection
+from retentive.storage.sql.schema import ForeignSchema, Schema
+from retentive.storage.sqlite.connection import READ_TIMEOUT_S, SqliteConnection, connect_to_look
+
+APPLICATION_ID = 0x52544E56  # "RTNV", as `file` shows it
+
+
+class SqliteSchema(Schema):
+    """The schema in a SQLite file; `user_version` is its version."""
+
+    def __init__(self) -> None:
+        super().__init__("sqlite")
+
+    def _tables(self, connection: Connection) -> set[str]:
+        return {str(row[0]) for row in connection.rows("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+    def _version(self, connection: Connection, tables: set[str]) -> int:
+        application, version = (
+            int(connection.rows(f"PRAGMA {name}")[0][0] or 0) for name in ("application_id", "user_version")
+        )
+        if application == APPLICATION_ID:
+            return version
+        if application or version or tables:
+            raise ForeignSchema
+        return 0
+
+    def _prepare(self, connection: Connection) -> None:
+        connection.run(f"PRAGMA application_id = {APPLICATION_ID}")
+
+    def _record(self, connection: Connection, number: int, at: int) -> None:
+        connection.run(f"PRAGMA user_version = {number}")
+
+
+SCHEMA = SqliteSchema()
+
+
+def check_format(path: str) -> None:
+    """Raises `UnknownSchema` if the file at `path` must be left alone. A missing or an empty one may be used."""
+    if _size(path):
+        with closing(_connect(path)) as connection:
+            SCHEMA.is_current(connection)
+
+
+def _connect(path: str) -> SqliteConnection:
+    """A connection that writes nothing, unless an interrupted transaction has to be rolled back.
+
+    Only SQLite may open the file: closing another descriptor of it would drop the locks of this process.
+    """
+    if _size(path + "-journal"):
+        return SqliteConnection(path, timeout_s=READ_TIMEOUT_S)
+    return connect_to_look(path, immutable=not _size(path + "-wal"))
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return 0

@@ -1,0 +1,49 @@
+"""The interface by which copies of the memories, such as plain files, follow the commits of a SQLite backend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol
+
+from retentive.storage.contract import Snapshot
+from retentive.storage.queue import JobTransaction
+from retentive.storage.sql.snapshot import SqlSnapshot
+from retentive.storage.sql.transaction import SqlTransaction
+from retentive.storage.sqlite.commit import Writer
+
+
+class ObservedTransaction(JobTransaction, Protocol):
+    """The transaction of one job, as the observer lets it see the store: a `Transaction` with what a commit needs."""
+
+    @property
+    def outlasts_refusal(self) -> bool:
+        """True if what was recorded is committed although the job was refused."""
+
+    def finish(self) -> None:
+        """Complete the job: write what its changes add up to."""
+
+
+class CommitObserver:
+    """Follows nothing; the base of those that do. Every call comes from the one thread that leads the writers.
+
+    An error before the commit refuses the batch; one after it is the observer's own to make up for.
+    """
+
+    def exclusive(self, writer: Writer) -> AbstractContextManager[None]:
+        """Lock held while this process writes. May first complete what a killed process left."""
+        return nullcontext()
+
+    def snapshot(self, records: SqlSnapshot) -> Snapshot:
+        """The snapshot for a reader of one store. Called by any thread."""
+        return records
+
+    def transaction(self, records: SqlTransaction) -> ObservedTransaction:
+        """The transaction for one job of a batch."""
+        return records
+
+    def before_commit(self, writer: Writer, batch: Sequence[ObservedTransaction]) -> None:
+        """The transactions that are about to be committed together, as the last step of their database transaction."""
+
+    def after_commit(self, writer: Writer, batch: Sequence[ObservedTransaction]) -> None:
+        """The same once they are durable. The next batch waits for this; must not raise."""

@@ -1,0 +1,91 @@
+"""`Prompt`, the argument of a script function: the request as the model sees it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from retentive.testing.scripted_claude.messages import COMPACTION
+from retentive.testing.scripted_claude.script import Result
+
+if TYPE_CHECKING:
+    from retentive.testing.scripted_claude.messages import Block, Message
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    """Tool call in a prompt, with its result. `cleared` is True if the result is a placeholder."""
+
+    name: str
+    input: Mapping[str, object]
+    result: Result | None
+    cleared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """Request after clearing and compaction.
+
+    `input_tokens` is the size of this prompt. `warning` is the API's warning that clearing is near, or None.
+    `instructions` is the summary prompt of the request, set only for a summary.
+    """
+
+    messages: tuple[Message, ...]
+    system: object
+    tools: tuple[Block, ...]
+    input_tokens: int
+    warning: str | None = None
+    placeholder: str = ""
+    instructions: str | None = None
+
+    @property
+    def opening(self) -> str:
+        """Text of the first user message in the prompt, or an empty text without user messages."""
+        return next((message.text for message in self.messages if message.role == "user"), "")
+
+    @property
+    def summary(self) -> str | None:
+        """Summary of an earlier compaction, if there was one."""
+        first = self.messages[0].blocks[0] if self.messages and self.messages[0].blocks else {}
+        content = first.get("content") if first.get("type") == COMPACTION else None
+        return content if isinstance(content, str) else None
+
+    @property
+    def tool_names(self) -> tuple[str, ...]:
+        """Names of the tools in the request."""
+        return tuple(str(tool.get("name")) for tool in self.tools)
+
+    @property
+    def calls(self) -> tuple[ToolUse, ...]:
+        """Tool calls in the prompt, in order, with their results."""
+        blocks = [block for message in self.messages for block in message.blocks]
+        results = {str(b.get("tool_use_id")): parse_result(b) for b in blocks if b.get("type") == "tool_result"}
+        uses = [block for block in blocks if block.get("type") == "tool_use"]
+        return tuple(self._call(use, results.get(str(use.get("id")))) for use in uses)
+
+    @property
+    def text(self) -> str:
+        """The whole prompt as JSON text, for assertions on its content."""
+        messages = [[message.role, message.blocks] for message in self.messages]
+        return json.dumps([self.system, self.tools, messages, self.warning], ensure_ascii=False, default=dict)
+
+    def _call(self, use: Block, result: Result | None) -> ToolUse:
+        input_ = use.get("input")
+        cleared = result is not None and result.text == self.placeholder
+        return ToolUse(str(use.get("name")), input_ if isinstance(input_, Mapping) else {}, result, cleared)
+
+
+def parse_result(block: Block) -> Result:
+    """Read the text and `is_error` of a tool_result block. Content other than text shows as `[type]`."""
+    content = block.get("content")
+    if isinstance(content, list):
+        content = "".join(_part_text(part) for part in content)
+    return Result(content if isinstance(content, str) else "", block.get("is_error") is True)
+
+
+def _part_text(part: object) -> str:
+    if not isinstance(part, Mapping):
+        return ""
+    return str(part.get("text", "")) if part.get("type") == "text" else f"[{part.get('type')}]"

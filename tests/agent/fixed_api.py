@@ -1,0 +1,70 @@
+"""API with fixed responses that the scripted Claude cannot produce: lone surrogates, malformed messages, pauses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx2
+from anthropic import Anthropic, AsyncAnthropic
+
+VIEW = {"command": "view", "path": "/memories"}
+
+
+def message(content: list[dict[str, Any]], stop_reason: str = "end_turn") -> dict[str, Any]:
+    """A complete response."""
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    known = {"id": "msg_1", "type": "message", "role": "assistant", "model": "any", "stop_sequence": None}
+    return {**known, "content": content, "stop_reason": stop_reason, "usage": usage}
+
+
+def text(value: str) -> dict[str, Any]:
+    return {"type": "text", "text": value}
+
+
+def use(given: object, *, name: str = "memory", call_id: str = "t1") -> dict[str, Any]:
+    return {"type": "tool_use", "id": call_id, "name": name, "input": given}
+
+
+def streamed_call(partial_json: str) -> str:
+    """A streamed response with a memory call, with this text as the JSON of its input."""
+    start = {**message([], "tool_use"), "stop_reason": None}
+    delta = {"type": "input_json_delta", "partial_json": partial_json}
+    events: list[dict[str, Any]] = [
+        {"type": "message_start", "message": start},
+        {"type": "content_block_start", "index": 0, "content_block": use({})},
+        {"type": "content_block_delta", "index": 0, "delta": delta},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 1}},
+        {"type": "message_stop"},
+    ]
+    return "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
+
+
+class Api:
+    """Answers each request with the next of `answers` and repeats the last. `sent` records the requests."""
+
+    def __init__(self, *answers: object) -> None:
+        self.sent: list[dict[str, Any]] = []
+        self._answers = answers
+
+    def __call__(self, request: httpx2.Request) -> httpx2.Response:
+        self.sent.append(json.loads(request.content))
+        answer = self._answers[min(len(self.sent), len(self._answers)) - 1]
+        if isinstance(answer, httpx2.Response):
+            return answer
+        if isinstance(answer, str):
+            return httpx2.Response(200, text=answer, headers={"content-type": "text/event-stream"})
+        return httpx2.Response(200, content=json.dumps(answer), headers={"content-type": "application/json"})
+
+    @contextmanager
+    def client(self) -> Iterator[Anthropic]:
+        http = httpx2.Client(transport=httpx2.MockTransport(self))
+        with Anthropic(api_key="none", max_retries=0, http_client=http) as client:
+            yield client
+
+    def async_client(self) -> AsyncAnthropic:
+        http = httpx2.AsyncClient(transport=httpx2.MockTransport(self))
+        return AsyncAnthropic(api_key="none", max_retries=0, http_client=http)

@@ -1,0 +1,99 @@
+"""Runs of an agent, sync or async, against a scripted Claude."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing, closing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+
+import httpx2
+from anthropic import Anthropic, AsyncAnthropic
+
+from retentive.agent import Agent, AgentError, AsyncAgent, Event, Text
+from retentive.testing.scripted_claude import Call, Check, Script, Turn
+
+if TYPE_CHECKING:
+    from retentive.agent.loop import Options
+
+E = TypeVar("E")
+KINDS = ["sync", "async"]
+TEA = "/memories/tea.md"
+LOOK = Call({"command": "view", "path": "/memories"}, Check(contains=("0B\t/memories",)))
+NOTE = Call({"command": "create", "path": TEA, "file_text": "likes tea\n"}, Check(contains=("created",)))
+MISS = Call({"command": "view", "path": "/memories/none"}, Check(is_error=True))
+STORY = Script(
+    (
+        Turn(("I look at what I know first.", LOOK)),
+        Turn((NOTE, "And, in the same breath, I look for more:", MISS)),
+        Turn(("You like tea, and I will remember it.",)),
+    ),
+    when="tea",
+)
+
+
+@dataclass
+class Played:
+    """Events of all runs, the resulting conversation, and the error that ended the last run."""
+
+    events: list[Event] = field(default_factory=list)
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    error: AgentError | None = None
+
+    def of(self, kind: type[E]) -> list[E]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    @property
+    def text(self) -> str:
+        return "".join(event.text for event in self.of(Text))
+
+
+def play(
+    kind: str,
+    url: str,
+    *prompts: str | None,
+    stop_at: type[Event] | None = None,
+    max_retries: int = 0,
+    **options: Unpack[Options],
+) -> Played:
+    """Send each of `prompts` to one agent as a run. A run is left at the first event of type `stop_at`."""
+    if kind == "async":
+        return asyncio.run(_play_async(url, *prompts, stop_at=stop_at, max_retries=max_retries, **options))
+    played = Played()
+    with client_of(url, max_retries=max_retries) as client, Agent(client, **options) as agent:
+        try:
+            for text in prompts:
+                with closing(agent.run(text)) as events:  # type: ignore[type-var] # a generator
+                    for event in events:
+                        played.events.append(event)
+                        if stop_at is not None and isinstance(event, stop_at):
+                            break
+        except AgentError as error:
+            played.error = error
+        played.messages = agent.messages
+    return played
+
+
+def client_of(url: str, *, max_retries: int = 0) -> Anthropic:
+    """An SDK client without TLS verification: loading the certificates would take most of a test's time."""
+    return Anthropic(base_url=url, api_key="none", max_retries=max_retries, http_client=httpx2.Client(verify=False))
+
+
+async def _play_async(
+    url: str, *prompts: str | None, stop_at: type[Event] | None, max_retries: int, **options: Unpack[Options]
+) -> Played:
+    played = Played()
+    http = httpx2.AsyncClient(verify=False)
+    client = AsyncAnthropic(base_url=url, api_key="none", max_retries=max_retries, http_client=http)
+    async with client, AsyncAgent(client, **options) as agent:
+        try:
+            for text in prompts:
+                async with aclosing(agent.run(text)) as events:
+                    async for event in events:
+                        played.events.append(event)
+                        if stop_at is not None and isinstance(event, stop_at):
+                            break
+        except AgentError as error:
+            played.error = error
+        played.messages = agent.messages
+    return played

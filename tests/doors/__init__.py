@@ -1,1 +1,0 @@
-"""The ways in for the official SDK and for own loops."""

@@ -1,0 +1,236 @@
+"""Sentences of the specification: the catalogue has each of them, byte for byte, and a command produces it."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+import retentive
+from retentive import MemoryStore, Reply
+from retentive.errors import OutcomeUnknown, PermissionDenied, RetentiveError, StoreFull, Unavailable
+from retentive.storage.contract import Transaction
+from retentive.storage.sqlite.backend import SqliteBackend
+from retentive.values.replies import Replies
+
+T = TypeVar("T")
+A, B = "/memories/a", "/memories/b"
+_PLACEHOLDER = re.compile(r"\{[^{}]+\}")
+SENTENCES = [
+    line
+    for line in (Path(__file__).parent / "spec_sentences.txt").read_text("utf-8").split("\n")
+    if line and not line.startswith("#")
+]
+NOT_BUILT = {"Note: line {n} may hold a sensitive value ({kind}). Remove it unless it belongs here."}
+PARAMETERS = [
+    pytest.param(each, marks=[pytest.mark.xfail(strict=True, reason="not built yet")] if each in NOT_BUILT else [])
+    for each in SENTENCES
+]
+
+
+def create(path: str = A, text: str = "one\ntwo\n") -> dict[str, Any]:
+    return {"command": "create", "path": path, "file_text": text}
+
+
+def view(path: str = A, **values: Any) -> dict[str, Any]:
+    return {"command": "view", "path": path, **values}
+
+
+def replace(old: str, new: str = "", path: str = A) -> dict[str, Any]:
+    return {"command": "str_replace", "path": path, "old_str": old, "new_str": new}
+
+
+def insert(line: int, path: str = A) -> dict[str, Any]:
+    return {"command": "insert", "path": path, "insert_line": line, "insert_text": "x"}
+
+
+def delete(path: str) -> dict[str, Any]:
+    return {"command": "delete", "path": path}
+
+
+def rename(old: str, new: str) -> dict[str, Any]:
+    return {"command": "rename", "old_path": old, "new_path": new}
+
+
+class Failing(SqliteBackend):
+    """SQLite whose next commit fails with `error`."""
+
+    error: RetentiveError | None = None
+
+    def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
+        if self.error is not None:
+            raise self.error
+        return super().write(store_id, work, may_use_reserve=may_use_reserve)
+
+
+@dataclass(frozen=True)
+class Story:
+    """Commands that succeed, and a last one whose reply has the sentence."""
+
+    commands: list[dict[str, Any]]
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def run(self, directory: Path) -> Reply:
+        with retentive.open(str(directory / "memory"), **self.settings) as opened:
+            return self.last_of(opened.store())
+
+    def last_of(self, store: MemoryStore) -> Reply:
+        *before, last = self.commands
+        assert [reply for reply in map(store.execute, before) if reply.is_error] == []
+        return store.execute(last)
+
+
+@dataclass(frozen=True)
+class Failure(Story):
+    """Story on storage that fails at the last command."""
+
+    error: RetentiveError = field(default_factory=RetentiveError)
+
+    def run(self, directory: Path) -> Reply:
+        backend = Failing(str(directory / "memory.db"))
+        with closing(backend):
+            store = MemoryStore(backend, backend.create_store(key="k", name="k"))
+            backend.error = self.error
+            return self.last_of(store)
+
+
+@dataclass(frozen=True)
+class Damage(Story):
+    """Story in which the stored bytes change before the last command."""
+
+    def run(self, directory: Path) -> Reply:
+        with retentive.open(f"sqlite:///{directory}/memory.db") as opened:
+            assert not opened.store().execute(create()).is_error
+        with closing(sqlite3.connect(directory / "memory.db")) as connection, connection:
+            connection.execute("UPDATE versions SET text = x'ff'")
+        with retentive.open(f"sqlite:///{directory}/memory.db") as opened:
+            return self.last_of(opened.store())
+
+
+@dataclass(frozen=True)
+class Link(Story):
+    """Story on a directory with a symbolic link at `/memories/b`."""
+
+    def run(self, directory: Path) -> Reply:
+        (directory / "memory" / "memories").mkdir(parents=True)
+        (directory / "memory" / "memories" / "b").symlink_to(directory)
+        return super().run(directory)
+
+
+KEY = "AKIA" + "IOSFODNN7QXWZ2EP"
+LONG_LINE = "x" * 30
+STORIES: dict[str, list[Story]] = {
+    "Error: Path must start with /memories, got: {path}": [Story([view("/etc/passwd")]), Story([view("")])],
+    "Error: Path {path} would escape /memories directory": [Story([view("/memories/../etc")])],
+    "Error: Invalid path {path}: {reason}": [Story([view("/memories/a/.")]), Story([create("/memories/a/")])],
+    "Here're the files and directories up to 2 levels deep in {path}, excluding hidden items and node_modules:": [
+        Story([view("/memories")])
+    ],
+    "[Truncated: {k} of {n} entries shown. View a directory below to see the rest.]": [
+        Story([create(), create(B), view("/memories")], {"list_rows": 1})
+    ],
+    "Here's the content of {path} with line numbers:": [Story([create(), view()])],
+    "File {path} exceeds maximum line limit of 999,999 lines.": [
+        Story([create(text="\n" * 1_000_000), view()], {"max_memory_bytes": 0})
+    ],
+    "Error: Invalid `view_range` parameter: {view_range}. It should be within the range of lines of the file: "
+    "[1, {n_lines}]": [Story([create(), view(view_range=[0, 1])]), Story([create(), view(view_range=[3, -1])])],
+    "[Truncated: lines {a} to {z} of {n_lines} shown. View the rest with view_range [{z+1}, {b}].]": [
+        Story([create(), view()], {"view_chars": 5})
+    ],
+    "[Truncated: line {a} of {n_lines} is {len} characters long, {view_chars} shown. View it whole with view_range "
+    "[{a}, {a}].]": [Story([create(text=LONG_LINE), view()], {"view_chars": 10})],
+    "View the rest with view_range [{a+1}, {b}].": [
+        Story([create(text=LONG_LINE + "\nend"), view()], {"view_chars": 10})
+    ],
+    "The path {path} does not exist. Please provide a valid path.": [Story([view()])],
+    "File created successfully at: {path}": [Story([create()])],
+    "Error: File {path} already exists": [Story([create(), create()]), Story([create("/memories")])],
+    "Error: The path {ancestor} is a file, not a directory": [
+        Story([create(), create("/memories/a/b")]),
+        Story([create(), create(B), rename(B, "/memories/a/b")]),
+    ],
+    "The memory file has been edited. Here is the snippet showing the change (with line numbers):": [
+        Story([create(), replace("one", "1")])
+    ],
+    "The memory file has been edited.": [Story([create(), replace("one\ntwo\n")])],
+    "Error: The path {path} does not exist. Please provide a valid path.": [Story([replace("a", "b")])],
+    "No replacement was performed, old_str `{old_str}` did not appear verbatim in {path}.": [
+        Story([create(), replace("three")])
+    ],
+    "No replacement was performed. Multiple occurrences of old_str `{old_str}` in lines: {line_numbers}. "
+    "Please ensure it is unique": [Story([create(), replace("o")])],
+    "No replacement was performed, old_str must not be empty.": [Story([create(), replace("")])],
+    "The file {path} has been edited.": [Story([create(), insert(1)])],
+    "Error: The path {path} does not exist": [Story([insert(0)]), Story([delete(A)]), Story([rename(A, B)])],
+    "Error: Invalid `insert_line` parameter: {insert_line}. It should be within the range of lines of the file: "
+    "[0, {n_lines}]": [Story([create(), insert(3)])],
+    "Successfully deleted {path}": [Story([create(), delete(A)])],
+    "Error: Cannot delete the /memories directory itself": [
+        Story([delete("/memories")]),
+        Story([delete("/memories/")]),
+    ],
+    "Successfully renamed {old_path} to {new_path}": [Story([create(), rename(A, B)])],
+    "Error: Cannot rename the /memories directory itself": [Story([rename("/memories", B)])],
+    "Error: The destination {new_path} already exists": [Story([create(), rename(A, A)])],
+    "Error: The directory {old_path} cannot be moved into itself": [
+        Story([create("/memories/d/x"), rename("/memories/d", "/memories/d/e")])
+    ],
+    "Error: Permission denied: {path}": [Failure([create()], error=PermissionDenied("no"))],
+    "Error: The memory store is full": [Failure([create()], error=StoreFull("no"))],
+    "Error: The memory store is unavailable; try again later": [Failure([create()], error=Unavailable("no"))],
+    "Error: The outcome of this command is unknown; view {path} before trying again": [
+        Failure([create()], error=OutcomeUnknown("no"))
+    ],
+    "Error: The path {path} is taken by something that is not a memory": [Link([create(B)])],
+    "Error: The memory {path} is damaged": [Damage([view()]), Damage([replace("one", "1")])],
+    "Error: {path} is read-only": [Story([create()], {"read_only": True})],
+    "Note: {n} sensitive value(s) were removed before saving: {kinds}.": [Story([create(text=f"{KEY}\n")])],
+}
+
+
+@pytest.mark.parametrize("sentence", PARAMETERS)
+def test_the_catalogue_has_every_sentence(sentence: str) -> None:
+    """A template of the catalogue renders the same bytes from the same values."""
+    assert any(renders(template, sentence) for template in catalogue())
+
+
+@pytest.mark.parametrize("sentence", PARAMETERS)
+def test_a_command_produces_every_sentence(sentence: str, tmp_path: Path) -> None:
+    """The sentence is a line of the reply, or the end of a bracketed line."""
+    literals = map(re.escape, _PLACEHOLDER.split(sentence))
+    end = r"\]" if sentence.startswith("View the rest") else ""
+    pattern = re.compile((".* " if end else "") + ".*?".join(literals) + end)
+    for number, story in enumerate(STORIES[sentence]):
+        (directory := tmp_path / str(number)).mkdir()
+        reply = story.run(directory)
+        assert any(pattern.fullmatch(line) for line in reply.text.split("\n")), reply.text
+        is_error = sentence.startswith(("Error: ", "No replacement", "The path ")) or "exceeds maximum" in sentence
+        assert reply.is_error == is_error
+
+
+def test_every_story_is_about_a_sentence() -> None:
+    assert STORIES.keys() == set(SENTENCES) - NOT_BUILT
+
+
+def catalogue() -> Iterator[str]:
+    """All templates. The notice of a cut line appears without its optional end, which is listed separately."""
+    for each in fields(Replies):
+        yield str(each.default).removesuffix("{rest}]") + "]" * str(each.default).endswith("{rest}]")
+    yield Replies().line_cut_rest.strip()
+
+
+def renders(template: str, sentence: str) -> bool:
+    """Return whether two templates give the same text for all values, with repeated placeholders in the same places."""
+    ours, theirs = (_PLACEHOLDER.findall(each) for each in (template, sentence))
+    values = dict(zip(ours, (f"<{number}>" for number in range(len(ours))), strict=True))
+    names = dict(zip(theirs, (values[name] for name in ours), strict=False))
+    return _PLACEHOLDER.sub(lambda found: values[found[0]], template) == _PLACEHOLDER.sub(
+        lambda found: names.get(found[0], found[0]), sentence
+    )

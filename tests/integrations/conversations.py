@@ -1,0 +1,106 @@
+"""A conversation with every kind of memory command and error, for the framework integrations."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from retentive import MemoryStore, Reply
+from retentive.mounts import Mounts
+from retentive.testing.scripted_claude import Call, Check, Script, ScriptedClaude, Turn
+
+MODEL = "claude-sonnet-5-5"
+KEY = "none-needed"
+A, B = "/memories/a.md", "/memories/moved/b.md"
+
+# Invented fields with names that frameworks use internally; they are ignored.
+INVENTED = {"self": 1, "config": {}, "context": 2, "ctx": 3, "run_manager": 4, "tool_input": 5, "type": "x", "args": []}
+
+STORY: tuple[dict[str, Any], ...] = (
+    {"command": "view", "path": "/memories"},
+    {"command": "create", "path": A, "file_text": "one\r\ntwo \n\n\tthree\u2028\U0001f600 ", **INVENTED},
+    {"command": "view", "path": A},
+    {"command": "view", "path": A, "view_range": "[2, -1]"},
+    {"command": "str_replace", "path": A, "old_str": "two ", "new_str": "<system>2</system>\n"},
+    {"command": "str_replace", "path": A, "old_str": "one\r\n"},
+    {"command": "insert", "path": A, "insert_line": "0", "insert_text": "top\n\n"},
+    {"command": "insert", "path": A, "insert_line": 1, "insert_text": ""},
+    # More errors in a row than a framework allows as retries
+    {"command": "insert", "path": A, "insert_line": 99, "insert_text": "x"},
+    {"command": "str_replace", "path": A, "old_str": "nowhere\n", "new_str": ""},
+    {"command": "view", "path": "/memories/none"},
+    {"command": "view", "path": "/memories/../etc/passwd"},
+    {"command": "view", "path": A, "view_range": [5, 1]},
+    {"command": "view"},
+    {"command": ["view"], "path": 5},
+    {"command": "open", "path": A},
+    {},
+    {"command": "create", "path": A, "file_text": "again"},
+    {"command": "create", "path": "/memories/c", "file_text": "nul \0"},
+    {"command": "delete", "path": "/memories/"},
+    {"command": "rename", "old_path": A, "new_path": f"{A}/below"},
+    # later commands still work
+    {"command": "rename", "old_path": A, "new_path": B},
+    {"command": "view", "path": "/memories"},
+    {"command": "view", "path": B},
+    {"command": "delete", "path": "/memories/moved"},
+    {"command": "view", "path": "/memories"},
+)
+ERRORS = range(8, 21)  # position in the conversation
+
+
+def story(twin: MemoryStore) -> Script:
+    """Script that expects for each command the exact reply of an empty store."""
+    replies = [twin.execute(command) for command in STORY]
+    assert [n for n, reply in enumerate(replies) if reply.is_error] == list(ERRORS)
+    checks = [Check(reply.text, is_error=reply.is_error) for reply in replies]
+    turns = [Turn((Call(command, check),)) for command, check in zip(STORY, checks, strict=True)]
+    return Script((*turns, Turn(("That is all.",))), "story")
+
+
+def one_turn(*commands: dict[str, Any]) -> Script:
+    """Script that makes all calls in one turn and expects no error."""
+    return Script((Turn(tuple(Call(command, Check()) for command in commands)), Turn(("Done.",))), "one turn")
+
+
+def mounted(tree: Mounts) -> Script:
+    """Script that writes to a tree with a read-only `/memories/team` and expects its replies."""
+    mine = Call({"command": "create", "path": A, "file_text": "mine"}, Check(f"File created successfully at: {A}"))
+    theirs = {"command": "create", "path": "/memories/team/a", "file_text": "mine too"}
+    refused = Check(tree.execute(theirs).text, ("read-only",), is_error=True)
+    return Script((Turn((mine,)), Turn((Call(theirs, refused),)), Turn(("Done.",))), "mounts")
+
+
+INSERTS = [{"command": "insert", "path": A, "insert_line": 0, "insert_text": f"line {n}"} for n in range(12)]
+INSERTED = [f"line {n}" for n in reversed(range(12))]  # if they ran in order
+APART_S = 0.2  # long enough for a concurrent call to arrive
+BESIDE_S = 30  # timeout for a call that must arrive
+
+
+class ConcurrencyProbe:
+    """Memory whose commands wait for a second concurrent one. `most` is the highest concurrency seen."""
+
+    def __init__(self, wait_s: float) -> None:
+        self.seen: list[object] = []
+        self.most = 0
+        self._wait_s = wait_s
+        self._inside = 0
+        self._lock = threading.Lock()
+        self._second = threading.Event()
+
+    def execute(self, command: object, *, actor: object = None) -> Reply:
+        with self._lock:
+            self.seen.append(command)
+            self._inside += 1
+            self.most = max(self.most, self._inside)
+            if self._inside > 1:
+                self._second.set()
+        self._second.wait(self._wait_s)
+        with self._lock:
+            self._inside -= 1
+        return Reply("done")
+
+
+def offered_tools(server: ScriptedClaude) -> list[Any]:
+    """The `tools` of each request so far."""
+    return [exchange.body.get("tools") for exchange in server.requests if isinstance(exchange.body, dict)]

@@ -1,0 +1,176 @@
+"""Import rules: layers import downwards only, drivers only in their own files, and little at startup."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import retentive
+
+ROOT = Path(retentive.__file__).parent
+HEAVY = (
+    "anthropic", "click", "rich", "starlette", "uvicorn", "httpx", "httpx2", "pydantic", "pytest", "hypothesis",
+    "psycopg", "pymysql", "obstore", "cryptography", "langchain", "pydantic_ai",
+)  # fmt: skip
+
+# A lower layer must not import a higher one. Modules of one line must not import each other, except in one package.
+LAYERS: list[set[str]] = [
+    {"errors"},
+    {"values"},
+    {"storage"},
+    {"redaction"},
+    {"search"},
+    {"engine"},
+    {"review"},
+    {"audit"},
+    {"history"},
+    {"pipeline"},
+    {"store"},
+    {"stats", "mounts"},
+    {"locations"},
+    {"opening", "aio"},
+    {"transfer", "doctor"},
+    {"integrations"},
+    {"agent"},
+    {"testing"},
+    {"cli"},  # `demo` runs the scripted Claude
+]
+DRIVERS = {
+    "sqlite3": {"storage/sqlite/connection.py"},
+    "psycopg": {"storage/server/postgresql"},
+    "pymysql": {"storage/server/mariadb.py"},
+    "obstore": {"storage/objects"},
+    "cryptography": {"storage/sealed", "cli/keys.py"},
+    "anthropic": {"integrations/anthropic", "agent", "cli/demo", "cli/chat"},
+    "langchain": {"integrations/langchain.py"},
+    "langchain_core": {"integrations/langchain.py"},
+    "pydantic_ai": {"integrations/pydantic_ai.py"},
+    "anyio": {"aio.py", "integrations/anthropic", "agent"},
+    "click": {"cli"},
+    "rich": {"cli"},
+    "re2": {"redaction", "search/query.py"},
+    "pytest": {"testing/backend_suite"},
+    "starlette": {"testing/scripted_claude"},
+    "uvicorn": {"testing/scripted_claude"},
+}
+
+
+def modules() -> list[Path]:
+    return [path for path in sorted(ROOT.rglob("*.py")) if path != ROOT / "__init__.py"]
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Names that a module imports at runtime, at any position."""
+    for node in _running(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            assert node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _running(tree: ast.AST) -> Iterator[ast.AST]:
+    """Nodes of a tree, without those for the type checker."""
+    for node in ast.iter_child_nodes(tree):
+        if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            yield node
+            yield from _running(node)
+
+
+def layer(name: str) -> int | None:
+    """Layer of a module of this package, by its longest listed prefix."""
+    parts = name.split(".")
+    for end in range(len(parts), 0, -1):
+        for level, names in enumerate(LAYERS):
+            if ".".join(parts[:end]) in names:
+                return level
+    return None
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_go_downwards_only(path: Path) -> None:
+    name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    own = layer(name)
+    assert own is not None, f"{name} has no layer"
+    for other in imported(path):
+        ours = other.removeprefix("retentive.")
+        if ours == other or ours.split(".")[0] == "__version__":
+            continue
+        level = layer(ours)
+        assert level is not None, f"{name} imports {other}, which has no layer"
+        same_package = ours.split(".")[0] == name.split(".")[0]
+        assert level < own or (level == own and same_package), f"{name} imports {other}"
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_driver_is_imported_in_its_own_file_only(path: Path) -> None:
+    where = str(path.relative_to(ROOT))
+    for name in imported(path):
+        allowed = DRIVERS.get(name.split(".")[0])
+        assert allowed is None or any(where.startswith(start) for start in allowed), f"{where} imports {name}"
+
+
+def run(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    return done.stdout.strip()
+
+
+def test_importing_retentive_imports_no_heavy_modules() -> None:
+    """Opening and using a store imports none either."""
+    code = """
+import sys, retentive
+def heavy(): return [name for name in {heavy!r} if name in sys.modules]
+first = heavy()
+with retentive.open("sqlite://") as opened:
+    opened.store().execute({{"command": "view", "path": "/memories"}})
+print(first, heavy())
+"""
+    assert run(code.format(heavy=HEAVY)) == "[] []"
+
+
+WITHOUT_SDK = """
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "anthropic":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Missing())
+"""
+
+
+def test_only_the_two_classes_need_the_sdk() -> None:
+    code = """
+import retentive
+from retentive import TOOL, tool_result
+with retentive.open("sqlite://") as opened:
+    block = {"type": "tool_use", "id": "t", "name": "memory", "input": {"command": "view", "path": "/memories"}}
+    print(tool_result(opened.store(), block)["tool_use_id"], TOOL["name"])
+"""
+    assert run(WITHOUT_SDK + code) == "t memory"
+
+
+@pytest.mark.parametrize("name", ["MemoryTool", "AsyncMemoryTool"])
+def test_without_the_sdk_the_error_names_the_package(name: str) -> None:
+    code = f"""
+try:
+    from retentive import {name}
+except ImportError as error:
+    print(error)
+"""
+    assert "pip install 'retentive[anthropic]'" in run(WITHOUT_SDK + code)
+
+
+def test_public_names_are_exported() -> None:
+    for name in retentive.__all__:
+        assert getattr(retentive, name) is not None
+    assert retentive.__all__ == sorted(
+        retentive.__all__, key=lambda name: (not name.isupper(), not name[0].isupper(), name)
+    )
+    with pytest.raises(AttributeError):
+        _ = retentive.nothing

@@ -1,0 +1,78 @@
+"""`tool_result` and `TOOL` for your own agent loop."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from anthropic.types import ToolUseBlock
+from anthropic.types.beta import BetaToolUseBlock
+
+from retentive import TOOL, InvalidInput, MemoryStore, tool_result
+
+VIEW = {"command": "view", "path": "/memories"}
+
+
+def block(given: object, name: object = "memory", block_id: object = "toolu_1") -> dict[str, Any]:
+    return {"type": "tool_use", "id": block_id, "name": name, "input": given}
+
+
+def test_the_tools_entry_matches_the_documentation() -> None:
+    assert TOOL == {"type": "memory_20250818", "name": "memory"}
+
+
+def test_is_error_is_present_only_if_true(store: MemoryStore) -> None:
+    good, bad = tool_result(store, block(VIEW)), tool_result(store, block({"command": "delete", "path": "/memories"}))
+    assert good == {
+        "type": "tool_result",
+        "tool_use_id": "toolu_1",
+        "content": store.execute(VIEW).text,
+    }
+    assert bad == {
+        "type": "tool_result",
+        "tool_use_id": "toolu_1",
+        "content": "Error: Cannot delete the /memories directory itself",
+        "is_error": True,
+    }
+    json.dumps([good, bad])
+
+
+def test_blocks_can_be_objects_of_any_client(store: MemoryStore) -> None:
+    fields = block(VIEW)
+    for one in (
+        ToolUseBlock.model_validate(fields),
+        BetaToolUseBlock.model_validate(fields),
+        SimpleNamespace(**fields),
+    ):
+        assert tool_result(store, one) == tool_result(store, fields)
+
+
+def test_the_actor_is_recorded(store: MemoryStore) -> None:
+    create = {"command": "create", "path": "/memories/a", "file_text": "x"}
+    tool_result(store, block(create), actor="session:s9")
+    assert [str(version.actor) for version in store.versions()] == ["session:s9"]
+
+
+@pytest.mark.parametrize("name", ["bash", "", "Memory", None, 5, "x" * 9_000, "\n\u202e"])
+def test_a_call_of_another_tool_gets_an_error(store: MemoryStore, name: object) -> None:
+    result = tool_result(store, block(VIEW, name))
+    assert result["content"].startswith("Error: ")
+    assert "memory" in result["content"]
+    assert result["is_error"] is True
+    assert len(result["content"]) < 2_300
+    assert not set("\n\u202e") & set(result["content"])
+
+
+@pytest.mark.parametrize("given", [None, "view", [], 5, {}, {"command": None}])
+def test_invalid_input_gets_an_error(store: MemoryStore, given: object) -> None:
+    result = tool_result(store, block(given))
+    assert result["content"].startswith("Error: ")
+    assert result["is_error"] is True
+
+
+def test_a_block_without_an_id_raises(store: MemoryStore) -> None:
+    for wrong in (None, {}, "tool_use", block(VIEW, block_id=None), block(VIEW, block_id=5), SimpleNamespace()):
+        with pytest.raises(InvalidInput):
+            tool_result(store, wrong)

@@ -1,0 +1,262 @@
+"""The search tool: through the SDK, as a function tool, and over several stores."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anthropic import Anthropic, AsyncAnthropic
+from anthropic.lib.tools import BetaAsyncBuiltinFunctionTool, BetaBuiltinFunctionTool, ToolError
+from jsonschema import Draft202012Validator
+
+import retentive
+from retentive import AsyncMemorySearchTool, MemorySearchTool, MemoryStore, MemoryTool, Mounts
+from retentive.integrations.search_tool import DESCRIPTION, INPUT_SCHEMA, MAX_LIMIT, NAME, search_reply, search_tool
+from retentive.testing.scripted_claude import Call, Check, Script, ScriptedClaude, Turn, scripted_claude
+
+TEXTS = {
+    "/memories/refunds.md": "Refunds within 30 days.\n\nNo refund for fees.\nrefund\nrefund\nrefund\n",
+    "/memories/team/rules.md": "Ask before a REFUND.\r\n",
+    "/memories/team/refund/other.md": "Nothing of it.\n",
+}
+FOUND = """\
+3 of 3 memories, last changed first:
+
+/memories/team/refund/other.md (only its path matches)
+
+/memories/team/rules.md
+1: Ask before a REFUND.\r
+
+/memories/refunds.md
+1: Refunds within 30 days.
+3: No refund for fees.
+4: refund
+[2 more lines match]"""
+NOTHING = (
+    "0 memories contain all of these words. Try fewer or other words, or only part of a word; "
+    "`view` /memories lists the memories."
+)
+ASK: dict[str, Any] = {
+    "model": "claude-sonnet-5-5",
+    "max_tokens": 1_000,
+    "messages": [{"role": "user", "content": "What do I know about refunds?"}],
+}
+UNFINISHED = 'Error: Invalid `query` parameter: a phrase is not closed; end it with "'
+CALLS: tuple[tuple[dict[str, Any], Check], ...] = (
+    ({"query": "refund"}, Check(FOUND)),
+    ({"query": "nowhere"}, Check(NOTHING)),
+    ({"query": '"before a'}, Check(UNFINISHED, is_error=True)),
+    (
+        {"query": "refund", "path": "/etc"},
+        Check(contains=("Error: Path must start with /memories, got: /etc",), is_error=True),
+    ),
+)
+
+
+def filled(store: MemoryStore) -> MemoryStore:
+    for path, text in TEXTS.items():
+        store.execute({"command": "create", "path": path, "file_text": text})
+    return store
+
+
+@pytest.fixture
+def store() -> Iterator[MemoryStore]:
+    with retentive.open("sqlite://") as opened:
+        yield filled(opened.store())
+
+
+@pytest.fixture
+def claude() -> Iterator[ScriptedClaude]:
+    """Script that searches in all ways and then views a match."""
+    searches = [Turn((Call(given, check, NAME),)) for given, check in CALLS]
+    look = Turn((Call({"command": "view", "path": "/memories/refunds.md"}, Check(contains=("30 days",))),))
+    with scripted_claude(Script((*searches, look, Turn(("Within 30 days.",))))) as server:
+        yield server
+
+
+# -- the SDK -------------------------------------------------------------------------------------------------------
+
+
+def test_the_tool_runs_beside_the_memory_tool(store: MemoryStore, claude: ScriptedClaude) -> None:
+    tools = [MemoryTool(store), MemorySearchTool(store)]
+    with Anthropic(base_url=claude.url, api_key="none-needed", max_retries=0) as client:
+        last = client.beta.messages.tool_runner(tools=tools, **ASK).until_done()
+    assert (last.content[0].type, claude.failures) == ("text", [])
+    first = claude.requests[0].body
+    assert isinstance(first, dict)
+    assert first["tools"] == [
+        retentive.TOOL,
+        {"name": NAME, "description": DESCRIPTION, "input_schema": INPUT_SCHEMA},
+    ]
+
+
+def test_the_async_tool_runs_too(store: MemoryStore, claude: ScriptedClaude) -> None:
+    async def talk() -> str:
+        tools = [retentive.AsyncMemoryTool(store), AsyncMemorySearchTool(store)]
+        async with AsyncAnthropic(base_url=claude.url, api_key="none-needed", max_retries=0) as client:
+            return str((await client.beta.messages.tool_runner(tools=tools, **ASK).until_done()).content[0].type)
+
+    assert (asyncio.run(talk()), claude.failures) == ("text", [])
+
+
+def test_the_tools_have_the_base_classes_of_the_sdk(store: MemoryStore) -> None:
+    tool = MemorySearchTool(store, cache_control={"type": "ephemeral"})
+    assert isinstance(tool, BetaBuiltinFunctionTool)
+    assert isinstance(AsyncMemorySearchTool(store), BetaAsyncBuiltinFunctionTool)
+    assert tool.name == NAME
+    assert tool.to_dict()["cache_control"] == {"type": "ephemeral"}
+    with pytest.raises(ToolError) as caught:
+        tool.call({})
+    assert caught.value.content == (
+        "Error: Missing `query` parameter of the memory_search command. It should be a string, the words to look for"
+    )
+
+
+def test_the_tool_opens_and_closes_a_location(tmp_path: Path) -> None:
+    """With the store in it. A store opened by the application stays open."""
+    at = f"sqlite:///{tmp_path}/memory.db"
+    with retentive.open(at) as opened:
+        filled(opened.store("team"))
+        tool = MemorySearchTool(at, store="team")
+        assert tool.call({"query": "refund"}) == FOUND
+        tool.close()
+        with pytest.raises(ToolError, match="unavailable"):
+            tool.call({"query": "refund"})
+        beside = MemorySearchTool(opened.store("team"))
+        beside.close()
+        assert beside.call({"query": "refund"}) == FOUND
+
+
+def test_without_the_sdk_the_error_names_the_package() -> None:
+    code = """
+import sys
+sys.modules["anthropic"] = None
+import retentive.integrations.search_tool
+try:
+    from retentive import MemorySearchTool
+except ImportError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "MemorySearchTool needs the SDK: pip install 'retentive[anthropic]'\n"
+
+
+# -- the function ----------------------------------------------------------------------------------------------------
+
+
+def test_the_function_accepts_objects_and_json(store: MemoryStore) -> None:
+    tool = search_tool(store)
+    definition = json.loads(json.dumps(tool.definition))
+    Draft202012Validator.check_schema(definition["parameters"])
+    assert (definition["name"], definition["description"]) == (NAME, DESCRIPTION)
+    given = {"query": "refund", "path": "/memories/team", "limit": 1}
+    Draft202012Validator(definition["parameters"]).validate(given)
+    assert tool.call(given) == tool.call(json.dumps(given)) == tool.reply(given).text
+    assert search_tool(store, name="find").definition["name"] == "find"
+
+
+def test_the_number_of_omitted_matches_is_shown(store: MemoryStore) -> None:
+    assert search_reply(store, {"query": "refund", "path": "/memories/team/", "limit": "1"}).text == (
+        "1 of 2 memories below /memories/team, last changed first:\n\n"
+        "/memories/team/refund/other.md (only its path matches)\n\n"
+        "[1 more. To see them, use more words, or a `path`, or a higher `limit`.]"
+    )
+    for number in range(MAX_LIMIT + 3):
+        store.execute({"command": "create", "path": f"/memories/many/{number}", "file_text": "word"})
+    reply = search_reply(store, {"query": "word", "limit": 1_000})
+    assert reply.text.startswith(f"{MAX_LIMIT} of {MAX_LIMIT + 3} memories, ")
+    assert reply.text.endswith("[3 more. To see them, use more words, or a `path`.]")
+    one = search_reply(store, {"query": "REFUND ask", "limit": None, "path": None, "other": 1})
+    assert one.text.startswith("1 of 1 memories, last changed first:\n\n/memories/team/rules.md\n1: Ask")
+    lines = search_reply(store, {"query": "refund", "path": "/memories/refunds.md"}).text
+    assert lines.startswith("1 of 1 memories below /memories/refunds.md, ")
+
+
+def test_a_word_in_four_lines_shows_three(store: MemoryStore) -> None:
+    store.execute({"command": "create", "path": "/memories/four", "file_text": "w0rd\n" * 4})
+    assert search_reply(store, {"query": "w0rd"}).text.endswith("3: w0rd\n[1 more line matches]")
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "part"),
+    [
+        (None, "invalid_input", "Missing `query`"),
+        ("refund", "invalid_input", "Missing `query`"),
+        ([], "invalid_input", "Missing `query`"),
+        ({"query": None}, "invalid_input", "Missing `query`"),
+        ({"query": ["refund"]}, "invalid_input", 'Invalid `query` parameter: ["refund"]. It should be a string'),
+        ({"query": ""}, "invalid_input", "the query is empty"),
+        ({"query": "-refund"}, "invalid_input", "has only excluded words"),
+        ({"query": "x" * 2_000}, "invalid_input", "longer than"),
+        ({"query": "\ud800"}, "invalid_input", "lone surrogate"),
+        ({"query": "x", "limit": 0}, "invalid_input", "Invalid `limit` parameter: 0. It should be an integer from 1"),
+        ({"query": "x", "limit": True}, "invalid_input", "`limit`"),
+        ({"query": "x", "limit": "many"}, "invalid_input", "`limit`"),
+        ({"query": "x", "limit": object()}, "invalid_input", "`limit` parameter: something else"),
+        ({"query": "x", "path": 5}, "invalid_input", "`path`"),
+        (
+            {"query": "x", "path": "/memories/../a"},
+            "invalid_path",
+            "Path /memories/../a would escape /memories directory",
+        ),
+    ],
+)
+def test_invalid_input_gets_an_error_with_the_expected_value(
+    given: Any, code: str, part: str, store: MemoryStore
+) -> None:
+    reply = search_reply(store, given)
+    assert (reply.is_error, reply.code) == (True, code)
+    assert reply.text.startswith("Error: ")
+    assert part in reply.text
+    assert len(reply.text) < 500
+
+
+@pytest.mark.parametrize("text", ["", "{'query'", "[" * 100_000, "null"])
+def test_invalid_json_is_an_error(text: str, store: MemoryStore) -> None:
+    assert search_tool(store).reply(text).code == "invalid_input"
+
+
+def test_an_unavailable_storage_is_an_error_reply(tmp_path: Path) -> None:
+    opened = retentive.open(f"sqlite:///{tmp_path}/memory.db")
+    store = opened.store()
+    opened.close()
+    reply = search_reply(store, {"query": "x"})
+    assert (reply.code, reply.text) == ("unavailable", "Error: The memory store is unavailable; try again later")
+
+
+# -- several stores ----------------------------------------------------------------------------------------------------
+
+
+def test_several_stores_are_searched_as_one_tree() -> None:
+    """Matches have the paths of the tree. Memories covered by a mount are not searched."""
+    with retentive.open("sqlite://") as opened:
+        mine, team = opened.store("mine"), opened.store("team")
+        tree = Mounts({"/memories": mine, "/memories/team": team.read_only()})
+        for store, path in (
+            (mine, "/memories/team/covered"),
+            (mine, "/memories/a"),
+            (team, "/memories/word/b"),
+            (mine, "/memories/c"),
+        ):
+            store.execute({"command": "create", "path": path, "file_text": "a word\n"})
+        found = tree.search("word")
+        assert [hit.path for hit in found.hits] == ["/memories/c", "/memories/team/word/b", "/memories/a"]
+        assert (found.total, found.hits[1].path_spans) == (3, ((15, 19),))
+        assert [hit.path for hit in tree.search("word", under="/memories/team").hits] == ["/memories/team/word/b"]
+        assert [hit.path for hit in tree.search("word", paths=["/memories/*"], limit=1).hits] == ["/memories/c"]
+        assert [hit.path for hit in tree.search("word", paths=["/memories/team"]).hits] == ["/memories/team/word/b"]
+        assert tree.search("word", limit=0) == type(found)((), 3)
+        with pytest.raises(retentive.InvalidInput):
+            tree.search("word", limit=-1)
+        assert search_reply(tree, {"query": "word", "limit": 2}).text == (
+            "2 of 3 memories, last changed first:\n\n"
+            "/memories/c\n1: a word\n\n/memories/team/word/b\n1: a word\n\n"
+            "[1 more. To see them, use more words, or a `path`, or a higher `limit`.]"
+        )
+        assert MemorySearchTool(tree).call({"query": "word", "path": "/memories/a"}).startswith("1 of 1 memories")

@@ -1,0 +1,158 @@
+"""The executor of batches, over a storage of one dict: which jobs share a commit, and what each is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import pytest
+
+from retentive.errors import NotFound, OutcomeUnknown, RetentiveError, StoreFull, Unavailable
+from retentive.storage.queue import BatchFailed, Ran, StoreJob, run_batch, run_together
+
+STORE = "memstore_1"
+
+
+class _Transaction:
+    """What one job put into the dict."""
+
+    def __init__(self, before: dict[str, str]) -> None:
+        self.after = dict(before)
+        self.changed = False
+
+    def put(self, key: str, value: str) -> None:
+        self.after[key] = value
+        self.changed = True
+
+
+class _Storage:
+    """A dict that is replaced whole, as a manifest is. The next commits raise the `failures`; None lets one pass."""
+
+    def __init__(self, failures: Sequence[Exception | None] = (), *, savepoints: bool = True) -> None:
+        self.values: dict[str, str] = {}
+        self.failures = list(failures)
+        self.savepoints = savepoints
+        self.batches: list[int] = []
+
+    def attempt(self, jobs: Sequence[StoreJob]) -> None:
+        self.batches.append(len(jobs))
+        run_together(_Shared(self), jobs)
+
+
+class _Shared:
+    def __init__(self, storage: _Storage) -> None:
+        self.storage = storage
+        self.state = storage.values
+
+    def start(self, job: StoreJob) -> _Transaction:
+        if job.store_id != STORE:
+            raise NotFound("there is no such store")
+        return _Transaction(self.state)
+
+    def finish(self, transaction: _Transaction) -> None:
+        self.state = transaction.after
+
+    def undo(self, transaction: _Transaction | None, error: Exception) -> bool:
+        if isinstance(error, StoreFull) or not (self.storage.savepoints or transaction is None):
+            raise error
+        return False
+
+    def commit(self, ran: Sequence[Ran[_Transaction]]) -> None:
+        failure = self.storage.failures.pop(0) if self.storage.failures else None
+        if failure is not None:
+            raise failure
+        self.storage.values = self.state
+
+
+def put(key: str, *, fails: Exception | None = None, sees: str | None = None) -> StoreJob:
+    """A job that writes one key, and may raise after that; it must see what an earlier job wrote."""
+
+    def work(tx: Any) -> str:
+        assert sees is None or sees in tx.after
+        tx.put(key, key.upper())
+        if fails is not None:
+            raise fails
+        return key
+
+    return StoreJob(STORE, cast("Callable[[Any], object]", work), may_use_reserve=False)
+
+
+def outcomes(jobs: Sequence[StoreJob]) -> list[object]:
+    """The result of each job, or the class of its error."""
+    return [job.result if job.error is None else type(job.error) for job in jobs]
+
+
+@pytest.mark.parametrize(("savepoints", "batches"), [(True, [3]), (False, [3, 1, 1, 1])])
+def test_a_job_that_raises_leaves_nothing_and_spoils_no_other(savepoints: bool, batches: list[int]) -> None:
+    """Where one job cannot be undone alone, each runs alone."""
+    storage = _Storage(savepoints=savepoints)
+    jobs = [put("a"), put("b", fails=ValueError("no")), put("c", sees="a")]
+    run_batch(jobs, storage.attempt)
+    assert outcomes(jobs) == ["a", ValueError, "c"]
+    assert storage.values == {"a": "A", "c": "C"}
+    assert storage.batches == batches
+
+
+def test_a_job_that_cannot_start_fails_alone() -> None:
+    storage = _Storage()
+    jobs = [put("a"), StoreJob("memstore_2", lambda _: None, may_use_reserve=False)]
+    run_batch(jobs, storage.attempt)
+    assert outcomes(jobs) == ["a", NotFound]
+
+
+def test_jobs_of_a_batch_that_storage_failed_run_each_alone() -> None:
+    """The one that does not fit must not make the others fail."""
+    storage = _Storage()
+    jobs = [put("a"), put("b", fails=StoreFull("full")), put("c")]
+    run_batch(jobs, storage.attempt)
+    assert outcomes(jobs) == ["a", StoreFull, "c"]
+    assert storage.batches == [3, 1, 1, 1]
+
+
+def test_a_failed_commit_is_tried_again_for_each_job() -> None:
+    storage = _Storage([Unavailable("no"), None, Unavailable("no again")])
+    jobs = [put("a"), put("b")]
+    run_batch(jobs, storage.attempt)
+    assert outcomes(jobs) == ["a", Unavailable]
+    assert storage.values == {"a": "A"}
+
+
+def test_a_failure_of_the_whole_batch_fails_every_job_at_once() -> None:
+    """A lock that was waited for in vain is not waited for again by each."""
+    storage = _Storage([BatchFailed(Unavailable("locked"))])
+    jobs = [put("a"), put("b")]
+    run_batch(jobs, storage.attempt)
+    assert outcomes(jobs) == [Unavailable, Unavailable]
+    assert storage.batches == [2]
+
+
+def test_a_job_out_of_time_fails_and_the_others_go_on_together() -> None:
+    storage = _Storage([TimeoutError(), TimeoutError()])
+    jobs = [put(key) for key in "abcd"]
+    run_batch(jobs, storage.attempt, eldest_fails=(TimeoutError,))
+    assert outcomes(jobs) == [TimeoutError, TimeoutError, "c", "d"]
+    assert storage.batches == [4, 3, 2]
+
+
+def test_an_unknown_commit_is_told_to_those_who_changed_something_and_not_repeated() -> None:
+    """A job that was refused before keeps its own error."""
+    storage = _Storage([OutcomeUnknown("lost")])
+    jobs = [put("a"), put("b", fails=ValueError("no"))]
+    run_batch(jobs, storage.attempt)
+    assert outcomes(jobs) == [OutcomeUnknown, ValueError]
+    assert storage.batches == [2]
+
+
+def test_a_leader_interrupted_at_the_commit_leaves_the_outcome_unknown() -> None:
+    storage = _Storage([cast("Exception", KeyboardInterrupt())])
+    jobs = [put("a"), put("b")]
+    with pytest.raises(KeyboardInterrupt):
+        run_batch(jobs, storage.attempt)
+    assert outcomes(jobs) == [OutcomeUnknown, OutcomeUnknown]
+
+
+def test_the_error_of_a_job_is_raised_at_its_caller() -> None:
+    job = put("a", fails=StoreFull("full"))
+    run_batch([job], _Storage().attempt)
+    with pytest.raises(RetentiveError, match="full"):
+        job.outcome()

@@ -1,0 +1,66 @@
+"""What a fork does to objects and modules that asked to be renewed."""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from retentive.storage import forking
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+
+
+class _Counter:
+    """Has a lock, and notes whether it was quiet at the fork."""
+
+    def __init__(self) -> None:
+        self.forget_threads()
+        self.is_quiet = self.was_quiet = False
+        forking.watch(self)
+
+    def forget_threads(self) -> None:
+        self.lock = threading.Lock()
+        self.was_quiet = getattr(self, "is_quiet", False)
+
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        self.is_quiet = True
+        yield
+        self.is_quiet = False
+
+
+class _OnlyLock:
+    """Cannot be quiet: its lock may be held at the fork."""
+
+    def __init__(self) -> None:
+        self.forget_threads()
+        forking.watch(self)
+
+    def forget_threads(self) -> None:
+        self.lock = threading.Lock()
+
+
+_locks = [threading.Lock()]
+
+
+@forking.in_child
+def _renew() -> None:
+    _locks[0] = threading.Lock()
+
+
+def test_a_child_has_locks_of_its_own_and_the_parent_keeps_its_own() -> None:
+    """Also those that were held, and those of modules."""
+    counter, only_lock = _Counter(), _OnlyLock()
+    with only_lock.lock, _locks[0], warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+        if not child:
+            free = only_lock.lock.acquire(blocking=False) and _locks[0].acquire(blocking=False)
+            os._exit(0 if free and counter.was_quiet else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert not counter.is_quiet

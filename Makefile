@@ -6,13 +6,26 @@ DEMO := $(VENV)/.demo
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test test-clusters lint types format bench clean
+WORKERS ?= 3
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=20
+
+# Tests start hundreds of interpreters; without bytecode each compiles all modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: run test test-long test-full test-clusters lint types format bench clean
 
 run: $(DEMO)
 	$(BIN)/retentive demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 4 --dist worksteal
+	$(PYTEST)
+
+# The profiles of tests/profiles.py: all backends, more rounds and longer histories; some 20 minutes, and some hours.
+test-long: $(STAMP)
+	RETENTIVE_PROFILE=long $(PYTEST)
+
+test-full: $(STAMP)
+	RETENTIVE_PROFILE=full $(PYTEST)
 
 # Needs Galera, Patroni, etcd and Ceph: tests/servers/install-clusters.sh installs them on Debian.
 test-clusters: $(STAMP)

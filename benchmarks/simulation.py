@@ -1,7 +1,7 @@
 """Many memory stores, as a service for many agents has them: does a command stay as fast when there are more?
 
     python benchmarks/simulation.py [--at URL] [--stores 100,1000,10000,100000] [--memories 10] [--seconds 20]
-                                    [--clients 4] [--control URL] [--keys FILE] [--quick] [--json FILE]
+                                    [--commands N] [--clients 4] [--control URL] [--keys FILE] [--quick] [--json FILE]
 
 The place grows from the first number of stores to the last. At each number the clients, threads of one process,
 send commands through `MemoryStore.execute`: 50 % views of a memory, 10 % of the root, 25 % edits, 10 % creations, 5 %
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from figures import Sheet, announce, duration, judged, parser, rate, steps, surroundings, workplace, write_json
-from simulation_clients import MIX, OPEN, Popularity, Slice
+from simulation_clients import MIX, OPEN, Length, Popularity, Slice
 from simulation_place import CHUNK, Place
 
 if TYPE_CHECKING:
@@ -110,12 +110,12 @@ def percentiles(slices: Sequence[Slice], kind: str) -> tuple[float, float, float
     return p50, p90, p99, ordered[-1] / 1e6
 
 
-def measure(found: Round, place: Place, control: Place | None, *, stores: int, seconds: float) -> Round:
+def measure(found: Round, place: Place, control: Place | None, *, stores: int, length: Length) -> Round:
     """Fill in the slices of a round, the control's in turns with them; a warm-up of both does not count."""
     popular = Popularity(stores)
     beside = Popularity(control.stores) if control else None
     for turn in range(SLICES + 1):
-        long = seconds / SLICES if turn else seconds * WARM_UP
+        long = length.part(1 / SLICES if turn else WARM_UP)
         one = other = None
         if control and beside and turn % 2:
             other = control.run(beside, long)
@@ -129,7 +129,7 @@ def measure(found: Round, place: Place, control: Place | None, *, stores: int, s
 
 
 def run(
-    places: tuple[Place, Place | None], counts: Sequence[int], seconds: float, step: Callable[[str], None]
+    places: tuple[Place, Place | None], counts: Sequence[int], length: Length, step: Callable[[str], None]
 ) -> list[Round]:
     """A round at each number of stores, and one that goes to the first ones only when all are there."""
     place, control = places
@@ -140,11 +140,11 @@ def run(
         filled = place.grow(stores, step)
         step(f"{stores:,} stores")
         found = Round(name=f"{stores:,}", filled_per_second=filled)
-        rounds.append(measure(found, place, control, stores=stores, seconds=seconds))
+        rounds.append(measure(found, place, control, stores=stores, length=length))
         found.all_stores_ms, found.page_ms = place.listing_ms()
     step("the first again")
     found = Round(name=f"{counts[0]:,} of {counts[-1]:,}", filled_per_second=None)
-    rounds.append(measure(found, place, control, stores=counts[0], seconds=seconds))
+    rounds.append(measure(found, place, control, stores=counts[0], length=length))
     for one in rounds:
         one.control = one.control or rounds[0].slices
     return rounds
@@ -216,6 +216,7 @@ def options() -> tuple[argparse.Namespace, list[int]]:
     known.add_argument("--stores", metavar="N,N,...", help="numbers of stores, growing")
     known.add_argument("--memories", type=int, default=10, metavar="N", help="memories in each (default: 10)")
     known.add_argument("--seconds", type=float, metavar="S", help="time at each number of stores")
+    known.add_argument("--commands", type=int, metavar="N", help="commands of each client there, instead of a time")
     known.add_argument("--clients", type=int, default=4, metavar="N", help="threads (default: 4)")
     chosen = known.parse_args()
     scale = SCALES[chosen.size]
@@ -247,7 +248,7 @@ def main() -> None:
         control = opened(apart) if apart else None
         chunks = -(-counts[-1] // CHUNK) + len(counts) + (-(-counts[0] // CHUNK) if control else 0)
         with steps(chunks + len(counts) + 1, "simulation") as step:
-            rounds = run((place, control), counts, chosen.seconds, step)
+            rounds = run((place, control), counts, Length(chosen.seconds, chosen.commands), step)
         sheets = [latencies(rounds), throughput(rounds), growth(rounds)]
         for sheet in sheets:
             sheet.show()

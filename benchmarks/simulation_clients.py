@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
@@ -95,6 +96,22 @@ class Slice:
         return [took for kind in MIX for took in self.times_ns[kind]]
 
 
+@dataclass(frozen=True)
+class Length:
+    """How long a client works: for a time, or with `commands` until it has sent so many."""
+
+    seconds: float
+    commands: int | None = None
+
+    def part(self, share: float) -> Length:
+        """A share of this length, at least one command."""
+        return Length(self.seconds * share, self.commands and math.ceil(self.commands * share))
+
+    def reached(self, elapsed_ns: int, commands: int) -> bool:
+        """True if the work is over."""
+        return elapsed_ns >= self.seconds * 1e9 if self.commands is None else commands >= self.commands
+
+
 class Client:
     """One caller on all stores of a place. It shares the stores with the others, and has memories of its own in each.
 
@@ -109,12 +126,12 @@ class Client:
         self._notes: dict[int, dict[int, Note]] = {}
         self._written = 0
 
-    def work(self, opened: Retentive, popular: Popularity, seconds: float) -> Slice:
-        """Command after command until the time is over."""
-        done = Slice()
+    def work(self, opened: Retentive, popular: Popularity, length: Length) -> Slice:
+        """Send command after command, for so long."""
+        done, sent = Slice(), 0
         began = before = perf_counter_ns()
-        end = began + int(seconds * 1e9)
-        while before < end:
+        while not length.reached(before - began, sent):
+            sent += 1
             number = popular.pick(self._random)
             store = self._open(opened, number, done)
             notes = self._known(number)

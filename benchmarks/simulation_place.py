@@ -17,7 +17,7 @@ import retentive
 from candidates import memory_text
 from retentive.errors import RetentiveError
 from retentive.storage.contract import Change
-from simulation_clients import Client, Popularity, Slice, path, store_key
+from simulation_clients import Client, Length, Popularity, Slice, path, store_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,7 +68,7 @@ class Place:
     def _fill(self, store_id: str) -> None:
         self.opened.backend.write(store_id, lambda tx: tx.record(self._changes, None))
 
-    def run(self, popular: Popularity, seconds: float) -> Slice:
+    def run(self, popular: Popularity, length: Length) -> Slice:
         """All clients at work for so long, side by side. What was unwritten before is flushed first."""
         os.sync()
         gc.collect()
@@ -77,7 +77,7 @@ class Place:
 
         def work(client: Client) -> Slice:
             gate.wait()
-            return client.work(self.opened, popular, seconds)
+            return client.work(self.opened, popular, length)
 
         together = Slice()
         with ThreadPoolExecutor(len(self._clients)) as pool:

@@ -13,17 +13,20 @@ from hypothesis import HealthCheck, settings
 
 import retentive
 from backends.places import LASTING, LOCAL, place_of
-from profiles import LONG
+from profiles import FULL, LONG, PROFILE
 from retentive import MemoryStore, Retentive
 
 _QUIET = (HealthCheck.too_slow, HealthCheck.data_too_large)
-settings.register_profile("quick", max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=_QUIET)
-settings.register_profile("long", max_examples=200, stateful_step_count=60, deadline=None, suppress_health_check=_QUIET)
-settings.load_profile("long" if LONG else "quick")
+_ALWAYS = settings(deadline=None, suppress_health_check=_QUIET, print_blob=True, derandomize=not FULL)
+settings.register_profile("quick", _ALWAYS, max_examples=60, stateful_step_count=30)
+settings.register_profile("long", _ALWAYS, max_examples=150, stateful_step_count=50)
+settings.register_profile("full", _ALWAYS, max_examples=500, stateful_step_count=60)
+settings.load_profile(PROFILE)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "long: runs with CI=true only; a shorter test shows the same of its neighbour")
+    said = "long: runs in the long and the full profile only; a shorter test shows the same of its neighbour"
+    config.addinivalue_line("markers", said)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what it runs in the background
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -42,7 +45,7 @@ OpenPlace: TypeAlias = Callable[..., Retentive]
 
 @pytest.fixture(params=LOCAL)
 def backend(request: pytest.FixtureRequest) -> str:
-    """The name of a backend of this machine; a test that takes it runs for each."""
+    """The name of a backend of this machine; a test that takes it runs for each, in the quick profile for SQLite."""
     return str(request.param)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from retentive.errors import InvalidInput, NotFound
 from retentive.storage.contract import Backend, Clock, NewId, StoreInfo, plain_name, sortable_id
+from retentive.values.extras import pip_install
 
 if TYPE_CHECKING:
     from retentive.storage.server import ServerBackend
@@ -70,7 +71,7 @@ def _driver(product: str, *, extra: str) -> Iterator[None]:
     try:
         yield
     except ImportError:
-        raise InvalidInput(f"{product} needs its driver: pip install 'retentive[{extra}]'") from None
+        raise InvalidInput(f"{product} needs its driver: {pip_install(extra)}") from None
 
 
 def _sqlite_path(rest: str) -> str | None:

@@ -18,6 +18,7 @@ from retentive.redaction.guard import Detect, RedactionGuard
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Clock, NewId, StoreInfo, as_actor, plain_name, sortable_id
 from retentive.store import MemoryStore
+from retentive.values.extras import pip_install
 from retentive.values.replies import REPLIES, Replies
 from retentive.values.settings import DEFAULTS, Pins
 
@@ -186,6 +187,6 @@ def _sealing(keys: Keys | None, clock: Clock, *, seal_paths: bool) -> Callable[[
         from retentive.storage.sealed.backend import SealedBackend  # noqa: PLC0415
         from retentive.storage.sealed.keys import as_wrapper  # noqa: PLC0415 - cryptography is imported late
     except ImportError:
-        raise InvalidInput("encryption needs cryptography: pip install 'retentive[crypto]'") from None
+        raise InvalidInput(f"encryption needs cryptography: {pip_install('crypto')}") from None
     wrapper = as_wrapper(keys)
     return lambda backend: SealedBackend(backend, wrapper, seal_paths=seal_paths, clock=clock)

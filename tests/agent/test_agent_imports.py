@@ -44,7 +44,7 @@ try:
 except ImportError as error:
     print(error)
 """
-    assert run(WITHOUT_SDK + code) == "Agent needs the SDK: pip install 'retentive[anthropic]'"
+    assert run(WITHOUT_SDK + code) == "Agent needs the SDK: pip install 'anthropic>=2.11,<3'"
 
 
 def test_public_names_are_exported() -> None:

@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 
 import retentive
-from profiles import LONG
+from profiles import sized
 from retentive.testing.scripted_claude.tokens import text_tokens
 
 from .refactoring_agent import TRIGGER
@@ -33,8 +33,8 @@ from .requests import open_url
 
 HERE = Path(__file__).parent
 FEW = 40
-FILES = 200 if LONG else FEW
-KILLS_WITHOUT_MEMORY = 5 if LONG else 1
+FILES = sized(quick=FEW, long=60, full=200)
+KILLS_WITHOUT_MEMORY = sized(quick=1, long=2, full=5)
 CONTEXT_WINDOW = 2 * TRIGGER
 TIMES_TRIGGER = 20
 TIMEOUT_S = 300

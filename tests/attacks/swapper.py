@@ -1,32 +1,32 @@
-"""Swaps a directory or file and a link without rest: `python -m attacks.swapper PATH OUTSIDE ASIDE SECONDS`.
+"""Swaps a directory or file and a link without rest: `python -m attacks.swapper PATH OUTSIDE ASIDE`.
 
-In turn by one atomic exchange of names, and by two renames with a gap between them. Says `ready` on stdout, and ends
-with the directory in its place and no link anywhere.
+In turn by one atomic exchange of names, and by two renames with a gap between them. Says `ready` on stdout. Ends when
+its stdin does, with the directory in its place and no link anywhere.
 """
 
 from __future__ import annotations
 
 import os
 import random
+import select
 import shutil
 import sys
-import time
 from contextlib import suppress
 
 from retentive.storage.files.exchange import exchange
 
 
-def main(directory: str, outside: str, aside: str, seconds: float) -> None:
-    """Swap until the time is over."""
+def main(directory: str, outside: str, aside: str) -> None:
+    """Swap until stdin ends."""
+    rng = random.Random(directory)
     above, name = os.path.split(directory)
     there = os.open(aside, os.O_RDONLY)
     print("ready", flush=True)
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    while not select.select([sys.stdin], [], [], 0)[0]:
         with suppress(OSError):  # a command removed the directory above, as it was empty
             here = os.open(above, os.O_RDONLY | os.O_NOFOLLOW)
             try:
-                _swap(name, here, outside, there)
+                _swap(name, here, outside, there, rng.randrange(200))
             finally:
                 os.close(here)
         if os.path.isdir(f"{aside}/real"):  # a command made it anew meanwhile
@@ -35,11 +35,11 @@ def main(directory: str, outside: str, aside: str, seconds: float) -> None:
             os.unlink(f"{aside}/real")
 
 
-def _swap(name: str, here: int, outside: str, there: int) -> None:
+def _swap(name: str, here: int, outside: str, there: int, yields: int) -> None:
     os.symlink(outside, "link", dir_fd=there)
     with suppress(OSError):
         if exchange("link", there, name, here):
-            for _ in range(random.randrange(200)):
+            for _ in range(yields):
                 os.sched_yield()
             exchange("link", there, name, here)
     os.unlink("link", dir_fd=there)
@@ -52,4 +52,4 @@ def _swap(name: str, here: int, outside: str, there: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], sys.argv[3], float(sys.argv[4]))
+    main(*sys.argv[1:])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from profiles import LONG
+from profiles import FULL, sized
 
 from .scene import Call, Scene, every_command
 from .traversals import HARMLESS, INSIDE, OUTSIDE, mixed, scrambled
@@ -14,7 +14,7 @@ from .traversals import HARMLESS, INSIDE, OUTSIDE, mixed, scrambled
 SEED = 20_250_818
 REFUSALS = ("Error: Path must start with /memories, got: ", "Error: Path /", "Error: Invalid path /")
 KINDS = ("sync", "async")
-REFUSED = [*OUTSIDE, *INSIDE, *mixed(), *scrambled(4_000 if LONG else 300, SEED)]
+REFUSED = [*OUTSIDE, *INSIDE, *mixed(), *scrambled(sized(quick=300, long=1_500, full=4_000), SEED)]
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_what_leads_out_is_an_invalid_path(scene: Scene, kind: str) -> None:
         start(call)
         whole = call({"command": "view", "path": "/memories"})
         commands = [command for path in REFUSED for command in every_command(path)]
-        for command in commands[:: 1 if LONG and kind == "sync" else 7]:
+        for command in commands[:: 1 if FULL and kind == "sync" else 7]:
             said = call(command)
             assert said.startswith(REFUSALS), f"{command!r:.300}: {said[:300]}"
         assert call({"command": "view", "path": "/memories"}) == whole

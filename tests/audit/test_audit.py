@@ -15,7 +15,7 @@ import pytest
 from retentive.audit.entries import KIND
 
 import retentive
-from backends.places import LOCAL, SERVERS, opened
+from backends.places import EVERYWHERE, opened
 from retentive import MemoryStore, Mounts
 from retentive.errors import Unavailable
 from retentive.storage.sqlite.backend import SqliteBackend
@@ -42,7 +42,7 @@ def seen(store: MemoryStore) -> list[tuple[str | None, str]]:
     return [(entry.command, entry.outcome) for entry in store.audit.entries()]
 
 
-@pytest.mark.parametrize("backend", [*LOCAL, *SERVERS, "sealed sqlite", "hidden directory"])
+@pytest.mark.parametrize("backend", EVERYWHERE)
 def test_every_command_has_its_entry(backend: str, tmp_path: Path) -> None:
     """With who, when, what came of it, and what was changed or read; refused and malformed ones too."""
     with audited(backend, tmp_path, actor="user:ann") as place:

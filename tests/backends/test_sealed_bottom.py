@@ -11,13 +11,13 @@ import pytest
 
 import retentive
 from backends.places import place_of
-from profiles import LONG
+from profiles import sized
 from retentive import MemoryStore
 from retentive.storage.sealed.backend import SealedBackend, destroy, rotate
 from retentive.storage.sealed.keys import KeyRing
 
 KEYS = KeyRing.new()
-SCALE = 30 if LONG else 4
+SCALE = sized(quick=4, long=15, full=30)
 
 
 class Markers:

@@ -1,4 +1,4 @@
-"""Sealed servers pass the shipped suite; with CI=true, since local backends show the same in a tenth of the time."""
+"""Sealed servers pass the shipped suite, in the long profile: local backends show the same in a tenth of the time."""
 
 from __future__ import annotations
 

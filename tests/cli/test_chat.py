@@ -159,7 +159,7 @@ def test_a_missing_sdk_is_reported_with_the_remedy(tmp_path: Path) -> None:
     command = [sys.executable, "-c", code, "--at", AT, "chat"]
     env = environment(tmp_path)
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False)
-    assert done.stderr == "Error: the conversation needs the SDK: pip install 'retentive[anthropic]'\n"
+    assert done.stderr == "Error: the conversation needs the SDK: pip install 'anthropic>=2.11,<3'\n"
     assert (done.returncode, done.stdout) == (1, "")
 
 

@@ -53,7 +53,11 @@ def test_tool_use_blocks_are_answered_by_tool_result_blocks(tmp_path: Path) -> N
     assert (second["tool_use_id"], second["content"]) == ("toolu_2", VIEWED)
     assert (third["tool_use_id"], third["is_error"]) == ("toolu_3", True)
     assert fourth["content"] == "Error: Unknown tool 'bash'. The tool is named `memory`"
-    assert fifth == {"text": "Error: block must be a tool_use block with an id", "is_error": True, "code": "invalid_input"}
+    assert fifth == {
+        "text": "Error: block must be a tool_use block with an id",
+        "is_error": True,
+        "code": "invalid_input",
+    }
     assert sixth["tool_use_id"] == "\ud800"
 
 

@@ -13,20 +13,19 @@ import pytest
 
 from backends.places import SERVERS
 from faults.targets import BACKENDS, disk_faults, open_target, url_of
-from profiles import LONG
+from profiles import LONG, sized
 
 from .tasks import STORE, counter, creation_faults, expected, lines_of, prepare
 
 TESTS = Path(__file__).resolve().parent.parent
 EDITORS = 8
-EDITS = 200 if LONG else 60
-EDITS_ON_SERVERS = 80 if LONG else 15
-CREATORS = 32
+EDITS = sized(quick=40, long=100, full=200)
+EDITS_ON_SERVERS = sized(quick=10, long=40, full=80)
+CREATORS = sized(quick=16, long=32, full=32)
 TIMEOUT_S = 300
 
 
-EVERY_BACKEND = [*BACKENDS, *(one if one != "s3" else pytest.param("s3", marks=pytest.mark.long) for one in SERVERS)]
-"""The slowest of them runs with CI=true."""
+EVERY_BACKEND = [*BACKENDS, *(SERVERS if LONG else ["postgresql"])]
 
 
 @pytest.mark.parametrize("backend", EVERY_BACKEND)
@@ -48,7 +47,7 @@ def test_no_edit_of_eight_processes_is_lost(backend: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("backend", EVERY_BACKEND)
-def test_one_of_32_processes_creates_a_path(backend: str, tmp_path: Path) -> None:
+def test_one_of_many_processes_creates_a_path(backend: str, tmp_path: Path) -> None:
     """Exactly one succeeds, even where the store itself is just coming into being."""
     url = url_of(backend, tmp_path)
     replies = [str(reply) for _, reply in sorted(run("concurrency.crowd", url, "create", CREATORS, 1))]

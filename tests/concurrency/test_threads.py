@@ -11,7 +11,7 @@ import pytest
 
 from backends.places import SERVERS
 from faults.targets import BACKENDS, Target, open_target, url_of
-from profiles import LONG
+from profiles import LONG, sized
 
 from .tasks import STORE, Done, create_one, creation_faults, edit, expected, lines_of, prepare
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 THREADS = 8
-EDITS = 200 if LONG else 60
+EDITS = sized(quick=40, long=100, full=200)
 CREATORS = 32
 MANY = 64  # threads, each with a memory of its own
-EDITS_OF_MANY = 40 if LONG else 10
-EDITS_ON_SERVERS, EDITS_OF_MANY_ON_SERVERS = (80, 20) if LONG else (15, 3)
+EDITS_OF_MANY = sized(quick=5, long=20, full=40)
+EDITS_ON_SERVERS = sized(quick=10, long=40, full=80)
+EDITS_OF_MANY_ON_SERVERS = sized(quick=2, long=10, full=20)
 
 shared_or_own = pytest.mark.parametrize("own", [False, True], ids=["one backend", "a backend each"])
 
 
-EVERY_BACKEND = [*BACKENDS, *(one if one != "s3" else pytest.param("s3", marks=pytest.mark.long) for one in SERVERS)]
-"""The slowest of them runs with CI=true."""
+EVERY_BACKEND = [*BACKENDS, *(SERVERS if LONG else ["postgresql"])]
 
 
 @shared_or_own

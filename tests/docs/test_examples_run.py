@@ -24,7 +24,7 @@ from .scripts import SCRIPTS
 
 TIMEOUT_S = 120
 SLOW = {"agents", "chat", "frameworks", "history", "moving", "review", "search", "testing-your-agent"}
-"""Pages with many programs, each of which starts an interpreter and imports an SDK: they run with CI=true."""
+"""Pages with many programs, each of which starts an interpreter and imports an SDK: they run in the long profile."""
 RUNNABLE = [page for page in WRITTEN if any(block.language in {"python", "console"} for block in blocks(page))]
 
 

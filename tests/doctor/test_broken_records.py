@@ -18,9 +18,9 @@ from retentive.transfer.kinds import RECORD_KINDS
 
 from .breaking import A, E, codes, fill, inner, keys_of, look, opened
 
-BACKENDS = ["sqlite", "hidden sqlite", "s3", "hidden s3"]
+BACKENDS = ["sqlite", "hidden s3"]
 if LONG:
-    BACKENDS += ["directory", "sealed directory", "postgresql", "mariadb", "memory"]
+    BACKENDS += ["hidden sqlite", "s3", "directory", "sealed directory", "postgresql", "mariadb", "memory"]
 
 
 def records_of(store: MemoryStore, kind: str) -> list[tuple[str, str]]:

@@ -12,13 +12,14 @@ import pytest
 
 from backends.places import place_of
 from cli.running import here
+from profiles import LONG
 from retentive.errors import Damaged
 from retentive.storage.findings import KINDS
 from retentive.storage.sql.connection import Value
 
 from .breaking import A, C, E, codes, fill, look, opened, sql
 
-BACKENDS = ["sqlite", "postgresql", "mariadb"]
+BACKENDS = ["sqlite", "postgresql", "mariadb"] if LONG else ["sqlite"]
 _BY_MEMORY = {"versions_by_memory": "DROP INDEX versions_by_memory"}
 DROPS = {
     "sqlite": {"versions_by_id": "DROP INDEX versions_by_id", **_BY_MEMORY},

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from cli.running import here
-from profiles import LONG
+from profiles import sized
 from retentive.cli.exits import PROBLEMS
 
 from .breaking import codes, fill, look, opened, walked
 
-ROUNDS = 2_000 if LONG else 200
+ROUNDS = sized(quick=150, long=600, full=3_000)
 KINDS_OF_DAMAGE = ("one", "few", "block", "zeros", "cut")
 
 

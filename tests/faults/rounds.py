@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 TESTS = Path(__file__).resolve().parent.parent
 START_TIMEOUT_S = 60.0
 EARLY = 0.3  # of the rounds, the share that crashes while the backend is being opened
-BUSY_S = 0.25  # the longest time of work before a crash
+BUSY_ACKNOWLEDGED = 60  # the most changes that are acknowledged before a crash is ordered
+BUSY_S = 0.05  # the longest time of work after them: the crash comes at any moment of a command
 RAISED = "RAISED"  # how a worker reports an exception that no command may raise
 States = dict[str, Outcome]
 
@@ -53,15 +54,18 @@ def writers_for(seed: int) -> list[Writer]:
 def work_until(
     url: str, writers: list[Writer], rng: random.Random, *, cut: Callable[[], None] | None = None
 ) -> list[Story]:
-    """Run a worker, kill it (or cut its power) at a random point, and return what it had acknowledged."""
+    """Run a worker, kill it (or cut its power) at a random point, and return what it had acknowledged.
+
+    If it was past its opening, it had acknowledged at least one change, however slow the machine is.
+    """
     out, into = os.pipe()
     arguments = [url, json.dumps([asdict(writer) for writer in writers]), str(into)]
     process = subprocess.Popen([sys.executable, "-m", "faults.worker", *arguments], cwd=TESTS, pass_fds=[into])
     os.close(into)
     try:
         early = rng.random() < EARLY
-        text = _read_until(out, b"opening\n" if early else b"ready\n")
-        text += _read_for(out, rng.random() * (BUSY_S / 5 if early else BUSY_S))
+        text = _read_until(out, b"opening\n") if early else _read_work(out, rng.randint(1, BUSY_ACKNOWLEDGED))
+        text += _read_for(out, rng.random() * BUSY_S)
         if cut is not None:
             text += _read_for(out, 0.0)
             cut()
@@ -140,13 +144,19 @@ def _stories(text: str, count: int, doubtful: str = "") -> list[Story]:
     return stories
 
 
-def _read_until(pipe: int, line: bytes) -> bytes:
+def _read_until(pipe: int, end: bytes, times: int = 1) -> bytes:
+    """The output of the worker until it holds `end` so many times."""
     data = b""
-    while line not in data:
+    while data.count(end) < times:
         chunk = os.read(pipe, 1 << 16) if select.select([pipe], [], [], START_TIMEOUT_S)[0] else b""
-        assert chunk, f"the worker did not come to {line!r}"
+        assert chunk, f"the worker did not come to {end!r}: {data[-2_000:]!r}"
         data += chunk
     return data
+
+
+def _read_work(pipe: int, acknowledged: int) -> bytes:
+    """The output of the worker until it has acknowledged so many changes."""
+    return _read_until(pipe, b" ok\n", acknowledged)
 
 
 def _read_for(pipe: int, seconds: float) -> bytes:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from profiles import LONG
+from profiles import sized
 
 from .cases import COMMANDS, Case
 from .client import FaultServer, Result, all_cases
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-SAMPLE = 50 if LONG else 1  # cases of a step; `create large` alone has some thousands
+SAMPLE = sized(quick=1, long=8, full=50)  # cases of a step; `create large` alone has some thousands
 MOST_SHOWN = 25
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))

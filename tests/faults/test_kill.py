@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backends.places import SERVERS
-from profiles import LONG
+from profiles import sized
 
 from .rounds import judge, look, work_until, writers_for
 from .targets import BACKENDS, url_of
@@ -16,8 +16,8 @@ from .targets import BACKENDS, url_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-ROUNDS = 100 if LONG else 6
-ROUNDS_ON_SERVERS = 15 if LONG else 4  # what can tear lies on the server, which lives on; and each round takes longer
+ROUNDS = sized(quick=5, long=30, full=200)
+ROUNDS_ON_SERVERS = sized(quick=3, long=8, full=30)  # fewer: the server lives on, and a round takes longer
 ROUNDS_PER_STORE = 10  # then a fresh one, so that the histories stay short
 
 

@@ -13,11 +13,11 @@ import pytest
 
 import retentive
 from backends.places import place_of
-from profiles import LONG
+from profiles import LONG, sized
 from retentive import MemoryStore
 from retentive.storage.contract import Change, Transaction
 
-ROUNDS = 10 if LONG else 2
+ROUNDS = sized(quick=2, long=4, full=20)
 MEMORIES = 1_000
 
 RESTORE = """

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from profiles import LONG
+from profiles import sized
 
 from .ext4 import Disk, disk, why_not
 from .rounds import judge, look, work_until, writers_for
@@ -17,7 +17,7 @@ from .targets import BACKENDS, CONTROL, open_target, url_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-ROUNDS = 50 if LONG else 5
+ROUNDS = sized(quick=5, long=20, full=100)
 ROUNDS_PER_STORE = 10
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))

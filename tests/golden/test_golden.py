@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from backends.places import KEYS, LOCAL, SEALED, SERVERS, place_of
+from backends.places import ALL_LOCAL, KEYS, SEALED, SERVERS, place_of
 from profiles import LONG
 
-from .doors import DOORS
+from .integrations import INTEGRATIONS
 from .transcript import TRANSCRIPTS, Transcript
 
 CASES = [
     pytest.param(transcript, door, id=f"{transcript.name}-{door}")
     for transcript in TRANSCRIPTS
-    for door in DOORS
+    for door in INTEGRATIONS
     if door != "cli exec" or not transcript.limits  # it has no options for these
 ]
 
@@ -28,8 +28,8 @@ def test_replies_match_the_transcript(transcript: Transcript, door: str, tmp_pat
     check("sqlite", transcript, door, tmp_path)
 
 
-@pytest.mark.parametrize(("transcript", "door"), CASES)
-@pytest.mark.parametrize("backend", [name for name in LOCAL if name != "sqlite"])
+@pytest.mark.parametrize(("transcript", "door"), CASES if LONG else BY_ENGINE)
+@pytest.mark.parametrize("backend", [name for name in ALL_LOCAL if name != "sqlite"])
 def test_replies_match_on_every_backend(backend: str, transcript: Transcript, door: str, tmp_path: Path) -> None:
     check(backend, transcript, door, tmp_path)
 
@@ -44,7 +44,7 @@ def test_replies_match_on_servers_and_under_encryption(
 
 def check(backend: str, transcript: Transcript, door: str, directory: Path) -> None:
     options = {"keys": KEYS} if backend in SEALED else {}
-    replies = DOORS[door]((place_of(backend, directory), options), transcript)
+    replies = INTEGRATIONS[door]((place_of(backend, directory), options), transcript)
     assert len(replies) == len(transcript.exchanges)
     for exchange, (text, is_error) in zip(transcript.exchanges, replies, strict=True):
         where = f"{transcript.name}.txt, line {exchange.line}: {exchange.raw}"

@@ -636,7 +636,7 @@ def test_nothing_of_a_refused_text_is_left(tmp_path: Path) -> None:
         assert capabilities.purge(store.backend)
         assert secret.encode() not in all_bytes(file)
     with sqlite3.connect(file) as database:
-        assert database.execute("SELECT count(*) FROM notes WHERE kind LIKE 'proposal%'").fetchall() == [(0,)]
+        assert database.execute("SELECT count(*) FROM records WHERE kind LIKE 'proposal%'").fetchall() == [(0,)]
     database.close()
 
 

@@ -16,7 +16,7 @@ import retentive
 from backends.places import opened
 from guards.seen import read_as
 from laws.strategies import command_named, commands, plain_paths, texts
-from profiles import LONG
+from profiles import LONG, sized
 from retentive import MemoryStore, Reply, Retentive, Usage
 from retentive.review.session import Outcome
 from retentive.storage.contract import Actor
@@ -172,7 +172,9 @@ class Reviewed(RuleBasedStateMachine):
 
 
 TestReviewed = Reviewed.TestCase
-TestReviewed.settings = settings(max_examples=60 if LONG else 20, stateful_step_count=40 if LONG else 20)
+TestReviewed.settings = settings(
+    max_examples=sized(quick=20, long=40, full=100), stateful_step_count=40 if LONG else 20
+)
 
 
 @pytest.mark.parametrize("count", [3, 30])

@@ -34,7 +34,7 @@ def sample(rng: Random) -> str:
     return ("\nSome ordinary words, and a paſſword of İ\u212a.\n" * rng.randrange(1, 40)).join(parts)
 
 
-@pytest.mark.skipif(not HAS_RE2, reason="google-re2 is not installed: pip install 'retentive[guards]'")
+@pytest.mark.skipif(not HAS_RE2, reason="google-re2 is not installed: pip install google-re2")
 def test_finds_are_the_same_without_re2() -> None:
     for seed in range(20 if LONG else 4):
         text = sample(Random(seed))

@@ -12,11 +12,11 @@ import pytest
 
 from guards import sensitive_contexts as contexts
 from guards.sensitive_values import ALNUM, BARE, BASE64, HEX, NAMED, Make, card, iban, of, password, uuid
-from profiles import LONG
+from profiles import sized
 from retentive.redaction.checks import base62_crc32
 from retentive.redaction.detector import Detector
 
-TIMES = 20 if LONG else 3
+TIMES = sized(quick=2, long=10, full=20)
 DETECTOR = Detector()
 AT_LEAST = 0.97
 FINDABLE = (Path(__file__).parent / "findable.txt").read_text("utf-8").splitlines()
@@ -117,7 +117,7 @@ def benign(rng: Random) -> Iterator[str]:
 
 def test_generated_benign_texts_are_unchanged() -> None:
     rng = Random(5)
-    texts = [text for _ in range(100 if LONG else 20) for text in benign(rng)]
+    texts = [text for _ in range(sized(quick=20, long=50, full=100)) for text in benign(rng)]
     changed = [text for text in texts if DETECTOR.find(text)]
     assert len(changed) <= 0.01 * len(texts), changed[:10]
 

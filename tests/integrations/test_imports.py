@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import retentive
+from retentive.values.extras import EXTRAS, pip_install
 
 ROOT = Path(retentive.__file__).parent
 HEAVY = (
@@ -20,7 +22,7 @@ HEAVY = (
 
 # A lower layer must not import a higher one. Modules of one line must not import each other, except in one package.
 LAYERS: list[set[str]] = [
-    {"errors"},
+    {"errors", "extras"},
     {"values"},
     {"storage"},
     {"redaction"},
@@ -136,6 +138,7 @@ print(first, heavy())
 
 WITHOUT_SDK = """
 import sys
+import tomllib
 class Missing:
     def find_spec(self, name, path=None, target=None):
         if name.split(".")[0] == "anthropic":
@@ -147,6 +150,7 @@ sys.meta_path.insert(0, Missing())
 def test_only_the_two_classes_need_the_sdk() -> None:
     code = """
 import retentive
+from retentive.values.extras import EXTRAS, pip_install
 from retentive import TOOL, tool_result
 with retentive.open("sqlite://") as opened:
     block = {"type": "tool_use", "id": "t", "name": "memory", "input": {"command": "view", "path": "/memories"}}
@@ -163,7 +167,7 @@ try:
 except ImportError as error:
     print(error)
 """
-    assert "pip install 'retentive[anthropic]'" in run(WITHOUT_SDK + code)
+    assert "pip install 'anthropic>=2.11,<3'" in run(WITHOUT_SDK + code)
 
 
 def test_public_names_are_exported() -> None:
@@ -174,3 +178,12 @@ def test_public_names_are_exported() -> None:
     )
     with pytest.raises(AttributeError):
         _ = retentive.nothing
+
+
+def test_what_errors_say_to_install_is_what_the_extras_need() -> None:
+    """Retentive need not be installed from a registry, so they name the packages themselves."""
+    project = tomllib.loads((ROOT.parents[1] / "pyproject.toml").read_text("utf-8"))["project"]
+    assert {name: list(packages) for name, packages in EXTRAS.items()} == project["optional-dependencies"]
+    assert pip_install("anthropic", "crypto") == "pip install 'anthropic>=2.11,<3' 'cryptography>=45'"
+    named = [path for path in modules() if "pip install" in path.read_text("utf-8")]
+    assert named == [ROOT / "extras.py"]

@@ -220,4 +220,4 @@ try:
 except ImportError as error:
     print(error)
 """
-    assert "pip install 'retentive[langchain]'" in run(code)
+    assert "pip install 'langchain>=1.4,<2' 'langchain-anthropic>=1.7,<2'" in run(code)

@@ -194,4 +194,4 @@ try:
 except ImportError as error:
     print(error)
 """
-    assert "pip install 'retentive[pydantic-ai]'" in run(code)
+    assert "pip install 'pydantic-ai-slim[anthropic]>=2.68,<3'" in run(code)

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from profiles import LONG
+from profiles import REQUIRED
 from retentive.values import diff
 from retentive.values.diff import DiffLine, LineChange, as_text, blame, merge, unified
 
@@ -183,7 +183,7 @@ def test_without_the_marked_words_both_sides_are_the_same(old: str, new: str) ->
 def program(name: str) -> str:
     path = shutil.which(name)
     if path is None:
-        assert not LONG, f"{name} is not installed"
+        assert not REQUIRED, f"{name} is not installed"
         pytest.skip(f"{name} is not installed")
     return path
 

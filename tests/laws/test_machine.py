@@ -12,8 +12,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from backends.places import EVERYWHERE, LOCAL, opened
-from profiles import LONG
+from backends.places import ALL_LOCAL, COMPARED, opened
+from profiles import LONG, sized
 from retentive import InvalidInput, MemoryStore, Retentive, Usage
 from retentive.history.apply import Outcome
 from retentive.history.plan import Mode
@@ -44,7 +44,7 @@ class Moment(NamedTuple):
 class LocalBackends(RuleBasedStateMachine):
     """One memory store on every backend of this machine, and the model."""
 
-    backends = LOCAL
+    backends = ALL_LOCAL
 
     def __init__(self) -> None:
         super().__init__()
@@ -225,10 +225,14 @@ def undone(store: MemoryStore, version: str, mode: Mode) -> object:
 class AllBackends(LocalBackends):
     """On every backend there is, bare, sealed, and with sealed paths."""
 
-    backends = EVERYWHERE
+    backends = COMPARED
 
 
 TestLocalBackends = pytest.mark.timeout(1_800)(LocalBackends.TestCase)
-TestLocalBackends.settings = settings(max_examples=100 if LONG else 15, stateful_step_count=60 if LONG else 30)
+TestLocalBackends.settings = settings(
+    max_examples=sized(quick=15, long=40, full=200), stateful_step_count=60 if LONG else 30
+)
 TestAllBackends = pytest.mark.timeout(1_800)(AllBackends.TestCase)
-TestAllBackends.settings = settings(max_examples=10 if LONG else 3, stateful_step_count=40 if LONG else 20)
+TestAllBackends.settings = settings(
+    max_examples=sized(quick=3, long=6, full=20), stateful_step_count=40 if LONG else 20
+)

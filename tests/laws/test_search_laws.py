@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from profiles import LONG
+from profiles import REQUIRED
 from retentive.search.query import Document, Hit, Query, fold, fold_document, parse_query, search
 
 from . import model
@@ -161,7 +161,7 @@ def test_a_query_put_together_is_taken_apart(terms: list[tuple[bool, bool, str]]
 PATTERNS = ("a", "ab", "a.b", "^a", "b$", "^b+$", "[^a]b", "a|é", "é", "会.?", ".{3}", "[ab]{2}", "A", "(?i)A", "x|^ ")
 
 
-@pytest.mark.skipif(importlib.util.find_spec("re2") is None and not LONG, reason="google-re2 is not installed")
+@pytest.mark.skipif(importlib.util.find_spec("re2") is None and not REQUIRED, reason="google-re2 is not installed")
 @given(st.text(alphabet="abéx会 \n", max_size=30), st.sampled_from(PATTERNS))
 def test_a_pattern_finds_the_lines_that_re_finds(text: str, pattern: str) -> None:
     """Each line for itself, with the same places marked."""

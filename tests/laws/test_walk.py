@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from backends.places import EVERYWHERE, LOCAL
+from backends.places import ALL_LOCAL, COMPARED
 from backends.places import opened as opened_at
-from profiles import LONG
+from profiles import sized
 from retentive import MemoryStore, Usage
 
 from .model import Model
 from .walk import Walk
 
-STEPS = 1_500 if LONG else 400
-SEEDS = range(10) if LONG else range(5)
-SEEDS_EVERYWHERE = range(2) if LONG else range(1)
-STEPS_EVERYWHERE = 500 if LONG else 80
+STEPS = sized(quick=400, long=1_000, full=3_000)
+SEEDS = range(sized(quick=3, long=6, full=20))
+SEEDS_EVERYWHERE = range(sized(quick=1, long=1, full=3))
+STEPS_EVERYWHERE = sized(quick=80, long=250, full=500)
 LIMITS: tuple[dict[str, Any], ...] = (
     {},
     {"view_chars": 20, "list_rows": 5},
@@ -40,13 +40,13 @@ def opened(directory: Path, limits: dict[str, Any], backends: Sequence[str]) -> 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_replies_trees_and_versions_agree_along_a_walk(seed: int, tmp_path: Path) -> None:
     """Each reply fits the model and is the same on every backend here; so are tree, usage and number of versions."""
-    walk(seed, LOCAL, STEPS, tmp_path)
+    walk(seed, ALL_LOCAL, STEPS, tmp_path)
 
 
 @pytest.mark.parametrize("seed", SEEDS_EVERYWHERE)
 def test_they_agree_on_servers_and_sealed_too(seed: int, tmp_path: Path) -> None:
     """Every backend there is, bare, sealed, and with sealed paths, side by side."""
-    walk(seed, EVERYWHERE, STEPS_EVERYWHERE, tmp_path)
+    walk(seed, COMPARED, STEPS_EVERYWHERE, tmp_path)
 
 
 def walk(seed: int, backends: Sequence[str], steps: int, directory: Path) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import retentive
-from backends.places import LASTING, SERVERS, place_of
+from backends.places import ALL_LASTING, SERVERS, place_of
 from faults.targets import Answer
 from laws.shape import Expected
-from profiles import LONG
+from profiles import LONG, sized
 from retentive import Version
 from retentive.storage.contract import EXTERNAL
 
@@ -19,16 +19,18 @@ from .checker import Command, Operation
 from .explaining import why_not
 from .history import lines_seen, record
 
-HISTORIES = 5 if LONG else 1
-HISTORIES_ON_SERVERS = 2 if LONG else 1
+HISTORIES = sized(quick=1, long=2, full=6)
+HISTORIES_ON_SERVERS = sized(quick=1, long=1, full=3)
 PROCESSES = 8 if LONG else 4
 THREADS = 2
-COMMANDS = (1_000 if LONG else 120) // (PROCESSES * THREADS)  # of each client in one history
+COMMANDS = sized(quick=120, long=400, full=1_000) // (PROCESSES * THREADS)  # of each client in one history
 SCENES = ("memories", "tree")
 KILLED_AFTER = 12  # commands of one client
 
 CASES = [
-    (backend, seed) for backend in LASTING for seed in range(HISTORIES_ON_SERVERS if backend in SERVERS else HISTORIES)
+    (backend, seed)
+    for backend in ALL_LASTING
+    for seed in range(HISTORIES_ON_SERVERS if backend in SERVERS else HISTORIES)
 ]
 on_every_backend = pytest.mark.parametrize(("backend", "seed"), CASES)
 

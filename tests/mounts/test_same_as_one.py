@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 import retentive
 from laws.strategies import command_named, commands, plain_paths, texts, weighted
-from profiles import LONG
+from profiles import LONG, sized
 from retentive import MemoryStore, Mounts, Reply
 
 POINTS = ("/memories/a", "/memories/b/a", "/memories/a/b", "/memories/é/b/a b", "/memories/.git", "/memories/a b")
@@ -135,4 +135,4 @@ def _with_directories_above(point: str) -> set[str]:
 
 
 TestOneTree = pytest.mark.timeout(900)(OneTree.TestCase)
-TestOneTree.settings = settings(max_examples=80 if LONG else 20, stateful_step_count=40 if LONG else 25)
+TestOneTree.settings = settings(max_examples=sized(quick=20, long=40, full=150), stateful_step_count=40 if LONG else 25)

@@ -1,91 +1,27 @@
 """A TCP proxy between a client and a server that does to their connections what networks do.
 
-The faults a connection meets depend only on the proxy's plan and the connection's number: the same seed gives the same
-faults to the same connections. Afterwards `proxy.done` says what was really done, and how often.
+The proxy's plan decides which fault comes when. Afterwards `proxy.done` says what was really done, and how often.
 """
 
 from __future__ import annotations
 
-import random
 import selectors
 import socket
 import struct
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from itertools import count
 from types import TracebackType
-from typing import Literal, Self, TypeAlias
+from typing import Literal, Self
 
+from .faults import NO_FAULTS, Fault, Plan
 from .protocols import Protocol
 
 HOST = "127.0.0.1"
 MAX_SILENT = 40  # half-open connections that are kept; a server has places for some 100
-Action: TypeAlias = Literal["reset", "close", "silent", "late"]
-Moment: TypeAlias = Literal["before", "answer"]
-ACTIONS: tuple[Action, ...] = ("reset", "close", "silent", "late")
-MOMENTS: tuple[Moment, ...] = ("before", "answer")
 _SEND_S = 10.0
 _AT_ONCE = struct.pack("ii", 1, 0)  # SO_LINGER: close by RST
-
-
-@dataclass(frozen=True)
-class Fault:
-    """What happens to a connection, at its client's n-th message or n-th commit.
-
-    `before`: the server never gets it. `answer`: the server did it, and the client does not hear so.
-    `reset` is a RST to both sides, `close` a FIN; `silent`: from then on nothing gets through, and nobody is told;
-    `late`: it gets there after `seconds`, whether or not the client still waits.
-    """
-
-    at: Literal["message", "commit"]
-    number: int
-    moment: Moment
-    action: Action
-    seconds: float = 0.0
-
-    def __str__(self) -> str:
-        return f"{self.action}, {self.moment} {self.at}"
-
-
-Plan: TypeAlias = Callable[[int, int], Fault | None]
-"""The next fault of a connection, from its number and how many faults it has met; None: no more."""
-
-
-def no_faults(_number: int, _met: int) -> Fault | None:
-    """A plan in which all goes well."""
-    return None
-
-
-def every(fault: Fault) -> Plan:
-    """A plan: this fault, once for each connection."""
-    return lambda _number, met: None if met else fault
-
-
-def random_faults(seed: int, *, messages: int, commits: int, late_s: float) -> Plan:
-    """A plan: every connection meets some fault within so many messages or commits."""
-
-    def plan(number: int, met: int) -> Fault | None:
-        rng = random.Random(f"{seed}/{number}/{met}")
-        action = rng.choice(ACTIONS)
-        moment = rng.choice(MOMENTS) if action != "late" else "before"
-        seconds = rng.choice((late_s, rng.uniform(0, late_s / 4))) if action == "late" else 0.0
-        if rng.random() < 0.65:
-            return Fault("commit", rng.randint(1, commits), moment, action, seconds)
-        return Fault("message", rng.randint(1, messages), moment, action, seconds)
-
-    return plan
-
-
-def faults_of(plan: Plan, number: int) -> Iterator[Fault]:
-    """What a connection meets, one after the other."""
-    for met in count():
-        fault = plan(number, met)
-        if fault is None:
-            return
-        yield fault
 
 
 class Link(threading.Thread):
@@ -96,7 +32,7 @@ class Link(threading.Thread):
         client: socket.socket,
         server: socket.socket,
         protocol: Protocol,
-        faults: Iterator[Fault],
+        plan: Plan,
         *,
         may: Callable[[Fault], bool],
     ) -> None:
@@ -106,20 +42,14 @@ class Link(threading.Thread):
         self._sides = {client: server, server: client}
         self._client = client
         self._protocol = protocol
-        self._faults = faults
-        self._next_fault()
-        self._armed = False
+        self._plan = plan
+        self._armed: Fault | None = None
         self._ordered: Literal["reset", "silent"] | None = None
         self._bell, self._ring = socket.socketpair()
         self._selector = selectors.DefaultSelector()
         for side in (client, server, self._bell):
             self._selector.register(side, selectors.EVENT_READ)
             side.settimeout(_SEND_S)
-
-    def _next_fault(self) -> None:
-        self._fault = next(self._faults, None)
-        self._left = self._fault.number if self._fault else 0
-        self._protocol.flights = self._fault is not None and self._fault.action in ("silent", "late")
 
     def order(self, action: Literal["reset", "silent"]) -> None:
         """Do this to the connection now, from outside."""
@@ -134,6 +64,8 @@ class Link(threading.Thread):
                     self._hear(key.fileobj)
         finally:
             self._end()
+            if self._armed is not None:
+                self._plan.missed(self._armed)
             self._selector.close()
             self._bell.close()
             self._ring.close()
@@ -176,34 +108,32 @@ class Link(threading.Thread):
 
     def _from_client(self, data: bytes) -> None:
         server = self._sides[self._client]
+        waited_for = self._plan.next
+        self._protocol.flights = waited_for is not None and waited_for.between_flights
         for message in self._protocol.messages(data):
             if not self._sides or self.silent:
                 return
-            fault = self._met(commits=message.commits)
+            fault = None
+            if self._armed is None:
+                fault = self._plan.due(commits=message.commits, flights=self._protocol.flights)
             if fault is not None and fault.moment == "before":
                 self._act(fault)
             elif fault is not None:
                 self._protocol.forget_answers()
-                self._armed = True
+                self._armed = fault
             if self._sides and not self.silent:
                 self._send(server, message.data)
 
-    def _met(self, *, commits: bool) -> Fault | None:
-        """The fault, if this message is the one it waits for."""
-        if self._fault is None or (self._fault.at == "commit" and not commits):
-            return None
-        self._left -= 1
-        return self._fault if self._left == 0 else None
-
     def _from_server(self, data: bytes) -> None:
-        fault = self._fault
-        if self._armed and fault is not None and (fault.at == "message" or self._protocol.answered(data)):
-            self._armed = False
+        fault = self._armed
+        if fault is not None and (fault.at == "message" or self._protocol.answered(data)):
+            self._armed = None
             self._act(fault)
         if self._sides and not self.silent:
             self._send(self._client, data)
 
     def _act(self, fault: Fault) -> None:
+        self._plan.done()
         if not self._may(fault):
             return
         match fault.action:
@@ -218,7 +148,6 @@ class Link(threading.Thread):
                 with suppress(TimeoutError):
                     self._bell.recv(64)
                     self._obey()
-                self._next_fault()
 
     def _send(self, side: socket.socket, data: bytes) -> None:
         try:
@@ -240,7 +169,7 @@ class Link(threading.Thread):
 class Proxy:
     """Listens on a port of loopback and passes connections on to `server_port`, as its `plan` says. Use in `with`."""
 
-    def __init__(self, server_port: int, protocol: type[Protocol], plan: Plan = no_faults) -> None:
+    def __init__(self, server_port: int, protocol: type[Protocol], plan: Plan = NO_FAULTS) -> None:
         self.server_port = server_port
         self.plan = plan
         self.down = False
@@ -273,7 +202,7 @@ class Proxy:
 
     def heal(self) -> None:
         """From now on all goes well for new connections. Those there are may still meet their fault."""
-        self.plan = no_faults
+        self.plan = NO_FAULTS
         self.down = False
 
     def __enter__(self) -> Self:
@@ -315,7 +244,7 @@ class Proxy:
         return socket.create_connection((HOST, self.server_port), timeout=_SEND_S)
 
     def _connect(self, client: socket.socket) -> None:
-        number, self.connections = self.connections, self.connections + 1
+        self.connections += 1
         try:
             if self.down:
                 raise ConnectionRefusedError
@@ -327,7 +256,7 @@ class Proxy:
             return
         for side in (client, server):
             side.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        link = Link(client, server, self.protocol(), faults_of(self.plan, number), may=self._may)
+        link = Link(client, server, self.protocol(), self.plan.for_connection(), may=self._may)
         with self._lock:
             self._links.append(link)
         link.start()

@@ -2,38 +2,45 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 import retentive
-from profiles import LONG
+from profiles import sized
 from retentive.storage.server.backend import ServerBackend
 
+from .faults import Fault, InTurn, Moment, Once, every_kind
 from .load import Load, judge, prepare
 from .networks import HANGS_S, TIMEOUT_S, Network, postgresql
-from .proxy import Fault, Moment, every, random_faults
 
-SEEDS = 2 if LONG else 1
-EDITS = 1_200 // SEEDS if LONG else 80  # of all workers, per backend and seed
+SEEDS = sized(quick=1, long=1, full=4)
+EDITS = sized(quick=80, long=300, full=600)  # of all workers, per backend and seed; more, until all faults were met
+MOST_EDITS = 4 * EDITS
+TIMES = sized(quick=1, long=2, full=4)  # each kind of fault
 WORKERS = 4  # in two backends
 DEADLINE_S = 600.0
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_edits_through_a_bad_network_are_made_once_or_not_at_all(net: Network, seed: int) -> None:
-    """What was acknowledged is there, what was refused is not, and nothing is there twice."""
-    prepare(net.direct, load := Load([], WORKERS, EDITS // WORKERS, name=f"seed{seed}"))
+    """Acknowledged edits are there once, refused ones are not; and every kind of fault was met."""
+    faults = every_kind(seed, messages=net.messages // 5, commits=3, late_s=TIMEOUT_S, times=TIMES)
+    plan = InTurn(faults)
+    load = Load([], WORKERS, MOST_EDITS // WORKERS, name=f"seed{seed}")
+    load.go_on = lambda: len(load.told) < EDITS or plan.pending
+    prepare(net.direct, load)
     with retentive.open(net.place) as one, retentive.open(net.place) as other:
         load.opened = [one, other]
-        net.proxy.plan = random_faults(seed, messages=net.messages, commits=10, late_s=TIMEOUT_S)
+        net.proxy.plan = plan
         net.proxy.cut_all()
         load.run(deadline_s=DEADLINE_S)
         net.proxy.heal()
     print(dict(net.proxy.done), dict(load.codes), f"slowest {load.slowest_s:.1f} s")
     assert judge(net.direct, load) == []
     assert load.slowest_s < HANGS_S
-    assert len(net.proxy.done) >= 4, "few faults were met"
+    assert net.proxy.done == Counter(map(str, faults))
     assert load.codes[None] > EDITS * 0.5
 
 
@@ -63,7 +70,7 @@ def test_a_wrong_client_is_found_out(wrong: type[ServerBackend], moment: Moment,
         with retentive.open(net.place) as opened:
             opened.backend.__class__ = wrong
             load.opened = [opened]
-            net.proxy.plan = every(Fault("commit", 3, moment, "reset"))
+            net.proxy.plan = Once(Fault("commit", 3, moment, "reset"))
             net.proxy.cut_all()
             load.run(deadline_s=DEADLINE_S)
             net.proxy.heal()

@@ -14,11 +14,12 @@ import retentive
 import servers
 from retentive import RetentiveError
 
+from .faults import ACTIONS, MOMENTS, NO_FAULTS, Fault, Moment, Once
 from .load import Load, edit, judge, prepare
 from .networks import HANGS_S, TIMEOUT_S, Network, mariadb, pgbouncer, postgresql
-from .proxy import ACTIONS, MOMENTS, Fault, Moment, Proxy, every, no_faults
+from .proxy import Proxy
 
-FREES_S = 3 * TIMEOUT_S + 5  # until a server has given up the locks of a client that is silent
+FREES_S = 2 * HANGS_S  # until a server has given up the locks of a client that is silent
 SECRET = "s3cr3t-w0rd"
 
 
@@ -44,7 +45,7 @@ def test_a_commit_that_was_lost_is_settled(net: Network, moment: Moment) -> None
     with retentive.open(net.place) as opened:
         store = opened.store()
         for number, action in enumerate(ACTIONS):
-            net.proxy.plan = every(Fault("commit", 1, moment, action, TIMEOUT_S / 2))
+            net.proxy.plan = Once(Fault("commit", 1, moment, action, TIMEOUT_S / 2))
             net.proxy.at_most = number + 1
             net.proxy.cut_all()
             load.told.append(edit(store, load.name, 0, number))
@@ -80,7 +81,7 @@ def test_a_server_that_takes_connections_and_never_answers_is_left_in_time(net: 
     prepare(net.direct, load := Load([], 1, 2))
     with retentive.open(net.place) as opened:
         store = opened.store()
-        net.proxy.plan = every(Fault("message", 1, "before", "silent"))
+        net.proxy.plan = Once(Fault("message", 1, "before", "silent"))
         net.proxy.cut_all()
         load.told.append(edit(store, load.name, 0, 0))
         net.proxy.heal()
@@ -99,13 +100,13 @@ def test_a_server_takes_the_locks_from_a_client_that_went_silent(
         prepare(net.direct, load := Load([], 2, 3))
         with retentive.open(net.place) as opened, retentive.open(net.direct) as others:
             store, other = opened.store(), others.store()
-            net.proxy.plan = every(Fault("commit", 1, "before", "silent"))
+            net.proxy.plan = Once(Fault("commit", 1, "before", "silent"))
             net.proxy.cut_all()
             silent = threading.Thread(target=lambda: load.told.append(edit(store, load.name, 0, 0)), daemon=True)
             silent.start()
             wait_until(lambda: net.proxy.done.total() > 0)
             load.told.append(edit(other, load.name, 1, 0))
-            net.proxy.plan = no_faults
+            net.proxy.plan = NO_FAULTS
             silent.join(HANGS_S)
         assert not silent.is_alive()
         assert [each.code for each in load.told if "-1-" in each.token] == [None]

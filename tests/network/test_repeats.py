@@ -9,8 +9,8 @@ import pytest
 import retentive
 from profiles import LONG
 
+from .faults import ACTIONS, MOMENTS, Fault, Moment, Once
 from .networks import TIMEOUT_S, Network
-from .proxy import ACTIONS, MOMENTS, Fault, Moment, every
 
 PATH = "/memories/a.md"
 COMMANDS: list[dict[str, Any]] = [
@@ -30,7 +30,7 @@ def test_a_command_whose_commit_was_lost_is_done_once(net: Network, moment: Mome
         for action in ACTIONS if LONG else ACTIONS[:1]:
             for number, command in enumerate(COMMANDS):
                 name = f"{action}{number}"
-                net.proxy.plan = every(Fault("commit", 1, moment, action, TIMEOUT_S / 2))
+                net.proxy.plan = Once(Fault("commit", 1, moment, action, TIMEOUT_S / 2))
                 done += 1
                 net.proxy.at_most = done
                 net.proxy.cut_all()

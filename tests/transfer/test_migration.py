@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -36,6 +36,26 @@ def test_a_migration_under_writers_copies_all_in_the_end(kind: str, tmp_path: Pa
 
 
 COMMAND = [str(Path(sys.executable).with_name("retentive"))]
+MOST_CALLS = 2_000
+KILLED = """
+import os, signal, sys
+import retentive
+from retentive.transfer.migrate import migrate
+
+def count(frame, event, argument):
+    global left
+    left -= event == "call"
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+def begin(done, total):
+    if sys.getprofile() is None:
+        sys.setprofile(count)
+
+source_at, target_at, left = sys.argv[1], sys.argv[2], int(sys.argv[3])
+with retentive.open(source_at) as source, retentive.open(target_at) as target:
+    migrate(source.backend, target.backend, progress=begin)
+"""
 
 
 @pytest.mark.long
@@ -52,11 +72,12 @@ def test_a_killed_migration_goes_on(source_kind: str, target_kind: str, tmp_path
         for number in range(600):
             store.execute({"command": "create", "path": f"/memories/many/{number}", "file_text": f"{number}\n" * 20})
         total = len(list(store.versions()))
-        kills = 0
-        while (there := copied(target_at)) < total:
-            kills += killed(source_at, target_at, there, total)
-            assert kills < 50
-        assert kills > 0
+        chance, there = random.Random(source_kind), [0]
+        while there[-1] < total:
+            run_killed(source_at, target_at, after=chance.randint(1, MOST_CALLS))
+            there.append(copied(target_at))
+            assert there[-1] > there[-2]
+        assert len(there) > 2  # so the first did not copy all
         done = run("migrate", source_at, target_at, "--json")
         assert json.loads(done.stdout)["stores"][0]["versions"] == total
         with retentive.open(target_at) as target:
@@ -68,19 +89,11 @@ def target_place(kind: str, tmp_path: Path) -> str:
     return place_of(kind, tmp_path / "target")
 
 
-def killed(source_at: str, target_at: str, there: int, total: int) -> int:
-    """Start a migration and kill it once it has copied something more; 0 if it came to its end before."""
-    with subprocess.Popen(
-        [*COMMAND, "migrate", source_at, target_at], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    ) as process:
-        deadline = time.monotonic() + PATIENCE_S
-        while process.poll() is None and copied(target_at) <= there:
-            assert time.monotonic() < deadline
-        ended = process.poll() is not None
-        process.send_signal(signal.SIGKILL)
-        _, said = process.communicate(timeout=PATIENCE_S)
-    assert not ended or process.returncode in {0, -signal.SIGKILL}, said
-    return 0 if ended else 1
+def run_killed(source_at: str, target_at: str, *, after: int) -> None:
+    """Run a migration that is killed so many calls after its first batch, wherever it is then."""
+    command = [sys.executable, "-c", KILLED, source_at, target_at, str(after)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode in {0, -signal.SIGKILL}, done.stderr
 
 
 def copied(at: str) -> int:

@@ -57,7 +57,7 @@ class _Shared:
             raise error
         return False
 
-    def commit(self, ran: Sequence[Ran[_Transaction]]) -> None:
+    def commit(self, ran: Sequence[Ran[_Transaction]], changed: Sequence[_Transaction]) -> None:
         failure = self.storage.failures.pop(0) if self.storage.failures else None
         if failure is not None:
             raise failure

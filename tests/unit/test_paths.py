@@ -216,9 +216,9 @@ def test_paths_of_a_megabyte_and_of_5000_levels_are_refused_at_once() -> None:
 
 def test_long_runs_of_combining_marks_are_refused_at_once() -> None:
     """Normalising such a run takes quadratic time: 20 s for 160,000 marks, while all other threads wait."""
-    start = time.perf_counter()
-    assert "255" in refusal("/memories/a" + "\u0301\u0323" * 50_000)
-    assert time.perf_counter() - start < 1
+    start = time.thread_time()
+    assert "255" in refusal("/memories/a" + "\u0301\u0323" * 80_000)
+    assert time.thread_time() - start < 5  # of this thread alone, whatever else the machine does
 
 
 def test_paths_written_differently_are_equal() -> None:

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import retentive
-from backends.places import EVERYWHERE, LOCAL, SERVERS, opened, place_of
+from backends.places import EVERYWHERE, LOCAL, opened, place_of
 from laws import strategies
 from retentive import InvalidInput, MemoryStore, Mounts, tool_result
 from retentive.engine.idempotency import CLEAN_AFTER, KEPT_S, KIND, forget_old
@@ -113,7 +113,7 @@ LIMITS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("backend", [*LOCAL, *SERVERS, "sealed sqlite", "hidden directory"])
+@pytest.mark.parametrize("backend", EVERYWHERE)
 def test_every_reply_is_given_again(backend: str, tmp_path: Path) -> None:
     """Of all commands, with notes of guards and refusals: at once, and again when all is done."""
     with opened(backend, tmp_path, **LIMITS) as place:

@@ -9,7 +9,7 @@ from itertools import count
 
 import pytest
 
-from profiles import LONG
+from profiles import REQUIRED
 from retentive.errors import InvalidInput
 from retentive.search import query as search_module
 from retentive.search.query import Document, Hit, Query, Snippet, fold_document, parse_query, search
@@ -20,7 +20,7 @@ PATH = "/memories/notes/plan.md"
 
 # Where it must be there, in CI, its absence is a failure.
 needs_re2 = pytest.mark.skipif(
-    importlib.util.find_spec("re2") is None and not LONG, reason="google-re2 is not installed"
+    importlib.util.find_spec("re2") is None and not REQUIRED, reason="google-re2 is not installed"
 )
 
 
@@ -270,7 +270,7 @@ def test_without_its_library_a_pattern_is_refused_naming_the_extra(monkeypatch: 
     """`re` cannot replace it: a pattern such as `(a+)+$` would never end."""
     monkeypatch.setitem(sys.modules, "re2", None)
     search_module._compiled.cache_clear()
-    with pytest.raises(InvalidInput, match=r"pip install 'retentive\[guards\]'"):
+    with pytest.raises(InvalidInput, match=r"pip install 'google-re2>=1.1'"):
         parse_query("not seen before", regex=True)
     assert parse_query("words need nothing").words
 

@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from retentive.values.extras import pip_install
+
 try:
     import anthropic
     import httpx2
     from anthropic.lib.tools import BetaAsyncBuiltinFunctionTool, BetaBuiltinFunctionTool, ToolError
 except ImportError as error:
-    raise ImportError("Agent needs the SDK: pip install 'retentive[anthropic]'") from error
+    raise ImportError(f"Agent needs the SDK: {pip_install('anthropic')}") from error
 
 from anyio import to_thread
 

@@ -14,6 +14,7 @@ from retentive.cli.location import Location, key_file, naming, pass_location
 from retentive.errors import InvalidInput
 from retentive.opening import Retentive
 from retentive.storage import capabilities
+from retentive.values.extras import pip_install
 
 if TYPE_CHECKING:
     from retentive.storage.sealed.backend import SealedBackend, StoreStatus
@@ -148,7 +149,7 @@ def _need_library() -> None:
     try:
         import cryptography  # noqa: F401, PLC0415
     except ImportError:
-        raise InvalidInput("encryption needs its library: pip install 'retentive[crypto]'") from None
+        raise InvalidInput(f"encryption needs its library: {pip_install('crypto')}") from None
 
 
 def _key_file(location: Location) -> str:

@@ -16,6 +16,7 @@ from retentive.errors import InvalidInput, NotFound, RetentiveError
 from retentive.locations import find_store, is_in_memory, location_exists
 from retentive.opening import DEFAULT_KEY, Keys, Retentive
 from retentive.store import MemoryStore
+from retentive.values.extras import pip_install
 
 if TYPE_CHECKING:
     from retentive.storage.sealed.keys import KeyRing
@@ -122,7 +123,7 @@ def _key_ring() -> type[KeyRing]:
     try:
         from retentive.storage.sealed.keys import KeyRing  # noqa: PLC0415 - imports cryptography
     except ImportError:
-        raise InvalidInput("encryption needs its library: pip install 'retentive[crypto]'") from None
+        raise InvalidInput(f"encryption needs its library: {pip_install('crypto')}") from None
     return KeyRing
 
 

@@ -17,6 +17,7 @@ from retentive.opening import Keys
 from retentive.storage.contract import Backend
 from retentive.storage.findings import Finding, found
 from retentive.storage.sql.schema import ForeignSchema, OlderSchema
+from retentive.values.extras import pip_install
 
 _PREVENTS_REPAIR = {"file_damaged", "schema_new", "schema_foreign"}  # a repair could cause more damage
 
@@ -106,6 +107,6 @@ def _encryption(keys: Keys | None) -> Callable[[Backend], Backend]:
         from retentive.storage.sealed.backend import SealedBackend  # noqa: PLC0415
         from retentive.storage.sealed.keys import as_wrapper  # noqa: PLC0415 - cryptography is imported late
     except ImportError:
-        raise InvalidInput("encryption needs a library: pip install 'retentive[crypto]'") from None
+        raise InvalidInput(f"encryption needs a library: {pip_install('crypto')}") from None
     wrapper = as_wrapper(keys)
     return lambda backend: SealedBackend(backend, wrapper)

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Unpack
 
 import anyio
 
+from retentive.values.extras import pip_install
+
 try:
     from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
 except ImportError as error:
-    raise ImportError("MemoryTool needs the SDK: pip install 'retentive[anthropic]'") from error
+    raise ImportError(f"MemoryTool needs the SDK: {pip_install('anthropic')}") from error
 
 from retentive import aio, opening
 from retentive.errors import InvalidInput

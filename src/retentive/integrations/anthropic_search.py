@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from anyio import to_thread
 
+from retentive.values.extras import pip_install
+
 try:
     from anthropic.lib.tools import BetaAsyncBuiltinFunctionTool, BetaBuiltinFunctionTool, ToolError
 except ImportError as error:
-    raise ImportError("MemorySearchTool needs the SDK: pip install 'retentive[anthropic]'") from error
+    raise ImportError(f"MemorySearchTool needs the SDK: {pip_install('anthropic')}") from error
 
 from retentive import opening
 from retentive.integrations.search_tool import DESCRIPTION, INPUT_SCHEMA, NAME, search_reply

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from retentive.values.extras import pip_install
+
 try:
     from langchain_core.runnables import RunnableConfig
     from langchain_core.tools import BaseTool, ToolException
 except ImportError as error:
-    raise ImportError("memory_tool needs LangChain: pip install 'retentive[langchain]'") from error
+    raise ImportError(f"memory_tool needs LangChain: {pip_install('langchain')}") from error
 from pydantic import PrivateAttr
 
 from retentive import aio

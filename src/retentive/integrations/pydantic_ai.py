@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from retentive.values.extras import pip_install
+
 try:
     from pydantic_ai import RunContext, Tool, ToolFailed
     from pydantic_ai.capabilities import AbstractCapability
@@ -17,7 +19,7 @@ try:
     from pydantic_ai.tools import AgentDepsT, AgentNativeTool
     from pydantic_ai.toolsets import FunctionToolset
 except ImportError as error:
-    raise ImportError("MemoryCapability needs Pydantic AI: pip install 'retentive[pydantic-ai]'") from error
+    raise ImportError(f"MemoryCapability needs Pydantic AI: {pip_install('pydantic-ai')}") from error
 
 from retentive import aio
 from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA, NAME, SupportsExecute

@@ -24,6 +24,7 @@ from operator import attrgetter
 from typing import Protocol, TypeAlias, cast
 
 from retentive.errors import InvalidInput
+from retentive.values.extras import pip_install
 from retentive.values.paths import ROOT
 from retentive.values.patterns import check_path_pattern, covers
 
@@ -318,7 +319,7 @@ def _compiled(pattern: str) -> _Pattern:
     try:
         import re2  # type: ignore[import-untyped, import-not-found, unused-ignore] # noqa: PLC0415 - an optional dependency that takes 20 ms to import
     except ImportError:
-        raise InvalidInput("patterns need google-re2: pip install 'retentive[guards]'") from None
+        raise InvalidInput(f"patterns need google-re2: {pip_install('guards')}") from None
     options = re2.Options()
     options.log_errors = False
     options.never_capture = True

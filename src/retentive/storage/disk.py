@@ -1,4 +1,4 @@
-"""What a file system must be asked about before a database rests on it, and space kept for when it is full."""
+"""Directories, files and errors of the operating system; refusal of network file systems; reserved space."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 def os_error(error: OSError) -> RetentiveError:
-    """What an error of the operating system means here; its text, which names a file, is left behind."""
+    """Our error for an error of the operating system. Its text, which names a file, is dropped."""
     if error.errno in _FULL:
-        return StoreFull("no space is left where the memory store rests")
+        return StoreFull("no space is left for the memory store")
     if error.errno in _DENIED:
         return PermissionDenied("the files of the memory store may not be read or written by this process")
     return Unavailable(f"the storage failed ({errno.errorcode.get(error.errno or 0, 'unknown error')})")
@@ -79,7 +79,7 @@ def local_file_system(path: str) -> str:
     found = _file_system(path) if sys.platform.startswith("linux") else ""
     if found in _NETWORK:
         raise InvalidInput(
-            "the place lies on a network file system, where SQLite cannot keep its promises;"
+            "the location is on a network file system, where SQLite cannot keep its promises;"
             " use a local disk, or a database server"
         )
     return found
@@ -97,7 +97,7 @@ def _file_system(path: str) -> str:
 
 
 def free_bytes(path: str, file_system: str) -> int:
-    """How much this process could still write next to `path`; much, where nobody can tell."""
+    """Bytes this process can still write next to `path`; `sys.maxsize` where the system does not tell."""
     if not hasattr(os, "statvfs"):
         return sys.maxsize
     try:
@@ -111,7 +111,7 @@ def free_bytes(path: str, file_system: str) -> int:
 
 
 class Reserve:
-    """64 KB of a disk, held in a file and given up when a deletion finds the disk full."""
+    """64 KB of disk, held in a file and freed when a deletion finds the disk full."""
 
     def __init__(self, path: str) -> None:
         self._path = path

@@ -14,14 +14,14 @@ MAX_IDLE = 8
 
 
 class Closable(Protocol):
-    """What can be pooled."""
+    """An object that can be pooled."""
 
     @property
     def usable(self) -> bool:
-        """Whether it can be used again."""
+        """False after a failure that ended it."""
 
     def close(self) -> None:
-        """Give it back to the system."""
+        """Close it."""
 
 
 C = TypeVar("C", bound=Closable)
@@ -30,8 +30,8 @@ C = TypeVar("C", bound=Closable)
 class Pool(Generic[C]):
     """Opens connections as they are needed, and keeps some idle ones.
 
-    `limit` is how many may be open at once, and then all of them are kept; who has to wait longer than `timeout_s` is
-    told so by `Unavailable`.
+    `limit` is the most that are open at once; all of them are then kept. Waiting longer than `timeout_s` for one raises
+    `Unavailable`.
     """
 
     def __init__(self, open_one: Callable[[], C], *, limit: int | None = None, timeout_s: float = 30.0) -> None:

@@ -33,7 +33,7 @@ class Job:
         self.result: object = None
         self.error: BaseException | None = Unavailable("the command was interrupted before it began")
         self.finished = False
-        self.alone = False  # stands in line, but is not run with others
+        self.alone = False  # waits in the queue, but is not run with others
         self.chosen = False  # has been handed the lead
         self.turn: threading.Lock | None = None
 
@@ -183,8 +183,8 @@ class SharedTransaction(Protocol[X]):
         True if what it recorded is kept all the same. Raises `error` if only the whole transaction can be undone.
         """
 
-    def commit(self, ran: Sequence[Ran[X]]) -> None:
-        """Commit. Called also if nothing changed, since some storage must confirm what the jobs saw.
+    def commit(self, ran: Sequence[Ran[X]], changed: Sequence[X]) -> None:
+        """Commit. Called also if none `changed` something, since some storage must confirm what the jobs saw.
 
         Raises `OutcomeUnknown`; after any other error nothing of the transaction is there.
         """
@@ -202,14 +202,16 @@ def run_batch(
     jobs: Sequence[J],
     attempt: Callable[[Sequence[J]], object],
     *,
+    admit: Callable[[Sequence[J]], Sequence[J]] | None = None,
     eldest_fails: tuple[type[Exception], ...] = (),
 ) -> None:
     """Set the outcome of every job: `attempt` them together and, if that fails, each alone.
 
     `attempt` runs jobs through `run_together`; if it raises, nothing was committed. Errors in `eldest_fails` mean that
-    the first job is out of time: it fails, and the others are attempted again.
+    the first job is out of time: it fails, and the others are attempted again. `admit` refuses jobs beforehand, and
+    returns the others.
     """
-    waiting = list(jobs)
+    waiting = list(jobs if admit is None else admit(jobs))
     while waiting:
         try:
             attempt(waiting)
@@ -233,13 +235,15 @@ def run_together(shared: SharedTransaction[X], jobs: Sequence[StoreJob]) -> list
 
     Raises what undid the transaction as a whole; then no outcome is set.
     """
-    ran = [_run(shared, job) for job in jobs]
+    ran = []
+    for job in jobs:
+        ran.append(_run(shared, job))  # noqa: PERF401 - a comprehension is one more frame around every job
     changed = [one.transaction for one in ran if one.transaction is not None and one.transaction.changed]
     if changed:
         for job in jobs:
             job.error = OutcomeUnknown("the commit was interrupted")  # should this thread be interrupted now
     try:
-        shared.commit(ran)
+        shared.commit(ran, changed)
     except OutcomeUnknown as error:
         for one in ran:
             one.job.error = one.error or error

@@ -117,7 +117,7 @@ class MemoryPath:
 def ancestors(text: str) -> tuple[str, ...]:
     """Canonical paths strictly between the root and the canonical path `text`, shortest first."""
     names = text.split("/")
-    return tuple("/".join(names[:end]) for end in range(3, len(names)))
+    return tuple(["/".join(names[:end]) for end in range(3, len(names))]) if len(names) > 3 else ()
 
 
 def exceeded_limit(text: str) -> Phrase | None:

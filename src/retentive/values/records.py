@@ -24,7 +24,7 @@ ACTOR_KINDS: tuple[ActorKind, ...] = ("session", "api_key", "user", "service_acc
 MAX_NAME_CHARS = 255
 PROPOSED_TEXT = "proposal.after"
 """Kind of the records that hold the texts of proposed changes."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,12 +229,12 @@ def sortable_id(prefix: str, time_us: int) -> str:
 
 def to_datetime(time_us: int) -> datetime:
     """Convert microseconds since 1970 to a UTC time."""
-    return _EPOCH + timedelta(microseconds=time_us)
+    return EPOCH + timedelta(microseconds=time_us)
 
 
 def to_us(at: datetime) -> int:
     """Convert a time to microseconds since 1970, exactly."""
-    return (at - _EPOCH) // timedelta(microseconds=1)
+    return (at - EPOCH) // timedelta(microseconds=1)
 
 
 def now_us(clock: Clock = time.time) -> int:

@@ -16,6 +16,7 @@ from retentive.cli import output
 from retentive.cli.demo.run import KEYS, memory_of, run_demo
 from retentive.cli.demo.show import Screen
 from retentive.cli.location import shown
+from retentive.values.extras import pip_install
 
 MODEL = "claude-sonnet-5-5"
 REQUIRED = ("anthropic", "starlette", "uvicorn")  # the agent, and the server of the scripted Claude
@@ -42,7 +43,7 @@ def demo(context: click.Context, *, live: bool, url: str | None, model: str) -> 
 def _check_requirements(*, live: bool) -> None:
     missing = [module for module in (REQUIRED[:1] if live else REQUIRED) if find_spec(module) is None]
     if missing:
-        raise click.ClickException(f"the demo needs {', '.join(missing)}: pip install 'retentive[anthropic,testing]'")
+        raise click.ClickException(f"the demo needs {', '.join(missing)}: {pip_install('anthropic', 'testing')}")
     if live and not any(os.environ.get(key) for key in KEYS):
         raise click.UsageError("--live uses the real API: set ANTHROPIC_API_KEY, or omit --live to use the script")
 

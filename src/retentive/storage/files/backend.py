@@ -230,5 +230,5 @@ def _open_scratch(path: str) -> Scratch:
 
 
 def _folds(private: str) -> bool:
-    """Whether the file system takes names of another case or form for the same."""
+    """True if the file system folds case or form: names that differ only in that are the same file."""
     return os.path.exists(os.path.join(os.path.dirname(private), PRIVATE.upper()))

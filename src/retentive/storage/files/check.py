@@ -1,4 +1,4 @@
-"""What the files of a directory say that its database does not: examined without touching a single one."""
+"""Checks of the files of a directory against its database. Changes nothing."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot
 from retentive.storage.sql.stores import select_stores
 from retentive.values.paths import ROOT, MemoryPath, visible
+from retentive.values.text import is_text
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LEFT_AFTER_S = 3_600.0  # a file on its way to a name is there for milliseconds
@@ -38,7 +39,7 @@ class _Entry(NamedTuple):
 
 
 def examine_files(connection: Connection, base: int) -> Iterator[Finding]:
-    """Compare the files below the directory open as `base` with the database, and look at what lies beside them."""
+    """Compare the files below the directory open as `base` with the database, and check what else is there."""
     synced, newest = synced_number(connection), newest_number(connection)
     unsynced = int(connection.rows("SELECT count(*) FROM versions WHERE store <> 0 AND seq > ?", (synced,))[0][0] or 0)
     if unsynced:
@@ -96,7 +97,7 @@ class _StoreFiles:
         self._recorded = {memory.path for memory in self._snapshot.memories(ROOT)}
 
     def compare(self) -> Iterator[Finding]:
-        """What differs from what is recorded."""
+        """Files that differ from the records."""
         for path in (*self._recorded, *sorted(self._behind - self._recorded)):
             if self._differs(path):
                 with self._lock.held():  # a file follows its commit in a moment: looked at once more, alone
@@ -110,7 +111,7 @@ class _StoreFiles:
         return state.kind is not Kind.FILE or self._tree.read(path) != data
 
     def _code(self, path: str) -> str:
-        """Whether a file is stale, altered, or edited by hand, as recovery would take it."""
+        """The kind of a difference, as recovery would take it: stale, altered, or an external edit."""
         if path in self._behind:
             text = self._tree.read(path)
             if not text or stale_paths(self._snapshot.connection, self._snapshot.store, {path: text}):
@@ -118,12 +119,12 @@ class _StoreFiles:
         return "file_altered" if self._sealed else "file_edited"
 
     def _instead(self, path: str) -> str:
-        """What stands there instead of a file."""
+        """The kind of thing at a path that is not a file, in parentheses."""
         kind = self._tree.state(path).kind
         return "" if kind is Kind.FILE else f" ({kind.value})"
 
     def is_memory(self, entry: _Entry) -> Finding | None:
-        """What to say of an entry that is no memory."""
+        """A finding for an entry that is not a memory."""
         if entry.path in self._recorded or entry.path in self._behind:
             return None
         why = entry.why or ("the store is sealed" if self._sealed else _no_text(self._tree.read(entry.path)))
@@ -157,17 +158,11 @@ def _no_text(data: bytes | None) -> str | None:
     """Why some bytes are no memory's text."""
     if data is None:
         return "cannot be read"
-    if b"\0" in data:
-        return "binary"
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return "binary"
-    return None
+    return None if is_text(data) else "binary"
 
 
 def _left_over(base: int) -> int:
-    """How many files were on their way to a name when their process was killed."""
+    """The number of temporary files of processes that were killed."""
     try:
         private = os.open(PRIVATE, _DIRECTORY, dir_fd=base)
     except OSError:
@@ -191,7 +186,7 @@ def _left_over(base: int) -> int:
 def _beside(
     base: int, parts: tuple[str, ...], store_id: str, look: Callable[[_Entry], Finding | None]
 ) -> Iterator[Finding]:
-    """What lies below the directory of a store and is no memory; directories with nothing in them."""
+    """Files below the directory of a store that are not memories, and empty directories."""
     descriptor = base
     try:
         for name in parts:

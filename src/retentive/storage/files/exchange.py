@@ -1,7 +1,7 @@
 """Renames that cannot lose a file: swap two names, or take a name only if it is free.
 
 Linux has them as `renameat2`, which Python does not offer. A plain rename onto an existing file also makes ext4 flush
-the new file at once (`auto_da_alloc`), 3 ms inside the command for nothing, since the text already rests durably in the
+the new file at once (`auto_da_alloc`), 3 ms inside the command for nothing, since the text is already durable in the
 database.
 """
 

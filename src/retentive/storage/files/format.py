@@ -49,7 +49,7 @@ def write_format(private: str) -> None:
 
 
 def _number(private: str) -> int | None:
-    """The number there is, None if there is none. Raises `UnknownSchema` if it cannot be read; OSError."""
+    """The format number of the folder, None without one. Raises `UnknownSchema` if it cannot be read; OSError."""
     try:
         descriptor = os.open(os.path.join(private, _NAME), _READ)
     except FileNotFoundError:

@@ -12,7 +12,7 @@ from retentive.storage.sql.connection import Connection
 
 
 def newest_number(connection: Connection) -> int:
-    """The number of the newest version, 0 if there is none."""
+    """The number of the newest version, 0 in an empty database."""
     return cast("int | None", connection.rows("SELECT max(seq) FROM versions")[0][0]) or 0
 
 

@@ -13,8 +13,7 @@ import fcntl
 import os
 import struct
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 
 from retentive.errors import Unavailable
@@ -42,15 +41,14 @@ class LockFile:
     def __init__(self, path: str) -> None:
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
 
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Hold the lock. Raises `Unavailable` if another process does not let go of it."""
+    def acquire(self) -> None:
+        """Take the lock. Raises `Unavailable` if another process does not let go of it."""
         _wait(self._descriptor, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            with suppress(OSError):
-                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+
+    def release(self) -> None:
+        """Let others have the lock."""
+        with suppress(OSError):
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
     def read(self) -> Journal:
         """The journal. Raises OSError."""

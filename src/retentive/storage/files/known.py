@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from retentive.storage.files.quarantine import StoreTree
 from retentive.storage.files.tree import Found, Kind, Mark
+from retentive.values.text import is_text
 
 _MAX_MARKS = 100_000
 
@@ -57,7 +58,7 @@ class KnownFiles:
         if found.kind is not Kind.FILE or found.links > 1 or self._no_text.get(path) == found.mark:
             return None
         data = self.tree.read(path)
-        if data is not None and _is_text(data):
+        if data is not None and is_text(data):
             return data
         if found.settled:
             self._no_text[path] = found.mark
@@ -67,11 +68,3 @@ class KnownFiles:
 def mark_text(mark: Mark) -> str:
     """A mark as it is kept with its memory."""
     return ":".join(map(str, mark))
-
-
-def _is_text(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return b"\0" not in data

@@ -8,8 +8,8 @@ the commit does not change the reply.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
 
 from retentive.errors import RetentiveError
 from retentive.storage import forking
@@ -81,9 +81,12 @@ class FilesObserver(CommitObserver):
         """Complete what a process that is no more had begun, unless another has the directory open and will."""
         try:
             if self._live.alone:
-                with self._lock.held():
+                self._lock.acquire()
+                try:
                     self._scratch.clean()
                     self._lock.write(Journal())
+                finally:
+                    self._lock.release()
                 with suppress(RetentiveError), exclusive() as writer:
                     if not self._journal.busy and self._journal.applied > self._journal.synced:
                         self.make_durable(writer)
@@ -120,20 +123,23 @@ class FilesObserver(CommitObserver):
     def transaction(self, records: SqlTransaction) -> ObservedTransaction:
         return DirectoryTransaction(records, self._known(records.connection, records.store_id))
 
-    @contextmanager
-    def exclusive(self, writer: Writer) -> Iterator[None]:
-        with self._lock.held():
-            try:
-                self._journal = self._lock.read()
-                if self._journal.busy:
-                    self._recover(writer.connection)
-            except OSError as error:
-                raise os_error(error) from None
-            try:
-                yield
-            finally:
-                for known in self._stores.values():
-                    known.pending = frozenset()
+    def lock(self, writer: Writer) -> None:
+        self._lock.acquire()
+        try:
+            self._journal = self._lock.read()
+            if self._journal.busy:
+                self._recover(writer.connection)
+        except OSError as error:
+            self._lock.release()
+            raise os_error(error) from None
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def unlock(self) -> None:
+        for known in self._stores.values():
+            known.pending = frozenset()
+        self._lock.release()
 
     def before_commit(self, writer: Writer, batch: Sequence[ObservedTransaction]) -> None:
         self._plans = {}

@@ -52,7 +52,7 @@ class StoreTree(FileTree):
 
 
 def count_quarantined(base: int) -> int:
-    """How many things are in quarantine below the directory open as `base`."""
+    """The number of entries in quarantine below the directory open as `base`."""
     try:
         descriptor = os.open("/".join(PLACE), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=base)
     except OSError:

@@ -20,7 +20,7 @@ from retentive.storage.sqlite.read_only import ReadOnlyBackend
 
 
 class ReadOnlyDirectory(ReadOnlyBackend, PlainFiles):
-    """The memory stores below the directory `root`, where some of them lie as plain files."""
+    """The memory stores below the directory `root`."""
 
     def __init__(self, root: str) -> None:
         self.root = os.path.abspath(root)

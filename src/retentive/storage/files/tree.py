@@ -36,7 +36,7 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # not blocki
 
 
 class Kind(Enum):
-    """What stands at a path on disk."""
+    """The kind of thing at a path on disk."""
 
     MISSING = "missing"
     FILE = "file"
@@ -50,7 +50,7 @@ Mark: TypeAlias = tuple[int, ...]
 
 
 class Found(NamedTuple):
-    """What a stat saw. The mark can be trusted once `settled`: the file was not changed just now."""
+    """The result of a stat. The mark can be trusted once `settled`: the file was not changed just now."""
 
     kind: Kind
     mark: Mark = ()
@@ -77,7 +77,7 @@ class FileTree:
             pass
 
     def state(self, path: str) -> Found:
-        """What stands at a memory path."""
+        """The thing at a memory path."""
         *above, name = self._names(path)
         try:
             with self._opened(above) as directory:
@@ -90,7 +90,7 @@ class FileTree:
             raise os_error(error) from None
 
     def _obstacle(self, names: Sequence[str]) -> Found:
-        """What stands where a directory should be: a file, which may be a memory, or anything else."""
+        """The thing in place of a directory: a file, which may be a memory, or anything else."""
         for end in range(1, len(names) + 1):
             *above, name = names[:end]
             try:
@@ -188,7 +188,7 @@ class FileTree:
             self._remove_empty(above)
 
     def prune(self, path: str) -> None:
-        """Remove directories at, below and above a path as far as nothing lies in them."""
+        """Remove directories at, below and above a path as far as they are empty."""
         names = self._names(path)
         try:
             with suppress(FileNotFoundError, NotADirectoryError), self._opened(names) as directory:
@@ -198,7 +198,7 @@ class FileTree:
             raise os_error(error) from None
 
     def exact(self, path: str) -> bool:
-        """Whether every name of the path that is on disk is there in just this form: not folded, not normalised."""
+        """True if every name of the path that is on disk has just this form: not folded, not normalised."""
         names = self._names(path)
         for end in range(len(self._parts) + 1, len(names) + 1):
             *above, name = names[:end]
@@ -263,7 +263,7 @@ def mark_of(status: os.stat_result) -> Mark:
 
 
 def found_of(status: os.stat_result) -> Found:
-    """What a stat saw, in our words."""
+    """The `Found` for the result of a stat."""
     if stat.S_ISREG(status.st_mode):
         settled = status.st_ctime_ns + RACY_NS < time.time_ns()
         return Found(Kind.FILE, mark_of(status), settled, status.st_size, status.st_nlink)
@@ -271,7 +271,7 @@ def found_of(status: os.stat_result) -> Found:
 
 
 def _same(status: os.stat_result, mark: Mark) -> bool:
-    """Whether this is the file with that mark. A rename changes the last time in it, so that one does not count."""
+    """True if this is the file with that mark. A rename changes its last time, which is not compared."""
     return found_of(status).mark[:-1] == mark[:-1]
 
 

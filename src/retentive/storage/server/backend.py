@@ -1,9 +1,9 @@
 """Memory stores in a database server: what PostgreSQL and MariaDB have in common.
 
 A write locks the row of its store first and reads only then: with the lock taken later, 847 of 1,000 concurrent edits
-were lost on PostgreSQL and 702 on Galera. Within a process the writers of one store stand in one queue and share
+were lost on PostgreSQL and 702 on Galera. Within a process the writers of one store share a queue and their
 commits, so that they neither fight for the row nor hold a connection each. What a transaction in the way or a lost
-connection undid is done again; a commit of which nobody knows whether it happened is looked for, never repeated.
+connection undid is run again; a commit without an answer is looked for, never repeated.
 """
 
 from __future__ import annotations
@@ -292,7 +292,7 @@ class ServerBackend(Backend, Checkable):
                 raise SerializationConflict("the connection was lost before the commit") from None
 
     def _landed(self, changed: SqlTransaction) -> bool:
-        """Whether a commit without an answer took place. Raises `OutcomeUnknown` if that cannot be told.
+        """True if a commit without an answer took place. Raises `OutcomeUnknown` if the server stays away.
 
         The lock on the store's row makes this wait until the server has ended the transaction, one way or the other;
         and the trivial write makes it wait until a cluster keeps what it saw.
@@ -368,15 +368,14 @@ class _SharedTransaction:
             raise error
         return False
 
-    def commit(self, ran: Sequence[Ran[ServerTransaction]]) -> None:
+    def commit(self, ran: Sequence[Ran[ServerTransaction]], changed: Sequence[ServerTransaction]) -> None:
         """Write the head and commit, with the last version of the whole batch, by which it can be found."""
         last: ServerTransaction | None = None
-        for one in ran:
-            if one.transaction is not None and one.transaction.changed:
-                if last is not None:
-                    one.transaction.newest = one.transaction.newest or last.newest
-                    one.transaction.untraced = one.transaction.untraced or last.untraced
-                last = one.transaction
+        for transaction in changed:
+            if last is not None:
+                transaction.newest = transaction.newest or last.newest
+                transaction.untraced = transaction.untraced or last.untraced
+            last = transaction
         if last is not None:
             last.finish()
             self._backend.commit_for(self._connection, last)

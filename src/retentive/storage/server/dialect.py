@@ -12,7 +12,7 @@ from retentive.storage.sql.connection import Connection
 
 
 class ConnectionLost(Unavailable):
-    """The connection is gone, or does not answer. What was not committed is not there."""
+    """The connection is gone, or does not answer. An open transaction was not committed."""
 
 
 class DeadlineExceeded(Unavailable):
@@ -43,11 +43,11 @@ class ServerConnection(Connection, Protocol):
 
     @property
     def usable(self) -> bool:
-        """Whether it can be used again."""
+        """False after a failure that ended it."""
 
 
 class Dialect(ABC):
-    """What differs between servers. `timeout_s` is that of one command."""
+    """The differences between servers. `timeout_s` is for one command."""
 
     name: ClassVar[str]
     lock = " FOR UPDATE"

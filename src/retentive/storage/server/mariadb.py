@@ -45,8 +45,8 @@ _CONVERSIONS = conversions | {FIELD_TYPE.VAR_STRING: _text, FIELD_TYPE.STRING: _
 class MariadbConnection:
     """Runs statements; its errors are those of `retentive.errors`, and `ConnectionLost` and `SerializationConflict`.
 
-    What needs no answer waits for the next question or the commit, and goes to the server with it; but not on a node of
-    a cluster. There a transaction can be taken back between two statements of one packet, the server then runs the rest
+    Statements without rows are sent with the next query or the commit; but not on a node of a cluster. There a
+    transaction can be rolled back between two statements of one packet, the server then runs the rest
     of them outside of it, and half a change is committed (seen on Galera 4 with MariaDB 10.11).
     """
 
@@ -240,7 +240,7 @@ def _code(error: BaseException) -> int:
 
 
 def _unreachable(error: BaseException) -> Exception:
-    """What a failed connection means. The driver's own text names hosts and users."""
+    """The error for a failed connection. The driver's own text, which names hosts and users, is dropped."""
     code = _code(error)
     if code in {ER.ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR, 1698}:
         return PermissionDenied("the database server refuses this user")
@@ -265,12 +265,12 @@ _LOST = {
     ER.OPTION_PREVENTS_STATEMENT,  # --read-only: a replica
     _KILLED,
     _WSREP_UNREADY,
-    1158, 1159, 1160, 1161,  # the network failed in the midst of a packet
+    1158, 1159, 1160, 1161,  # the network failed within a packet
 }  # fmt: skip
 
 
 def meaning(error: BaseException) -> Exception:
-    """What an error of MariaDB means here. One that only a bug can cause stays what it is."""
+    """Our error for an error of MariaDB. One that only a bug can cause is returned unchanged."""
     code = _code(error)
     kinds: tuple[tuple[set[int], Callable[[], Exception]], ...] = (
         (_CONFLICTS, lambda: SerializationConflict("another transaction was in the way")),

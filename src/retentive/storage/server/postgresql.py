@@ -178,7 +178,7 @@ def open_postgresql(rest: str, *, clock: Clock, new_id: NewId, check: bool = Tru
 
 
 def _unreachable(error: psycopg.Error) -> Exception:
-    """What a failed connection means. The driver's own text names hosts and users."""
+    """The error for a failed connection. The driver's own text, which names hosts and users, is dropped."""
     if isinstance(error, (pg.InvalidPassword, pg.InvalidAuthorizationSpecification)) or "authentication" in str(error):
         return PermissionDenied("the database server refuses this user")
     if isinstance(error, pg.InvalidCatalogName) or ('database "' in str(error) and "does not exist" in str(error)):
@@ -206,7 +206,7 @@ _MEANINGS: tuple[tuple[tuple[type[psycopg.Error], ...], Callable[[], Exception]]
 
 
 def meaning(error: psycopg.Error) -> Exception:
-    """What an error of PostgreSQL means here. One that only a bug can cause stays what it is."""
+    """Our error for an error of PostgreSQL. One that only a bug can cause is returned unchanged."""
     for kinds, meant in _MEANINGS:
         if isinstance(error, kinds) and not isinstance(error, pg.TooManyConnections):
             return meant()

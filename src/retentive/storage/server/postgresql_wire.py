@@ -47,7 +47,7 @@ class Wire:
 
     @property
     def idle(self) -> bool:
-        """Whether no transaction is open."""
+        """True if no transaction is open."""
         return self._pgconn.transaction_status == TransactionStatus.IDLE
 
     def send(self, sql: str, values: Sequence[Value] = ()) -> None:

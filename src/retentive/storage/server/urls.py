@@ -13,7 +13,7 @@ MIN_TIMEOUT_S, MAX_TIMEOUT_S = 1.0, 3_600.0
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """How a server is used: seconds for one command, and connections of one process at once."""
+    """Limits of one process: seconds for one command, and connections at once."""
 
     timeout_s: float = 30.0
     connections: int = 16
@@ -26,7 +26,7 @@ class ServerOptions:
 
 
 def split_options(rest: str) -> tuple[str, ServerOptions, dict[str, str]]:
-    """What follows `scheme://` without its query; our options; and the query that is left.
+    """The URL after `scheme://` without its query; our options; and the rest of the query.
 
     Raises `InvalidInput`, without the URL, which may hold a password.
     """

@@ -1,4 +1,4 @@
-"""What statements alone can tell of memory stores in SQL: rows that belong to nothing, sums that are wrong."""
+"""Checks and repairs of memory stores in SQL by statements alone: orphaned rows, wrong sums."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _schema_finding(connection: Connection, schema: Schema) -> Finding | None:
     except Damaged as error:
         return found("unreadable", None, str(error))
     if not done:
-        return found("unreadable", None, "the database is empty; nothing of what was in it is left")
+        return found("unreadable", None, "the database is empty; everything in it was lost")
     return found("schema_old", None, f"{done} of {schema.newest}")
 
 
@@ -116,7 +116,7 @@ def _left(connection: Connection, table: str) -> tuple[int, int]:
 
 
 def orphaned_stores(connection: Connection) -> list[int]:
-    """The numbers of stores of which there are rows, but not the store. To be read from one state."""
+    """The numbers of stores that have rows but do not exist. Read them from one state."""
     every = " UNION ".join(f"SELECT store FROM {table}" for table in TABLES)
     found = connection.rows(f"SELECT store FROM ({every}) AS named WHERE store <> 0 AND store NOT IN ({_LIVING})")
     return [cast("int", row[0]) for row in found]

@@ -1,4 +1,4 @@
-"""What our SQL needs of a connection, so that one set of statements runs on every database."""
+"""The interface of connections, so that one set of statements runs on every database."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Row: TypeAlias = tuple[Value, ...]
 
 
 class Connection(Protocol):
-    """What the statements need of a connection. Errors that get out are those of `retentive.errors`."""
+    """A connection to a database. It raises the errors of `retentive.errors`."""
 
     def rows(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
         """Run a statement and fetch all its rows."""

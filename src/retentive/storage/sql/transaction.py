@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import sha256
+from os import urandom
 
 from retentive.errors import InvalidInput
 from retentive.storage.contract import (
@@ -10,6 +12,7 @@ from retentive.storage.contract import (
     Actor,
     Change,
     Clock,
+    Kept,
     Memory,
     Metadata,
     NewId,
@@ -17,6 +20,7 @@ from retentive.storage.contract import (
     Transaction,
     Version,
     now_us,
+    sortable_id,
 )
 from retentive.storage.sql import records as sql_records
 from retentive.storage.sql.connection import Connection, Value
@@ -45,7 +49,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
 
     @property
     def outlasts_refusal(self) -> bool:
-        """Whether what was recorded is to be committed although the work was refused."""
+        """True if the records are committed although the work was refused."""
         return False
 
     def record(self, changes: Sequence[Change], actor: Actor | None) -> list[Recorded]:
@@ -54,21 +58,28 @@ class SqlTransaction(SqlSnapshot, Transaction):
         self._changes_memories()
         moves: list[Sequence[Value]] = []
         recorded: list[Recorded] = []
+        name = None if actor is None else str(actor)
         for change in changes:
-            who = _name(actor if change.origin is None else change.origin.actor)
+            who = name if change.origin is None else _name(change.origin.actor)
             is_redacted = change.origin is not None and change.origin.redacted_at is not None
-            if change.before is not None and change.path is not None and change.size_bytes is None and not is_redacted:
+            is_move = change.before is not None and change.path is not None and change.data is None
+            if is_move and change.size_bytes is None and not is_redacted:
+                assert change.before is not None
+                assert change.path is not None
                 moves.append(self._move(change.before, change, change.path, who))
                 recorded.append(Recorded(change.before.id, str(self.newest)))
                 continue
-            self._carry_out(moves)  # a later change may need a path that they leave, or move on from one they took
+            if moves:
+                self._carry_out(moves)  # a later change may need a path that they leave, or move on from one they took
             recorded.append(self._record_one(change, who))
-        self._carry_out(moves)
+        if moves:
+            self._carry_out(moves)
         return recorded
 
     def _record_one(self, change: Change, who: str | None) -> Recorded:
         """Record anything but a rename."""
-        before, size, origin = change.before, change.size_bytes, change.origin
+        before, origin = change.before, change.origin
+        size = change.size_bytes if change.data is None or change.sealing is not None else len(change.data)
         if origin is not None and origin.redacted_at is not None:
             return self._put_redacted(origin)
         self.head.memories += (before is None) - (change.path is None)
@@ -151,7 +162,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
                 )
 
     def _without_present(self, version_ids: Sequence[str]) -> list[str]:
-        """Those that are not the newest of a present memory."""
+        """The versions that are not the newest of a present memory."""
         places = ", ".join("?" * len(version_ids))
         found = self.connection.rows(
             f"SELECT id FROM versions WHERE store = ? AND id IN ({places}) AND EXISTS ({_IS_PRESENT})",
@@ -179,19 +190,13 @@ class SqlTransaction(SqlSnapshot, Transaction):
         at, version = self._tick(change)
         memory = self._memory_id(change, at)
         born = at if change.again is None else to_us(change.again.created_at)
-        kept = change.kept(memory, version)
-        values = (
-            version,
-            memory,
-            change.operation,
-            path,
-            size,
-            kept.sha256,
-            who,
-            at,
-            self._revision(change),
-            kept.seal,
-        )
+        if change.sealing is None and change.data is not None:
+            kept = Kept(change.data, sha256(change.data).hexdigest(), None)
+        else:
+            kept = change.kept(memory, version)
+        origin, usual = change.origin, "created" if before is None else "modified"
+        operation, revision = (usual, self.head.revision) if origin is None else (origin.operation, origin.revision)
+        values = (version, memory, operation, path, size, kept.sha256, who, at, revision, kept.seal)
         self.connection.run(_NEW_VERSION, (self.store, *values, None, None, version, kept.data))
         if before is not None:
             self.connection.run(
@@ -231,7 +236,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
         return Recorded(before.id, version)
 
     def _put_end(self, change: Change, origin: Version, who: str | None) -> Recorded:
-        """A deletion of which nothing but itself is known."""
+        """Record a deletion without an earlier version."""
         at, version = self._tick(change)
         seal = change.kept(origin.memory_id, version).seal
         values = (version, origin.memory_id, "deleted", origin.path, None, None, who, at, origin.revision, seal)
@@ -251,20 +256,24 @@ class SqlTransaction(SqlSnapshot, Transaction):
             return change.before.id
         if change.again is not None:
             return change.again.id
-        return self._new_id("mem_", at) if change.origin is None else change.origin.memory_id
+        if change.origin is not None:
+            return change.origin.memory_id
+        return f"mem_{at:014x}{urandom(9).hex()}" if self._new_id is sortable_id else self._new_id("mem_", at)
 
     def _revision(self, change: Change) -> int:
         return self.head.revision if change.origin is None else change.origin.revision
 
     def _tick(self, change: Change) -> tuple[int, str]:
-        """Time and id of the next version: now, but later than the one before, whatever the clock says."""
+        """Time and id of the next version: now, or just after the version before if the clock went back."""
         if change.origin is None:
-            self.head.last_at = max(now_us(self._clock), self.head.last_at + 1)
-            self.newest = self._new_id("memver_", self.head.last_at)
-            return self.head.last_at, self.newest
+            self.head.last_at = at = max(int(self._clock() * 1_000_000), self.head.last_at + 1)
+            # `sortable_id`, spelled out: one call less for each version
+            is_usual = self._new_id is sortable_id
+            self.newest = f"memver_{at:014x}{urandom(9).hex()}" if is_usual else self._new_id("memver_", at)
+            return at, self.newest
         at = to_us(change.origin.created_at)
         if at <= self.head.last_at:
-            raise InvalidInput("versions from elsewhere must be later than those that are there")
+            raise InvalidInput("imported versions must be later than the present ones")
         self.head.last_at, self.newest = at, change.origin.id
         self.head.revision = max(self.head.revision, change.origin.revision)
         return at, change.origin.id
@@ -283,7 +292,7 @@ _IS_PRESENT = (
 
 
 def look_for(connection: Connection, changed: SqlTransaction, *, lock: str) -> bool:
-    """Whether what a transaction changed is there, seen with the lock of its store. For the caller to commit.
+    """True if the changes of a transaction were committed, read with the lock of its store. The caller commits.
 
     A commit of records alone counts as lost: done twice, it is the same.
     """

@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from datetime import datetime
+from functools import partial
 from typing import TypeVar, cast
 
 from retentive.errors import RetentiveError, StoreFull, Unavailable
@@ -37,16 +38,16 @@ from retentive.storage.sql import records as sql_records
 from retentive.storage.sql import stores as sql_stores
 from retentive.storage.sql.snapshot import SqlSnapshot
 from retentive.storage.sql.transaction import SqlTransaction
-from retentive.storage.sqlite.batch import SharedTransaction
 from retentive.storage.sqlite.check import integrity
-from retentive.storage.sqlite.commit import Writer
+from retentive.storage.sqlite.commit import FinishableTransaction, SharedTransaction, Writer
 from retentive.storage.sqlite.connection import SqliteConnection, connect
 from retentive.storage.sqlite.format import SCHEMA, check_format
-from retentive.storage.sqlite.observer import CommitObserver, ObservedTransaction
+from retentive.storage.sqlite.observer import CommitObserver
 from retentive.storage.sqlite.space import Space
 from retentive.values.records import to_us
 
 T = TypeVar("T")
+SPACE_CHECK_EVERY = 16  # commits; a disk with little space is looked at after each
 PURGE_WAIT_S = 5.0  # for those who still read from the log
 
 
@@ -66,7 +67,8 @@ class SqliteBackend(Backend, Checkable, Purgeable):
     ) -> None:
         self.clock = clock
         self.new_id = new_id
-        self._observer = observer or CommitObserver()
+        self._observer = observer
+        self._commits, self._is_space_low = 0, True  # until the first commit has looked
         self._path = None if path is None else os.path.abspath(path)
         self._closed = False
         self._space = None if self._path is None else self._prepare(self._path)
@@ -118,7 +120,7 @@ class SqliteBackend(Backend, Checkable, Purgeable):
 
     def forget_threads(self) -> None:
         """In a forked child: other threads, and the locks they held, are not there."""
-        self._queue: WriteQueue[StoreJob] = WriteQueue(self._run_batch)
+        self._queue: WriteQueue[StoreJob] = WriteQueue(partial(run_batch, attempt=self._attempt, admit=self._admitted))
         self._readers = Pool(lambda: connect(self._path))
 
     def check_open(self) -> None:
@@ -203,7 +205,8 @@ class SqliteBackend(Backend, Checkable, Purgeable):
         with self.reading() as connection:
             connection.run("BEGIN")
             try:
-                return work(self._observer.snapshot(SqlSnapshot(connection, store_id)))
+                snapshot = SqlSnapshot(connection, store_id)
+                return work(snapshot if self._observer is None else self._observer.snapshot(snapshot))
             finally:
                 connection.roll_back()
 
@@ -225,71 +228,86 @@ class SqliteBackend(Backend, Checkable, Purgeable):
         return cast("T", self._queue.submit(StoreJob(store_id, work, may_use_reserve=may_use_reserve)))
 
     def transact(self, work: Callable[[SqliteConnection], T]) -> T:
-        """Run and commit what is no change of a store's memories, and no business of the observer."""
+        """Run and commit work that changes no memories, so that the observer is not involved."""
         with self.exclusive() as writer:
             return writer.transact(work)
 
     @contextmanager
     def exclusive(self) -> Iterator[Writer]:
         """While inside, only the caller writes; in no transaction."""
-        with self._queue.paused(), self._leading() as writer:
-            yield writer
-
-    @contextmanager
-    def _leading(self) -> Iterator[Writer]:
-        """The same for the leader of the queue."""
-        self.check_open()
-        with self._observer.exclusive(self._writer):
-            yield self._writer
-
-    def _run_batch(self, jobs: Sequence[StoreJob]) -> None:
-        if admitted := self._admitted(jobs):
-            run_batch(admitted, self._attempt)
+        with self._queue.paused():
+            self.check_open()
+            if self._observer is None:
+                yield self._writer
+                return
+            self._observer.lock(self._writer)
+            try:
+                yield self._writer
+            finally:
+                self._observer.unlock()
 
     def _admitted(self, jobs: Sequence[StoreJob]) -> Sequence[StoreJob]:
         """The jobs that may run: while the reserve is not whole, only those that free something."""
-        if self._space is None or self._space.keep():
+        if self._space is None or self._space.reserve.whole or self._space.reserve.keep():
             return jobs
         for job in jobs:
-            job.error = StoreFull("no space is left where the memory store rests")
+            job.error = StoreFull("no space is left for the memory store")
         return [job for job in jobs if job.may_use_reserve]
 
-    def _attempt(self, jobs: Sequence[StoreJob]) -> None:
+    def _attempt(self, jobs: Sequence[StoreJob], *, is_locked: bool = False) -> None:
         """Run and commit; a deletion that finds the disk full is given the reserve."""
-        with self._begun() as writer:
-            try:
-                self._run_and_commit(writer, jobs)
-            except StoreFull:
-                if len(jobs) > 1 or not jobs[0].may_use_reserve or not self._space or not self._space.give_up():
-                    raise
-                writer.begin()
-                self._run_and_commit(writer, jobs)
-
-    @contextmanager
-    def _begun(self) -> Iterator[Writer]:
-        """The writer, with a transaction begun. Raises `BatchFailed`."""
-        with ExitStack() as held:
-            try:
-                writer = held.enter_context(self._leading())
-                writer.begin()
-            except RetentiveError as error:  # no lock, no database: the same for all
-                raise BatchFailed(error) from error
-            yield writer
-
-    def _run_and_commit(self, writer: Writer, jobs: Sequence[StoreJob]) -> None:
-        shared = SharedTransaction(writer, self._observer, self._transaction, alone=len(jobs) == 1)
+        if not is_locked:
+            self._lock()
         try:
-            committed = run_together(shared, jobs)
+            self._begin()
+            shared = SharedTransaction(
+                self._writer,
+                None if self._observer is None else self._observer.before_commit,
+                self._transaction,
+                alone=len(jobs) == 1,
+            )
+            try:
+                committed = run_together(shared, jobs)
+            finally:
+                self._writer.roll_back()
+            if committed:
+                self._follow(committed)
+        except StoreFull:
+            if len(jobs) > 1 or not jobs[0].may_use_reserve or not self._space or not self._space.give_up():
+                raise
+            self._attempt(jobs, is_locked=True)  # once: the reserve is gone now
         finally:
-            writer.roll_back()
-        if committed:
-            self._observer.after_commit(writer, committed)
-            if self._space is not None and self._space.is_low:
-                self._space.make_room(writer.connection)
+            if self._observer is not None and not is_locked:
+                self._observer.unlock()
 
-    def _transaction(self, store_id: str) -> ObservedTransaction:
+    def _lock(self) -> None:
+        try:
+            self.check_open()
+            if self._observer is not None:
+                self._observer.lock(self._writer)
+        except RetentiveError as error:  # the same for all
+            raise BatchFailed(error) from error
+
+    def _begin(self) -> None:
+        try:
+            self._writer.begin()
+        except RetentiveError as error:  # another process holds the database: the same for all
+            raise BatchFailed(error) from error
+
+    def _follow(self, committed: Sequence[FinishableTransaction]) -> None:
+        """After a commit: let the observer follow, and look at the space on the disk."""
+        if self._observer is not None:
+            self._observer.after_commit(self._writer, committed)
+        self._commits += 1
+        if self._space is None or not (self._is_space_low or self._commits % SPACE_CHECK_EVERY == 0):
+            return
+        self._is_space_low = self._space.is_low
+        if self._is_space_low:
+            self._space.make_room(self._writer.connection)
+
+    def _transaction(self, store_id: str) -> FinishableTransaction:
         records = SqlTransaction(self._writer.connection, store_id, clock=self.clock, new_id=self.new_id)
-        return self._observer.transaction(records)
+        return records if self._observer is None else self._observer.transaction(records)
 
 
 def _identity(path: str) -> tuple[int, int] | None:

@@ -50,8 +50,7 @@ class SharedTransaction:
             self._connection.run("RELEASE job")
         return False
 
-    def commit(self, ran: Sequence[Ran[ObservedTransaction]]) -> None:
-        changed = [one.transaction for one in ran if one.transaction is not None and one.transaction.changed]
+    def commit(self, ran: Sequence[Ran[ObservedTransaction]], changed: Sequence[ObservedTransaction]) -> None:
         if changed:
             self._observer.before_commit(self._writer, changed)
             self._writer.commit()

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from typing import Generic, Protocol, TypeVar
 
-from retentive.errors import OutcomeUnknown, RetentiveError, StoreFull
+from retentive.errors import Damaged, OutcomeUnknown, PermissionDenied, Refused, RetentiveError, StoreFull, Unavailable
+from retentive.storage.queue import JobTransaction, Ran, StoreJob
 from retentive.storage.sqlite.connection import SqliteConnection, connect, wait_for_lock
 from retentive.storage.sqlite.space import Space
 
 T = TypeVar("T")
+X = TypeVar("X", bound="FinishableTransaction")
+_STORAGE_ERRORS = (StoreFull, Unavailable, Damaged, PermissionDenied)  # they undo the whole transaction
+
+
+class FinishableTransaction(JobTransaction, Protocol):
+    """The transaction of one job, with what a commit needs of it."""
+
+    @property
+    def outlasts_refusal(self) -> bool:
+        """True if the records are committed although the job was refused."""
+
+    def finish(self) -> None:
+        """Complete the job: write the sums of its changes."""
 
 
 class Writer:
@@ -72,7 +86,7 @@ class Writer:
             try:
                 self._overwrite_failed_commit()
             except RetentiveError:
-                raise OutcomeUnknown("the commit failed and could not be taken back") from error
+                raise OutcomeUnknown("the commit failed and could not be undone") from error
             raise
 
     def _overwrite_failed_commit(self) -> None:
@@ -95,3 +109,48 @@ class Writer:
             connection.run("COMMIT")
         finally:
             connection.roll_back()
+
+
+class SharedTransaction(Generic[X]):
+    """A transaction that was begun, with a savepoint for each job unless one job is `alone` in it."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        before_commit: Callable[[Writer, Sequence[X]], None] | None,
+        transaction: Callable[[str], X],
+        *,
+        alone: bool,
+    ) -> None:
+        self._writer = writer
+        self._connection = writer.connection
+        self._before_commit = before_commit
+        self._transaction = transaction
+        self._alone = alone
+
+    def start(self, job: StoreJob) -> X:
+        if not self._alone:
+            self._connection.run("SAVEPOINT job")
+        return self._transaction(job.store_id)
+
+    def finish(self, transaction: X) -> None:
+        transaction.finish()
+        if not self._alone:
+            self._connection.run("RELEASE job")
+
+    def undo(self, transaction: X | None, error: Exception) -> bool:
+        if isinstance(error, _STORAGE_ERRORS):
+            raise error
+        if isinstance(error, Refused) and transaction is not None and transaction.outlasts_refusal:
+            self.finish(transaction)
+            return True
+        self._connection.run("ROLLBACK" if self._alone else "ROLLBACK TO job")
+        if not self._alone:
+            self._connection.run("RELEASE job")
+        return False
+
+    def commit(self, ran: Sequence[Ran[X]], changed: Sequence[X]) -> None:
+        if changed:
+            if self._before_commit is not None:
+                self._before_commit(self._writer, changed)
+            self._writer.commit()

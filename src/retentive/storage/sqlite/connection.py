@@ -93,11 +93,11 @@ class SqliteConnection:
     def roll_back(self) -> None:
         """End the transaction, if there is one, as if it had never been."""
         if self._raw.in_transaction:
-            with suppress(sqlite3.Error):  # SQLite rolls back by itself what it cannot roll back when told
+            with suppress(sqlite3.Error):  # SQLite then rolls back when the connection closes
                 self._raw.execute("ROLLBACK")
 
     def close(self) -> None:
-        """Close it; what was not committed is gone."""
+        """Close it; an open transaction is lost."""
         with suppress(sqlite3.Error):
             self._raw.close()
 
@@ -117,7 +117,7 @@ def connect(path: str | None, *, timeout_s: float = READ_TIMEOUT_S) -> SqliteCon
 
 
 def connect_to_look(path: str, *, immutable: bool = False) -> SqliteConnection:
-    """A connection that changes no byte of the database; text that is no UTF-8 is read with lone surrogates.
+    """A connection that changes no byte of the database; text that is not UTF-8 is read with lone surrogates.
 
     `immutable`: it makes no files beside the database and takes no locks, and does not see what is in its log.
     """
@@ -158,12 +158,12 @@ def _translated() -> Iterator[None]:
 
 
 def meaning(error: sqlite3.Error) -> Exception:
-    """What an error of SQLite means here. One that only a bug can cause stays what it is."""
+    """The error of `retentive.errors` for an error of SQLite. One that only a bug can cause is returned unchanged."""
     primary = _primary_code(error)
     if primary == sqlite3.SQLITE_TOOBIG:
         return Refused("too_large_to_keep")
     if primary == sqlite3.SQLITE_FULL or error.sqlite_errorcode == sqlite3.SQLITE_IOERR_SHMSIZE:
-        return StoreFull("no space is left where the memory store rests")
+        return StoreFull("no space is left for the memory store")
     if primary in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
         return Damaged("the database file is damaged, or no database")
     if primary in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}:

@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol
+from typing import TypeAlias
 
 from retentive.storage.contract import Snapshot
-from retentive.storage.queue import JobTransaction
 from retentive.storage.sql.snapshot import SqlSnapshot
 from retentive.storage.sql.transaction import SqlTransaction
-from retentive.storage.sqlite.commit import Writer
+from retentive.storage.sqlite.commit import FinishableTransaction, Writer
 
-
-class ObservedTransaction(JobTransaction, Protocol):
-    """The transaction of one job, as the observer lets it see the store: a `Transaction` with what a commit needs."""
-
-    @property
-    def outlasts_refusal(self) -> bool:
-        """True if what was recorded is committed although the job was refused."""
-
-    def finish(self) -> None:
-        """Complete the job: write what its changes add up to."""
+ObservedTransaction: TypeAlias = FinishableTransaction
+"""The transaction of one job, as the observer lets it see the store."""
 
 
 class CommitObserver:
@@ -30,9 +20,11 @@ class CommitObserver:
     An error before the commit refuses the batch; one after it is the observer's own to make up for.
     """
 
-    def exclusive(self, writer: Writer) -> AbstractContextManager[None]:
-        """Lock held while this process writes. May first complete what a killed process left."""
-        return nullcontext()
+    def lock(self, writer: Writer) -> None:
+        """Take the lock under which this process writes, if there is one. May complete what a killed process left."""
+
+    def unlock(self) -> None:
+        """Release it."""
 
     def snapshot(self, records: SqlSnapshot) -> Snapshot:
         """The snapshot for a reader of one store. Called by any thread."""

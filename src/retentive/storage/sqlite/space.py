@@ -18,19 +18,19 @@ class Space:
     def __init__(self, path: str) -> None:
         self._path = path
         self._file_system = local_file_system(os.path.dirname(path))
-        self._reserve = Reserve(path + "-reserve")
+        self.reserve = Reserve(path + "-reserve")
 
     def keep(self) -> bool:
-        """Whether the reserve is whole, or could be made so."""
-        return self._reserve.keep()
+        """Hold the reserve; False if there is no space for all of it."""
+        return self.reserve.keep()
 
     def give_up(self) -> bool:
-        """Free the reserve; False if it was gone."""
-        return self._reserve.give_up()
+        """Free the reserve; False if it was free already."""
+        return self.reserve.give_up()
 
     @property
     def is_low(self) -> bool:
-        """Whether the log had better be short."""
+        """True if little space is left, so that the log must be kept short."""
         return free_bytes(self._path, self._file_system) < LOW_SPACE_BYTES
 
     def make_room(self, connection: SqliteConnection) -> None:
@@ -44,4 +44,4 @@ class Space:
             growth = pages * int(connection.rows("PRAGMA page_size")[0][0] or 0) - os.stat(self._path).st_size
             if growth <= free_bytes(self._path, self._file_system):
                 connection.rows("PRAGMA wal_checkpoint(TRUNCATE)")
-        self._reserve.keep()
+        self.reserve.keep()

@@ -99,7 +99,7 @@ def _limits(transcript: Transcript) -> Mapping[str, Any]:
     return transcript.limits
 
 
-DOORS: dict[str, Door] = {
+INTEGRATIONS: dict[str, Door] = {
     "engine": engine,
     "sync tool": sync_tool,
     "async tool": async_tool,

@@ -1,0 +1,20 @@
+"""Packages of the optional dependencies, for errors that say what to install. A test holds them to pyproject.toml."""
+
+from __future__ import annotations
+
+EXTRAS = {
+    "anthropic": ("anthropic>=2.11,<3",),
+    "crypto": ("cryptography>=45",),
+    "guards": ("google-re2>=1.1",),
+    "langchain": ("langchain>=1.4,<2", "langchain-anthropic>=1.7,<2"),
+    "mariadb": ("PyMySQL>=1.2",),
+    "objects": ("obstore>=0.12,<0.13",),
+    "pydantic-ai": ("pydantic-ai-slim[anthropic]>=2.68,<3",),
+    "postgres": ("psycopg[binary]>=3.3,<4",),
+    "testing": ("starlette>=1.0", "uvicorn>=0.50"),
+}
+
+
+def pip_install(*extras: str) -> str:
+    """The command that installs the packages of these extras, however retentive itself was installed."""
+    return " ".join(["pip install", *(f"'{package}'" for extra in extras for package in EXTRAS[extra])])

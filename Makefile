@@ -2,7 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+DEMO := $(VENV)/.demo
 STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 WORKERS ?= 3
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=20
@@ -12,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run test test-long test-full test-clusters lint types format bench clean
 
-run: $(STAMP)
+run: $(DEMO)
 	$(BIN)/retentive demo
 
 test: $(STAMP)
@@ -46,9 +48,14 @@ bench: $(STAMP)
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-$(STAMP): pyproject.toml
+# The demo needs an agent (anthropic) and the server of the scripted Claude (testing).
+$(DEMO): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed; try: make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[anthropic,crypto,guards,langchain,mariadb,objects,postgres,pydantic-ai,testing]" --group dev
+	$(PIP) --editable ".[anthropic,testing]"
+	touch $@
+
+$(STAMP): $(DEMO)
+	$(PIP) --upgrade "pip>=25.1"
+	$(PIP) --editable ".[anthropic,crypto,guards,langchain,mariadb,objects,postgres,pydantic-ai,testing]" --group dev
 	touch $@

@@ -19,7 +19,7 @@ from anthropic import Anthropic, beta_tool
 
 import retentive
 from retentive.agent import Agent, ToolCall
-from retentive.cli.demo import command, story
+from retentive.cli.demo import command, session, story
 from retentive.cli.demo.figures import Step, Steps
 from retentive.cli.demo.run import WINDOW
 from retentive.testing.scripted_claude import scripted_claude
@@ -46,7 +46,7 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def run(arguments: list[str], directory: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "retentive.cli.demo.command", *arguments]
+    command = [COMMANDS, "demo", *arguments]
     return subprocess.run(
         command, cwd=directory, env=environment(), capture_output=True, text=True, timeout=120, check=False
     )
@@ -69,16 +69,16 @@ def test_the_work_survives_clearing_compaction_and_a_kill(tmp_path: Path) -> Non
     assert (done.stderr, done.returncode) == ("", 0)
     assert "\x1b" not in done.stdout
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("Claude is scripted: no model is asked, and token counts are the stand-in's estimate.")
+    assert lines[0].startswith("Claude is scripted: no model is used, and token counts are estimates.")
     assert_in_order(
         lines,
         f"user     {story.TASK}",
-        "claude   I see only a summary now; my notes know how far I am.",
+        "claude   I only see a summary now. My progress is in my notes.",
         f"              1  Weeks done: 4 of {LAST}. Next: week 5.",
         f"              1  Weeks done: 5 of {LAST}. Next: week 6.",
-        f"claude   All {LAST} weeks are counted. This often they came back: {expected_answer()}.",
+        f"claude   I have counted all {LAST} weeks. Returns: {expected_answer()}.",
         "$ retentive --at ./memory-demo-2 log -n 2",
-        "would be set back\t/memories/returns.md",
+        "would be reverted\t/memories/returns.md",
     )
     assert_figures(done.stdout)
     assert list(other.parent.iterdir()) == [other]
@@ -95,10 +95,10 @@ def assert_figures(shown: str) -> None:
     compacted = re.findall(r"context: compacted ([\d,]+) tokens to a summary of (\d+);", shown)
     assert len(cleared) >= 2
     assert [int(summary) < 50 for _, summary in compacted] == [True]
-    assert int(compacted[0][0].replace(",", "")) > command.COMPACT_AT
+    assert int(compacted[0][0].replace(",", "")) > session.COMPACT_AT
     assert figure(shown, "cleared") == sum(cleared)
     assert figure(shown, "compactions") == 1
-    assert command.COMPACT_AT < figure(shown, "largest prompt") <= WINDOW < figure(shown, "whole history") / 2
+    assert session.COMPACT_AT < figure(shown, "largest prompt") <= WINDOW < figure(shown, "whole history") / 2
     assert figure(shown, "memory calls") == 12
     assert "1, 2, 3, 4, 5, 5, 6 in session 1, and 6, 7 in session 2" in shown
     processes = re.findall(r"process (\d+), an empty conversation", shown)
@@ -142,7 +142,7 @@ def test_live_uses_the_environment_and_fits_the_terminal(tmp_path: Path) -> None
     assert claude.largest_prompt <= WINDOW
     assert "\x1b[" in shown
     lines = re.sub(r"\x1b\[[0-9;]*m", "", shown).replace("\r", "").split("\n")
-    assert lines[0].startswith("Claude is real here: claude-sonnet-5-5.")
+    assert lines[0].startswith("Claude is real: claude-sonnet-5-5.")
     assert max(len(line) for line in lines if "sqlite:" not in line and not line.startswith("memver_")) == COLUMNS
     assert_notes(at, "lamps")
     messages = [exchange.body["messages"] for exchange in claude.requests if isinstance(exchange.body, dict)]
@@ -183,7 +183,7 @@ def test_the_answer_comes_from_the_memory(done: int, tmp_path: Path) -> None:
             memory.store().execute({"command": "create", "path": story.NOTES, "file_text": text})
     with scripted_claude(story.answer, threads=False) as claude:
         client = Anthropic(base_url=claude.url, api_key="none-needed")
-        with client, Agent(client, memory=at, tools=[beta_tool(command.read_week)], context=None) as agent:
+        with client, Agent(client, memory=at, tools=[beta_tool(session.read_week)], context=None) as agent:
             events = list(agent.run(story.TASK))
     read = [event.input["week"] for event in events if isinstance(event, ToolCall) and event.name == "read_week"]
     assert read == list(range(done + 1, LAST + 1))
@@ -215,11 +215,11 @@ def test_only_newly_cleared_results_count() -> None:
     compaction = {**usage, "kind": "compaction", "input_tokens": 50_000}
 
     def step(steps: Steps, results: int, *summaries: str | None) -> tuple[object, object]:
-        steps.take({"kind": "EditsApplied", "edits": [{"tool_uses": results, "input_tokens": 10 * results}]})
+        steps.add({"kind": "EditsApplied", "edits": [{"tool_uses": results, "input_tokens": 10 * results}]})
         for summary in summaries:
-            steps.take({"kind": "Compaction", "summary": summary})
+            steps.add({"kind": "Compaction", "summary": summary})
         told: dict[str, Any] = {"kind": "UsageReport", "turn": 1, "usage": usage, "iterations": [compaction]}
-        taken = steps.take(told)
+        taken = steps.add(told)
         assert isinstance(taken, Step)
         assert taken.prompt == 8
         return taken.cleared, taken.compacted
@@ -238,6 +238,6 @@ def test_invalid_arguments_are_usage_errors(tmp_path: Path) -> None:
         memory.store().execute({"command": "create", "path": "/memories/mine", "file_text": "mine"})
     taken, keyless = run(["--at", at], tmp_path), run(["--live"], tmp_path)
     assert (taken.returncode, keyless.returncode) == (2, 2)
-    assert "holds memories; the script needs an empty place" in taken.stderr
+    assert "already has memories; the script needs an empty memory store" in taken.stderr
     assert "set ANTHROPIC_API_KEY" in keyless.stderr
     assert not list(tmp_path.glob("memory-demo*"))

@@ -1,28 +1,39 @@
-"""Running the command line: as a process, as a person's terminal sees it, and inside this process."""
+"""Runs the command line: as a process, on a terminal, and in this process; and reads the memory afterwards."""
 
 from __future__ import annotations
 
 import os
 import pty
+import re
+import select
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from click.testing import CliRunner, Result
 
+import retentive
 from retentive.cli.app import app
 
 RETENTIVE = str(Path(sys.executable).with_name("retentive"))
 AT = "sqlite:///memory.db"
 LEFT_OUT = {"RETENTIVE_AT", "RETENTIVE_STORE", "EDITOR", "VISUAL", "NO_COLOR", "FORCE_COLOR", "PYTHONUNBUFFERED"}
 LEFT_OUT |= {"RETENTIVE_KEYS", "RETENTIVE_KEYS_FILE"}
+DEADLINE_S = 60.0
+_OWN_TERMINAL = (
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+)
+_PASTE = re.compile(r"\x1b\[\?2004[hl]\r?")
+"""Codes that readline writes around each line."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """What a process wrote, and its status."""
+    """Output and exit status of a process."""
 
     out: bytes
     err: str
@@ -30,7 +41,7 @@ class Ended:
 
 
 def environment(directory: Path, given: Mapping[str, str] | None = None) -> dict[str, str]:
-    """This process's environment without what would steer the command line, and with temporary files in `directory`."""
+    """This environment without variables for the command line, and with temporary files in `directory`."""
     kept = {name: value for name, value in os.environ.items() if name not in LEFT_OUT}
     kept |= {"TMPDIR": str(directory), "LOGNAME": "ann", "TERM": "xterm-256color"}
     return kept | dict(given or {})
@@ -44,12 +55,12 @@ def process(directory: Path, *arguments: str, text: bytes = b"", **variables: st
     return Ended(ended.stdout, ended.stderr.decode(), ended.returncode)
 
 
-def terminal(directory: Path, *arguments: str, **variables: str) -> str:
-    """What a terminal shows of `retentive`, run in `directory`: both outputs, lines ending in CR LF."""
+def terminal(directory: Path, *arguments: str, program: Sequence[str] = (RETENTIVE,), **variables: str) -> str:
+    """Output of `retentive` on a terminal, run in `directory`: both streams, with lines ending in CR LF."""
     ours, theirs = pty.openpty()
     try:
         child = subprocess.Popen(
-            [RETENTIVE, *arguments],
+            [*program, *arguments],
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
@@ -66,13 +77,79 @@ def terminal(directory: Path, *arguments: str, **variables: str) -> str:
     return shown.decode()
 
 
-def here(at: str | Path, *arguments: str, text: bytes = b"") -> Result:
-    """Run `retentive` inside this process on the memory at a place."""
-    return CliRunner().invoke(app, ["--at", str(at), *arguments], input=text)
+def here(location: str | Path, *arguments: str, text: bytes = b"") -> Result:
+    """Run `retentive` in this process on a location."""
+    return CliRunner().invoke(app, ["--at", str(location), *arguments], input=text)
+
+
+class Terminal:
+    """A process on a terminal: its output, and typed input."""
+
+    def __init__(self, process: subprocess.Popen[bytes], ours: int) -> None:
+        self.process = process
+        self.shown = ""
+        self._ours = ours
+        self._data = b""
+        self._at = 0
+
+    def type(self, text: str) -> None:
+        os.write(self._ours, text.encode())
+
+    def expect(self, text: str) -> str:
+        """Wait until `text` appears after the last expected text; returns the output between the two."""
+        deadline = time.monotonic() + DEADLINE_S
+        while (found := self.shown.find(text, self._at)) < 0:
+            assert self._read(deadline), f"{text!r} did not appear in:\n{self.shown[self._at :]}"
+        between, self._at = self.shown[self._at : found], found + len(text)
+        return between
+
+    def end(self) -> int:
+        """Read to the end; the exit status."""
+        deadline = time.monotonic() + DEADLINE_S
+        while self._read(deadline):
+            pass
+        return self.process.wait(DEADLINE_S)
+
+    def _read(self, deadline: float) -> bool:
+        ready, _, _ = select.select([self._ours], [], [], max(0.0, deadline - time.monotonic()))
+        more = _read(self._ours) if ready else b""
+        self._data += more
+        self.shown = _PASTE.sub("", self._data.decode(errors="replace"))
+        return bool(more)
+
+
+@contextmanager
+def interactive(directory: Path, *arguments: str, **variables: str) -> Iterator[Terminal]:
+    """`retentive` on a controlling terminal, killed at the end of the block."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-c", _OWN_TERMINAL, RETENTIVE, *arguments]
+    env = environment(directory, variables)
+    with subprocess.Popen(
+        command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=directory, env=env, start_new_session=True
+    ) as process:
+        os.close(theirs)
+        try:
+            yield Terminal(process, ours)
+        finally:
+            process.kill()
+            os.close(ours)
+
+
+def version_ids(location: str | Path) -> list[str]:
+    """Ids of all versions in the default memory store, oldest first."""
+    with retentive.open(location) as opened:
+        return [version.id for version in opened.store().versions()][::-1]
+
+
+def texts(location: str | Path) -> dict[str, str]:
+    """Texts of all memories in the default memory store, by path."""
+    with retentive.open(location) as opened:
+        store = opened.store()
+        return {memory.path: store.text(memory.path) for memory in store.memories()}
 
 
 def _read(descriptor: int) -> bytes:
     try:
         return os.read(descriptor, 65_536)
-    except OSError:  # Linux says EIO when the other side is closed
+    except OSError:  # Linux reports EIO when the other side is closed
         return b""

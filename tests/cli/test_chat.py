@@ -1,4 +1,4 @@
-"""`retentive chat`: what is shown and printed, what the slash commands do, and that nothing ends it but its user."""
+"""`retentive chat`: its output, its slash commands, and errors and interrupts that must not end it."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ from retentive.testing.scripted_claude import (
     scripted_claude,
 )
 
-from .running import AT, RETENTIVE, environment, here, process
-from .talking import CTRL_C, CTRL_D, Halting, Terminal, terminal
+from .halting import Halting
+from .running import AT, RETENTIVE, Terminal, environment, here, interactive, process
 
+CTRL_C, CTRL_D = "\x03", "\x04"
 TEA = "/memories/tea.md"
 LOOK = Call({"command": "view", "path": "/memories"})
 NOTE = Call({"command": "create", "path": TEA, "file_text": "likes tea\n"})
@@ -75,8 +76,8 @@ def at(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/memory.db"
 
 
-def told(at: str, server: ScriptedClaude, text: str, *options: str) -> tuple[str, int]:
-    """What is printed for lines of standard input, and the status; in this process."""
+def chatted(at: str, server: ScriptedClaude, text: str, *options: str) -> tuple[str, int]:
+    """Output and exit status for lines on standard input; in this process."""
     done = here(at, "chat", "--base-url", server.url, *options, text=text.encode())
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     return done.stdout, done.exit_code
@@ -97,7 +98,7 @@ def last_messages(server: ScriptedClaude) -> list[dict[str, Any]]:
 
 
 def test_a_pipe_gets_plain_text(tmp_path: Path, server: ScriptedClaude) -> None:
-    """No key is needed with --base-url; what two calls of one reply answered says which is which."""
+    """--base-url needs no key. The replies to two calls of one message name their calls."""
     ended = process(tmp_path, "--at", AT, "chat", "--base-url", server.url, text=(TOLD + "\n" + CORRECTED).encode())
     assert (ended.err, ended.status) == ("", 0)
     assert ended.out.decode().splitlines() == [
@@ -120,7 +121,7 @@ def test_a_pipe_gets_plain_text(tmp_path: Path, server: ScriptedClaude) -> None:
 
 
 def test_json_has_a_line_for_each_event(at: str, server: ScriptedClaude) -> None:
-    printed, status = told(at, server, TOLD + "/view tea.md\n", "--json")
+    printed, status = chatted(at, server, TOLD + "/view tea.md\n", "--json")
     assert status == 0
     found = events(printed)
     assert {event["event"] for event in found} == {
@@ -143,7 +144,7 @@ def test_json_has_a_line_for_each_event(at: str, server: ScriptedClaude) -> None
     }
 
 
-def test_without_a_key_it_says_so_in_two_lines(tmp_path: Path) -> None:
+def test_a_missing_key_is_reported_with_the_remedy(tmp_path: Path) -> None:
     ended = process(tmp_path, "--at", AT, "chat")
     assert (ended.out, ended.status) == (b"", 2)
     first, second = ended.err.splitlines()
@@ -153,7 +154,7 @@ def test_without_a_key_it_says_so_in_two_lines(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_the_sdk_it_says_what_to_install(tmp_path: Path) -> None:
+def test_a_missing_sdk_is_reported_with_the_remedy(tmp_path: Path) -> None:
     code = "import sys; sys.modules['anthropic'] = None; from retentive.cli import main; sys.exit(main())"
     command = [sys.executable, "-c", code, "--at", AT, "chat"]
     env = environment(tmp_path)
@@ -165,22 +166,22 @@ def test_without_the_sdk_it_says_what_to_install(tmp_path: Path) -> None:
 def test_a_call_as_long_as_a_model_likes_is_one_line(at: str) -> None:
     call = Call({"command": "view", "path": "/memories/" + "x\n" * 10_000})
     with scripted_claude(Script((Turn((call,)), Turn(("Done.",))))) as server:
-        lines = told(at, server, "Go.\n")[0].splitlines()
+        lines = chatted(at, server, "Go.\n")[0].splitlines()
     assert [line[-1] for line in lines] == ["…", "…", "."]
     assert max(map(len, lines)) < 520
 
 
 def test_the_options_reach_the_request(at: str, server: ScriptedClaude) -> None:
     options = ["--model", "claude-x", "--system", "Be brief.", "--max-tokens", "99", "--language", "de"]
-    told(at, server, TOLD, *options)
+    chatted(at, server, TOLD, *options)
     body = server.requests[0].body
     assert isinstance(body, dict)
     assert (body["model"], body["max_tokens"]) == ("claude-x", 99)
     assert body["system"] == "Be brief.\n\n" + tidy_note(language="de")
     assert [edit["type"] for edit in body["context_management"]["edits"]] == ["clear_tool_uses_20250919"]
-    told(at, server, TOLD, "--no-context-editing")
+    chatted(at, server, TOLD, "--no-context-editing")
     assert "context_management" not in str(server.requests[-1].body)
-    assert told(at, server, TOLD, "--no-context-editing", "--compact")[1] == 2
+    assert chatted(at, server, TOLD, "--no-context-editing", "--compact")[1] == 2
 
 
 def test_the_defaults_are_those_of_the_agent() -> None:
@@ -189,12 +190,12 @@ def test_the_defaults_are_those_of_the_agent() -> None:
 
 def test_the_actor_can_be_named(at: str, server: ScriptedClaude) -> None:
     done = here(at, "--actor", "session:s1", "chat", "--base-url", server.url, text=(TOLD + "/undo\n/undo\n").encode())
-    assert done.stdout.splitlines()[-2:] == [f"deleted  {TEA}", "There is nothing to undo."]
+    assert done.stdout.splitlines()[-2:] == [f"deleted  {TEA}", "Nothing to undo."]
     with retentive.open(at) as opened:
         assert [str(version.actor) for version in opened.store().versions()] == ["session:s1", "session:s1"]
 
 
-def test_a_line_that_is_no_text_is_told_and_the_next_is_answered(at: str, server: ScriptedClaude) -> None:
+def test_an_invalid_line_is_reported_and_the_next_is_answered(at: str, server: ScriptedClaude) -> None:
     done = here(at, "chat", "--base-url", server.url, text=b"caf\xe9\n" + TOLD.encode())
     first, *rest = done.stdout.splitlines()
     assert (first, done.exit_code) == ("Error: the text is not UTF-8 (byte 4 of 5)", 1)
@@ -203,7 +204,7 @@ def test_a_line_that_is_no_text_is_told_and_the_next_is_answered(at: str, server
 
 def test_a_message_may_begin_with_a_path(at: str) -> None:
     with scripted_claude(Script((Turn(("I see.",)),), when=TEA)) as server:
-        assert told(at, server, f"{TEA} is wrong\n") == ("I see.\n", 0)
+        assert chatted(at, server, f"{TEA} is wrong\n") == ("I see.\n", 0)
 
 
 # -- slash commands ------------------------------------------------------------------------------------------
@@ -213,7 +214,7 @@ def test_the_memory_as_a_tree(at: str, server: ScriptedClaude) -> None:
     with retentive.open(at) as opened:
         for path, text in {"/memories/a/b/c.md": "x" * 1536, "/memories/a.txt": "x", "/memories/a/z": "xx"}.items():
             assert not opened.store().execute({"command": "create", "path": path, "file_text": text}).is_error
-    printed, status = told(at, server, "/memory\n")
+    printed, status = chatted(at, server, "/memory\n")
     assert status == 0
     assert printed.splitlines() == [
         "   1.5K  /memories/",
@@ -239,9 +240,9 @@ def test_a_diff_shows_what_claude_changed_and_nothing_else(at: str) -> None:
         Turn(("Done.",)),
     )
     with scripted_claude(Script(turns)) as server:
-        printed, _ = told(at, server, "/diff\nGo.\n/diff\n")
+        printed, _ = chatted(at, server, "/diff\nGo.\n/diff\n")
     first, *rest = printed.splitlines()
-    assert first == "Claude changed nothing that stands."
+    assert first == "No changes by Claude."
     assert rest[rest.index("Done.") + 1 :] == [
         f"rename from {TEA}",
         "rename to /memories/t.md",
@@ -261,30 +262,30 @@ def test_a_diff_shows_what_claude_changed_and_nothing_else(at: str) -> None:
 
 
 def test_undoing_one_by_one_and_all(at: str, server: ScriptedClaude) -> None:
-    printed, _ = told(at, server, f"{TOLD}{CORRECTED}/undo\n/view tea.md\n/undo\n/undo\n/diff\n/memory\n")
+    printed, _ = chatted(at, server, f"{TOLD}{CORRECTED}/undo\n/view tea.md\n/undo\n/undo\n/diff\n/memory\n")
     assert printed.splitlines()[-7:] == [
-        f"set back  {TEA}",
+        f"reverted  {TEA}",
         f"Here's the content of {TEA} with line numbers:",
         "     1\tlikes tea",
         f"deleted  {TEA}",
-        "There is nothing to undo.",
-        "Claude changed nothing that stands.",
+        "Nothing to undo.",
+        "No changes by Claude.",
         "     0B  /memories/",
     ]
-    printed, _ = told(at, server, f"{TOLD}{CORRECTED}/undo\n/undo all\n/undo all\n/undo it\n")
+    printed, _ = chatted(at, server, f"{TOLD}{CORRECTED}/undo\n/undo all\n/undo all\n/undo it\n")
     assert printed.splitlines()[-4:] == [
-        f"set back  {TEA}",
+        f"reverted  {TEA}",
         f"deleted  {TEA}",
-        "There is nothing to undo.",
-        "Error: it is /undo or /undo all",
+        "Nothing to undo.",
+        "Error: use /undo or /undo all",
     ]
     with retentive.open(at) as opened:
         undone = [version for version in opened.store().versions() if version.operation == "deleted"]
         assert {version.actor and version.actor.kind for version in undone} == {"user"}
 
 
-def test_a_conflict_is_told_and_nothing_is_undone(at: str) -> None:
-    """Somebody else changes the memory between the change of Claude and the undoing of it."""
+def test_a_conflict_is_reported_and_nothing_is_undone(at: str) -> None:
+    """Somebody else changes the memory between a change by Claude and its undo."""
 
     def answer(_seen: object) -> list[Call] | str:
         if retentive_text(at) is None:
@@ -294,7 +295,7 @@ def test_a_conflict_is_told_and_nothing_is_undone(at: str) -> None:
         return "Noted."
 
     with scripted_claude(answer) as server:
-        printed, _ = told(at, server, f"{TOLD}/undo\n/undo all\n")
+        printed, _ = chatted(at, server, f"{TOLD}/undo\n/undo all\n")
     conflict = ["Error: nothing was undone.", f"{TEA}: it was changed later."]
     assert printed.splitlines()[-4:] == [*conflict, *conflict]
     assert retentive_text(at) == "likes green tea\n"
@@ -307,7 +308,7 @@ def retentive_text(at: str) -> str | None:
 
 
 def test_usage_adds_up_for_each_message(at: str, server: ScriptedClaude) -> None:
-    printed, _ = told(at, server, f"/usage\n{TOLD}{CORRECTED}/usage\n", "--json")
+    printed, _ = chatted(at, server, f"/usage\n{TOLD}{CORRECTED}/usage\n", "--json")
     empty, table = (event["text"].splitlines() for event in events(printed, "command"))
     assert [line.split()[0] for line in empty] == ["message", "all"]
     rows = [[int(cell.replace(",", "")) for cell in line.split()[1:]] for line in table[1:]]
@@ -319,38 +320,40 @@ def test_usage_adds_up_for_each_message(at: str, server: ScriptedClaude) -> None
     assert [a + b for a, b in zip(rows[0], rows[1], strict=True)] == rows[2]
 
 
-def test_what_was_cleared_is_shown_and_told(at: str) -> None:
+def test_cleared_results_are_shown(at: str) -> None:
     views = [Turn((MISS,)) for _ in range(5)]
     with scripted_claude(Script((*views, Turn(("That was all.",))))) as server:
-        printed, _ = told(at, server, f"{'word ' * 90_000}\n/context\n")
+        printed, _ = chatted(at, server, f"{'word ' * 90_000}\n/context\n")
         for number in (1, 2):
-            assert printed.count(f"[context] results of tool uses cleared: {number} (") == 1
+            assert printed.count(f"[context] cleared {number} tool result") == 1
         context = printed.splitlines()[-3:]
         assert context[0].startswith("clear_tool_uses_20250919: trigger 100,000 input_tokens, keep 3 tool_uses, ")
-        last = r"Last: results of tool uses cleared: 2 \(\d+ tokens\)."
-        assert re.fullmatch(rf"For 2 of the replies the API left something out. {last}", context[1])
+        last = r"Last: cleared 2 tool results \(\d+ tokens\)."
+        assert re.fullmatch(rf"The API edited the context of 2 replies. {last}", context[1])
         counted = re.fullmatch(r"The next request has ([\d,]+) tokens, ([\d,]+) before clearing.", context[2])
         assert counted is not None
         assert counted[1] < counted[2]
-        plain, _ = told(at, server, "/context\n", "--no-context-editing")
-    assert plain.splitlines()[0] == "Nothing is cleared (--no-context-editing)."
+        plain, _ = chatted(at, server, "/context\n", "--no-context-editing")
+    assert plain.splitlines()[0] == "Context editing is off (--no-context-editing)."
     assert re.fullmatch(r"The next request has \d+ tokens.", plain.splitlines()[1])
 
 
 def test_a_compaction_is_one_line(at: str) -> None:
     with scripted_claude(Script((Turn(("Long.",)),))) as server:
-        printed, _ = told(at, server, f"{'word ' * 130_000}\n/context\n", "--compact")
-    assert re.search(r"^\[context\] a summary of [\d,]+ characters takes the place of", printed, re.MULTILINE)
-    assert "Summaries that took the place of the conversation: 1.\n" in printed
+        printed, _ = chatted(at, server, f"{'word ' * 130_000}\n/context\n", "--compact")
+    assert re.search(
+        r"^\[context\] the conversation was replaced by a summary of [\d,]+ characters$", printed, re.MULTILINE
+    )
+    assert "Compactions: 1.\n" in printed
 
 
-def test_help_names_every_command_and_what_is_none_is_told(at: str, server: ScriptedClaude) -> None:
-    printed, status = told(at, server, "/help\n/nothing at all\n/retry\n/quit\nnever said\n")
+def test_help_lists_every_command_and_unknown_ones_are_errors(at: str, server: ScriptedClaude) -> None:
+    printed, status = chatted(at, server, "/help\n/nothing at all\n/retry\n/quit\nnever said\n")
     for name in ("/memory", "/view PATH", "/diff", "/undo", "/usage", "/context", "/retry", "/help", "/quit"):
         assert re.search(rf"^{name} {{2,}}\w", printed, re.MULTILINE), name
     assert printed.splitlines()[-2:] == [
-        "Error: there is no /nothing; /help tells what there is",
-        "There is nothing to ask again; say something.",
+        "Error: unknown command /nothing; /help lists the commands",
+        "Nothing to send again.",
     ]
     assert (status, server.requests) == (0, [])
 
@@ -358,23 +361,21 @@ def test_help_names_every_command_and_what_is_none_is_told(at: str, server: Scri
 # -- when things go wrong ------------------------------------------------------------------------------------
 
 FAULTS = [
+    pytest.param({n: ErrorResponse(429) for n in (1, 2, 3)}, "Rate limit of the API exceeded.", id="429"),
+    pytest.param({1: StreamError(after_events=4)}, "The API is overloaded.", id="overloaded"),
+    pytest.param({1: Disconnect(after_events=4)}, "The connection to the API failed or was interrupted.", id="cut"),
+    pytest.param({1: ErrorResponse(400)}, "The API rejected the request.", id="refused"),
     pytest.param(
-        {n: ErrorResponse(429) for n in (1, 2, 3)}, "The API takes no more requests for now (rate limit).", id="429"
+        {1: ErrorResponse(401)}, "The API key is invalid or lacks permission. Check ANTHROPIC_API_KEY.", id="key"
     ),
-    pytest.param(
-        {1: StreamError(after_events=4)}, "The API has too much to do just now (overloaded).", id="overloaded"
-    ),
-    pytest.param({1: Disconnect(after_events=4)}, "The API could not be reached, or the answer broke off.", id="cut"),
-    pytest.param({1: ErrorResponse(400)}, "The API refuses the request as it is.", id="refused"),
-    pytest.param({1: ErrorResponse(401)}, "The API does not accept the key, or the key may not do this.", id="key"),
 ]
 
 
 @pytest.mark.parametrize(("faults", "said"), FAULTS)
-def test_a_failing_api_is_told_and_asked_again(at: str, faults: dict[int, ErrorResponse], said: str) -> None:
+def test_api_errors_are_reported_and_can_be_retried(at: str, faults: dict[int, ErrorResponse], said: str) -> None:
     with scripted_claude(STORY, faults=faults) as server:
-        printed, status = told(at, server, f"{TOLD}/retry\n")
-        found, _ = told(at, server, f"{CORRECTED}/retry\n", "--json")
+        printed, status = chatted(at, server, f"{TOLD}/retry\n")
+        found, _ = chatted(at, server, f"{CORRECTED}/retry\n", "--json")
     assert f"Error: {said}" in printed
     assert printed.splitlines()[-1] == "You like tea, and I will remember it."
     assert printed.count("[memory] view /memories\n") == 1
@@ -383,35 +384,37 @@ def test_a_failing_api_is_told_and_asked_again(at: str, faults: dict[int, ErrorR
     assert events(found, "error") == []
 
 
-def test_an_answer_that_ends_within_an_event_is_told(at: str, server: ScriptedClaude) -> None:
-    with Halting(server.url, request=1, behind=b"I look", closes=True).serving() as way:
+def test_an_answer_that_ends_within_an_event_is_reported(at: str, server: ScriptedClaude) -> None:
+    with Halting(server.url, request=1, after=b"I look", closes=True).serving() as way:
         done = here(at, "chat", "--base-url", way.url, text=f"{TOLD}/retry\n".encode())
-    assert "Error: The API could not be reached, or the answer broke off. /retry asks again.\n" in done.stdout
+    assert (
+        "Error: The connection to the API failed or was interrupted. /retry sends the message again.\n" in done.stdout
+    )
     assert done.stdout.splitlines()[-1] == "You like tea, and I will remember it."
 
 
 def test_an_error_as_json(at: str) -> None:
     with scripted_claude(STORY, faults={1: ErrorResponse(400)}) as server:
-        printed, _ = told(at, server, TOLD, "--json")
+        printed, _ = chatted(at, server, TOLD, "--json")
     (error,) = events(printed, "error")
     assert (error["code"], error["retryable"]) == ("request_refused", False)
     assert "invalid_request_error" in error["message"]
 
 
-def test_a_context_that_cannot_be_counted_is_told(at: str) -> None:
+def test_a_failing_token_count_is_reported(at: str) -> None:
     with scripted_claude(STORY) as server:
         wrong = f"{server.url}/nowhere"
     done = here(at, "chat", "--base-url", wrong, text=b"/context\n")
-    assert "Error: The API could not be reached" in done.stdout
+    assert "Error: The connection to the API failed" in done.stdout
 
 
-def test_what_was_declined_is_said_no_more(at: str) -> None:
+def test_a_declined_message_is_removed(at: str) -> None:
     with scripted_claude(
         lambda seen: Turn(("No.",), stop_reason="refusal") if "poison" in seen.text else "Yes."
     ) as server:
-        printed, status = told(at, server, "Hello.\nA poison?\nTea?\n")
+        printed, status = chatted(at, server, "Hello.\nA poison?\nTea?\n")
         assert printed.splitlines()[-2:] == [
-            "Claude declined to answer. What was said was taken out of the conversation.",
+            "Claude declined to answer. Your message was removed from the conversation.",
             "Yes.",
         ]
         assert status == 1
@@ -419,10 +422,10 @@ def test_what_was_declined_is_said_no_more(at: str) -> None:
         assert said == ["Hello.", "Yes.", "Tea?"]
 
 
-def test_an_answer_that_was_cut_off_is_told(at: str) -> None:
+def test_a_truncated_answer_is_reported(at: str) -> None:
     with scripted_claude(Script((Turn(("It is",), stop_reason="max_tokens"),))) as server:
-        printed, status = told(at, server, "What is it?\n")
-    assert printed.splitlines() == ["It is", "The answer was cut off at --max-tokens; ask Claude to go on."]
+        printed, status = chatted(at, server, "Tell me.\n")
+    assert printed.splitlines() == ["It is", "The answer reached --max-tokens; ask Claude to continue."]
     assert status == 1
 
 
@@ -433,7 +436,7 @@ def test_ctrl_c_in_a_pipe_ends_with_130(tmp_path: Path, server: ScriptedClaude) 
         pipe, env = subprocess.PIPE, environment(tmp_path)
         return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, cwd=tmp_path, env=env)
 
-    with Halting(server.url, request=1, behind=b"I look").serving() as way, started(way.url) as running:
+    with Halting(server.url, request=1, after=b"I look").serving() as way, started(way.url) as running:
         assert running.stdin is not None
         assert running.stdout is not None
         assert running.stderr is not None
@@ -447,7 +450,7 @@ def test_ctrl_c_in_a_pipe_ends_with_130(tmp_path: Path, server: ScriptedClaude) 
 
 
 class Undone(retentive.MemoryStore):
-    """A memory store with Ctrl-C pressed while something is undone."""
+    """A memory store that gets Ctrl-C during an undo."""
 
     def run(self, operation: Any, invocation: Any) -> Any:
         if operation.name == "undo":
@@ -472,7 +475,7 @@ def test_ctrl_c_waits_for_an_undo(at: str) -> None:
 
 
 class Interrupting:
-    """A memory during each command of which Ctrl-C is pressed."""
+    """A memory that gets Ctrl-C during each command."""
 
     def __init__(self, store: retentive.MemoryStore) -> None:
         self._store = store
@@ -483,8 +486,8 @@ class Interrupting:
 
 
 def test_ctrl_c_waits_for_commands_of_the_memory(at: str) -> None:
-    """Both commands of the reply are done, told, and in the conversation; then the answer ends."""
-    told_of: list[Event] = []
+    """Both commands of the reply finish, with replies in the conversation; then the answer ends."""
+    shown: list[Event] = []
     script = Script((Turn((NOTE, EDIT)), Turn(("Never said.",))))
     with scripted_claude(script) as server, retentive.open(at) as opened:
         store = opened.store()
@@ -492,9 +495,9 @@ def test_ctrl_c_waits_for_commands_of_the_memory(at: str) -> None:
         with client, Agent(client, memory=Interrupting(store), stream=True) as agent:
             session = Session(agent, store)
             with pytest.raises(KeyboardInterrupt):
-                session.run(TOLD, told_of.append)
+                session.run(TOLD, shown.append)
             assert store.text(TEA) == "likes green tea\n"
-            assert [event.is_error for event in told_of if isinstance(event, ToolReply)] == [False, False]
+            assert [event.is_error for event in shown if isinstance(event, ToolReply)] == [False, False]
             assert [message["role"] for message in agent.messages] == ["user", "assistant", "user"]
             assert session.can_retry()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -503,7 +506,7 @@ def test_ctrl_c_waits_for_commands_of_the_memory(at: str) -> None:
 # -- on a terminal -------------------------------------------------------------------------------------------
 
 
-def said(shown: Terminal, text: str) -> None:
+def type_line(shown: Terminal, text: str) -> None:
     shown.type(text + "\r")
     shown.expect(text + "\r\n")
 
@@ -511,46 +514,46 @@ def said(shown: Terminal, text: str) -> None:
 @pytest.mark.long
 def test_a_conversation_on_a_terminal(tmp_path: Path, server: ScriptedClaude) -> None:
     """Colours, slash commands, Ctrl-C at the prompt, and Ctrl-D."""
-    with terminal(tmp_path, "--at", AT, "chat", "--base-url", server.url) as shown:
-        shown.expect("/help tells more.\r\n> ")
-        said(shown, TOLD.strip())
+    with interactive(tmp_path, "--at", AT, "chat", "--base-url", server.url) as shown:
+        shown.expect("/help lists the commands.\r\n> ")
+        type_line(shown, TOLD.strip())
         shown.expect(f"\x1b[36m[memory] create {TEA}\x1b[0m")
         shown.expect(f"\x1b[31m  view /memories/none: {MISSING}\x1b[0m")
         shown.expect("I will remember it.\r\n> ")
-        said(shown, "/diff")
+        type_line(shown, "/diff")
         shown.expect("\x1b[32m+\x1b[0m\x1b[32mlikes tea\x1b[0m")
         shown.expect("> ")
         shown.type("half a message" + CTRL_C)
         shown.expect("(Ctrl-D or /quit ends)\r\n> ")
-        said(shown, CORRECTED.strip())
+        type_line(shown, CORRECTED.strip())
         shown.expect("Green it is.\r\n> ")
-        said(shown, "/undo")
-        shown.expect(f"set back  {TEA}\r\n> ")
+        type_line(shown, "/undo")
+        shown.expect(f"reverted  {TEA}\r\n> ")
         shown.type(CTRL_D)
-        between = shown.expect("takes them back.")
-        assert re.search(r"Changes of the memory: 1. `retentive undo --session [0-9a-f]{16}` $", between)
+        between = shown.expect("`.")
+        assert re.search(r"1 change of the memory; revert with `retentive undo --session [0-9a-f]{16}$", between)
         assert shown.end() == 0
 
 
 @pytest.mark.long
-def test_nobody_else_steers_the_terminal(tmp_path: Path) -> None:
-    """With NO_COLOR nothing at all does."""
+def test_models_and_memories_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    """With NO_COLOR the output has no control characters at all."""
     evil = "\x1b]52;c;cm0gLXJm\x07\x9b2J\rover"
     call = Call({"command": f"view{evil}", "path": f"/memories/{evil}"})
     text = Call({"command": "create", "path": "/memories/evil", "file_text": evil})
     script = Script((Turn((Thinking(evil), f"so {evil}", call)), Turn((text,)), Turn(("Done.",))))
     with (
         scripted_claude(script) as server,
-        terminal(tmp_path, "--at", AT, "chat", "--base-url", server.url, NO_COLOR="1") as shown,
+        interactive(tmp_path, "--at", AT, "chat", "--base-url", server.url, NO_COLOR="1") as shown,
     ):
         shown.expect("> ")
-        said(shown, "Hello.")
+        type_line(shown, "Hello.")
         shown.expect("so \\x1b]52;c;cm0gLXJm\\x07\\x9b2J\\x0dover\r\n")
         shown.expect("[memory] view\\x1b]52")
         shown.expect("Done.\r\n> ")
-        said(shown, "/view evil")
+        type_line(shown, "/view evil")
         shown.expect("     1\t\\x1b]52;c;cm0gLXJm\\x07\\x9b2J\\x0dover")
-        said(shown, "/diff")
+        type_line(shown, "/diff")
         shown.expect("+\\x1b]52;c;cm0gLXJm\\x07\\x9b2J\\x0dover")
         shown.expect("> ")
         shown.type(CTRL_D)
@@ -560,16 +563,16 @@ def test_nobody_else_steers_the_terminal(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_ctrl_c_interrupts_an_answer_and_the_conversation_goes_on(tmp_path: Path) -> None:
-    """What was read of the answer stays in the conversation, so Claude knows what the user knows."""
+    """The printed part of the answer stays in the conversation, so Claude knows it too."""
     script = Script((Turn(("Once upon a time there was a long story.",)), Turn(("As you like.",))))
-    with scripted_claude(script) as server, Halting(server.url, request=1, behind=b"Once upon a time").serving() as way:
-        with terminal(tmp_path, "--at", AT, "chat", "--base-url", way.url, NO_COLOR="1") as shown:
+    with scripted_claude(script) as server, Halting(server.url, request=1, after=b"Once upon a time").serving() as way:
+        with interactive(tmp_path, "--at", AT, "chat", "--base-url", way.url, NO_COLOR="1") as shown:
             shown.expect("> ")
-            said(shown, "Tell a story.")
+            type_line(shown, "Tell a story.")
             shown.expect("Once upon a time")
             shown.type(CTRL_C)
             shown.expect("(interrupted)\r\n> ")
-            said(shown, "Never mind.")
+            type_line(shown, "Never mind.")
             shown.expect("As you like.\r\n> ")
             shown.type(CTRL_D)
             assert shown.end() == 0

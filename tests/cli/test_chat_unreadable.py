@@ -1,4 +1,4 @@
-"""An answer that cannot be read is told in a line, and ends nothing."""
+"""An unreadable answer is reported in one line and does not end the chat."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def url(request: pytest.FixtureRequest) -> Iterator[str]:
         yield at
 
 
-def test_a_call_that_cannot_be_read_is_told_and_ends_nothing(url: str, tmp_path: Path) -> None:
+def test_an_unreadable_call_is_reported(url: str, tmp_path: Path) -> None:
     done = here(f"sqlite:///{tmp_path}/memory.db", "chat", "--base-url", url, text=b"Note it.\nAgain.\n/retry\n")
-    shown = "Error: The API failed. /retry asks again.\n"
+    shown = "Error: The API failed. /retry sends the message again.\n"
     assert done.stdout.count(shown) + done.stderr.count(shown) == 3
     assert isinstance(done.exception, SystemExit)
     assert done.exit_code == 1

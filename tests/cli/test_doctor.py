@@ -1,4 +1,4 @@
-"""`doctor` and `stats` on the command line: what a person and a script are told, and the status."""
+"""`doctor` and `stats` on the command line: output for people and scripts, and exit statuses."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "doctor.md"
 
 @pytest.fixture
 def at(tmp_path: Path) -> str:
-    """A place with some history, closed."""
-    with opened("sqlite", tmp_path) as place:
-        fill(place.store())
+    """A location with some history, closed."""
+    with opened("sqlite", tmp_path) as location:
+        fill(location.store())
     return f"sqlite:///{tmp_path}/memory.db"
 
 
@@ -45,7 +45,7 @@ def test_problems_end_with_a_status_of_their_own_until_they_are_repaired(at: str
     assert [line.split("\t")[0] for line in repaired.stdout.splitlines()] == ["repaired", "ok"]
 
 
-def test_as_json_it_says_the_same(at: str) -> None:
+def test_json(at: str) -> None:
     sql(at, "UPDATE memories SET sha256 = ? WHERE path = ?", ("0" * 64, "/memories/a.md"))
     done = here(at, "doctor", "--json", "--quick")
     assert done.exit_code == PROBLEMS
@@ -62,16 +62,16 @@ def test_as_json_it_says_the_same(at: str) -> None:
     assert first["advice"].startswith("restore it from a backup")
 
 
-def test_on_a_terminal_there_is_a_table_and_what_to_do(at: str, tmp_path: Path) -> None:
+def test_on_a_terminal_there_is_a_table_and_advice(at: str, tmp_path: Path) -> None:
     sql(at, "UPDATE stores SET memories = 77")
     shown = terminal(tmp_path, "--at", AT, "doctor")
     assert "severity" in shown
     assert "usage_wrong: `retentive doctor --repair`" in shown
-    assert "1 problems, 0 notes, 0 repaired." in shown
+    assert "1 problem, 0 notes, 0 repaired." in shown
 
 
 def test_sealed_stores_are_checked_with_their_keys(tmp_path: Path) -> None:
-    """Without them a note says that they were not."""
+    """Without the keys, a note says that a store was not checked."""
     at, keys = f"sqlite:///{tmp_path}/sealed.db", str(tmp_path / "keys.json")
     assert here(at, "--keys", keys, "keys", "new").exit_code == 0
     assert here(at, "--keys", keys, "--seal-paths", "create", "/memories/a.md", "a").exit_code == 0
@@ -81,10 +81,10 @@ def test_sealed_stores_are_checked_with_their_keys(tmp_path: Path) -> None:
     assert without.stdout.startswith("note\tdefault\tlocked")
 
 
-def test_nothing_of_the_machine_is_told(tmp_path: Path) -> None:
-    """Also if a directory is broken in many ways."""
-    with opened("directory", tmp_path) as place:
-        fill(place.store())
+def test_no_file_of_the_machine_is_named(tmp_path: Path) -> None:
+    """Also for a directory with many kinds of damage."""
+    with opened("directory", tmp_path) as location:
+        fill(location.store())
     root = tmp_path / "memory"
     (root / "memories" / "link").symlink_to(tmp_path)
     (root / "memories" / "a.md").write_text("secret words")
@@ -97,7 +97,7 @@ def test_nothing_of_the_machine_is_told(tmp_path: Path) -> None:
 
 
 def test_every_kind_of_finding_is_documented() -> None:
-    """With what it means; and no other is."""
+    """With its meaning; the page lists no others."""
     text = PAGE.read_text("utf-8")
     for kind in KINDS.values():
         assert f"| `{kind.code}` | {kind.severity} | {'yes' if kind.mends else ''} | {kind.meaning} |" in text
@@ -128,6 +128,6 @@ def test_stats_on_a_terminal_are_tables(at: str, tmp_path: Path) -> None:
     assert "NEAR A LIMIT" not in shown
 
 
-def test_stats_of_what_is_not_there(tmp_path: Path) -> None:
+def test_stats_of_a_missing_location(tmp_path: Path) -> None:
     assert here(f"sqlite:///{tmp_path}/none.db", "stats").exit_code == 3
     assert here(f"sqlite:///{tmp_path}/none.db", "stats", "--days", "0").exit_code == 2

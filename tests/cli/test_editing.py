@@ -1,4 +1,4 @@
-"""`edit`: one change through the person's own editor, and nothing lost, whatever comes between."""
+"""`edit`: one change through the user's editor; a text that cannot be saved is kept."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .running import AT, RETENTIVE, Ended, environment, process
 
 PATH = "/memories/notes.md"
 HIDDEN = "/memories/d/.dir-locals.el"
-KEPT = re.compile(r"^What you wrote is kept in (.+)$", re.MULTILINE)
+KEPT = re.compile(r"^Your text is kept in (.+)$", re.MULTILINE)
 
 
 class Desk:
@@ -68,7 +68,7 @@ def desk(tmp_path: Path) -> Desk:
 CREATED = ("created", "one\r\ntwo", "user:ann")
 
 
-def test_what_the_editor_leaves_is_saved_as_one_change(desk: Desk) -> None:
+def test_the_edited_text_is_saved_as_one_change(desk: Desk) -> None:
     ended = desk.edit('test "$1" = --wait && printf "three" >> "$2" && touch "$2~"')
     assert (ended.out.decode(), ended.err, ended.status) == (f"The file {PATH} has been edited.\n", "", 0)
     assert desk.versions() == [("modified", "one\r\ntwothree", "user:ann"), CREATED]
@@ -82,14 +82,14 @@ def test_the_draft_is_private_and_named_as_the_memory(desk: Desk) -> None:
     assert re.fullmatch(rf"drwx------.* {desk.drafts}/retentive-\w+", directory)
 
 
-def test_a_name_that_editors_obey_is_not_used(desk: Desk) -> None:
+def test_names_that_editors_execute_are_replaced(desk: Desk) -> None:
     ended = desk.edit('basename "$2"', HIDDEN)
     assert ended.out.decode().splitlines()[0] == "memory.txt"
 
 
-def test_no_change_is_said_and_makes_no_version(desk: Desk) -> None:
+def test_no_change_adds_no_version(desk: Desk) -> None:
     ended = desk.edit('touch "$2"')
-    assert (ended.out.decode(), ended.status) == ("No change: nothing was saved.\n", 0)
+    assert (ended.out.decode(), ended.status) == ("No change; nothing was saved.\n", 0)
     assert desk.versions() == [CREATED]
     assert desk.left() == []
 
@@ -98,10 +98,10 @@ def test_a_new_memory_can_be_written(desk: Desk) -> None:
     ended = desk.edit('test ! -s "$2" && echo new > "$2"', "/memories/a/new.md")
     assert ended.status == 0
     assert desk.versions()[0] == ("created", "new\n", "user:ann")
-    assert desk.edit("true", "/memories/none.md").out == b"No change: nothing was saved.\n"
+    assert desk.edit("true", "/memories/none.md").out == b"No change; nothing was saved.\n"
 
 
-def test_a_place_is_made_only_when_there_is_something_to_save(tmp_path: Path) -> None:
+def test_a_location_is_created_only_to_save_a_text(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     desk.edit("true")
     assert sorted(each.name for each in tmp_path.iterdir()) == ["my editor", "tmp"]
@@ -109,7 +109,7 @@ def test_a_place_is_made_only_when_there_is_something_to_save(tmp_path: Path) ->
     assert [text for _, text, _ in desk.versions()] == ["x\n"]
 
 
-def test_a_change_by_somebody_else_meanwhile_is_not_overwritten(desk: Desk) -> None:
+def test_a_concurrent_change_is_not_overwritten(desk: Desk) -> None:
     other = f'"{RETENTIVE}" --at {AT} replace {PATH} one ONE >&2'
     ended = desk.edit(f'{other}; echo mine > "$2"')
     assert (ended.out, ended.status) == (b"", 6)
@@ -121,7 +121,7 @@ def test_a_change_by_somebody_else_meanwhile_is_not_overwritten(desk: Desk) -> N
 
 
 @pytest.mark.parametrize("change", [f"rm {PATH}", f"mv {PATH} /memories/other.md"])
-def test_a_memory_that_went_away_meanwhile_is_a_conflict_too(desk: Desk, change: str) -> None:
+def test_a_concurrent_delete_or_rename_is_a_conflict(desk: Desk, change: str) -> None:
     ended = desk.edit(f'"{RETENTIVE}" --at {AT} {change}; echo mine > "$2"', PATH, "--json")
     reply = json.loads(ended.out.splitlines()[-1])
     assert (ended.status, reply["is_error"], reply["code"]) == (6, True, "conflict")
@@ -130,7 +130,10 @@ def test_a_memory_that_went_away_meanwhile_is_a_conflict_too(desk: Desk, change:
 
 def test_an_editor_that_fails_saves_nothing(desk: Desk) -> None:
     ended = desk.edit("exit 3")
-    assert (ended.err, ended.status) == ("Error: the editor ended with status 3; nothing was saved\n", 1)
+    assert (ended.err, ended.status) == (
+        f"Error: the editor {desk.editor('exit 3')!r} exited with status 3; nothing was saved\n",
+        1,
+    )
     assert desk.left() == []
     ended = desk.edit('echo mine > "$2"; exit 1')
     (kept,) = KEPT.findall(ended.err)
@@ -142,7 +145,7 @@ def test_an_editor_that_fails_saves_nothing(desk: Desk) -> None:
     ("script", "said"),
     [
         ('printf "\\377" > "$2"', "the text is not UTF-8 (byte 1 of 1)"),
-        ('printf "a\\0b" > "$2"', "the text holds a NUL character (at position 1)"),
+        ('printf "a\\0b" > "$2"', "the text contains a NUL character (at position 1)"),
         ('head -c 102401 /dev/zero | tr "\\0" x > "$2"', "would hold 102401 bytes, over the limit of 102400"),
     ],
 )
@@ -154,20 +157,21 @@ def test_a_text_that_cannot_be_saved_is_kept(desk: Desk, script: str, said: str)
     assert desk.versions() == [CREATED]
 
 
-def test_a_draft_that_is_gone(desk: Desk) -> None:
+def test_a_removed_draft(desk: Desk) -> None:
     ended = desk.edit('rm "$2"')
-    assert (ended.err, ended.status) == (
-        "Error: the edited file could not be read: No such file or directory\n",
-        1,
-    )
+    missing = rf"Error: cannot read the edited file {desk.drafts}/retentive-\w+/notes.md: No such file or directory\n"
+    assert (re.fullmatch(missing, ended.err) is not None, ended.status) == (True, 1)
     assert (desk.versions(), desk.left()) == ([CREATED], [])
 
 
 @pytest.mark.parametrize(
     ("editor", "said"),
     [
-        ("nosuch-editor -w", "the editor 'nosuch-editor -w' could not be started: No such file or directory"),
-        ("un'closed", 'the editor "un\'closed" could not be started: No closing quotation'),
+        (
+            "nosuch-editor -w",
+            "cannot start the editor 'nosuch-editor -w': No such file or directory; set VISUAL or EDITOR",
+        ),
+        ("un'closed", 'cannot start the editor "un\'closed": No closing quotation; set VISUAL or EDITOR'),
     ],
 )
 def test_an_editor_that_cannot_be_started(desk: Desk, editor: str, said: str) -> None:
@@ -185,7 +189,7 @@ def test_an_editor_that_cannot_be_started(desk: Desk, editor: str, said: str) ->
         ("notes.md", 2, "Error: Path must start with /memories, got: notes.md\n"),
     ],
 )
-def test_what_cannot_be_edited_is_said_before_the_editor_opens(desk: Desk, path: str, status: int, said: str) -> None:
+def test_invalid_paths_are_reported_before_the_editor_opens(desk: Desk, path: str, status: int, said: str) -> None:
     ended = desk.edit("echo opened", path)
     assert (ended.out, ended.err, ended.status) == (b"", said, status)
 
@@ -202,6 +206,6 @@ def test_ctrl_c_in_the_editor_is_for_the_editor(desk: Desk) -> None:
         while not (desk.directory / "ready").exists():
             assert running.poll() is None
             time.sleep(0.01)
-        os.killpg(running.pid, signal.SIGINT)  # to both, as a terminal does
+        os.killpg(running.pid, signal.SIGINT)  # to both processes, as a terminal does
         assert running.wait(60) == 0
     assert desk.versions()[0][1] == "one\r\ntwocaught\n"

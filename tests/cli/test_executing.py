@@ -1,4 +1,4 @@
-"""`exec`: one line in, one line out, whatever the line holds."""
+"""`exec`: one reply line for each input line, valid or not."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VIEWED = f"Here's the content of {PATH} with line numbers:\n     1\tone"
 
 
 def answers(at: str, *lines: object, last: bytes = b"\n") -> list[Any]:
-    """The replies to lines, given as bytes or as what they say in JSON."""
+    """The replies to lines, given as bytes or as JSON values."""
     written = [line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines]
     ended = here(at, "exec", text=b"\n".join(written) + last)
     assert (ended.exit_code, ended.stderr) == (0, "")
@@ -53,7 +53,11 @@ def test_tool_use_blocks_are_answered_by_tool_result_blocks(tmp_path: Path) -> N
     assert (second["tool_use_id"], second["content"]) == ("toolu_2", VIEWED)
     assert (third["tool_use_id"], third["is_error"]) == ("toolu_3", True)
     assert fourth["content"] == "Error: Unknown tool 'bash'. The tool is named `memory`"
-    assert fifth == {"text": "Error: not a tool_use block: it has no id", "is_error": True, "code": "invalid_input"}
+    assert fifth == {
+        "text": "Error: block must be a tool_use block with an id",
+        "is_error": True,
+        "code": "invalid_input",
+    }
     assert sixth["tool_use_id"] == "\ud800"
 
 
@@ -64,15 +68,15 @@ BAD_LINES = {
     b'{"command": "view"': "Error: the line is not JSON: Expecting ',' delimiter (character 19)",
     b'{"command": "\xff"}': "Error: the line is not UTF-8 (byte 14)",
     b"\xff\xfe{\x00}\x00": "Error: the line is not UTF-8 (byte 1)",
-    b'{"insert_line": NaN}': "Error: the line is not JSON: NaN is no number there",
-    b"-Infinity": "Error: the line is not JSON: -Infinity is no number there",
+    b'{"insert_line": NaN}': "Error: the line is not JSON: NaN is not a JSON number",
+    b"-Infinity": "Error: the line is not JSON: -Infinity is not a JSON number",
     b'{"insert_line": ' + b"9" * 5_000 + b"}": "Error: a number in the line is too long",
-    b"[" * 100_000: "Error: the line is nested too deep",
-    b'{"a":' * 100_000: "Error: the line is nested too deep",
+    b"[" * 100_000: "Error: the line is nested too deeply",
+    b'{"a":' * 100_000: "Error: the line is nested too deeply",
 }
 
 
-def test_a_bad_line_gets_an_error_reply_and_it_goes_on(tmp_path: Path) -> None:
+def test_a_bad_line_gets_an_error_reply_and_exec_continues(tmp_path: Path) -> None:
     lines = [line for bad in BAD_LINES for line in (bad, CREATE)]
     found = answers(f"sqlite:///{tmp_path}/m.db", *lines)
     assert [reply["text"] for reply in found[::2]] == list(BAD_LINES.values())
@@ -96,7 +100,7 @@ def test_a_bad_line_gets_an_error_reply_and_it_goes_on(tmp_path: Path) -> None:
         b'{"type": "tool_use"}',
     ],
 )
-def test_json_that_is_no_command_gets_an_error_reply(tmp_path: Path, line: bytes) -> None:
+def test_json_without_a_command_gets_an_error_reply(tmp_path: Path, line: bytes) -> None:
     (found,) = answers(f"sqlite:///{tmp_path}/m.db", line)
     assert (found["is_error"], found["code"]) in {(True, "invalid_input"), (True, "invalid_path")}
     assert found["text"].startswith("Error: ")
@@ -111,7 +115,7 @@ def test_a_line_of_several_megabytes(tmp_path: Path) -> None:
         assert opened.store().usage().size_bytes == 102_400
 
 
-def test_each_reply_comes_before_the_next_line_is_asked_for(tmp_path: Path) -> None:
+def test_each_reply_is_written_before_the_next_line_is_read(tmp_path: Path) -> None:
     command = [RETENTIVE, "--at", AT, "exec"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tmp_path, env=environment(tmp_path)
@@ -127,7 +131,7 @@ def test_each_reply_comes_before_the_next_line_is_asked_for(tmp_path: Path) -> N
         assert running.wait(60) == 0
 
 
-def test_a_reader_that_goes_away_ends_it_quietly(tmp_path: Path) -> None:
+def test_a_closed_pipe_ends_it_quietly(tmp_path: Path) -> None:
     lines = (json.dumps(VIEW) + "\n").encode() * 2_000
     command = f"{RETENTIVE} --at {AT} exec | head -n 1; echo ${{PIPESTATUS[0]}}"
     ended = subprocess.run(

@@ -1,4 +1,4 @@
-"""`log`, `show`, `diff`, `blame`, and looking at the past: what people, pipes and programs get."""
+"""`log`, `show`, `diff`, `blame` and past states: output for people, pipes and programs."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 import retentive
-from retentive.cli.times import parse_time
+from retentive.cli.parameters import parse_time
 from retentive.storage.contract import Snapshot, Version
 
-from .running import here, terminal
+from .running import here, terminal, version_ids
 
 A, B = "/memories/a.md", "/memories/d e.md"
 NOW = datetime(2026, 11, 21, 12, 30, tzinfo=UTC)
@@ -31,8 +31,8 @@ STORY: tuple[tuple[str, dict[str, str]], ...] = (
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> str:
-    """A memory that ann made, a session edited, and ann moved; beside it one that is gone."""
+def location(tmp_path: Path) -> str:
+    """A memory created by ann, edited by a session and renamed by ann, and a deleted memory."""
     at = f"sqlite:///{tmp_path}/memory.db"
     with retentive.open(at) as opened:
         for actor, command in STORY:
@@ -40,19 +40,15 @@ def place(tmp_path: Path) -> str:
     return at
 
 
-def versions(place: str) -> list[Version]:
+def versions(location: str) -> list[Version]:
     """All, oldest first."""
-    with retentive.open(place) as opened:
+    with retentive.open(location) as opened:
         return list(opened.store().versions())[::-1]
 
 
-def ids(place: str) -> list[str]:
-    return [version.id for version in versions(place)]
-
-
-def then(place: str, version_id: str) -> dict[str, str]:
-    """Paths and texts of all memories right after a version."""
-    with retentive.open(place) as opened:
+def then(location: str, version_id: str) -> dict[str, str]:
+    """Texts of all memories right after a version, by path."""
+    with retentive.open(location) as opened:
         history = opened.store().history
 
         def work(now: Snapshot) -> dict[str, str]:
@@ -64,12 +60,13 @@ def then(place: str, version_id: str) -> dict[str, str]:
 # -- log and show --------------------------------------------------------------------------------------------------
 
 
-def test_log_has_a_line_for_each_version_newest_first(place: str) -> None:
-    rows = [line.split("\t") for line in here(place, "log").stdout.splitlines()]
+def test_log_has_a_line_for_each_version_newest_first(location: str) -> None:
+    rows = [line.split("\t") for line in here(location, "log").stdout.splitlines()]
     assert [(row[0], *row[2:]) for row in rows] == [
-        (each.id, str(each.actor), each.operation, each.path) for each in reversed(versions(place))
+        (each.id, str(each.actor), each.operation, each.path) for each in reversed(versions(location))
     ]
-    assert [datetime.fromisoformat(row[1]) for row in rows] == [each.created_at for each in reversed(versions(place))]
+    times = [each.created_at for each in reversed(versions(location))]
+    assert [datetime.fromisoformat(row[1]) for row in rows] == times
 
 
 @pytest.mark.parametrize(
@@ -85,17 +82,17 @@ def test_log_has_a_line_for_each_version_newest_first(place: str) -> None:
         (("--since", "2h ago", "--until", "2099-01-01", "--actor", "user:ann", "-n", "1"), [2]),
     ],
 )
-def test_log_can_be_narrowed(place: str, arguments: tuple[str, ...], which: list[int]) -> None:
-    known = ids(place)
-    found = json.loads(here(place, "log", *arguments, "--json").stdout)
+def test_log_filters(location: str, arguments: tuple[str, ...], which: list[int]) -> None:
+    known = version_ids(location)
+    found = json.loads(here(location, "log", *arguments, "--json").stdout)
     assert [each["id"] for each in found] == [known[number] for number in which]
 
 
-def test_log_json_has_all_that_is_known(place: str) -> None:
-    """As the hosted memory stores name it; of a redacted version also who redacted it."""
-    first = versions(place)[0]
-    assert here(place, "--actor", "user:bob", "redact", first.id, "--yes").exit_code == 0
-    found = json.loads(here(place, "log", "--json", "-n", "5").stdout)
+def test_log_json_has_all_fields(location: str) -> None:
+    """With the names of the hosted memory stores, and the actor of a redaction."""
+    first = versions(location)[0]
+    assert here(location, "--actor", "user:bob", "redact", first.id, "--yes").exit_code == 0
+    found = json.loads(here(location, "log", "--json", "-n", "5").stdout)
     assert {**found[-1], "redacted_at": None} == {
         "id": first.id,
         "memory_id": first.memory_id,
@@ -112,19 +109,19 @@ def test_log_json_has_all_that_is_known(place: str) -> None:
     assert datetime.fromisoformat(found[-1]["redacted_at"]) >= first.created_at
 
 
-def test_log_on_a_terminal_is_aligned_and_never_folded(place: str, tmp_path: Path) -> None:
-    shown = terminal(tmp_path, "--at", place, "log", NO_COLOR="1", COLUMNS="40")
+def test_log_on_a_terminal_is_aligned_and_never_folded(location: str, tmp_path: Path) -> None:
+    shown = terminal(tmp_path, "--at", location, "log", NO_COLOR="1", COLUMNS="40")
     lines = shown.replace("\r\n", "\n").splitlines()
-    assert [line.split()[0] for line in lines] == ids(place)[::-1]
+    assert [line.split()[0] for line in lines] == version_ids(location)[::-1]
     assert len({line.index("/memories") for line in lines}) == 1
     assert "\x1b[" not in shown
-    assert "\x1b[33m" in terminal(tmp_path, "--at", place, "log")
-    assert terminal(tmp_path, "--at", place, "log", "/memories/none") == "No versions.\r\n"
+    assert "\x1b[33m" in terminal(tmp_path, "--at", location, "log")
+    assert terminal(tmp_path, "--at", location, "log", "/memories/none") == "No versions.\r\n"
 
 
-def test_show_has_a_header_and_the_exact_text(place: str) -> None:
-    first = versions(place)[0]
-    head, _, text = here(place, "show", first.id).stdout.partition("\n\n")
+def test_show_has_a_header_and_the_exact_text(location: str) -> None:
+    first = versions(location)[0]
+    head, _, text = here(location, "show", first.id).stdout.partition("\n\n")
     assert text == "one\ntwo words here\nthree"
     assert dict(line.split(maxsplit=1) for line in head.splitlines()) == {
         "version": first.id,
@@ -135,22 +132,22 @@ def test_show_has_a_header_and_the_exact_text(place: str) -> None:
         "time": f"{first.created_at:%Y-%m-%dT%H:%M:%S.%fZ}",
         "size": "24 bytes",
     }
-    assert json.loads(here(place, "show", first.id, "--json").stdout)["text"] == text
-    deleted = here(place, "show", ids(place)[-1]).stdout
+    assert json.loads(here(location, "show", first.id, "--json").stdout)["text"] == text
+    deleted = here(location, "show", version_ids(location)[-1]).stdout
     assert "deleted" in deleted
     assert "\n\n" not in deleted
-    assert here(place, "show", "memver_none").exit_code == 3
+    assert here(location, "show", "memver_none").exit_code == 3
 
 
-def test_what_a_model_wrote_does_not_steer_the_terminal(place: str, tmp_path: Path) -> None:
-    gone = ids(place)[3]
+def test_texts_by_models_cannot_steer_the_terminal(location: str, tmp_path: Path) -> None:
+    gone = version_ids(location)[3]
     for command in (("show", gone), ("diff", gone), ("view", "/memories/gone", "--as-of", gone)):
-        shown = terminal(tmp_path, "--at", place, *command, NO_COLOR="1")
+        shown = terminal(tmp_path, "--at", location, *command, NO_COLOR="1")
         assert "x\\x1b[2J" in shown
         assert "\x1b" not in shown
-    here(place, "restore", "/memories/gone", "--to", gone)
+    here(location, "restore", "/memories/gone", "--to", gone)
     for command in (("blame", "/memories/gone"), ("search", "x")):
-        shown = terminal(tmp_path, "--at", place, *command, NO_COLOR="1")
+        shown = terminal(tmp_path, "--at", location, *command, NO_COLOR="1")
         assert "x\\x1b[2J" in shown
         assert "\x1b" not in shown
 
@@ -158,70 +155,70 @@ def test_what_a_model_wrote_does_not_steer_the_terminal(place: str, tmp_path: Pa
 # -- diff ----------------------------------------------------------------------------------------------------------
 
 
-def test_diff_of_one_version_is_against_the_one_it_replaced(place: str) -> None:
-    first, second, third, *_ = ids(place)
+def test_diff_of_one_version_is_against_the_one_it_replaced(location: str) -> None:
+    first, second, third, *_ = version_ids(location)
     body = f"--- a{A}\n+++ b{A}\n@@ -1,3 +1,3 @@\n one\n-two words here\n+2 words here\n three\n"
     body += "\\ No newline at end of file\n"
-    assert here(place, "diff", second).stdout == f"{first} to {second}\ndiff --git a{A} b{A}\n{body}"
-    assert here(place, "diff", first, second).stdout == here(place, "diff", second).stdout
-    assert here(place, "diff", third).stdout.splitlines()[1:] == [
+    assert here(location, "diff", second).stdout == f"{first} to {second}\ndiff --git a{A} b{A}\n{body}"
+    assert here(location, "diff", first, second).stdout == here(location, "diff", second).stdout
+    assert here(location, "diff", third).stdout.splitlines()[1:] == [
         f"diff --git a{A} b{B}",
         f"rename from {A[1:]}",
         f"rename to {B[1:]}",
     ]
-    found = json.loads(here(place, "diff", second, "--json").stdout)
+    found = json.loads(here(location, "diff", second, "--json").stdout)
     assert (found["old"]["id"], found["new"]["id"], found["diff"]) == (first, second, body)
-    assert here(place, "diff", second, second).stdout == ""
+    assert here(location, "diff", second, second).stdout == ""
 
 
-def test_diff_of_a_path_is_of_the_memory_across_renames(place: str) -> None:
-    first, second, third, *_ = ids(place)
-    assert here(place, "diff", B).stdout.splitlines()[0] == f"{second} to {third}"
-    assert here(place, "diff", B, "--since", first).stdout.splitlines()[0] == f"{first} to {third}"
-    assert here(place, "diff", B, "--since", "1d").stdout.splitlines()[0] == f"nothing to {third}"
-    assert here(place, "diff", B, "--since", third).stdout == ""
-    assert here(place, "diff", "/memories/gone").exit_code == 3
-    made = ids(place)[3]
-    assert here(place, "diff", "/memories/gone", "--since", made).stdout.splitlines()[:3] == [
+def test_diff_of_a_path_is_of_the_memory_across_renames(location: str) -> None:
+    first, second, third, *_ = version_ids(location)
+    assert here(location, "diff", B).stdout.splitlines()[0] == f"{second} to {third}"
+    assert here(location, "diff", B, "--since", first).stdout.splitlines()[0] == f"{first} to {third}"
+    assert here(location, "diff", B, "--since", "1d").stdout.splitlines()[0] == f"nothing to {third}"
+    assert here(location, "diff", B, "--since", third).stdout == ""
+    assert here(location, "diff", "/memories/gone").exit_code == 3
+    made = version_ids(location)[3]
+    assert here(location, "diff", "/memories/gone", "--since", made).stdout.splitlines()[:3] == [
         f"{made} to nothing",
         "diff --git a/memories/gone b/memories/gone",
         "deleted file mode 100644",
     ]
 
 
-def test_in_a_pipe_a_diff_is_a_patch(place: str, tmp_path: Path) -> None:
-    """All of them, one after the other, make in a directory what the store went through; empty memories too."""
-    here(place, "create", "/memories/empty", "")
-    here(place, "rm", B)
+def test_in_a_pipe_a_diff_is_a_patch(location: str, tmp_path: Path) -> None:
+    """Applied in order, the patches reproduce every state of the store, with empty memories."""
+    here(location, "create", "/memories/empty", "")
+    here(location, "rm", B)
     tree = tmp_path / "tree"
     tree.mkdir()
-    for version in ids(place):
-        patch = here(place, "diff", version).stdout_bytes
+    for version in version_ids(location):
+        patch = here(location, "diff", version).stdout_bytes
         subprocess.run(["git", "apply"], input=patch, cwd=tree, check=True, timeout=60)
         files = {f"/{path.relative_to(tree)}": path.read_text() for path in tree.rglob("*") if path.is_file()}
-        assert files == then(place, version)
+        assert files == then(location, version)
 
 
-def test_on_a_terminal_the_words_that_differ_are_marked(place: str, tmp_path: Path) -> None:
-    shown = terminal(tmp_path, "--at", place, "diff", ids(place)[1])
+def test_on_a_terminal_the_words_that_differ_are_marked(location: str, tmp_path: Path) -> None:
+    shown = terminal(tmp_path, "--at", location, "diff", version_ids(location)[1])
     assert "\x1b[30;41mtwo\x1b[0m\x1b[31m words here" in shown
     assert "\x1b[30;42m2\x1b[0m\x1b[32m words here" in shown
 
 
 @pytest.mark.parametrize("arguments", [(A, "memver_x"), ("memver_x", "--since", "1d"), ()])
-def test_diff_says_how_it_is_asked(place: str, arguments: tuple[str, ...]) -> None:
-    assert here(place, "diff", *arguments).exit_code == 2
+def test_invalid_arguments_of_diff(location: str, arguments: tuple[str, ...]) -> None:
+    assert here(location, "diff", *arguments).exit_code == 2
 
 
-def test_diff_says_what_is_gone(place: str) -> None:
-    first, second, *_ = ids(place)
-    here(place, "redact", first, "--yes")
-    ended = here(place, "diff", second)
+def test_diff_of_a_redacted_version(location: str) -> None:
+    first, second, *_ = version_ids(location)
+    here(location, "redact", first, "--yes")
+    ended = here(location, "diff", second)
     assert (ended.exit_code, "was redacted" in ended.stderr) == (2, True)
 
 
-def test_diff_says_what_is_kept_no_longer(tmp_path: Path) -> None:
-    """It does not make a new memory of one whose past is gone."""
+def test_diff_with_a_pruned_version(tmp_path: Path) -> None:
+    """A memory with a pruned history is not shown as new."""
     at, now = f"sqlite:///{tmp_path}/memory.db", [NOW.timestamp()]
     with retentive.open(at, clock=lambda: now[0], keep_versions_days=1, keep_versions=1) as opened:
         store = opened.store()
@@ -230,46 +227,46 @@ def test_diff_says_what_is_kept_no_longer(tmp_path: Path) -> None:
         now[0] += 5 * 86_400
         assert store.sweep().versions_pruned == 1
     ended = here(at, "diff", A)
-    assert (ended.exit_code, "kept no longer" in ended.stderr) == (2, True)
+    assert (ended.exit_code, "removed by retention" in ended.stderr) == (2, True)
     assert here(at, "diff", A, "--since", "2026-11-21T12:30:00Z").exit_code == 2
 
 
 # -- blame and the past ----------------------------------------------------------------------------------------------
 
 
-def test_blame_tells_each_line_with_its_version(place: str) -> None:
-    first, second, *_ = ids(place)
-    rows = [line.split("\t") for line in here(place, "blame", B).stdout.splitlines()]
+def test_blame_shows_the_version_of_each_line(location: str) -> None:
+    first, second, *_ = version_ids(location)
+    rows = [line.split("\t") for line in here(location, "blame", B).stdout.splitlines()]
     assert [(row[0], *row[2:]) for row in rows] == [
         (first, "user:ann", "1", "one"),
         (second, "session:s1", "2", "2 words here"),
         (first, "user:ann", "3", "three"),
     ]
-    found = json.loads(here(place, "blame", B, "--json").stdout)
+    found = json.loads(here(location, "blame", B, "--json").stdout)
     assert [(each["line"], each["text"], each["version"]["id"]) for each in found][1] == (2, "2 words here\n", second)
-    assert here(place, "blame", A).exit_code == 3
+    assert here(location, "blame", A).exit_code == 3
 
 
-def test_ls_view_and_cat_show_the_store_as_it_was(place: str) -> None:
-    first, second, _, made, _ = ids(place)
-    assert here(place, "ls", "--as-of", made).stdout == f"22\t{B}\n5\t/memories/gone\n"
-    assert here(place, "ls", A, "--as-of", first).stdout == f"24\t{A}\n"
-    assert here(place, "ls", "--as-of", "1d").stdout == ""
-    assert here(place, "ls", B, "--as-of", first).exit_code == 3
-    assert here(place, "ls", "/etc", "--as-of", first).exit_code == 2
-    assert here(place, "cat", A, "--as-of", second).stdout == "one\n2 words here\nthree"
-    assert here(place, "view", A, "--as-of", first, "--range", "2").stdout == (
+def test_ls_view_and_cat_show_past_states(location: str) -> None:
+    first, second, _, made, _ = version_ids(location)
+    assert here(location, "ls", "--as-of", made).stdout == f"22\t{B}\n5\t/memories/gone\n"
+    assert here(location, "ls", A, "--as-of", first).stdout == f"24\t{A}\n"
+    assert here(location, "ls", "--as-of", "1d").stdout == ""
+    assert here(location, "ls", B, "--as-of", first).exit_code == 3
+    assert here(location, "ls", "/etc", "--as-of", first).exit_code == 2
+    assert here(location, "cat", A, "--as-of", second).stdout == "one\n2 words here\nthree"
+    assert here(location, "view", A, "--as-of", first, "--range", "2").stdout == (
         f"Here's the content of {A} with line numbers:\n     2\ttwo words here\n"
     )
-    listing = here(place, "view", "--as-of", first).stdout.splitlines()[1:]
+    listing = here(location, "view", "--as-of", first).stdout.splitlines()[1:]
     assert listing == ["24B\t/memories", f"24B\t{A}"]
-    missing = here(place, "view", B, "--as-of", first)
+    missing = here(location, "view", B, "--as-of", first)
     assert (missing.exit_code, missing.stderr) == (
         3,
         f"The path {B} does not exist. Please provide a valid path.\n",
     )
-    assert here(place, "view", "/etc", "--as-of", first).exit_code == 2
-    assert here(place, "view", "--as-of", "memver_none").exit_code == 3
+    assert here(location, "view", "/etc", "--as-of", first).exit_code == 2
+    assert here(location, "view", "--as-of", "memver_none").exit_code == 3
 
 
 # -- times -----------------------------------------------------------------------------------------------------------
@@ -277,7 +274,7 @@ def test_ls_view_and_cat_show_the_store_as_it_was(place: str) -> None:
 
 @pytest.fixture
 def in_berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The local zone is that of Berlin: an hour before UTC in winter, two in summer."""
+    """The local zone is Berlin: UTC+1 in winter, UTC+2 in summer."""
     with monkeypatch.context() as patch:
         patch.setenv("TZ", "Europe/Berlin")
         time.tzset()
@@ -304,13 +301,13 @@ def in_berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ("2w", NOW - timedelta(weeks=2)),
     ],
 )
-def test_times_are_written_in_many_ways(text: str, expected: datetime) -> None:
-    """Without a zone they are local; a day is its beginning; or how long ago."""
+def test_forms_of_times(text: str, expected: datetime) -> None:
+    """Times without a zone are local; a day is its start; a duration is relative to now."""
     assert parse_time(text, NOW) == expected
 
 
 @pytest.mark.parametrize("text", ["", "soon", "3", "d", "-1d", "10:00", "2026-13-01", "999999999d", "٣d"])
-def test_other_times_are_refused_with_what_would_be_right(text: str) -> None:
+def test_invalid_times_are_rejected_with_an_example(text: str) -> None:
     ended = here("sqlite://", "log", "--since", text)
     assert ended.exit_code == 2
     assert "is not a time such as 2026-11-21T10:00" in ended.stderr

@@ -1,4 +1,4 @@
-"""`retentive init`: what it makes, what it leaves alone, and that the code it prints runs."""
+"""`retentive init`: new and existing stores, project records, and the printed code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 import retentive
 from retentive.agent import open_session
-from retentive.cli.projects import _shown
+from retentive.cli.location import shown
 from retentive.testing.scripted_claude import scripted_claude
 
 from .running import environment, here, process
@@ -27,7 +27,7 @@ def at(tmp_path: Path) -> str:
 
 
 def code_of(printed: str) -> str:
-    """The program in what was printed: all that is indented by four."""
+    """The printed program: the lines indented by four spaces."""
     lines = printed.splitlines(keepends=True)
     return textwrap.dedent("".join(line for line in lines if line.startswith("    ") or line == "\n"))
 
@@ -40,27 +40,27 @@ def run(code: str, directory: Path, **variables: str) -> str:
     return done.stdout
 
 
-def test_an_empty_store_is_made_and_said(tmp_path: Path) -> None:
+def test_an_empty_store_is_created(tmp_path: Path) -> None:
     ended = process(tmp_path, "init")
     assert (ended.err, ended.status) == ("", 0)
-    assert ended.out.decode().splitlines()[0] == "Made the memory store default, at ./memory; memories in it: 0."
+    assert ended.out.decode().splitlines()[0] == "Created the memory store default at ./memory, with 0 memories."
     assert (tmp_path / "memory").is_dir()
     run(code_of(ended.out.decode()) + "assert list(store.memories()) == []", tmp_path)
 
 
-def test_what_is_there_stays(at: str) -> None:
+def test_existing_memories_are_kept(at: str) -> None:
     with retentive.open(at) as opened:
         assert not opened.store().execute({"command": "create", "path": "/memories/a", "file_text": "a"}).is_error
     done = here(at, "init")
     assert done.exit_code == 0
-    assert done.stdout.startswith(f"The memory store default was there, at {at}; memories in it: 1.\n")
+    assert done.stdout.startswith(f"The memory store default exists at {at}, with 1 memory.\n")
     again = json.loads(here(at, "init", "--json").stdout)
     assert (again["is_new"], again["memories"], again["made"]) == (False, 1, [])
     other = json.loads(here(at, "--store", "shop", "init", "--json").stdout)
     assert (other["is_new"], other["store"], other["memories"]) == (True, "shop", 0)
 
 
-def test_a_project_is_made(at: str) -> None:
+def test_a_project_is_created(at: str) -> None:
     features = ["--feature", "pay: A visitor pays: by card", "--feature", "All teas are listed"]
     done = here(at, "--store", "shop", *PROJECT, *features, "--setup", "./init.sh")
     assert (done.exit_code, done.stderr) == (0, "")
@@ -79,17 +79,17 @@ def test_a_project_is_made(at: str) -> None:
     ]
 
 
-def test_a_project_may_be_made_before_its_goal_is_known(at: str) -> None:
+def test_a_project_can_be_created_without_a_goal(at: str) -> None:
     done = here(at, "init", "--pattern", "project")
     assert (done.exit_code, done.stderr) == (0, "")
     progress = "/memories/project/progress.md"
-    assert f"Write what the project is for into {progress}.\n" in done.stdout
+    assert f"Write the goal of the project into {progress}.\n" in done.stdout
     with retentive.open(at) as opened:
-        assert "Goal: not written yet; say here what the project is for\n" in opened.store().text(progress)
+        assert "Goal: not written yet; describe the purpose of the project here\n" in opened.store().text(progress)
 
 
-def test_the_code_that_is_printed_runs(tmp_path: Path) -> None:
-    """For a store of its own, and a record that lies elsewhere; a session is recorded."""
+def test_the_printed_code_runs(tmp_path: Path) -> None:
+    """For another store, and a record in another directory; a session is recorded."""
     made = process(tmp_path, "--at", "sqlite:///m.db", "--store", "shop", *PROJECT, "--directory", "/memories/tea")
     assert made.err == ""
     with scripted_claude(lambda _seen: "I begin.") as server:
@@ -107,7 +107,7 @@ def test_a_second_project_is_refused_and_changes_nothing(at: str) -> None:
     again = here(at, *PROJECT)
     assert (again.exit_code, again.stdout) == (4, "")
     assert again.stderr == (
-        "Error: there is a project in /memories/project already; open_session goes on with it, and nothing was done\n"
+        "Error: /memories/project already has a project, and nothing was changed; open_session continues it\n"
     )
     assert json.loads(here(at, *PROJECT, "--json").stdout)["code"] == "already_exists"
     with retentive.open(at) as opened:
@@ -117,13 +117,13 @@ def test_a_second_project_is_refused_and_changes_nothing(at: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--goal", "x"], "--goal goes with --pattern project."),
-        (["--feature", "a: b"], "--feature goes with --pattern project."),
-        (["--pattern", "project", "--goal", " "], "--goal says what the project is for."),
+        (["--goal", "x"], "--goal needs --pattern project."),
+        (["--feature", "a: b"], "--feature needs --pattern project."),
+        (["--pattern", "project", "--goal", " "], "--goal must not be empty: describe the purpose of the project."),
         (["--pattern", "other"], "'other' is not 'project'"),
     ],
 )
-def test_what_cannot_be_meant_makes_nothing(tmp_path: Path, arguments: list[str], said: str) -> None:
+def test_invalid_arguments_create_nothing(tmp_path: Path, arguments: list[str], said: str) -> None:
     ended = here(f"sqlite:///{tmp_path}/memory.db", "init", *arguments)
     assert ended.exit_code == 2
     assert said in ended.stderr
@@ -140,7 +140,7 @@ def test_two_features_with_one_id_are_refused(at: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("at", "shown"),
+    ("at", "expected"),
     [
         ("./memory", "./memory"),
         ("sqlite:////tmp/a@b.db", "sqlite:////tmp/a@b.db"),
@@ -148,8 +148,8 @@ def test_two_features_with_one_id_are_refused(at: str) -> None:
         ("s3://bucket/prefix", "s3://bucket/prefix"),
     ],
 )
-def test_no_password_is_shown(at: str, shown: str) -> None:
-    assert _shown(at) == shown
+def test_no_password_is_shown(at: str, expected: str) -> None:
+    assert shown(at) == expected
 
 
 def test_keys_are_in_the_code(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`retentive keys`: from making a key file to proving that a memory store is gone."""
+"""`retentive keys`: from creating a key file to destroying the key of a memory store."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _no_keys_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Sealed:
-    """A place with a key file beside it."""
+    """A location with a key file beside it."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -58,7 +58,7 @@ def sealed(tmp_path: Path) -> Sealed:
 
 
 def test_a_key_file_is_made_for_the_owner_only(tmp_path: Path) -> None:
-    """Whatever the umask; and memories sealed by it need it."""
+    """With any umask."""
     before = os.umask(0)
     try:
         made = Sealed(tmp_path)
@@ -71,7 +71,7 @@ def test_a_key_file_is_made_for_the_owner_only(tmp_path: Path) -> None:
 
 
 def test_memories_are_read_with_the_keys_only(sealed: Sealed) -> None:
-    """By option or by environment; without, or with others, the status is that of `locked`."""
+    """From the option or the environment. Without keys, or with others, the status is that of `locked`."""
     assert sealed.done("cat", "/memories/a.md") == MARKER
     without = here(sealed.at, "cat", "/memories/a.md")
     assert (without.exit_code, without.stdout) == (15, "")
@@ -93,7 +93,7 @@ def test_a_key_file_others_may_read_is_refused(sealed: Sealed) -> None:
     refused = sealed.run("cat", "/memories/a.md")
     assert refused.exit_code == 2
     assert "chmod 600" in refused.stderr
-    assert str(sealed.file) not in refused.stderr
+    assert refused.stderr.endswith(f"\nKey file: {sealed.file}\n")
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"current": "a", "keys": {}}', "null", '{"keys": 1, "current": 2}'])
@@ -104,8 +104,8 @@ def test_a_file_without_keys_is_refused(sealed: Sealed, text: str) -> None:
     assert sealed.file.read_text() == text
 
 
-def test_status_tells_what_is_sealed_by_what(sealed: Sealed) -> None:
-    """Also of stores that are not, and of those the keys do not open."""
+def test_status_shows_the_encryption_of_each_store(sealed: Sealed) -> None:
+    """Also of stores that are not encrypted, and of stores with other keys."""
     here(sealed.at, "--store", "plain", "create", "/memories/c.md", "open")
     found = sealed.status()
     key_id = KeyRing.from_file(sealed.file).current_id
@@ -129,8 +129,8 @@ def test_status_tells_what_is_sealed_by_what(sealed: Sealed) -> None:
     assert key_id in shown
 
 
-def test_rotation_wraps_all_anew_and_can_be_run_again(sealed: Sealed) -> None:
-    """The old key is not needed any more."""
+def test_rotation_wraps_all_data_keys_and_can_be_repeated(sealed: Sealed) -> None:
+    """The old key is not needed afterwards."""
     old = KeyRing.from_file(sealed.file).current_id
     counts = json.loads(sealed.done("keys", "rotate", "--new", "--json"))
     assert counts == {"rewrapped": 2, "current": 0, "locked": 0, "destroyed": 0, "unsealed": 0}
@@ -143,21 +143,21 @@ def test_rotation_wraps_all_anew_and_can_be_run_again(sealed: Sealed) -> None:
     assert sealed.done("--store", "second", "cat", "/memories/b.md") == "two"
     assert all(one["current"] and one["readable"] for one in sealed.status().values())
     said = terminal(sealed.directory, "--at", AT, "--keys", str(sealed.file), "keys", "rotate")
-    assert "0 memory stores wrapped" in said
+    assert "0 data keys wrapped" in said
 
 
-def test_what_a_rotation_could_not_open_is_told(sealed: Sealed) -> None:
-    """The rest is done."""
+def test_rotation_reports_stores_it_cannot_decrypt(sealed: Sealed) -> None:
+    """The other stores are wrapped."""
     sealed.file.unlink()
     sealed.done("keys", "new")
     sealed.done("--store", "third", "create", "/memories/c.md", "three")
     result = sealed.run("keys", "rotate", "--new")
     assert result.exit_code == 15
-    assert result.stdout == "1 memory stores wrapped by the current key, 0 were already. Left: 2 locked.\n"
+    assert result.stdout == "1 data key wrapped with the current key, 0 already current. Not wrapped: 2 locked.\n"
     assert sealed.done("--store", "third", "cat", "/memories/c.md") == "three"
 
 
-def test_two_who_add_keys_at_once_both_succeed(sealed: Sealed) -> None:
+def test_keys_can_be_added_concurrently(sealed: Sealed) -> None:
     """No key is lost from the file."""
     with ThreadPoolExecutor(8) as pool:
         said = list(pool.map(lambda _: process(sealed.directory, "--keys", str(sealed.file), "keys", "new"), range(8)))
@@ -168,11 +168,11 @@ def test_two_who_add_keys_at_once_both_succeed(sealed: Sealed) -> None:
     assert sealed.done("cat", "/memories/a.md") == MARKER
 
 
-def test_a_destroyed_store_is_gone_for_ever(sealed: Sealed) -> None:
-    """It is asked for first; no key is needed; the status says since when."""
+def test_a_destroyed_key_makes_the_store_unreadable(sealed: Sealed) -> None:
+    """After confirmation, without any key; the status has the time."""
     asked = sealed.run("keys", "destroy", "default", text=b"n\n")
     assert asked.exit_code == 1
-    assert "for ever (1 memories and their history)?" in asked.stderr
+    assert "with 1 memory and their history?" in asked.stderr
     assert sealed.done("cat", "/memories/a.md") == MARKER
     assert here(sealed.at, "keys", "destroy", "nothing", "--yes").exit_code == 3
     wrapped = wrapped_keys(sealed)["default"]
@@ -191,7 +191,7 @@ def test_a_destroyed_store_is_gone_for_ever(sealed: Sealed) -> None:
     assert sealed.done("--store", "second", "cat", "/memories/b.md") == "two"
 
 
-def test_what_needs_keys_says_so(tmp_path: Path) -> None:
+def test_commands_that_need_keys_report_it(tmp_path: Path) -> None:
     at = f"sqlite:///{tmp_path}/m.db"
     assert here(at, "create", "/memories/a", "x").exit_code == 0
     for command in (["keys", "new"], ["keys", "rotate"], ["keys", "destroy", "default", "--yes"]):
@@ -210,7 +210,7 @@ def test_every_command_is_documented(command: click.Command) -> None:
 
 
 def wrapped_keys(sealed: Sealed) -> dict[str, bytes]:
-    """The wrapped data key of each store, as it rests."""
+    """The stored wrapped data key of each memory store."""
     import sqlite3
 
     connection = sqlite3.connect(sealed.directory / "memory.db")
@@ -222,5 +222,5 @@ def wrapped_keys(sealed: Sealed) -> dict[str, bytes]:
 
 
 def at_rest(directory: Path) -> bytes:
-    """Every byte of every file but the keys."""
+    """All bytes of all files except the keys."""
     return b"".join(path.read_bytes() for path in directory.rglob("*") if path.is_file() and path.suffix != ".json")

@@ -1,4 +1,4 @@
-"""The whole process: what it imports, what a terminal shows, pipes that close, interrupts, and the environment."""
+"""The whole process: imports, output on a terminal, closed pipes, interrupts, and the environment."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_version_and_help(tmp_path: Path) -> None:
 
 
 def test_a_command_imports_only_what_it_needs(directory: Path) -> None:
-    """What makes `retentive view` quick: no rich in a pipe, no SDK, no other command."""
+    """`retentive view` is quick: it imports no rich in a pipe, no SDK and no other command."""
     script = (
         "import sys; from retentive.cli.app import run; status = run(sys.argv[1:]); "
         "print(status, *sys.modules, file=sys.stderr)"
@@ -47,11 +47,11 @@ def test_a_command_imports_only_what_it_needs(directory: Path) -> None:
     heavy = {"rich", "anthropic", "anyio", "asyncio", "httpx2", "pydantic", "starlette", "uvicorn"}
     assert heavy & set(modules) == set()
     assert {name for name in modules if name.startswith("retentive.cli.")} == {
-        f"retentive.cli.{name}" for name in ("app", "as_of", "exits", "times", "output", "location", "read")
+        f"retentive.cli.{name}" for name in ("app", "exits", "location", "memories", "output", "parameters")
     }
 
 
-def test_the_environment_names_the_place_and_the_memory_store(tmp_path: Path) -> None:
+def test_location_and_memory_store_from_the_environment(tmp_path: Path) -> None:
     def run(*arguments: str, text: bytes = b"") -> str:
         ended = process(tmp_path, *arguments, text=text, RETENTIVE_AT=AT, RETENTIVE_STORE="team")
         assert (ended.err, ended.status) == ("", 0)
@@ -63,7 +63,7 @@ def test_the_environment_names_the_place_and_the_memory_store(tmp_path: Path) ->
     assert not (tmp_path / "memory").exists()
 
 
-def test_without_it_the_place_is_the_directory_memory(tmp_path: Path) -> None:
+def test_the_default_location_is_the_directory_memory(tmp_path: Path) -> None:
     assert process(tmp_path, "create", PATH, "text").status == 0
     assert (tmp_path / "memory/memories/notes.md").read_text() == "text"
 
@@ -102,13 +102,17 @@ def test_a_memory_cannot_steer_the_terminal_of_its_reader(directory: Path) -> No
     assert process(directory, "--at", AT, "create", "/memories/evil", text=evil.encode()).status == 0
     shown = terminal(directory, "--at", AT, "view", "/memories/evil")
     assert shown.splitlines()[1] == "     1\t\\x1b]52;c;cm0gLXJm\\x07 \\x9b2J \ttab"
-    assert "\x1b" not in terminal(directory, "--at", AT, "replace", "/memories/evil", "\x1b[2J", "x")
+    shown = terminal(directory, "--at", AT, "replace", "/memories/evil", "\x1b[2J", "x", NO_COLOR="1")
+    assert "\x1b" not in shown
+    assert "\\x1b[2J" in shown
     assert process(directory, "--at", AT, "cat", "/memories/evil").out.decode() == evil
     assert evil in process(directory, "--at", AT, "view", "/memories/evil").out.decode()
 
 
-def test_a_keyboard_is_not_waited_for(directory: Path) -> None:
-    assert "Missing argument 'TEXT'; give it, or pipe the text in." in terminal(directory, "--at", AT, "create", PATH)
+def test_a_text_is_not_read_from_a_keyboard(directory: Path) -> None:
+    assert "Missing argument 'TEXT'. Pass it, or pipe the text to standard input." in terminal(
+        directory, "--at", AT, "create", PATH
+    )
 
 
 def test_output_is_utf_8_in_any_locale(directory: Path) -> None:
@@ -128,7 +132,7 @@ def test_output_is_utf_8_in_any_locale(directory: Path) -> None:
         assert (ended.out.endswith(text), ended.err) == (True, "")
 
 
-def test_arguments_that_are_not_utf_8_are_refused(directory: Path) -> None:
+def test_arguments_that_are_not_utf_8_are_rejected(directory: Path) -> None:
     command = [RETENTIVE.encode(), b"--at", AT.encode(), b"create"]
     for arguments in ([b"/memories/\xff", b"x"], [b"/memories/y", b"\xff"]):
         ended = subprocess.run(
@@ -139,7 +143,7 @@ def test_arguments_that_are_not_utf_8_are_refused(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", ["-h", "ls", "cat /memories/big", "view /memories/big"])
-def test_a_reader_that_goes_away_ends_it_quietly(directory: Path, arguments: str) -> None:
+def test_a_closed_pipe_ends_it_quietly(directory: Path, arguments: str) -> None:
     big = b"line\n" * 20_000
     assert process(directory, "--at", AT, "create", "/memories/big", text=big).status == 0
     command = f"{RETENTIVE} --at {AT} {arguments} | true; echo ${{PIPESTATUS[0]}}"
@@ -151,7 +155,7 @@ def test_a_reader_that_goes_away_ends_it_quietly(directory: Path, arguments: str
     assert ended.stdout in ({"1\n", "0\n"} if arguments == "-h" else {"141\n", "0\n"})
 
 
-def test_output_that_cannot_be_written_is_said(directory: Path) -> None:
+def test_a_failing_output_is_reported(directory: Path) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("there is no /dev/full here")
     with open("/dev/full", "wb") as full:
@@ -167,7 +171,7 @@ def test_output_that_cannot_be_written_is_said(directory: Path) -> None:
     assert ended.returncode == 1
 
 
-def test_no_output_at_all_is_no_error(directory: Path) -> None:
+def test_a_closed_output_is_not_an_error(directory: Path) -> None:
     ended = subprocess.run(
         ["bash", "-c", f"{RETENTIVE} --at {AT} rm {PATH} >&-"],
         capture_output=True,
@@ -204,3 +208,9 @@ def test_a_directory_without_permission(directory: Path) -> None:
     (directory / "shut").mkdir(mode=0)
     ended = process(directory, "--at", "shut", "create", PATH, "x")
     assert (ended.status, ended.out) == (9, b"")
+
+
+def test_an_error_is_red_on_a_terminal(directory: Path) -> None:
+    missing = "The path /memories/none does not exist. Please provide a valid path."
+    assert terminal(directory, "--at", AT, "view", "/memories/none") == f"\x1b[31m{missing}\x1b[0m\r\n"
+    assert terminal(directory, "--at", AT, "view", "/memories/none", NO_COLOR="1") == f"{missing}\r\n"

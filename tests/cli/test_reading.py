@@ -1,4 +1,4 @@
-"""`ls`, `view`, `cat`, `stores`: what they print, in a pipe and as JSON."""
+"""`ls`, `view`, `cat`, `stores`: output in a pipe and as JSON."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ TEXT = "one\ntwo\r\nthree"
 
 @pytest.fixture
 def at(tmp_path: Path) -> str:
-    """A place with some memories, one of them hidden, and a second memory store."""
-    place = f"sqlite:///{tmp_path}/memory.db"
-    with retentive.open(place) as opened:
+    """A location with some memories, one of them hidden, and a second memory store."""
+    location = f"sqlite:///{tmp_path}/memory.db"
+    with retentive.open(location) as opened:
         store = opened.store()
         for path, text in {"a.txt": TEXT, "b/.secret": "x", "b/c/d.md": "é" * 1000}.items():
             assert not store.execute({"command": "create", "path": f"/memories/{path}", "file_text": text}).is_error
         opened.store("user-42", name="Zoë")
-    return place
+    return location
 
 
 def test_ls_in_a_pipe_is_every_memory_with_its_bytes(at: str) -> None:
@@ -39,7 +39,7 @@ def test_ls_of_a_directory_or_of_one_memory(at: str) -> None:
     assert here(at, "--store", "user-42", "ls").stdout == ""
 
 
-def test_ls_as_json_says_all_that_is_known(at: str) -> None:
+def test_ls_as_json_has_all_fields(at: str) -> None:
     (found,) = json.loads(here(at, "ls", "/memories/a.txt", "--json").stdout)
     with retentive.open(at) as opened:
         (memory,) = [each for each in opened.store().memories() if each.path == "/memories/a.txt"]
@@ -57,7 +57,7 @@ def test_ls_as_json_says_all_that_is_known(at: str) -> None:
 KINDS = "sqlite, postgresql, mariadb, s3, gs, az, memory"
 
 
-@pytest.mark.parametrize("path", ["/memories", "/memories/a.txt", "/memories/b", "/memories/none", "nonsense"])
+@pytest.mark.parametrize("path", ["/memories", "/memories/a.txt", "/memories/b", "/memories/x", "nonsense"])
 def test_view_is_the_reply_a_model_gets(at: str, path: str) -> None:
     with retentive.open(at) as opened:
         reply = opened.store().execute({"command": "view", "path": path})
@@ -77,10 +77,10 @@ def test_view_of_a_range(at: str, given: str, lines: list[int]) -> None:
 
 
 @pytest.mark.parametrize("given", ["", "x", "1-2", ":", ":3", "1:2:3", "1.5", "１:2", "1" * 5_000])
-def test_a_range_that_is_none_is_a_usage_error(at: str, given: str) -> None:
+def test_an_invalid_range_is_a_usage_error(at: str, given: str) -> None:
     ended = here(at, "view", "/memories/a.txt", "--range", given)
     assert (ended.exit_code, ended.stdout) == (2, "")
-    assert "is not a range of lines such as 10:20, 10: or 10." in ended.stderr
+    assert "is not a line range such as 10:20, 10: or 10." in ended.stderr
 
 
 def test_a_range_outside_is_the_tools_own_error(at: str) -> None:
@@ -113,38 +113,39 @@ def test_stores(at: str) -> None:
 
 @pytest.mark.parametrize("command", [["ls"], ["view"], ["cat", "/memories/a.txt"], ["stores"]])
 @pytest.mark.parametrize("name", ["sqlite:///{}/typo.db", "{}/typo", "{}", "{}/file/below"])
-def test_reading_a_place_that_is_not_there_says_so_and_makes_nothing(
-    tmp_path: Path, command: list[str], name: str
-) -> None:
+def test_reading_a_missing_location_creates_nothing(tmp_path: Path, command: list[str], name: str) -> None:
     (tmp_path / "file").touch()
-    place = name.format(tmp_path)
-    ended = here(place, *command)
+    location = name.format(tmp_path)
+    ended = here(location, *command)
     assert (ended.exit_code, ended.stdout) == (3, "")
-    assert ended.stderr == f"Error: there is no memory at {place} yet; `retentive create` makes one\n"
+    assert ended.stderr == f"Error: {location} does not exist; `retentive create` creates it\n"
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
-    as_json = json.loads(here(place, *command, "--json").stdout)
+    as_json = json.loads(here(location, *command, "--json").stdout)
     assert as_json == {"text": ended.stderr.removesuffix("\n"), "is_error": True, "code": "not_found"}
 
 
-def test_a_memory_store_that_is_not_there_is_not_made(at: str) -> None:
+def test_a_missing_memory_store_is_not_created(at: str) -> None:
     for command in (["ls"], ["view"], ["rm", "/memories/a.txt"], ["mv", "/memories/a.txt", "/memories/b.txt"]):
         ended = here(at, "--store", "user-43", *command)
-        assert (ended.exit_code, ended.stderr) == (3, "Error: there is no memory store 'user-43'\n")
+        assert (ended.exit_code, ended.stderr) == (
+            3,
+            "Error: the memory store 'user-43' does not exist; `retentive stores` lists the existing ones\n",
+        )
     assert len(json.loads(here(at, "stores", "--json").stdout)) == 2
 
 
 @pytest.mark.parametrize(
     ("command", "status", "said"),
     [
-        (["ls", "/memories/none"], 3, "Error: there is no memory at /memories/none\n"),
-        (["cat", "/memories/none"], 3, "Error: there is no memory at /memories/none\n"),
+        (["ls", "/memories/x"], 3, "Error: /memories/x does not exist\n"),
+        (["cat", "/memories/x"], 3, "Error: there is no memory at /memories/x\n"),
         (["cat", "/memories/b"], 3, "Error: there is no memory at /memories/b\n"),
         (["cat", "/etc/passwd"], 2, "Error: Path must start with /memories, got: /etc/passwd\n"),
         (["ls", "/memories/../x"], 2, "Error: Path /memories/../x would escape /memories directory\n"),
         (
-            ["view", "/memories/none"],
+            ["view", "/memories/x"],
             3,
-            "The path /memories/none does not exist. Please provide a valid path.\n",
+            "The path /memories/x does not exist. Please provide a valid path.\n",
         ),
     ],
 )
@@ -163,6 +164,6 @@ def test_errors_are_plain_sentences(at: str, command: list[str], status: int, sa
         (["--actor", "user:"], "actor must have 1 to 255 characters, not 0"),
     ],
 )
-def test_options_that_cannot_be_right(at: str, options: list[str], said: str) -> None:
+def test_invalid_options(at: str, options: list[str], said: str) -> None:
     ended = here(at, *options, "create", "/memories/x", "text")
     assert (ended.exit_code, ended.stderr) == (2, f"Error: {said}\n")

@@ -1,4 +1,4 @@
-"""docs/cli.md is what the commands say of themselves, and they say all."""
+"""docs/cli.md is generated from the commands and documents all of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def everything() -> Iterator[tuple[str, click.Command]]:
         yield f"retentive {name}", command
 
 
-def test_the_page_is_what_the_code_prints() -> None:
+def test_the_page_is_up_to_date() -> None:
     assert page() == PAGE.read_text(encoding="utf-8"), "run: python -m retentive.cli.reference > docs/cli.md"
 
 
@@ -42,7 +42,7 @@ def test_every_command_and_option_is_documented(name: str, command: click.Comman
             assert f"`{param.opts[-1]}" in section
 
 
-def test_every_command_is_called_as_the_table_says() -> None:
+def test_every_command_has_the_name_in_the_table() -> None:
     assert [command.name for _, command in everything()][1:] == list(COMMANDS)
 
 
@@ -52,7 +52,7 @@ def test_every_exit_status_is_documented() -> None:
         assert f"| {row.status} | {row.meaning} |" in text
 
 
-def test_the_example_of_exec_is_what_happens(tmp_path: Path) -> None:
+def test_the_example_of_exec_is_real(tmp_path: Path) -> None:
     _, command, *replies, _ = EXECUTING.splitlines()
     lines = command.split("'")[3::2][:2]
     ended = here(f"sqlite:///{tmp_path}/m.db", "exec", text="".join(line + "\n" for line in lines).encode())

@@ -1,4 +1,4 @@
-"""`search`: what people, pipes and programs get."""
+"""`search`: output for people, pipes and programs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TEXTS = {
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> str:
+def location(tmp_path: Path) -> str:
     at = f"sqlite:///{tmp_path}/memory.db"
     with retentive.open(at) as opened:
         for path, text in TEXTS.items():
@@ -27,9 +27,9 @@ def place(tmp_path: Path) -> str:
     return at
 
 
-def test_in_a_pipe_each_line_has_its_path_and_number(place: str) -> None:
-    """Newest first; a memory of which only the path matches has no line."""
-    ended = here(place, "search", "refund")
+def test_in_a_pipe_each_line_has_its_path_and_number(location: str) -> None:
+    """Newest first; a match in the path alone has no line."""
+    ended = here(location, "search", "refund")
     assert ended.stdout.splitlines() == [
         "/memories/team/refund/other.md\t\t",
         "/memories/team/rules.md\t1\tAsk before a REFUND.",
@@ -51,50 +51,50 @@ def test_in_a_pipe_each_line_has_its_path_and_number(place: str) -> None:
         (("nowhere",), []),
     ],
 )
-def test_search_can_be_narrowed(place: str, arguments: tuple[str, ...], found: list[str]) -> None:
-    ended = here(place, "search", *arguments)
+def test_search_filters(location: str, arguments: tuple[str, ...], found: list[str]) -> None:
+    ended = here(location, "search", *arguments)
     assert ended.exit_code == 0
     assert list(dict.fromkeys(line.split("\t")[0] for line in ended.stdout.splitlines())) == found
 
 
-def test_what_is_left_out_is_told(place: str, tmp_path: Path) -> None:
-    """Beside the output in a pipe."""
-    ended = process(tmp_path, "--at", place, "search", "refund", "-n", "1")
+def test_omitted_results_are_counted(location: str, tmp_path: Path) -> None:
+    """On standard error, in a pipe."""
+    ended = process(tmp_path, "--at", location, "search", "refund", "-n", "1")
     assert (ended.out.count(b"\n"), ended.err) == (1, "1 of 3 memories; -n shows more.\n")
-    assert terminal(tmp_path, "--at", place, "search", "refund", "-n", "2").endswith(
+    assert terminal(tmp_path, "--at", location, "search", "refund", "-n", "2").endswith(
         "2 of 3 memories; -n shows more.\r\n"
     )
-    assert terminal(tmp_path, "--at", place, "search", "refund").endswith("3 memories.\r\n")
-    assert terminal(tmp_path, "--at", place, "search", "nowhere") == "0 memories.\r\n"
+    assert terminal(tmp_path, "--at", location, "search", "refund").endswith("3 memories.\r\n")
+    assert terminal(tmp_path, "--at", location, "search", "nowhere") == "0 memories.\r\n"
 
 
-def test_on_a_terminal_what_matches_is_marked(place: str, tmp_path: Path) -> None:
-    shown = terminal(tmp_path, "--at", place, "search", "refund").replace("\r\n", "\n").splitlines()
+def test_on_a_terminal_what_matches_is_marked(location: str, tmp_path: Path) -> None:
+    shown = terminal(tmp_path, "--at", location, "search", "refund").replace("\r\n", "\n").splitlines()
     assert shown[0] == "\x1b[36m/memories/team/\x1b[0m\x1b[30;43mrefund\x1b[0m\x1b[36m/other.md\x1b[0m"
     assert shown[2] == "\x1b[32m     1\x1b[0m  Ask before a \x1b[30;43mREFUND\x1b[0m."
-    plain = terminal(tmp_path, "--at", place, "search", "days", NO_COLOR="1").replace("\r\n", "\n").splitlines()
+    plain = terminal(tmp_path, "--at", location, "search", "days", NO_COLOR="1").replace("\r\n", "\n").splitlines()
     assert plain == ["/memories/refunds.md", "     1  Refunds within 30 days.", "1 memory."]
 
 
-def test_lines_that_are_not_shown_are_counted(place: str, tmp_path: Path) -> None:
-    here(place, "create", "/memories/long", "word\n" * 7)
-    assert "\r\n4 more lines\r\n" in terminal(tmp_path, "--at", place, "search", "word", NO_COLOR="1")
+def test_omitted_lines_are_counted(location: str, tmp_path: Path) -> None:
+    here(location, "create", "/memories/long", "word\n" * 7)
+    assert "\r\n4 more lines\r\n" in terminal(tmp_path, "--at", location, "search", "word", NO_COLOR="1")
 
 
-def test_json_has_the_places_of_what_matches(place: str) -> None:
-    found = json.loads(here(place, "search", "refund", "--json").stdout)
+def test_json_has_the_spans_of_matches(location: str) -> None:
+    found = json.loads(here(location, "search", "refund", "--json").stdout)
     assert found["total"] == 3
     hit = found["hits"][2]
     assert (hit["path"], hit["lines"], hit["path_spans"]) == ("/memories/refunds.md", 2, [[10, 16]])
     assert hit["snippets"][1] == {"line": 3, "text": "No refund for refund fees.", "spans": [[3, 9], [14, 20]]}
-    with retentive.open(place) as opened:
+    with retentive.open(location) as opened:
         assert opened.store().load(hit["path"])[0].version_id == hit["version_id"]
-    limited = json.loads(here(place, "search", "refund", "--json", "-n", "0").stdout)
+    limited = json.loads(here(location, "search", "refund", "--json", "-n", "0").stdout)
     assert limited == {"total": 3, "hits": []}
 
 
 @pytest.mark.parametrize("arguments", [(), ("",), ("--regex", "("), ("x", "--under", "/etc"), ("x", "--path", "notes")])
-def test_what_cannot_be_looked_for_is_refused(place: str, arguments: tuple[str, ...]) -> None:
-    ended = here(place, "search", *arguments)
+def test_invalid_queries_are_rejected(location: str, arguments: tuple[str, ...]) -> None:
+    ended = here(location, "search", *arguments)
     assert (ended.exit_code, ended.stdout) == (2, "")
     assert ended.stderr != ""

@@ -1,4 +1,4 @@
-"""What can be no key of a memory store is a wrong argument everywhere; who only looks makes no memory store."""
+"""Invalid keys of memory stores are rejected everywhere; reading creates no memory store."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ SAID = "a store key (must have 1 to 255 characters|may not contain control chara
 
 @pytest.fixture
 def at(tmp_path: Path) -> str:
-    """A place with one memory, and an export and a backup of it beside it."""
-    place = f"sqlite:///{tmp_path}/memory.db"
-    with retentive.open(place) as opened:
+    """A location with one memory, and an export and a backup beside it."""
+    location = f"sqlite:///{tmp_path}/memory.db"
+    with retentive.open(location) as opened:
         store = opened.store()
         store.execute({"command": "create", "path": "/memories/a", "file_text": "a"})
         export_whole(store, str(tmp_path / "e.tar"))
         back_up(opened.backend, str(tmp_path / "b.tar"))
-    return place
+    return location
 
 
 def commands(at: str, directory: Path, key: str) -> list[list[str]]:
@@ -51,8 +51,8 @@ def commands(at: str, directory: Path, key: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("key", BAD)
-def test_on_the_command_line_it_ends_with_2(key: str, at: str, tmp_path: Path) -> None:
-    """With a sentence, whatever the command; nothing is written."""
+def test_the_command_line_exits_with_2(key: str, at: str, tmp_path: Path) -> None:
+    """Each command reports the reason; nothing is written."""
     for command in commands(at, tmp_path, key):
         if key in command:
             from click.testing import CliRunner
@@ -68,12 +68,12 @@ def test_on_the_command_line_it_ends_with_2(key: str, at: str, tmp_path: Path) -
 
 
 CALLS: dict[str, Callable[[Retentive, str, Path], object]] = {
-    "store": lambda place, key, _: place.store(key),
-    "erase": lambda place, key, _: place.erase(key),
-    "back_up": lambda place, key, directory: back_up(place.backend, str(directory / "new.tar"), stores=[key]),
-    "migrate": lambda place, key, _: migrate(place.backend, open_backend("sqlite://"), stores=[key]),
-    "restore": lambda place, key, directory: _restored(directory, key),
-    "import_whole": lambda place, key, directory: _imported(directory, key),
+    "store": lambda location, key, _: location.store(key),
+    "erase": lambda location, key, _: location.erase(key),
+    "back_up": lambda location, key, directory: back_up(location.backend, str(directory / "new.tar"), stores=[key]),
+    "migrate": lambda location, key, _: migrate(location.backend, open_backend("sqlite://"), stores=[key]),
+    "restore": lambda location, key, directory: _restored(directory, key),
+    "import_whole": lambda location, key, directory: _imported(directory, key),
 }
 
 
@@ -89,33 +89,34 @@ def _imported(directory: Path, key: str) -> None:
 
 @pytest.mark.parametrize("key", BAD)
 @pytest.mark.parametrize("call", CALLS)
-def test_from_python_it_is_invalid_input(call: str, key: str, at: str, tmp_path: Path) -> None:
-    with retentive.open(at) as place, pytest.raises(InvalidInput, match=SAID):
-        CALLS[call](place, key, tmp_path)
+def test_python_raises_invalid_input(call: str, key: str, at: str, tmp_path: Path) -> None:
+    with retentive.open(at) as location, pytest.raises(InvalidInput, match=SAID):
+        CALLS[call](location, key, tmp_path)
 
 
-LOOKING = [["ls"], ["view"], ["log"], ["search", "x"], ["stats"], ["export", "{}/x.tar"], ["audit", "verify"]]
+MISSING = "Error: the memory store 'default' does not exist; `retentive stores` lists the existing ones\n"
+READING = [["ls"], ["view"], ["log"], ["search", "x"], ["stats"], ["export", "{}/x.tar"], ["audit", "verify"]]
 
 
 @pytest.mark.parametrize("kind", ["sqlite:///{}/memory.db", "{}/memory"])
-def test_looking_makes_no_default_store_where_it_was_erased(kind: str, tmp_path: Path) -> None:
-    """It is said not to be there; writing makes it, as at first."""
-    place = kind.format(tmp_path)
-    assert here(place, "create", "/memories/a", "a").exit_code == 0
-    assert here(place, "erase", "--whole-store", "default", "--yes").exit_code == 0
-    for command in LOOKING:
-        done = here(place, *(part.format(tmp_path) for part in command))
-        assert (done.exit_code, done.stderr) == (3, "Error: there is no memory store 'default'\n"), command
-    with retentive.open(place) as opened:
+def test_reading_does_not_recreate_an_erased_default_store(kind: str, tmp_path: Path) -> None:
+    """Reading reports that it does not exist; writing creates it."""
+    location = kind.format(tmp_path)
+    assert here(location, "create", "/memories/a", "a").exit_code == 0
+    assert here(location, "erase", "--whole-store", "default", "--yes").exit_code == 0
+    for command in READING:
+        done = here(location, *(part.format(tmp_path) for part in command))
+        assert (done.exit_code, done.stderr) == (3, MISSING), command
+    with retentive.open(location) as opened:
         assert opened.stores() == []
         with pytest.raises(NotFound):
             opened.erase("default")
-    assert here(place, "create", "/memories/a", "a").exit_code == 0
-    assert here(place, "ls").stdout == "1\t/memories/a\n"
+    assert here(location, "create", "/memories/a", "a").exit_code == 0
+    assert here(location, "ls").stdout == "1\t/memories/a\n"
 
 
-def test_files_that_a_person_put_there_are_read(tmp_path: Path) -> None:
-    """Before any command wrote there, and after the store was erased."""
+def test_external_files_are_read(tmp_path: Path) -> None:
+    """Before the first command, and after the store was erased."""
     root = tmp_path / "memory"
     (root / "memories").mkdir(parents=True)
     (root / "memories" / "a").write_text("a")

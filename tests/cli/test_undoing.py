@@ -1,4 +1,4 @@
-"""`restore` and `undo`: what is told of what was done, and of what stood in the way."""
+"""`restore` and `undo`: steps, conflicts and exit statuses."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 
 import retentive
 
-from .running import here, terminal
+from .running import here, terminal, texts, version_ids
 
 A, B, C = "/memories/a", "/memories/b", "/memories/d/c"
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> str:
-    """What ann wrote, and what session s1 made of it."""
+def location(tmp_path: Path) -> str:
+    """Memories written by ann and changed by session s1."""
     at = f"sqlite:///{tmp_path}/memory.db"
     with retentive.open(at) as opened:
         store = opened.store()
@@ -31,41 +31,29 @@ def place(tmp_path: Path) -> str:
     return at
 
 
-def ids(place: str) -> list[str]:
-    """Of all versions, oldest first."""
-    with retentive.open(place) as opened:
-        return [version.id for version in opened.store().versions()][::-1]
-
-
-def present(place: str) -> dict[str, str]:
-    with retentive.open(place) as opened:
-        store = opened.store()
-        return {memory.path: store.text(memory.path) for memory in store.memories()}
-
-
 FIRST = {A: "one\ntwo\nthree\nfour\n", C: "c"}
 
 
-def test_a_session_is_undone(place: str) -> None:
-    """In one change, which can be undone itself, by whoever asks."""
-    before = present(place)
-    ended = here(place, "--actor", "user:bob", "undo", "--session", "s1")
+def test_a_session_is_undone(location: str) -> None:
+    """In one change, which can itself be undone, by any actor."""
+    before = texts(location)
+    ended = here(location, "--actor", "user:bob", "undo", "--session", "s1")
     assert (ended.exit_code, ended.stdout) == (
         0,
-        f"set back\t{A}\nmoved\t{B} -> {C}\ndeleted\t/memories/e\n",
+        f"reverted\t{A}\nmoved\t{B} -> {C}\ndeleted\t/memories/e\n",
     )
-    assert present(place) == FIRST
-    newest = json.loads(here(place, "log", "--json", "-n", "1").stdout)[0]
+    assert texts(location) == FIRST
+    newest = json.loads(here(location, "log", "--json", "-n", "1").stdout)[0]
     assert newest["actor"] == "user:bob"
-    assert here(place, "undo", newest["id"]).exit_code == 0
-    assert present(place) == before
+    assert here(location, "undo", newest["id"]).exit_code == 0
+    assert texts(location) == before
 
 
-def test_a_dry_run_only_tells(place: str) -> None:
-    before = present(place)
-    ended = here(place, "undo", "--actor", "session:*", "--dry-run", "--since", "1h")
+def test_a_dry_run_changes_nothing(location: str) -> None:
+    before = texts(location)
+    ended = here(location, "undo", "--actor", "session:*", "--dry-run", "--since", "1h")
     assert ended.stdout.splitlines()[1] == f"would be moved\t{B} -> {C}"
-    ended = here(place, "restore", "/memories", "--to", ids(place)[1], "--dry-run", "--json")
+    ended = here(location, "restore", "/memories", "--to", version_ids(location)[1], "--dry-run", "--json")
     found = json.loads(ended.stdout)
     assert (ended.exit_code, found["done"], found["dry_run"], found["conflicts"]) == (0, False, True, [])
     assert [(step["what"], step["path_before"], step["path"]) for step in found["steps"]] == [
@@ -73,61 +61,61 @@ def test_a_dry_run_only_tells(place: str) -> None:
         ("moved", B, C),
         ("deleted", "/memories/e", "/memories/e"),
     ]
-    assert present(place) == before
+    assert texts(location) == before
 
 
-def test_what_was_is_restored(place: str) -> None:
-    """The whole store, a memory to a version, and one that is gone."""
-    at = ids(place)[1]
-    assert here(place, "restore", A, "--to", at).stdout == f"set back\t{A}\n"
-    assert here(place, "restore", A, "--to", at).stdout == "Nothing is to be done: all is as it was.\n"
-    here(place, "rm", B)
-    assert here(place, "restore", "/memories", "--to", at).stdout == f"made again\t{C}\ndeleted\t/memories/e\n"
-    assert present(place) == FIRST
-    assert here(place, "restore", "/memories/none", "--to", "1s").exit_code == 3
-    assert here(place, "restore", "/etc", "--to", at).exit_code == 2
-    assert here(place, "restore", A).exit_code == 2
+def test_restore(location: str) -> None:
+    """The whole store, a memory to a version, and a deleted memory."""
+    at = version_ids(location)[1]
+    assert here(location, "restore", A, "--to", at).stdout == f"reverted\t{A}\n"
+    assert here(location, "restore", A, "--to", at).stdout == "Nothing to do.\n"
+    here(location, "rm", B)
+    assert here(location, "restore", "/memories", "--to", at).stdout == f"recreated\t{C}\ndeleted\t/memories/e\n"
+    assert texts(location) == FIRST
+    assert here(location, "restore", "/memories/none", "--to", "1s").exit_code == 3
+    assert here(location, "restore", "/etc", "--to", at).exit_code == 2
+    assert here(location, "restore", A).exit_code == 2
 
 
-def test_what_stands_in_the_way_is_told(place: str, tmp_path: Path) -> None:
-    """Nothing is done then, and the status is that of a conflict; until it is forced."""
-    change = ids(place)[2]
-    here(place, "replace", A, "1", "ONE")
-    before = present(place)
+def test_conflicts_are_reported(location: str, tmp_path: Path) -> None:
+    """Nothing is done, with the status of a conflict, unless --force is given."""
+    change = version_ids(location)[2]
+    here(location, "replace", A, "1", "ONE")
+    before = texts(location)
     for extra in ((), ("--dry-run",), ("--merge",)):
-        ended = here(place, "undo", change, *extra)
+        ended = here(location, "undo", change, *extra)
         assert (ended.exit_code, ended.stdout) == (6, "")
         assert f"{A}: its text was changed later" in ended.stderr
-    found = json.loads(here(place, "undo", change, "--json").stdout)
+    found = json.loads(here(location, "undo", change, "--json").stdout)
     assert (found["done"], [each["path"] for each in found["conflicts"]]) == (False, [A])
-    assert "Error: nothing was done." in terminal(tmp_path, "--at", place, "undo", change)
-    assert present(place) == before
-    assert here(place, "undo", change, "--force").exit_code == 0
-    assert present(place)[A] == FIRST[A]
+    assert "Error: nothing was done." in terminal(tmp_path, "--at", location, "undo", change)
+    assert texts(location) == before
+    assert here(location, "undo", change, "--force").exit_code == 0
+    assert texts(location)[A] == FIRST[A]
 
 
-def test_later_changes_of_other_lines_are_merged(place: str) -> None:
-    change = ids(place)[2]
-    here(place, "replace", A, "four", "4")
-    assert here(place, "undo", change).exit_code == 6
-    assert here(place, "undo", change, "--merge").exit_code == 0
-    assert present(place)[A] == "one\ntwo\nthree\n4\n"
+def test_later_changes_of_other_lines_are_merged(location: str) -> None:
+    change = version_ids(location)[2]
+    here(location, "replace", A, "four", "4")
+    assert here(location, "undo", change).exit_code == 6
+    assert here(location, "undo", change, "--merge").exit_code == 0
+    assert texts(location)[A] == "one\ntwo\nthree\n4\n"
 
 
-def test_what_came_since_can_be_forced_away(place: str) -> None:
-    at = ids(place)[1]
-    here(place, "rm", B)
-    here(place, "create", C, "another")
-    ended = here(place, "restore", "/memories/d", "--to", at)
+def test_force_removes_later_changes(location: str) -> None:
+    at = version_ids(location)[1]
+    here(location, "rm", B)
+    here(location, "create", C, "another")
+    ended = here(location, "restore", "/memories/d", "--to", at)
     assert ended.exit_code == 0
-    assert present(place)[C] == "c"
-    here(place, "mv", C, B)
-    here(place, "create", "/memories/d", "in the way")
-    ended = here(place, "undo", ids(place)[-2])
+    assert texts(location)[C] == "c"
+    here(location, "mv", C, B)
+    here(location, "create", "/memories/d", "in the way")
+    ended = here(location, "undo", version_ids(location)[-2])
     assert (ended.exit_code, "/memories/d stands where it was" in ended.stderr) == (6, True)
-    assert here(place, "undo", ids(place)[-2], "--force").exit_code == 0
-    assert present(place)[C] == "c"
-    assert "/memories/d" not in present(place)
+    assert here(location, "undo", version_ids(location)[-2], "--force").exit_code == 0
+    assert texts(location)[C] == "c"
+    assert "/memories/d" not in texts(location)
 
 
 @pytest.mark.parametrize(
@@ -142,23 +130,23 @@ def test_what_came_since_can_be_forced_away(place: str) -> None:
         ("--session", "s1", "--since", "some day"),
     ],
 )
-def test_undo_says_how_it_is_asked(place: str, arguments: tuple[str, ...]) -> None:
-    before = present(place)
-    assert here(place, "undo", *arguments).exit_code == 2
-    assert present(place) == before
+def test_invalid_arguments_of_undo(location: str, arguments: tuple[str, ...]) -> None:
+    before = texts(location)
+    assert here(location, "undo", *arguments).exit_code == 2
+    assert texts(location) == before
 
 
-def test_what_is_not_there_cannot_be_undone(place: str) -> None:
-    assert here(place, "undo", "memver_none").exit_code == 3
-    assert here(place, "undo", "--session", "nobody").exit_code == 3
+def test_missing_changes_cannot_be_undone(location: str) -> None:
+    assert here(location, "undo", "memver_none").exit_code == 3
+    assert here(location, "undo", "--session", "nobody").exit_code == 3
 
 
-def test_what_was_edited_by_hand_is_known_and_undone(tmp_path: Path) -> None:
-    """Also by commands that look at no memory."""
+def test_external_edits_are_recorded_and_undone(tmp_path: Path) -> None:
+    """Also by commands that read no memory."""
     at = tmp_path / "memory"
     here(at, "create", A, "one")
-    (at / "memories" / "a").write_text("by hand")
+    (at / "memories" / "a").write_text("edited")
     assert here(at, "log").stdout.splitlines()[0].split("\t")[2:] == ["job:external", "modified", A]
-    (at / "memories" / "a").write_text("by hand again")
-    assert here(at, "undo", "--actor", "job:external").stdout == f"set back\t{A}\n"
+    (at / "memories" / "a").write_text("edited again")
+    assert here(at, "undo", "--actor", "job:external").stdout == f"reverted\t{A}\n"
     assert (at / "memories" / "a").read_text() == "one"

@@ -1,4 +1,4 @@
-"""`create`, `replace`, `insert`, `rm`, `mv`: what they change, and where their texts come from."""
+"""`create`, `replace`, `insert`, `rm`, `mv`: changes, sources of texts, and errors."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from .running import here
 PATH = "/memories/notes.md"
 
 
-def text_at(place: str, path: str = PATH) -> str:
-    with retentive.open(place) as opened:
+def text_at(location: str, path: str = PATH) -> str:
+    with retentive.open(location) as opened:
         return opened.store().text(path)
 
 
-def test_create_makes_the_place_and_keeps_the_text_to_the_byte(lasting_place: str) -> None:
+def test_create_creates_the_location_and_stores_the_exact_bytes(lasting_place: str) -> None:
     ended = here(lasting_place, "create", PATH, "no newline")
     assert (ended.exit_code, ended.stdout) == (0, f"File created successfully at: {PATH}\n")
     assert text_at(lasting_place) == "no newline"
 
 
-def test_create_takes_what_is_piped_in(lasting_place: str) -> None:
+def test_create_reads_standard_input(lasting_place: str) -> None:
     data = "\ufeffone\r\ntwo\x85é\n\n".encode()
     assert here(lasting_place, "create", PATH, text=data).exit_code == 0
     assert here(lasting_place, "cat", PATH).stdout_bytes == data
@@ -42,17 +42,17 @@ def test_an_empty_text_is_a_text(lasting_place: str) -> None:
     [
         (b"ab\xff", "Error: the text is not UTF-8 (byte 3 of 3)\n"),
         (b"\xed\xa0\x80", "Error: the text is not UTF-8 (byte 1 of 3)\n"),
-        (b"ab\0c", "Error: the text holds a NUL character (at position 2)\n"),
+        (b"ab\0c", "Error: the text contains a NUL character (at position 2)\n"),
     ],
 )
-def test_what_no_memory_can_hold_is_refused_and_nothing_made(tmp_path: Path, data: bytes, said: str) -> None:
+def test_an_invalid_text_is_rejected_and_nothing_is_created(tmp_path: Path, data: bytes, said: str) -> None:
     ended = here(tmp_path / "memory", "create", PATH, text=data)
     assert (ended.exit_code, ended.stdout, ended.stderr) == (2, "", said)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("actor", [None, "session:s1", "ci"])
-def test_the_actor_is_who_is_logged_in_or_named(
+def test_the_actor_is_the_option_or_the_login_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, actor: str | None
 ) -> None:
     monkeypatch.setenv("LOGNAME", "ann")
@@ -66,10 +66,10 @@ def test_the_actor_is_who_is_logged_in_or_named(
 
 @pytest.fixture
 def at(tmp_path: Path) -> str:
-    """A place with one memory."""
-    place = f"sqlite:///{tmp_path}/memory.db"
-    assert here(place, "create", PATH, "one\ntwo\n").exit_code == 0
-    return place
+    """A location with one memory."""
+    location = f"sqlite:///{tmp_path}/memory.db"
+    assert here(location, "create", PATH, "one\ntwo\n").exit_code == 0
+    return location
 
 
 @pytest.fixture
@@ -111,15 +111,15 @@ def test_replace_takes_texts_from_files_and_pipes(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "Missing argument 'OLD'; give it, or --old-file."),
+        ([], "Missing argument 'OLD'. Pass it, or --old-file."),
         (["--old-file", "-", "--new-file", "-"], "Only one of --old-file and --new-file can be -."),
-        (["one", "two", "--old-file", "-"], "A text was given twice, as an argument and as a file."),
-        (["one", "two", "--new-file", "-"], "A text was given twice, as an argument and as a file."),
+        (["one", "two", "--old-file", "-"], "A text was passed twice, as an argument and as a file."),
+        (["one", "two", "--new-file", "-"], "A text was passed twice, as an argument and as a file."),
         (["--old-file", "nosuch", "two"], "'nosuch': No such file or directory"),
         (["two", "--new-file", "/"], "'/': Is a directory"),
     ],
 )
-def test_texts_that_do_not_add_up_are_usage_errors(at: str, arguments: list[str], said: str) -> None:
+def test_missing_and_repeated_texts_are_usage_errors(at: str, arguments: list[str], said: str) -> None:
     ended = here(at, "replace", PATH, *arguments)
     assert (ended.exit_code, ended.stdout) == (2, "")
     assert said in ended.stderr
@@ -132,7 +132,7 @@ def test_insert(at: str) -> None:
     assert text_at(at) == "zero\none\ntwo\nthree\n"
 
 
-def test_rm_deletes_what_it_can_and_ends_with_the_first_error(at: str) -> None:
+def test_rm_continues_after_an_error_and_exits_with_the_first(at: str) -> None:
     here(at, "create", "/memories/d/e", "x")
     ended = here(at, "rm", PATH, "/memories/none", "/memories", "/memories/d")
     assert ended.exit_code == 3
@@ -172,7 +172,7 @@ def test_mv(at: str) -> None:
         (["mv", "/memories", "/memories/x"], 7),
     ],
 )
-def test_every_refusal_has_its_status_and_changes_nothing(at: str, command: list[str], status: int) -> None:
+def test_every_error_has_its_status_and_changes_nothing(at: str, command: list[str], status: int) -> None:
     ended = here(at, *command)
     assert (ended.exit_code, ended.stdout) == (status, "")
     as_json = here(at, *command, "--json")
@@ -185,25 +185,25 @@ def test_every_refusal_has_its_status_and_changes_nothing(at: str, command: list
     "command",
     [["rm", PATH], ["mv", PATH, "/memories/x"], ["replace", PATH, "a", "b"], ["insert", PATH, "0", "a"]],
 )
-def test_what_can_only_change_what_is_there_makes_no_place(tmp_path: Path, command: list[str]) -> None:
+def test_commands_for_existing_memories_create_no_location(tmp_path: Path, command: list[str]) -> None:
     assert here(tmp_path / "typo", *command).exit_code == 3
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_text_that_begins_with_a_dash_goes_behind_two(at: str) -> None:
+def test_a_text_with_a_leading_dash_follows_two_dashes(at: str) -> None:
     assert here(at, "create", "/memories/list", "--", "- eggs").exit_code == 0
     assert text_at(at, "/memories/list") == "- eggs"
 
 
-@pytest.mark.parametrize("place", ["sqlite:///broken.db", "file", "sqlite:///file/x.db", "file/x"])
+@pytest.mark.parametrize("location", ["sqlite:///broken.db", "file", "sqlite:///file/x.db", "file/x"])
 @pytest.mark.parametrize("command", [["view"], ["create", PATH, "x"]])
-def test_a_place_that_cannot_be_opened_is_said_without_a_file_of_the_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, command: list[str]
+def test_a_location_that_cannot_be_opened_is_reported_without_absolute_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, location: str, command: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("broken.db").write_text("this is no database, but longer than the header of one " * 40)
     Path("file").touch()
-    ended = here(place, *command)
+    ended = here(location, *command)
     assert isinstance(ended.exception, SystemExit)
     assert (ended.exit_code != 0, ended.stdout) == (True, "")
     assert ended.stderr.startswith("Error: ")

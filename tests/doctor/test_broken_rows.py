@@ -202,7 +202,9 @@ def test_a_missing_table_is_reported(backend: str, table: str, tmp_path: Path) -
     for command in (["view"], ["log"], ["ls"], ["stores"]):
         done = here(place, *command)
         assert done.exit_code == 13
-        assert done.stderr == f"Error: tables of the database are not there: {table}\n"
+        error, location = done.stderr.splitlines()
+        assert error == f"Error: tables of the database are not there: {table}"
+        assert location.startswith("Location: ")
 
 
 def test_a_table_that_disappears_while_open_is_damage(tmp_path: Path) -> None:

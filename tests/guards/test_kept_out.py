@@ -230,7 +230,7 @@ def test_the_command_line_shows_no_path_with_a_value(tmp_path: Path) -> None:
     """It says what is to be done, and ends with status 16 as long as it is not."""
     with retentive.open(tmp_path / "m", sensitive="off") as place:
         place.store().execute(create(f"and {KEY}", f"/memories/{KEY}.md"))
-    shown = "/memories/[REDACTED:aws_access_key_id].md\taws_access_key_id\tin the path: rename it by hand\n"
+    shown = "/memories/[REDACTED:aws_access_key_id].md\taws_access_key_id\tin the path: rename the memory\n"
     for options in ([], ["--redact"], ["--history", "--redact"], ["--history"]):
         told = here(tmp_path / "m", "scan", *options)
         assert (told.stdout, told.exit_code) == (shown, 16)

@@ -275,10 +275,10 @@ def test_the_command_line_shows_and_sets_them(tmp_path: Path) -> None:
         (["max_memories=many"], "max_memories must be an integer from 0"),
         (["colour=red"], "unknown settings ['colour']; the known settings are view_chars"),
         (["max_memories"], "is not NAME=VALUE"),
-        ([], "name a setting to change"),
-        (["--file", "missing.json"], "cannot be read"),
+        ([], "specify a setting to change"),
+        (["--file", "missing.json"], "cannot read the settings file missing.json"),
         (["--file", "broken.json"], "is not JSON"),
-        (["--file", "list.json"], "must hold one JSON object"),
+        (["--file", "list.json"], "must contain one JSON object"),
         (["--file", "wrong.json"], "must start with /memories/"),
     ],
 )
@@ -377,4 +377,4 @@ def test_a_setting_that_is_given_twice_is_refused(tmp_path: Path) -> None:
         ["view_chars=3", "--unset", "view_chars"],
     ):
         ended = here(place, "settings", "set", *arguments)
-        assert (ended.exit_code, "is given twice" in ended.stderr) == (2, True)
+        assert (ended.exit_code, "is given more than once" in ended.stderr) == (2, True)

@@ -6,9 +6,9 @@ from retentive.cli.exits import INTERRUPTED
 
 
 def main() -> int:
-    """Run `retentive` with the arguments of this process; its exit status."""
+    """Run `retentive` with the arguments of this process and return its exit status."""
     try:
-        from retentive.cli.app import run  # noqa: PLC0415 - an interrupt while click is imported counts as one too
+        from retentive.cli.app import run  # noqa: PLC0415 - Ctrl-C while click is imported exits with the same status
 
         return run()
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""The `retentive` command: its options, its subcommands (imported when they are asked for), and how errors end it."""
+"""The `retentive` command: options, subcommands, which are imported on use, and exit statuses."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import click
 
 from retentive import __version__
 from retentive.cli.exits import INTERRUPTED
-from retentive.cli.location import Place
+from retentive.cli.location import Location
 from retentive.opening import DEFAULT_KEY, DEFAULT_LOCATION
 
 COMMANDS: Mapping[str, str] = {
-    "ls": "retentive.cli.read:ls",
-    "view": "retentive.cli.read:view",
-    "cat": "retentive.cli.read:cat",
-    "create": "retentive.cli.write:create",
-    "edit": "retentive.cli.edit:edit",
-    "replace": "retentive.cli.write:replace",
-    "insert": "retentive.cli.write:insert",
-    "rm": "retentive.cli.write:rm",
-    "mv": "retentive.cli.write:mv",
-    "stores": "retentive.cli.read:stores",
+    "ls": "retentive.cli.memories:ls",
+    "view": "retentive.cli.memories:view",
+    "cat": "retentive.cli.memories:cat",
+    "create": "retentive.cli.memories:create",
+    "edit": "retentive.cli.editor:edit",
+    "replace": "retentive.cli.memories:replace",
+    "insert": "retentive.cli.memories:insert",
+    "rm": "retentive.cli.memories:rm",
+    "mv": "retentive.cli.memories:mv",
+    "stores": "retentive.cli.stores:stores",
     "search": "retentive.cli.search:search",
     "log": "retentive.cli.history:log",
     "show": "retentive.cli.history:show",
@@ -35,7 +35,7 @@ COMMANDS: Mapping[str, str] = {
     "settings": "retentive.cli.settings:settings",
     "review": "retentive.cli.review:review",
     "scan": "retentive.cli.maintenance:scan",
-    "sweep": "retentive.cli.sweep:sweep",
+    "sweep": "retentive.cli.maintenance:sweep",
     "export": "retentive.cli.transfer:export",
     "import": "retentive.cli.transfer:import_",
     "backup": "retentive.cli.transfer:backup",
@@ -43,27 +43,27 @@ COMMANDS: Mapping[str, str] = {
     "migrate": "retentive.cli.transfer:migrate",
     "audit": "retentive.cli.audit:audit",
     "stats": "retentive.cli.stats:stats",
-    "doctor": "retentive.cli.doctor:doctor",
+    "doctor": "retentive.cli.maintenance:doctor",
     "keys": "retentive.cli.keys:keys",
     "migrate-schema": "retentive.cli.maintenance:migrate",
     "collect": "retentive.cli.maintenance:collect",
-    "exec": "retentive.cli.exec:execute",
-    "init": "retentive.cli.projects:init",
-    "chat": "retentive.cli.chat.command:chat",
-    "demo": "retentive.cli.demo.command:demo",
+    "exec": "retentive.cli.tool_calls:execute",
+    "init": "retentive.cli.stores:init",
+    "chat": "retentive.cli.chat:chat",
+    "demo": "retentive.cli.demo:demo",
 }
-"""Where each subcommand stands, in the order of the help."""
+"""Module and attribute of each subcommand, in the order of the help."""
 
 
-class LateGroup(click.Group):
-    """A group that imports a subcommand when it is needed: one `retentive view` pays for `view` alone."""
+class LazyGroup(click.Group):
+    """A group that imports a subcommand on use, so that `retentive view` imports nothing for the others."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names, in the order of the table."""
+        """Names of the subcommands, in the order of the table."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The subcommand of this name, if there is one."""
+        """The subcommand with this name; None if there is no such subcommand."""
         if cmd_name not in COMMANDS:
             return None
         module, _, attribute = COMMANDS[cmd_name].partition(":")
@@ -72,15 +72,16 @@ class LateGroup(click.Group):
         return command
 
 
-@click.group(cls=LateGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--at",
-    metavar="URL",
+    "url",
+    metavar="LOCATION",
     default=DEFAULT_LOCATION,
     envvar="RETENTIVE_AT",
     show_default=True,
     show_envvar=True,
-    help="Where the memory rests: a directory, sqlite:///FILE (four slashes before an absolute path), postgresql://,"
+    help="Location of the memory: a directory, sqlite:///FILE (four slashes before an absolute path), postgresql://,"
     " mariadb://, s3://, gs:// or az://.",
 )
 @click.option(
@@ -90,31 +91,31 @@ class LateGroup(click.Group):
     envvar="RETENTIVE_STORE",
     show_default=True,
     show_envvar=True,
-    help="The memory store, by key or id.",
+    help="Key or id of the memory store.",
 )
 @click.option(
     "--actor",
     metavar="ACTOR",
-    help="Who is recorded with a change, as in session:s1.  [default: user:LOGIN, the login name]",
+    help="Actor recorded with changes, such as session:s1.  [default: user:LOGIN, the login name]",
 )
 @click.option(
     "--keys",
     metavar="FILE",
-    help="The key file: memory stores are sealed.  [env var: RETENTIVE_KEYS_FILE, or RETENTIVE_KEYS, its contents]",
+    help="Key file; new memory stores are encrypted.  [env var: RETENTIVE_KEYS_FILE, or RETENTIVE_KEYS, its contents]",
 )
-@click.option("--seal-paths", is_flag=True, help="Memory stores that are made hide their paths too. Needs keys.")
+@click.option("--seal-paths", is_flag=True, help="Encrypt the paths in new memory stores too. Needs keys.")
 @click.version_option(__version__, prog_name="retentive", message="%(prog)s %(version)s")
 @click.pass_context
-def app(ctx: click.Context, *, at: str, store: str, actor: str | None, keys: str | None, seal_paths: bool) -> None:
+def app(ctx: click.Context, *, url: str, store: str, actor: str | None, keys: str | None, seal_paths: bool) -> None:
     """Durable, versioned, shared memory for Claude's memory tool.
 
-    Reads and changes memories as the tool does: same paths (/memories/...), same commands, same replies.
+    Reads and changes memories with the paths (/memories/...), commands and replies of the tool.
     """
-    ctx.obj = Place(at=at, key=store, actor=actor, keys=keys, seal_paths=seal_paths)
+    ctx.obj = Location(url=url, store_key=store, actor=actor, keys=keys, seal_paths=seal_paths)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line on `arguments` (default: those of this process); its exit status. Bugs rise."""
+    """Run the command line and return its exit status. The default arguments are those of this process."""
     try:
         status = app.main(arguments, prog_name="retentive", standalone_mode=False)
     except click.exceptions.Abort:

@@ -1,4 +1,4 @@
-"""`audit`: checking, exporting and reading the audit log of a memory store."""
+"""`audit`: verifying, exporting and showing the audit log of a memory store."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import click
 from retentive.audit.log import AuditEntry, Verified
 from retentive.cli import output
 from retentive.cli.exits import status_of
-from retentive.cli.location import Place, pass_place
-from retentive.cli.times import FORMS, time_option
+from retentive.cli.location import Location, pass_location
+from retentive.cli.parameters import FORMS, time_option
 
 
 @click.group("audit")
 def audit() -> None:
-    """Check, export and read the audit log: who asked for what, when, and what came of it; no contents.
+    """Verify, export and show the audit log: actors, operations, times and outcomes, without texts.
 
-    It is kept while the setting audit is on: retentive settings set audit=true.
+    The log is kept while the setting audit is on: retentive settings set audit=true.
     """
 
 
@@ -26,65 +26,63 @@ def audit() -> None:
     "--expect",
     metavar="SEQ:HASH",
     multiple=True,
-    help="A head noted elsewhere: it must be present. May be given more than once.",
+    help="A head of the log, noted earlier, which must still exist. May be repeated.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
-@pass_place
-def verify(place: Place, *, expect: tuple[str, ...], as_json: bool) -> None:
-    """Check that every entry is there, as it was written and where it was written.
+@pass_location
+def verify(location: Location, *, expect: tuple[str, ...], as_json: bool) -> None:
+    """Verify that every entry exists, unmodified and in its order.
 
-    Names the first entry that was altered, removed or reordered, and then ends with status 13. Prints the head of the
-    chain; noted elsewhere, it shows later whether the log was rewritten or cut (--expect). Versions recorded while the
-    log was on that no entry names are listed; they are not a problem.
+    Reports the first modified, missing or reordered entry, and then exits with status 13. Prints the head of the log:
+    keep it in another place, and --expect detects a rewritten or truncated log. Versions without an entry, recorded
+    while the log was on, are listed; they are not errors.
     """
-    with place.existing() as store:
+    with location.existing() as store, output.progress("Verifying"):
         found = store.audit.verify(expect=expect)
-    if as_json:
-        output.write_line(output.to_json(_verified(found)))
-    else:
-        _print(found)
+    output.emit(_verified(found), as_json=as_json, plain=_lines(found))
     if found.problem is not None:
         raise click.exceptions.Exit(status_of("damaged"))
 
 
 @audit.command("export", cls=output.Command)
-@time_option("--since", f"Only from then on: {FORMS}.")
-@click.option("--json", "as_json", is_flag=True, help="The same: the output is JSON in any case.")
-@pass_place
-def export(place: Place, *, since: datetime | None, as_json: bool) -> None:
-    """Print the entries as they are stored, one JSON object a line."""
-    with place.existing() as store:
+@time_option("--since", f"Only entries since this time: {FORMS}.")
+@click.option("--json", "as_json", is_flag=True, help="Has no effect: the output is always JSON.")
+@pass_location
+def export(location: Location, *, since: datetime | None, as_json: bool) -> None:
+    """Print the stored entries, one JSON object per line."""
+    with location.existing() as store:
         for line in store.audit.export(since):
             output.write_line(line)
 
 
 @audit.command("show", cls=output.Command)
-@time_option("--since", f"Only from then on: {FORMS}.")
+@time_option("--since", f"Only entries since this time: {FORMS}.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
-@pass_place
-def show(place: Place, *, since: datetime | None, as_json: bool) -> None:
-    """List the entries, oldest first.
+@pass_location
+def show(location: Location, *, since: datetime | None, as_json: bool) -> None:
+    """Show the entries, oldest first.
 
-    A line for each, with tabs between: time, actor, operation, outcome, paths, and versions changed or read.
+    In a pipe each line has a time, actor, operation, outcome, paths, and the versions changed or read, separated by
+    tabs.
     """
-    with place.existing() as store:
+    with location.existing() as store:
         found = list(store.audit.entries(since))
-    if as_json:
-        output.write_line(output.to_json([_object(entry) for entry in found]))
-    else:
-        text = "".join("\t".join(_row(entry)) + "\n" for entry in found)
-        output.write((output.harmless(text.replace("\t", "  ")) if output.on_terminal() else text).encode())
+    output.emit(
+        map(_object, found),
+        as_json=as_json,
+        plain=map(_row, found),
+        shown=[output.Aligned(map(_row, found), ("blue", "green"), empty="No entries.")],
+    )
 
 
-def _print(found: Verified) -> None:
-    if found.problem is not None:
-        output.write_line(f"Not sound: {found.problem}.")
-    else:
-        output.write_line(f"Sound: {found.entries} entries.")
-    if found.head is not None:
-        output.write_line(f"head\t{found.head}")
-    for version in found.unaudited:
-        output.write_line(f"unaudited\t{version.id}\t{output.timestamp(version.created_at)}\t{version.actor or ''}")
+def _lines(found: Verified) -> str:
+    sound = f"Sound: {found.entries} entries."
+    rows = [
+        (sound if found.problem is None else f"Not sound: {found.problem}.",),
+        *([] if found.head is None else [("head", str(found.head))]),
+        *(("unaudited", one.id, output.timestamp(one.created_at), str(one.actor or "")) for one in found.unaudited),
+    ]
+    return "".join("\t".join(row) + "\n" for row in rows)
 
 
 def _verified(found: Verified) -> dict[str, object]:
@@ -117,14 +115,14 @@ def _object(entry: AuditEntry) -> dict[str, object]:
 
 
 def _row(entry: AuditEntry) -> tuple[str, ...]:
-    named = [each.version_id for each in (*entry.changes, *([entry.read] if entry.read else []))]
-    what = (entry.operation or "-") + ("" if entry.audit is None else f" audit={'on' if entry.audit else 'off'}")
-    said = [*(["listing"] if entry.listed else []), *(["repeated"] if entry.repeated else []), *named]
+    operation = (entry.operation or "-") + ("" if entry.audit is None else f" audit={'on' if entry.audit else 'off'}")
+    marks = [*(["listing"] if entry.listed else []), *(["repeated"] if entry.repeated else [])]
+    versions = [each.version_id for each in (*entry.changes, *([entry.read] if entry.read else []))]
     return (
         output.timestamp(entry.time),
         entry.actor or "",
-        what,
+        operation,
         entry.outcome,
         " ".join(entry.paths or ()),
-        " ".join(said),
+        " ".join([*marks, *versions]),
     )

@@ -1,4 +1,4 @@
-"""`log`, `show`, `diff`, `blame`: looking at what was, and who did it."""
+"""`log`, `show`, `diff`, `blame`: the versions of memories, their texts and their actors."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from datetime import datetime
 import click
 
 from retentive.cli import output
-from retentive.cli.location import Place, pass_place
-from retentive.cli.times import FORMS, VERSION, Moment, moment_option, then, time_option
+from retentive.cli.location import Location, pass_location
+from retentive.cli.parameters import FORMS, VERSION, Moment, moment_option, time_option
 from retentive.errors import InvalidInput, NotFound
 from retentive.storage.contract import Operation, Version
 from retentive.store import MemoryStore
@@ -20,15 +20,17 @@ _GONE = "(redacted)"
 
 @click.command(cls=output.Command)
 @click.argument("path", required=False)
-@click.option("--actor", "whose", metavar="PATTERN", help="Only what these actors did: session:*, user:ann.")
-@time_option("--since", f"Only from then on: {FORMS}.")
-@time_option("--until", "Only up to then.")
-@click.option("--operation", type=click.Choice(["created", "modified", "deleted"]), help="Only these changes.")
-@click.option("-n", "limit", metavar="N", type=click.IntRange(min=0), help="Only the newest N.")
+@click.option(
+    "--actor", "whose", metavar="PATTERN", help="Only versions by these actors, such as session:* or user:ann."
+)
+@time_option("--since", f"Only versions since this time: {FORMS}.")
+@time_option("--until", "Only versions up to this time.")
+@click.option("--operation", type=click.Choice(["created", "modified", "deleted"]), help="Only versions of this kind.")
+@click.option("-n", "limit", metavar="N", type=click.IntRange(min=0), help="Only the newest N versions.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
-@pass_place
+@pass_location
 def log(
-    place: Place,
+    location: Location,
     path: str | None,
     *,
     whose: str | None,
@@ -40,35 +42,30 @@ def log(
 ) -> None:
     """List the versions of the store, a directory or a memory, newest first.
 
-    A memory's are told across renames; where none lies at PATH now, the one that lay there last is meant. In a pipe one
-    line for each, with tabs between: version, time, actor, operation, path. The path of a redacted version is empty.
+    The versions of a memory include those before a rename. If PATH does not exist, the last memory at PATH is meant. In
+    a pipe each line has a version, time, actor, operation and path, separated by tabs; the path of a redacted version
+    is empty.
     """
-    with place.existing() as store:
+    with location.existing() as store:
         found = store.history.log(path, actor=whose, since=since, until=until, operation=operation, limit=limit)
-    if as_json:
-        output.write_line(output.to_json([_object(version) for version in found]))
-    elif not output.on_terminal():
-        output.write("".join("\t".join(_row(version)) + "\n" for version in found).encode())
-    elif found:
-        from retentive.cli import colours  # noqa: PLC0415 - imports rich
-
-        rows = [(each.id, _local(each), _actor(each), each.operation, each.path or _GONE) for each in found]
-        output.write_line(colours.aligned(rows, ("yellow", "blue", "green", None, "cyan")))
-    else:
-        output.write_line("No versions.")
+    rows = ((each.id, _local(each), _actor(each), each.operation, each.path or _GONE) for each in found)
+    styles = ("yellow", "blue", "green", None, "cyan")
+    output.emit(
+        map(_object, found),
+        as_json=as_json,
+        plain=map(_row, found),
+        shown=[output.Aligned(rows, styles, empty="No versions.")],
+    )
 
 
 @click.command(cls=output.Command)
 @click.argument("version_id", metavar="VERSION")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object, with the text.")
-@pass_place
-def show(place: Place, version_id: str, *, as_json: bool) -> None:
-    """Show a version: what is known of it, an empty line, and the text it left behind."""
-    with place.existing() as store:
+@pass_location
+def show(location: Location, version_id: str, *, as_json: bool) -> None:
+    """Show a version: its metadata, an empty line and the text after it."""
+    with location.existing() as store:
         version, text = store.history.show(version_id)
-    if as_json:
-        output.write_line(output.to_json(_object(version) | {"text": text}))
-        return
     facts = {
         "version": version.id,
         "memory": version.memory_id,
@@ -79,81 +76,76 @@ def show(place: Place, version_id: str, *, as_json: bool) -> None:
         "size": "" if version.size_bytes is None else f"{version.size_bytes} bytes",
         "redacted": _redacted(version),
     }
-    head = "".join(f"{name:<8}  {value}\n" for name, value in facts.items() if value)
-    shown = head if text is None else f"{head}\n{text}"
-    if output.on_terminal():
-        shown = output.harmless(shown).removesuffix("\n") + "\n"
-    output.write(shown.encode())
+    known = [(name, value) for name, value in facts.items() if value]
+    head = "".join(f"{name:<8}  {value}\n" for name, value in known)
+    output.emit(
+        _object(version) | {"text": text},
+        as_json=as_json,
+        plain=head if text is None else f"{head}\n{text}",
+        shown=[output.Aligned(known, ("yellow",)), *([] if text is None else [f"\n{text}"])],
+    )
 
 
 @click.command(cls=output.Command)
 @click.argument("first", metavar="VERSION|PATH")
 @click.argument("second", metavar="[VERSION]", required=False)
-@moment_option("--since", text=f"With a PATH: from what it was then. A time such as {FORMS}, or a version.")
+@moment_option("--since", text=f"With a PATH: compare with the state at a time ({FORMS}), or right after a version.")
 @click.option("--json", "as_json", is_flag=True, help='Print a JSON object: {"old", "new", "diff"}.')
-@pass_place
-def diff(place: Place, first: str, second: str | None, *, since: Moment | None, as_json: bool) -> None:
+@pass_location
+def diff(location: Location, first: str, second: str | None, *, since: Moment | None, as_json: bool) -> None:
     """Show what changed, as a unified diff.
 
-    Between two versions; by one version, against the one it replaced; or in the memory at PATH, since its version
-    before or since a moment. Nothing is printed if nothing changed. In a pipe it is a patch, for `git apply` in the
-    directory that holds `memories`.
+    Compares two versions, one version with the version it replaced, or the memory at PATH with its previous version
+    or with its state at --since. Prints nothing if nothing changed. In a pipe the output is a patch for `git apply`, in
+    the directory above `memories`.
     """
     by_path = not first.startswith(VERSION)
     if by_path and second is not None:
-        raise click.UsageError("Two versions, or a path and --since.")
+        raise click.UsageError("Specify two versions, or a path with --since.")
     if not by_path and since is not None:
-        raise click.UsageError("--since goes with a path.")
-    with place.existing() as store:
+        raise click.UsageError("--since needs a path.")
+    with location.existing() as store:
         if by_path:
             old_id, new_id = _of_memory(store, first, since)
         else:
             old_id, new_id = (_before(store, first), first) if second is None else (first, second)
-        old, old_text = _shown(store, old_id)
-        new, new_text = _shown(store, new_id)
+        old, old_text = _version_and_text(store, old_id)
+        new, new_text = _version_and_text(store, new_id)
     rows = unified(old_text, new_text, old_name=_name("a", old), new_name=_name("b", new))
-    if as_json:
-        sides = {"old": old and _object(old), "new": new and _object(new)}
-        output.write_line(output.to_json(sides | {"diff": as_text(rows)}))
-        return
-    rows = [*_header(old, new), *rows]
-    if rows and output.on_terminal():
-        from retentive.cli import colours  # noqa: PLC0415 - imports rich
-
-        output.write_line(colours.diff(rows))
-    else:
-        output.write(as_text(rows).encode())
+    lines = [*_header(old, new), *rows]
+    output.emit(
+        {"old": old and _object(old), "new": new and _object(new), "diff": as_text(rows)},
+        as_json=as_json,
+        plain=as_text(lines),
+        shown=[output.Diff(lines)],
+    )
 
 
 @click.command(cls=output.Command)
 @click.argument("path")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
-@pass_place
-def blame(place: Place, path: str, *, as_json: bool) -> None:
-    """Show for each line of a memory which version brought it in, when and by whom.
+@pass_location
+def blame(location: Location, path: str, *, as_json: bool) -> None:
+    """Show the version, time and actor that last changed each line of a memory.
 
-    In a pipe one line for each, with tabs between: version, time, actor, number of the line, its text.
+    In a pipe each line has a version, time, actor, line number and text, separated by tabs.
     """
-    with place.existing() as store:
+    with location.existing() as store:
         found = store.history.blame(path)
-    if as_json:
-        rows = [{"line": line.number, "text": line.text, "version": _object(line.version)} for line in found]
-        output.write_line(output.to_json(rows))
-    elif not output.on_terminal():
-        lines = ("\t".join((*_row(line.version)[:3], str(line.number), line.text.removesuffix("\n"))) for line in found)
-        output.write("".join(line + "\n" for line in lines).encode())
-    elif found:
-        from retentive.cli import colours  # noqa: PLC0415 - imports rich
-
-        shown = [
-            (line.version.id, _local(line.version), _actor(line.version), str(line.number), line.text.rstrip("\n"))
-            for line in found
-        ]
-        output.write_line(colours.aligned(shown, ("yellow", "blue", "green", "bright_black", None), right={3}))
+    rows = (
+        (line.version.id, _local(line.version), _actor(line.version), str(line.number), line.text.rstrip("\n"))
+        for line in found
+    )
+    output.emit(
+        ({"line": line.number, "text": line.text, "version": _object(line.version)} for line in found),
+        as_json=as_json,
+        plain=((*_row(line.version)[:3], str(line.number), line.text.removesuffix("\n")) for line in found),
+        shown=[output.Aligned(rows, ("yellow", "blue", "green", "bright_black"), right={3})],
+    )
 
 
 def _of_memory(store: MemoryStore, path: str, since: Moment | None) -> tuple[str | None, str | None]:
-    """The versions of the memory at a path: the one it had at a moment, or else before the newest, and the newest."""
+    """Old and new version of the memory at a path: at a moment, or before the newest, and the newest."""
     try:
         memory = store.load(path)[0]
     except NotFound:
@@ -162,31 +154,31 @@ def _of_memory(store: MemoryStore, path: str, since: Moment | None) -> tuple[str
         return store.history.text_at(path, since)[0].id, None
     if since is None:
         return _before(store, memory.version_id), memory.version_id
-    return then(store, memory.id, since), memory.version_id
+    return _version_at(store, memory.id, since), memory.version_id
 
 
 def _before(store: MemoryStore, version_id: str) -> str | None:
     version, _ = store.history.show(version_id)
     before = store.history.before(version_id)
     if before is None and version.operation != "created":
-        raise InvalidInput(f"the version that {version_id} replaced is kept no longer")
+        raise InvalidInput(f"the version that {version_id} replaced was removed by retention")
     return None if before is None else before.id
 
 
-def _shown(store: MemoryStore, version_id: str | None) -> tuple[Version | None, str]:
-    """A version and its text; a memory that was not there is no version and the empty text."""
+def _version_and_text(store: MemoryStore, version_id: str | None) -> tuple[Version | None, str]:
+    """A version and its text; None and the empty text for a memory that did not exist."""
     if version_id is None:
         return None, ""
     version, text = store.history.show(version_id)
     if version.operation == "deleted":
         return None, ""
     if text is None:
-        raise InvalidInput(f"{version_id} was redacted: what it held is gone")
+        raise InvalidInput(f"{version_id} was redacted; its text no longer exists")
     return version, text
 
 
 def _header(old: Version | None, new: Version | None) -> list[DiffLine]:
-    """The versions, which a patch ignores, and what happened to the file; nothing if nothing changed."""
+    """The version ids, which `git apply` skips, and the git header lines; empty if nothing changed."""
     sides = [(each.path, each.sha256) if each else None for each in (old, new)]
     if sides[0] == sides[1]:
         return []
@@ -211,7 +203,7 @@ def _row(version: Version) -> tuple[str, str, str, str, str]:
 
 
 def _local(version: Version) -> str:
-    return f"{version.created_at.astimezone():%Y-%m-%d %H:%M}"
+    return output.local_time(version.created_at)
 
 
 def _actor(version: Version) -> str:
@@ -238,3 +230,12 @@ def _object(version: Version) -> dict[str, object]:
         "redacted_at": None if version.redacted_at is None else output.timestamp(version.redacted_at),
         "redacted_by": None if version.redacted_by is None else str(version.redacted_by),
     }
+
+
+def _version_at(store: MemoryStore, memory_id: str, at: Moment) -> str | None:
+    """The version of a memory at a moment, at any path; None if it did not exist.
+
+    Raises `NotFound`, `InvalidInput` as `History.at`.
+    """
+    found = store.read(lambda now: store.history.at(at, now).find(memory_id))
+    return None if found is None else found.version_id

@@ -1,4 +1,4 @@
-"""`keys`: making, rotating and destroying the keys of sealed memory stores."""
+"""`keys`: creating, rotating and destroying the keys of encrypted memory stores."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 
 from retentive.cli import output
 from retentive.cli.exits import status_of
-from retentive.cli.location import Place, key_file, pass_place
+from retentive.cli.location import Location, key_file, naming, pass_location
 from retentive.errors import InvalidInput
 from retentive.opening import Retentive
 from retentive.storage import capabilities
@@ -19,124 +19,130 @@ from retentive.values.extras import pip_install
 if TYPE_CHECKING:
     from retentive.storage.sealed.backend import SealedBackend, StoreStatus
 
-_COLUMNS = ("key", "sealed", "kek", "paths", "readable", "id")
+_COLUMNS = ("key", "encrypted", "wrapped by", "paths", "readable", "id")
+_YES_NO = {True: "yes", False: "no"}
 
 
 @click.group("keys")
 def keys() -> None:
-    """Make, rotate and destroy the keys of sealed memory stores.
+    """Create, rotate and destroy the keys of encrypted memory stores.
 
-    With keys (--keys FILE before the command, or the environment) memory stores are encrypted where they rest. Who
-    loses the keys has lost the memories: keep a copy of the key file, in another place than the memories.
+    With keys (--keys FILE before the command, or an environment variable) memory stores are encrypted on disk. Without
+    its keys a memory store cannot be read: keep a copy of the key file, apart from the memories.
     """
 
 
 @keys.command("new", cls=output.Command)
-@pass_place
-def new(place: Place) -> None:
-    """Make a key file, or add a key to it and make that the current one.
+@click.option("--json", "as_json", is_flag=True, help='Print a JSON object: {"key_id"}.')
+@pass_location
+def new(location: Location, *, as_json: bool) -> None:
+    """Create a key file, or add a new current key to it.
 
-    Keys that are there stay: they open what they sealed until `retentive keys rotate` has wrapped it anew.
+    Existing keys are kept. They decrypt older memory stores until `retentive keys rotate` wraps the data keys of these
+    with the current key.
     """
     _need_library()
     from retentive.storage.sealed.keys import add_key  # noqa: PLC0415 - imports cryptography
 
-    output.write_line(f"Made {add_key(_file(place))}, the current key from now on. Keep a copy of the key file.")
+    with naming("Key file", path := _key_file(location)):
+        key_id = add_key(path)
+    text = f"Created {key_id}, now the current key. Keep a copy of the key file.\n"
+    output.emit({"key_id": key_id}, as_json=as_json, plain=text)
 
 
 @keys.command("rotate", cls=output.Command)
-@click.option("--new", "add", is_flag=True, help="Add a new key to the key file first, and make it the current one.")
+@click.option("--new", "add", is_flag=True, help="First add a new current key to the key file.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object of counts.")
-@pass_place
-def rotate(place: Place, *, add: bool, as_json: bool) -> None:
-    """Wrap the data keys of all memory stores by the current key.
+@pass_location
+def rotate(location: Location, *, add: bool, as_json: bool) -> None:
+    """Wrap the data keys of all memory stores with the current key.
 
-    Texts need not be written again, so this is quick, and the memories may be in use. Broken off, it can be run again.
-    Afterwards the old key may go from the key file, once no backup that is still wanted was sealed by it.
+    Texts are not rewritten, so this is quick, and the memory stores can stay in use. After an interruption, run it
+    again. Then the old key can be removed from the key file, unless a backup still needs it.
     """
     _need_library()
     from retentive.storage.sealed import backend as sealed  # noqa: PLC0415 - imports cryptography
 
-    with place.opened() as found:
+    with location.opened() as found:
         backend = _sealed(found)
         if add:
             from retentive.storage.sealed.keys import add_key  # noqa: PLC0415
 
-            add_key(_file(place))
+            with naming("Key file", path := _key_file(location)):
+                add_key(path)
         with output.progress("Rotating", total=len(backend.list_stores())) as progress:
             done = sealed.rotate(backend, progress=progress)
-    if as_json:
-        output.write_line(output.to_json(asdict(done)))
-    else:
-        said = f"{done.rewrapped} memory stores wrapped by the current key, {done.current} were already."
-        left = [f"{count} {what}" for what, count in asdict(done).items() if what in _LEFT and count]
-        output.write_line(said + (f" Left: {', '.join(left)}." if left else ""))
+    text = f"{output.counted(done.rewrapped, 'data key')} wrapped with the current key, {done.current} already current."
+    left = [f"{count} {_NOT_WRAPPED[why]}" for why, count in asdict(done).items() if why in _NOT_WRAPPED and count]
+    output.emit(
+        asdict(done), as_json=as_json, plain=text + (f" Not wrapped: {', '.join(left)}." if left else "") + "\n"
+    )
     if done.locked:
         raise click.exceptions.Exit(status_of("locked"))
 
 
-_LEFT = ("locked", "destroyed", "unsealed")
+_NOT_WRAPPED = {"locked": "locked", "destroyed": "destroyed", "unsealed": "not encrypted"}
 
 
 @keys.command("status", cls=output.Command)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
-@pass_place
-def status(place: Place, *, as_json: bool) -> None:
-    """Show how each memory store is sealed, and whether the keys at hand open it.
+@pass_location
+def status(location: Location, *, as_json: bool) -> None:
+    """Show how each memory store is encrypted, and if the given keys can decrypt it.
 
-    In a pipe one line for each, with tabs between: key, sealed (yes, no, or since when destroyed), the id of the key
-    that wraps its own with `current` or `old`, whether paths are sealed, whether it can be read, id.
+    In a pipe each line has, separated by tabs, a key; yes, no, or the time its data key was destroyed; the id of the
+    key that wraps the data key, with `current` or `old`; yes if paths are encrypted; yes if it can be read; and an id.
     """
     _need_library()
     from retentive.storage.sealed import backend as sealed  # noqa: PLC0415 - imports cryptography
 
-    with place.opened() as found:
+    with location.opened() as found:
         stores, damaged = sealed.status(found.backend), capabilities.quarantined(found.backend)
-    if as_json:
-        output.write_line(output.to_json({"stores": [asdict(store) for store in stores], "damaged": damaged}))
-        return
     rows = [_row(store) for store in stores]
-    if output.on_terminal():
-        from retentive.cli import tables  # noqa: PLC0415 - imports rich
-
-        output.write_line(tables.plain(_COLUMNS, rows))
-    else:
-        output.write("".join("\t".join(row) + "\n" for row in rows).encode())
-    if damaged:
-        click.echo(f"{damaged} altered files of sealed memory stores are kept in .retentive/quarantine.", err=True)
+    output.emit(
+        {"stores": [asdict(store) for store in stores], "damaged": damaged},
+        as_json=as_json,
+        plain=rows,
+        shown=[output.Table(_COLUMNS, rows)],
+        notes=[f"{output.counted(damaged, 'modified file')} of encrypted memory stores kept in .retentive/quarantine."]
+        if damaged
+        else [],
+    )
 
 
 @keys.command("destroy", cls=output.Command)
 @click.argument("store")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@pass_place
-def destroy(place: Place, store: str, *, yes: bool) -> None:
-    """Destroy the key of the memory store STORE (its key or id): nothing in it can be read again.
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--json", "as_json", is_flag=True, help='Print a JSON object: {"store", "destroyed_at"}.')
+@pass_location
+def destroy(location: Location, store: str, *, yes: bool, as_json: bool) -> None:
+    """Destroy the data key of STORE (key or id): the memory store can never be read again.
 
-    The key-encryption key is not needed for it. A backup made before still has the wrapped key; it ends when the
-    key-encryption key is rotated and the old one thrown away.
+    This does not need the key file. Earlier backups still have the wrapped data key; they become unreadable once the
+    key that wraps it is rotated and deleted.
     """
     _need_library()
     from retentive.storage.sealed import backend as sealed  # noqa: PLC0415 - imports cryptography
 
-    with place.opened() as found:
+    with location.opened() as found:
         info = sealed.find_store(found.backend, store)
         if not yes:
-            held = f"{info.memories} memories and their history"
-            click.confirm(f"Destroy the key of {info.key or info.id} for ever ({held})?", abort=True, err=True)
+            memories = output.counted(info.memories, "memory")
+            click.confirm(
+                f"Permanently destroy the key of {info.key or info.id}, with {memories} and their history?",
+                abort=True,
+                err=True,
+            )
         since = sealed.destroy(found.backend, info.id)
-    output.write_line(f"The key of {info.key or info.id} was destroyed at {since}.")
+    text = f"The key of {info.key or info.id} was destroyed at {since}.\n"
+    output.emit({"store": info.id, "destroyed_at": since}, as_json=as_json, plain=text)
 
 
 def _row(store: StoreStatus) -> tuple[str, ...]:
-    sealed = f"destroyed {store.destroyed_at}" if store.destroyed_at else _yes(is_so=store.sealed)
+    sealed = f"destroyed {store.destroyed_at}" if store.destroyed_at else _YES_NO[store.sealed]
     kek = f"{store.kek_id} {'current' if store.current else 'old'}" if store.kek_id else ""
-    paths = _yes(is_so=store.paths) if store.sealed else ""
-    return store.key or "", sealed, kek, paths, _yes(is_so=store.readable), store.id
-
-
-def _yes(*, is_so: bool) -> str:
-    return "yes" if is_so else "no"
+    paths = _YES_NO[store.paths] if store.sealed else ""
+    return store.key or "", sealed, kek, paths, _YES_NO[store.readable], store.id
 
 
 def _need_library() -> None:
@@ -146,11 +152,11 @@ def _need_library() -> None:
         raise InvalidInput(f"encryption needs its library: {pip_install('crypto')}") from None
 
 
-def _file(place: Place) -> str:
-    """The key file. Raises `InvalidInput` if none is named."""
-    path = key_file(place.keys, os.environ)
+def _key_file(location: Location) -> str:
+    """Path of the key file. Raises `InvalidInput` without one."""
+    path = key_file(location.keys, os.environ)
     if path is None:
-        raise InvalidInput("no key file was named: retentive --keys FILE keys ..., or RETENTIVE_KEYS_FILE")
+        raise InvalidInput("no key file given: pass --keys FILE before the command, or set RETENTIVE_KEYS_FILE")
     return path
 
 
@@ -158,5 +164,5 @@ def _sealed(found: Retentive) -> SealedBackend:
     from retentive.storage.sealed.backend import SealedBackend  # noqa: PLC0415 - imports cryptography
 
     if not isinstance(found.backend, SealedBackend):
-        raise InvalidInput("no keys were given: retentive --keys FILE keys ..., or RETENTIVE_KEYS_FILE")
+        raise InvalidInput("no keys given: pass --keys FILE before the command, or set RETENTIVE_KEYS_FILE")
     return found.backend

@@ -1,98 +1,154 @@
-"""Which memory a command works on: what the options of `retentive` say, and opening it."""
+"""The memory location and memory store of a command, from the options of `retentive`, and how it is opened."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import click
 
 import retentive
-from retentive.errors import InvalidInput, NotFound
+from retentive.errors import InvalidInput, NotFound, RetentiveError
 from retentive.locations import find_store, is_in_memory, location_exists
 from retentive.opening import DEFAULT_KEY, Keys, Retentive
 from retentive.store import MemoryStore
 from retentive.values.extras import pip_install
 
-KEYS_VARIABLE, FILE_VARIABLE = "RETENTIVE_KEYS", "RETENTIVE_KEYS_FILE"  # as in backends/keys.py, not imported here
+if TYPE_CHECKING:
+    from retentive.storage.sealed.keys import KeyRing
+
+KEYS_VARIABLE, FILE_VARIABLE = "RETENTIVE_KEYS", "RETENTIVE_KEYS_FILE"  # as in storage/sealed/keys.py, slow to import
+STORAGE_CODES = frozenset({"store_full", "unavailable", "outcome_unknown", "damaged", "unknown_schema", "locked"})
+"""Codes of errors of the storage as a whole, for which the location is printed."""
+OPENING_CODES = STORAGE_CODES | {"permission_denied"}  # later, this is the permission of an actor
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A place, a memory store in it, who works there, and the keys."""
+class Location:
+    """A directory or URL with memory stores, the key of one of them, the actor, and the keys.
 
-    at: str
-    key: str
+    `keys` is the path of a key file.
+    """
+
+    url: str
+    store_key: str
     actor: str | None
     keys: str | None = None
     seal_paths: bool = False
 
+    @property
+    def shown(self) -> str:
+        """The location without its password, to be printed."""
+        return shown(self.url)
+
     @contextmanager
     def existing(self, *, sweep: bool = False) -> Iterator[MemoryStore]:
-        """The memory store, for commands that need what is there: a mistyped name makes nothing.
+        """The memory store, for commands that need existing memories: a mistyped name creates nothing.
 
-        `sweep` is for commands that write memories: idle ones expire first. Who only looks, undoes or changes settings
-        lets nothing go. Raises `NotFound` if the place or the store is not there.
+        `sweep` is for commands that write memories: idle memories expire first. Reading, undoing and changing settings
+        expire nothing. Raises `NotFound` if the location or the store does not exist.
         """
         with self.opened(sweep=sweep) as found:
             yield self.chosen(found)
 
     def chosen(self, found: Retentive) -> MemoryStore:
-        """The memory store in an opened place. Raises `NotFound` if it is not there.
+        """The memory store in an opened location. Raises `NotFound` if it does not exist.
 
-        Files that a person put into a directory are read as the store that they are to be.
+        Files that a person put into a directory before any command ran are its default memory store.
         """
-        if find_store(found.backend, self.key) is None and not (self.key == DEFAULT_KEY and self._is_new()):
-            raise NotFound(f"there is no memory store {self.key!r}")
-        return found.store(self.key)
+        is_known = find_store(found.backend, self.store_key) is not None
+        if not is_known and not (self.store_key == DEFAULT_KEY and self._becomes_store()):
+            raise NotFound(
+                f"the memory store {self.store_key!r} does not exist; `retentive stores` lists the existing ones"
+            )
+        return found.store(self.store_key)
 
-    def _is_new(self) -> bool:
-        """Whether opening makes the default memory store out of what is there, or nothing of it stays."""
-        if "://" in self.at:
-            return is_in_memory(self.at)
+    def _becomes_store(self) -> bool:
+        """True if opening the default store records files that exist, or leaves nothing behind."""
+        if "://" in self.url:
+            return is_in_memory(self.url)
         try:
-            return bool(os.listdir(os.path.join(self.at, "memories")))
+            return bool(os.listdir(os.path.join(self.url, "memories")))
         except OSError:
             return False
 
     @contextmanager
-    def made(self, *, sweep: bool = False) -> Iterator[MemoryStore]:
-        """The memory store, made if it is not there; `sweep` as for `existing`."""
-        with self.opened(make=True, sweep=sweep) as found:
-            yield found.store(self.key)
+    def created(self, *, sweep: bool = False) -> Iterator[MemoryStore]:
+        """The memory store, created if it does not exist; `sweep` as in `existing`."""
+        with self.opened(create=True, sweep=sweep) as found:
+            yield found.store(self.store_key)
 
     @contextmanager
-    def opened(self, *, make: bool = False, sweep: bool = False) -> Iterator[Retentive]:
-        """All that is at the place. Raises `NotFound` if nothing is, unless `make`; a memory store is not made."""
-        if not make and not location_exists(self.at):
-            raise NotFound(f"there is no memory at {self.at} yet; `retentive create` makes one")
-        with retentive.open(
-            self.at,
-            actor=self.actor or _login(),
-            keys=self.given_keys(),
-            seal_paths=self.seal_paths,
-            sweep=sweep,
-        ) as found:
+    def opened(self, *, create: bool = False, sweep: bool = False) -> Iterator[Retentive]:
+        """The opened location, with all its memory stores. Raises `NotFound` if it does not exist, unless `create`."""
+        if not create and not location_exists(self.url):
+            raise NotFound(f"{self.shown} does not exist; `retentive create` creates it")
+        with naming("Location", self.shown, codes=OPENING_CODES):
+            opened = retentive.open(
+                self.url,
+                actor=self.actor or _login(),
+                keys=self.given_keys(),
+                seal_paths=self.seal_paths,
+                sweep=sweep,
+            )
+        with naming("Location", self.shown, codes=STORAGE_CODES), opened as found:
             yield found
 
     def given_keys(self) -> Keys | None:
-        """The keys that the option or the environment names. Raises `InvalidInput`."""
+        """The keys from the option or the environment. Raises `InvalidInput`."""
         if self.keys is not None:
-            return self.keys
-        if not any(os.environ.get(name) for name in (KEYS_VARIABLE, FILE_VARIABLE)):
-            return None
-        try:
-            from retentive.storage.sealed.keys import KeyRing  # noqa: PLC0415 - imports cryptography
-        except ImportError:
-            raise InvalidInput(f"encryption needs its library: {pip_install('crypto')}") from None
-        return KeyRing.from_environment(os.environ)
+            return read_key_file(self.keys)
+        text, path = os.environ.get(KEYS_VARIABLE), os.environ.get(FILE_VARIABLE)
+        if path and not text:
+            return read_key_file(path)
+        return _key_ring().from_environment(os.environ) if text else None
 
 
 def key_file(option: str | None, environ: Mapping[str, str]) -> str | None:
-    """The key file that is named by the option or the environment."""
+    """The path of the key file, from the option or the environment."""
     return option if option is not None else environ.get(FILE_VARIABLE) or None
+
+
+def read_key_file(path: str) -> KeyRing:
+    """The keys in a file. Raises `InvalidInput`, `NotFound` and `PermissionDenied`, which name the file."""
+    with naming("Key file", path):
+        return _key_ring().from_file(path)
+
+
+def _key_ring() -> type[KeyRing]:
+    try:
+        from retentive.storage.sealed.keys import KeyRing  # noqa: PLC0415 - imports cryptography
+    except ImportError:
+        raise InvalidInput(f"encryption needs its library: {pip_install('crypto')}") from None
+    return KeyRing
+
+
+@contextmanager
+def naming(label: str, name: str, *, codes: Collection[str] | None = None) -> Iterator[None]:
+    """Adds a line such as `File: backup.tar` to errors with these codes; to all errors without `codes`.
+
+    The messages of retentive name no file of the machine, since models and remote users read them. A person at the
+    shell needs the name.
+    """
+    try:
+        yield
+    except RetentiveError as error:
+        if codes is None or error.code in codes:
+            error.add_note(f"{label}: {name}")
+        raise
+
+
+def shown(url: str) -> str:
+    """The location without user names, passwords and parameters, to be printed."""
+    scheme, separator, _ = url.partition("://")
+    if not separator or scheme == "sqlite":
+        return url
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
 def _login() -> str:
@@ -104,5 +160,5 @@ def _login() -> str:
         return f"user:{os.getuid()}"
 
 
-pass_place = click.make_pass_decorator(Place)
-"""Gives a subcommand the `Place` as its first argument."""
+pass_location = click.make_pass_decorator(Location)
+"""Passes the `Location` to a subcommand as its first argument."""

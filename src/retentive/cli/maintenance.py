@@ -1,45 +1,184 @@
-"""`scan`, `migrate-schema` and `collect`: what an operator runs now and then."""
+"""`scan`, `sweep`, `doctor`, `collect` and `migrate-schema`: maintenance by an operator."""
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
 from retentive.cli import output
-from retentive.cli.exits import status_of
-from retentive.cli.location import Place, pass_place
+from retentive.cli.exits import PROBLEMS, status_of
+from retentive.cli.location import Location, pass_location
+from retentive.history.sweep import Expired, Swept
 from retentive.locations import migrate_schema
+from retentive.opening import Retentive
 from retentive.storage import capabilities
+from retentive.store import MemoryStore
+
+if TYPE_CHECKING:
+    from retentive.doctor import Finding
 
 DEFAULT_COLLECT_HOURS = 24.0
-_RENAME = "\tin the path: rename it by hand"
+_RENAME = "in the path: rename the memory"
+_FINDING_COLUMNS = ("severity", "store", "code", "description")
+_COUNTED = ("ok", "note", "problem", "repaired")
 
 
-@click.command("migrate-schema", cls=output.Command)
+@click.command(cls=output.Command)
 @click.option(
-    "--partitions",
-    metavar="N",
-    type=int,
-    default=0,
-    help="When the tables are made: split memories and versions into N by the hash of their store.",
+    "--redact", is_flag=True, help="Remove the values from the current texts. Older versions still have them."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object with the numbers of the steps taken.")
-@pass_place
-def migrate(place: Place, *, partitions: int, as_json: bool) -> None:
-    """Bring the tables of a database server up to date, or make them.
+@click.option(
+    "--history",
+    is_flag=True,
+    help="Scan older versions too; with --redact, redact whole versions that contain a value.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list of objects: path, kinds, in_path.")
+@pass_location
+def scan(location: Location, *, redact: bool, history: bool, as_json: bool) -> None:
+    """List the memories that contain sensitive values, and the kinds of values. Never prints a value.
 
-    Opening a database server makes the tables in an empty database, and refuses older ones until this was run. Run it
-    before the new version of an application starts; those that run need not stop. Other places are brought up to date
-    when they are opened.
+    Such values may have been written before the guards were on, or by editing files. A path that contains a value is
+    shown without it: rename the memory with `mv`, then run --history --redact to remove the old path. Exits with status
+    16 if sensitive values were found and remain.
     """
-    applied = migrate_schema(place.at, partitions=partitions)
-    if as_json:
-        output.write_line(output.to_json({"applied": applied}))
-    elif applied:
-        output.write_line(f"Applied: {', '.join(map(str, applied))}.")
-    else:
-        output.write_line("The schema is up to date.")
+    with location.existing() as store, output.progress("Scanning"):
+        found = store.scan(redact=redact, history=history)
+    rows = [(one.path, ", ".join(one.kinds), *([_RENAME] if one.in_path else [])) for one in found]
+    padded = [(*row, "")[:3] for row in rows]
+    output.emit(
+        map(asdict, found),
+        as_json=as_json,
+        plain=rows,
+        shown=[output.Aligned(padded, ("cyan", "yellow"), empty="No sensitive values.")],
+    )
+    if any(one.in_path or not redact for one in found):
+        raise click.exceptions.Exit(status_of("sensitive"))
+
+
+@click.command(cls=output.Command)
+@click.option("--dry-run", is_flag=True, help="Print the result without removing anything.")
+@click.option("--all", "every_store", is_flag=True, help="Sweep every memory store of the location.")
+@click.option("--every", metavar="HOURS", type=float, help="Keep running, and sweep again after this many hours.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object for each memory store.")
+@pass_location
+def sweep(location: Location, *, dry_run: bool, every_store: bool, every: float | None, as_json: bool) -> None:
+    """Expire idle memories and remove old versions, as the settings of the store define.
+
+    The settings expire_after_days and expire_paths define when memories expire; by default they never do. Expired
+    memories can be restored as long as their versions are kept. keep_versions_days and keep_versions define when
+    versions are removed. Read-only memories are kept.
+    """
+    while True:
+        with location.opened() as found:
+            for store in _stores(location, found, every_store=every_store):
+                with output.progress("Sweeping"):
+                    swept = store.sweep(dry_run=dry_run)
+                _emit_swept(store, swept, dry_run=dry_run, as_json=as_json)
+        if every is None:
+            return
+        threading.Event().wait(every * 3_600)
+
+
+def _stores(location: Location, found: Retentive, *, every_store: bool) -> Iterator[MemoryStore]:
+    if not every_store:
+        yield location.chosen(found)
+        return
+    for info in found.stores():
+        yield found.store(info.id)
+
+
+def _emit_swept(store: MemoryStore, swept: Swept, *, dry_run: bool, as_json: bool) -> None:
+    verb = "would expire" if dry_run else "expired"
+    rows = [
+        (word, f"{one.idle_days:.0f} days idle", one.path)
+        for word, memories in ((verb, swept.expired), ("kept, read-only", swept.kept_read_only))
+        for one in memories
+    ]
+    counts = f"{output.counted(len(swept.expired), 'memory')} and {output.counted(swept.versions_pruned, 'version')}"
+    total = f"{store.key or store.id}: {counts} {'would be removed' if dry_run else 'removed'}."
+    output.emit(
+        {
+            "store": store.id,
+            "dry_run": dry_run,
+            "expired": [_expired_object(one) for one in swept.expired],
+            "kept_read_only": [_expired_object(one) for one in swept.kept_read_only],
+            "versions_pruned": swept.versions_pruned,
+        },
+        as_json=as_json,
+        plain=[*rows, (total,)],
+        shown=[output.Aligned(rows, (None, "blue", "cyan")), total],
+    )
+
+
+def _expired_object(one: Expired) -> dict[str, object]:
+    return {"path": one.path, "memory_id": one.memory_id, "idle_days": one.idle_days}
+
+
+@click.command(cls=output.Command)
+@click.option("--repair", is_flag=True, help="Repair problems that have one certain repair, then check again.")
+@click.option("--quick", is_flag=True, help="Skip the texts of older versions.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object with all findings.")
+@pass_location
+def doctor(location: Location, *, repair: bool, quick: bool, as_json: bool) -> None:
+    """Check the integrity of a location: the memories, versions, texts, counts, records and files of all stores.
+
+    Writes nothing without --repair. The memory stores can stay in use. Each finding has a severity (ok, note, problem,
+    repaired), a memory store, a code and a description; in a pipe these are separated by tabs and followed by advice.
+    Exits with status 17 if problems remain.
+    """
+    from retentive.doctor import check_place  # noqa: PLC0415 - slow to import
+
+    with output.progress("Checking") as advance:
+        report = None if advance is None else lambda store, checked: advance(checked, part=store)
+        findings = check_place(location.url, keys=location.given_keys(), quick=quick, repair=repair, progress=report)
+        found = list(findings if as_json or output.on_terminal() else _printed(findings))
+    counts: Counter[str] = Counter(finding.severity for finding in found)
+    value = {"findings": [_finding_object(finding) for finding in found], **{name: counts[name] for name in _COUNTED}}
+    output.emit(value, as_json=as_json, shown=_findings_shown(found, counts))
+    if counts["problem"]:
+        raise click.exceptions.Exit(PROBLEMS)
+
+
+def _printed(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Print each finding at once: lines in a pipe need no column widths."""
+    for finding in findings:
+        output.emit_row((*_finding_row(finding), finding.kind.advice))
+        yield finding
+
+
+def _finding_row(finding: Finding) -> tuple[str, ...]:
+    text = f"{finding.kind.meaning} {finding.subject}".rstrip()
+    plain = output.harmless(text).replace("\n", " ").replace("\t", " ")
+    return finding.severity, output.harmless(finding.store_key or finding.store_id or "-"), finding.code, plain
+
+
+def _findings_shown(found: list[Finding], counts: Counter[str]) -> list[output.Piece]:
+    """The table, a line of advice for each kind of finding, and the totals."""
+    totals = ", ".join(output.counted(counts[severity], severity) for severity in ("problem", "note"))
+    advice = {finding.code: finding.kind.advice for finding in found if finding.severity in {"problem", "note"}}
+    return [
+        output.Table(_FINDING_COLUMNS, map(_finding_row, found), folds=True),
+        *(f"{code}: {text}" for code, text in advice.items() if text),
+        f"{totals}, {counts['repaired']} repaired.",
+    ]
+
+
+def _finding_object(finding: Finding) -> dict[str, object]:
+    return {
+        "severity": finding.severity,
+        "store": finding.store_id,
+        "key": finding.store_key,
+        "code": finding.code,
+        "subject": finding.subject,
+        "meaning": finding.kind.meaning,
+        "advice": finding.kind.advice,
+        "repairable": finding.kind.mends,
+    }
 
 
 @click.command(cls=output.Command)
@@ -49,47 +188,43 @@ def migrate(place: Place, *, partitions: int, as_json: bool) -> None:
     type=float,
     default=DEFAULT_COLLECT_HOURS,
     show_default=True,
-    help="Leave what is younger; at least 2 hours, since a writer may still be at work.",
+    help="Keep younger objects, which a running writer may need; at least 2 hours.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object of counts.")
-@pass_place
-def collect(place: Place, *, older_than: float, as_json: bool) -> None:
-    """Delete what crashed writers left in object storage.
+@pass_location
+def collect(location: Location, *, older_than: float, as_json: bool) -> None:
+    """Delete orphaned objects of crashed writers from object storage.
 
-    Nobody has to stop for it. At other places nothing is left behind, and nothing is deleted.
+    The memory stores can stay in use. Other kinds of storage have no orphans, and nothing is deleted there.
     """
-    stores = deleted = 0
-    with place.opened() as found:
-        for info in found.stores():
+    deleted = 0
+    with location.opened() as found, output.progress("Collecting", total=len(stores := found.stores())) as advance:
+        for done, info in enumerate(stores, 1):
             deleted += capabilities.collect(found.backend, info.id, older_than_s=older_than * 3_600)
-            stores += 1
-    if as_json:
-        output.write_line(output.to_json({"stores": stores, "deleted": deleted}))
-    else:
-        output.write_line(f"Deleted {deleted} objects of {stores} memory stores.")
+            if advance is not None:
+                advance(done)
+    text = f"Deleted {output.counted(deleted, 'object')} of {output.counted(len(stores), 'memory store')}.\n"
+    output.emit({"stores": len(stores), "deleted": deleted}, as_json=as_json, plain=text)
 
 
-@click.command(cls=output.Command)
+@click.command("migrate-schema", cls=output.Command)
 @click.option(
-    "--redact", is_flag=True, help="Write what was found anew without the values. Older versions still have them."
+    "--partitions",
+    metavar="N",
+    type=int,
+    default=0,
+    help="For new tables: split memories and versions into N partitions by the hash of their store.",
 )
-@click.option(
-    "--history", is_flag=True, help="Entry through older versions too; with --redact they are redacted whole."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list of objects: path, kinds, in_path.")
-@pass_place
-def scan(place: Place, *, redact: bool, history: bool, as_json: bool) -> None:
-    """Tell which memories hold sensitive values, and of which kinds; never the values.
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object with the numbers of the applied steps.")
+@pass_location
+def migrate(location: Location, *, partitions: int, as_json: bool) -> None:
+    """Create the tables of a database server, or migrate them to the current schema.
 
-    They may have come past the guards: by hand, or before these were on. A path that holds one is shown without it, and
-    is for you to rename: `mv`, then --history --redact for what it was called before. Ends with status 16 if something
-    was found and is still there.
+    retentive creates the tables in an empty database by itself, but refuses to open older tables until they are
+    migrated. Run this before you start a new version of an application; running applications need not stop. Other kinds
+    of storage are migrated when they are opened.
     """
-    with place.existing() as store:
-        found = store.scan(redact=redact, history=history)
-    if as_json:
-        output.write_line(output.to_json([asdict(one) for one in found]))
-    else:
-        output.write("".join(f"{one.path}\t{', '.join(one.kinds)}{_RENAME * one.in_path}\n" for one in found).encode())
-    if any(one.in_path or not redact for one in found):
-        raise click.exceptions.Exit(status_of("sensitive"))
+    with output.progress("Migrating"):
+        applied = migrate_schema(location.url, partitions=partitions)
+    text = f"Applied: {', '.join(map(str, applied))}.\n" if applied else "The schema is up to date.\n"
+    output.emit({"applied": applied}, as_json=as_json, plain=text)

@@ -1,6 +1,6 @@
-"""What a command prints, and how it ends: replies, JSON, and bytes, the same way everywhere.
+"""Command output: `emit` prints a result as JSON, as plain lines in a pipe, or aligned and coloured on a terminal.
 
-Output is UTF-8 whatever the locale says, as memories are. A reader that goes away ends the command quietly.
+Output is UTF-8 in every locale, as memories are. A closed pipe ends the command without a message.
 """
 
 from __future__ import annotations
@@ -9,35 +9,45 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
-from typing import IO, Any, NoReturn, Protocol, TypeVar
+from typing import IO, TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, TypeVar
 
 import click
 
 from retentive.cli.exits import BROKEN_PIPE, FAILED, status_of
+from retentive.cli.location import STORAGE_CODES, Location
 from retentive.errors import RetentiveError
 from retentive.values.replies import Reply
 
+if TYPE_CHECKING:
+    from retentive.search.query import Results
+    from retentive.values.diff import DiffLine
+
 F = TypeVar("F", bound=Callable[..., object])
 
+PROGRESS_DELAY_S = 0.5  # quick work shows no bar, which would only flicker
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class Command(click.Command):
-    """A subcommand; what retentive raises on purpose ends it with a sentence and a status, and bugs rise."""
+    """A subcommand that ends with a message and an exit status where a `RetentiveError` is raised. Bugs propagate."""
 
     def get_help_option_names(self, ctx: click.Context) -> list[str]:
-        """The same also where it runs by itself, without the group."""
+        """The same names where the command runs without its group."""
         return ["-h", "--help"]
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run it."""
+        """Run the command."""
         try:
             return super().invoke(ctx)
         except RetentiveError as error:
-            end(failure(error), as_json=bool(ctx.params.get("as_json")))
+            reply = failure(error)
+            emit(as_object(reply), as_json=bool(ctx.params.get("as_json")), error=reply.text)
+            raise click.exceptions.Exit(status_of(reply.code)) from None
 
 
 def json_option(command: F) -> F:
@@ -46,57 +56,236 @@ def json_option(command: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help=text)(command)
 
 
-def failure(error: RetentiveError) -> Reply:
-    """An error that was raised, as the reply it would be."""
-    text = str(error)
-    return Reply(text if text.startswith("Error:") else f"Error: {text}", is_error=True, code=error.code)
+# -- results -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under column names, on a terminal. `empty` is printed if there are no rows.
+
+    `folds`: cells are folded to the width of the terminal. Other tables are not, so that ids can be copied.
+    """
+
+    columns: Sequence[str]
+    rows: Iterable[Sequence[str]]
+    empty: str = ""
+    title: str = ""
+    folds: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """Rows in aligned columns without names, never folded, so that ids can be copied.
+
+    `styles` has a colour for each column, `right` the indexes of right-aligned columns.
+    """
+
+    rows: Iterable[Sequence[str]]
+    styles: Sequence[str | None] = ()
+    right: Collection[int] = ()
+    empty: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """A unified diff with the changed words marked."""
+
+    lines: Iterable[DiffLine]
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """Search results: a path and its matching lines, with the matches marked."""
+
+    found: Results
+
+
+Piece: TypeAlias = "str | Table | Aligned | Diff | Hits"
+"""A part of the output on a terminal; a string is printed with its control characters escaped."""
+
+
+def emit(
+    value: object,
+    *,
+    as_json: bool,
+    plain: str | Iterable[Sequence[str]] = "",
+    shown: Sequence[Piece] | None = None,
+    notes: Iterable[str] = (),
+    error: str = "",
+) -> None:
+    """Print a result, in the form its reader needs.
+
+    With `as_json` that is `value`, in one line; an iterator becomes a list. In a pipe it is `plain`: a string as it
+    is, or a line for each row, with tabs between the cells. On a terminal it is `shown`, or else `plain` with its rows
+    aligned. `notes` and `error` go to standard error, and nowhere with `as_json`: `value` has them.
+    """
+    if as_json:
+        write_line(to_json(list(value) if isinstance(value, Iterator) else value))
+        return
+    if on_terminal():
+        _draw(shown if shown is not None else [plain if isinstance(plain, str) else Aligned(plain)])
+    else:
+        write_text(plain if isinstance(plain, str) else "".join("\t".join(row) + "\n" for row in plain))
+    if error:
+        note(error, colour="red")
+    for text in notes:
+        note(text)
+
+
+def emit_row(cells: Sequence[str], *, widths: Sequence[int] = ()) -> None:
+    """Print one row of work that goes on, at once: tabs between the cells in a pipe, columns on a terminal."""
+    if on_terminal():
+        padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=False)]
+        write_line(harmless("  ".join([*padded, *cells[len(padded) :]]).rstrip()))
+    else:
+        write_line("\t".join(cells))
+
+
+def emit_reply(reply: Reply, *, as_json: bool) -> None:
+    """Print a reply: an error to standard error, but with `as_json` to standard output."""
+    if reply.is_error:
+        emit(as_object(reply), as_json=as_json, error=reply.text, notes=_location_notes(reply))
+    else:
+        emit(as_object(reply), as_json=as_json, plain=f"{reply.text}\n")
+
+
+def _location_notes(reply: Reply) -> list[str]:
+    """A line with the location, for errors of the storage whose text does not name it."""
+    context = click.get_current_context(silent=True)
+    location = None if context is None else context.find_object(Location)
+    if location is None or reply.code not in STORAGE_CODES or "\nLocation: " in reply.text:
+        return []
+    return [f"Location: {location.shown}"]
 
 
 def end(reply: Reply, *, as_json: bool) -> NoReturn:
-    """Print the reply and end with its status."""
-    say(reply, as_json=as_json)
+    """Print the reply and exit with its status."""
+    emit_reply(reply, as_json=as_json)
     raise click.exceptions.Exit(status_of(reply.code) if reply.is_error else 0)
 
 
-def say(reply: Reply, *, as_json: bool) -> None:
-    """Print the reply: an error to stderr; as JSON all to stdout."""
-    if as_json:
-        write_line(to_json(as_object(reply)))
-    elif reply.is_error:
-        text = harmless(reply.text) if _is_terminal(sys.stderr) else reply.text
-        click.echo(text, err=True)
-    else:
-        write_line(harmless(reply.text) if on_terminal() else reply.text)
+def failure(error: RetentiveError) -> Reply:
+    """The reply for a raised error, with the notes of `naming`."""
+    text = "\n".join([str(error), *getattr(error, "__notes__", [])])
+    return Reply(text if text.startswith("Error:") else f"Error: {text}", is_error=True, code=error.code)
 
 
 def as_object(reply: Reply) -> dict[str, object]:
-    """The reply as it stands in JSON."""
+    """The JSON form of a reply."""
     return {"text": reply.text, "is_error": reply.is_error, "code": reply.code}
 
 
 def to_json(value: object) -> str:
-    """`value` on one line of ASCII, which no locale and no way of splitting lines can damage."""
+    """`value` on one line of ASCII, safe in every locale and for every way of splitting lines."""
     return json.dumps(value)
 
 
 def timestamp(at: datetime) -> str:
-    """A UTC time as the hosted memory stores write it."""
+    """A UTC time in the format of the hosted memory stores."""
     return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: `1 memory`, `2 memories`."""
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number:,} {noun.removesuffix('y')}ies" if noun.endswith("ry") else f"{number:,} {noun}s"
+
+
+def local_time(at: datetime) -> str:
+    """A time for people, in their time zone, to the minute."""
+    return f"{at.astimezone():%Y-%m-%d %H:%M}"
+
+
+# -- terminals ---------------------------------------------------------------------------------------------------
+
+
 def on_terminal() -> bool:
-    """Whether a person is reading."""
+    """True if standard output is a terminal."""
     return _is_terminal(sys.stdout)
 
 
 def harmless(text: str) -> str:
-    r"""`text` with control characters as `\x1b`: what a model wrote must not steer the terminal of who reads it."""
+    r"""`text` with control characters shown as `\x1b`: text by a model must not steer the terminal of its reader."""
     return _CONTROLS.sub(lambda found: f"\\x{ord(found.group()):02x}", text)
+
+
+def coloured(text: str, colour: str | None) -> str:
+    """`text` in a colour, unless NO_COLOR is set. For terminals only."""
+    return text if colour is None or os.environ.get("NO_COLOR") else click.style(text, fg=colour)
+
+
+def note(text: str, *, colour: str | None = None) -> None:
+    """Print a line to standard error; in `colour` on a terminal."""
+    click.echo(coloured(harmless(text), colour) if _is_terminal(sys.stderr) else text, err=True)
+
+
+class Advance(Protocol):
+    """Reports progress: units done, the total if it is known, and the part of the work, if it has parts."""
+
+    def __call__(self, done: int, total: int | None = None, *, part: str = "") -> None:
+        """Update the bar."""
+
+
+@contextmanager
+def progress(label: str, *, total: int | None = None) -> Iterator[Advance | None]:
+    """A progress bar on a terminal, once the work has taken `PROGRESS_DELAY_S`; None elsewhere."""
+    if not on_terminal():
+        yield None
+        return
+    from rich.console import Console  # noqa: PLC0415 - slow to import
+    from rich.markup import escape  # noqa: PLC0415
+    from rich.progress import Progress  # noqa: PLC0415
+
+    bar, whole = Progress(console=Console(stderr=True), transient=True), total
+    task = bar.add_task(label, total=total)
+
+    def advance(done: int, total: int | None = None, *, part: str = "") -> None:
+        text = f"{label} {escape(harmless(part))}: {done}" if part else label
+        bar.update(task, description=text, completed=done, total=whole if total is None else total)
+
+    if not PROGRESS_DELAY_S:
+        with bar:
+            yield advance
+        return
+    delay = threading.Timer(PROGRESS_DELAY_S, bar.start)
+    delay.start()
+    try:
+        yield advance
+    finally:
+        delay.cancel()
+        delay.join()
+        if bar.live.is_started:
+            bar.stop()
+
+
+def _draw(pieces: Iterable[Piece]) -> None:
+    drawn = []
+    for piece in pieces:
+        if isinstance(piece, str):
+            drawn.append(harmless(piece))
+        else:
+            from retentive.cli import terminal  # noqa: PLC0415 - imports rich
+
+            drawn.append(terminal.draw(piece))
+    write_text("".join(f"{text.removesuffix(chr(10))}\n" for text in drawn if text))
+
+
+def _is_terminal(stream: IO[str] | None) -> bool:
+    return stream is not None and stream.isatty()
+
+
+# -- bytes -------------------------------------------------------------------------------------------------------
 
 
 def write_line(text: str) -> None:
     """Print a line."""
-    write((text + "\n").encode("utf-8", "backslashreplace"))
+    write_text(text + "\n")
+
+
+def write_text(text: str) -> None:
+    """Print exactly this text; lone surrogates are escaped."""
+    write(text.encode("utf-8", "backslashreplace"))
 
 
 def write(data: bytes) -> None:
@@ -109,47 +298,16 @@ def write(data: bytes) -> None:
             rest = rest[sys.stdout.buffer.write(rest) :]
         sys.stdout.buffer.flush()
     except BrokenPipeError:
-        _give_up_output()
+        _discard_output()
         raise click.exceptions.Exit(BROKEN_PIPE) from None
     except OSError as error:
-        _give_up_output()
+        _discard_output()
         click.echo(f"Error: the output could not be written: {error.strerror}", err=True)
         raise click.exceptions.Exit(FAILED) from None
 
 
-class Advance(Protocol):
-    """Tells how far work is: what was done, of how much if that is known, and in which part, where work has parts."""
-
-    def __call__(self, done: int, total: int | None = None, *, part: str = "") -> None:
-        """Show it."""
-
-
-@contextmanager
-def progress(what: str, *, total: int | None = None) -> Iterator[Advance | None]:
-    """A bar on a terminal; None elsewhere, where nobody watches."""
-    if not on_terminal():
-        yield None
-        return
-    from rich.console import Console  # noqa: PLC0415 - not free to import
-    from rich.markup import escape  # noqa: PLC0415
-    from rich.progress import Progress  # noqa: PLC0415
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task, whole = bar.add_task(what, total=total), total
-
-        def advance(done: int, total: int | None = None, *, part: str = "") -> None:
-            said = f"{what} {escape(harmless(part))}: {done}" if part else what
-            bar.update(task, description=said, completed=done, total=whole if total is None else total)
-
-        yield advance
-
-
-def _give_up_output() -> None:
-    """What is still buffered goes nowhere, or Python would complain when it ends."""
+def _discard_output() -> None:
+    """Discard buffered output: Python would report it when the process ends."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
-
-
-def _is_terminal(stream: IO[str] | None) -> bool:
-    return stream is not None and stream.isatty()

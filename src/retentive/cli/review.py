@@ -1,4 +1,4 @@
-"""`review`: looking at the changes that wait, and accepting or refusing them."""
+"""`review`: listing, accepting and refusing proposed changes."""
 
 from __future__ import annotations
 
@@ -9,87 +9,81 @@ import click
 
 from retentive.cli import output
 from retentive.cli.exits import status_of
-from retentive.cli.location import Place, pass_place
+from retentive.cli.location import Location, pass_location
 from retentive.review.session import Outcome, Proposal, ProposedChange
 from retentive.store import MemoryStore
+from retentive.values.diff import DiffLine, as_text, unified
 
 F = TypeVar("F", bound=Callable[..., object])
-_NONE = "No changes await review."
+_NONE = "No proposed changes."
 _NOWHERE = "/dev/null"  # as in every diff
 
 
 @click.group("review")
 def review() -> None:
-    """Look at the changes of actors under review, and accept or refuse them.
+    """Review proposed changes, and accept or refuse them.
 
-    `retentive settings set 'review=["session:*"]'` puts actors under review: what they change waits, and only they
-    see it, until it is accepted.
+    `retentive settings set 'review=["session:*"]'` puts actors under review. Their changes are proposals, which only
+    they see until somebody accepts them.
     """
 
 
 def _chosen(command: F) -> F:
-    """Adds what says which proposals are meant."""
-    command = click.option("--json", "as_json", is_flag=True, help="Print a JSON object of what was done.")(command)
-    command = click.option("--actor", "whose", metavar="ACTOR", help="With --all: only those of this actor.")(command)
-    command = click.option("--all", "everything", is_flag=True, help="All that wait.")(command)
+    """Add the arguments that select proposals."""
+    command = click.option("--json", "as_json", is_flag=True, help="Print a JSON object with the result.")(command)
+    command = click.option("--actor", "whose", metavar="ACTOR", help="With --all: only proposals of this actor.")(
+        command
+    )
+    command = click.option("--all", "everything", is_flag=True, help="Select all proposals.")(command)
     return click.argument("ids", nargs=-1, metavar="[ID]...")(command)
 
 
 @review.command("list", cls=output.Command)
-@click.option("--actor", "whose", metavar="ACTOR", help="Only those of this actor.")
+@click.option("--actor", "whose", metavar="ACTOR", help="List only proposals of this actor.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
-@pass_place
-def show_list(place: Place, *, whose: str | None, as_json: bool) -> None:
-    """List the changes that wait, oldest first.
+@pass_location
+def show_list(location: Location, *, whose: str | None, as_json: bool) -> None:
+    """List proposed changes, oldest first.
 
-    On a terminal a table; in a pipe one line for each, with tabs between: id, time, actor, what it would change.
+    Prints a table on a terminal. In a pipe each line has an id, time, actor and summary, separated by tabs.
     """
-    with place.existing() as store:
+    with location.existing() as store:
         found = store.review.pending(actor=whose)
-    if as_json:
-        output.write_line(output.to_json([_object(proposal) for proposal in found]))
-        return
-    rows = [(each.id, output.timestamp(each.at), str(each.actor or ""), each.summary) for each in found]
-    if not output.on_terminal():
-        output.write("".join("\t".join(row) + "\n" for row in rows).encode())
-    elif rows:
-        from retentive.cli import tables  # noqa: PLC0415 - imports rich
-
-        shown = [
-            (row[0], f"{each.at.astimezone():%Y-%m-%d %H:%M}", *row[2:]) for row, each in zip(rows, found, strict=True)
-        ]
-        output.write_line(tables.plain(("id", "changed", "actor", "what"), shown))
-    else:
-        output.write_line(_NONE)
+    rows = ((each.id, output.local_time(each.at), str(each.actor or ""), each.summary) for each in found)
+    output.emit(
+        map(_object, found),
+        as_json=as_json,
+        plain=((each.id, output.timestamp(each.at), str(each.actor or ""), each.summary) for each in found),
+        shown=[output.Table(("id", "changed", "actor", "summary"), rows, empty=_NONE, folds=True)],
+    )
 
 
 @review.command("show", cls=output.Command)
 @click.argument("proposal_id", metavar="ID")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object with the texts before and after.")
-@pass_place
-def show(place: Place, *, proposal_id: str, as_json: bool) -> None:
-    """Show what a change that waits would do, as a unified diff."""
-    with place.existing() as store:
+@pass_location
+def show(location: Location, *, proposal_id: str, as_json: bool) -> None:
+    """Show a proposed change as a unified diff."""
+    with location.existing() as store:
         found = store.review.get(proposal_id)
         texts = store.review.texts(found)
-    if as_json:
-        changes = [
-            _change_object(change) | {"text_before": before, "text_after": after} for change, before, after in texts
-        ]
-        output.write_line(output.to_json(_object(found) | {"changes": changes}))
-        return
-    head = f"{found.id}, by {found.actor or 'an actor without a name'} at {output.timestamp(found.at)}\n"
-    text = head + "".join(_diff(change, before or "", after or "") for change, before, after in texts)
-    output.write((output.harmless(text) if output.on_terminal() else text).encode())
+    changes = [_change_object(change) | {"text_before": before, "text_after": after} for change, before, after in texts]
+    head = f"{found.id}, by {found.actor or 'an unnamed actor'} at {output.timestamp(found.at)}"
+    lines = [DiffLine("header", head)]
+    for change, before, after in texts:
+        lines += _diff(change, before or "", after or "")
+    output.emit(
+        _object(found) | {"changes": changes}, as_json=as_json, plain=as_text(lines), shown=[output.Diff(lines)]
+    )
 
 
 @review.command("accept", cls=output.Command)
 @_chosen
-@click.option("--merge", is_flag=True, help="Merge a text with what others made of it meanwhile, line by line.")
-@click.option("--force", is_flag=True, help="Take the text that was proposed, whatever others made of it meanwhile.")
-@pass_place
+@click.option("--merge", is_flag=True, help="Merge with later changes of the same memory, line by line.")
+@click.option("--force", is_flag=True, help="Use the proposed text even if the memory was changed in the meantime.")
+@pass_location
 def accept(
-    place: Place,
+    location: Location,
     *,
     ids: tuple[str, ...],
     everything: bool,
@@ -98,67 +92,66 @@ def accept(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Make changes that wait, all that are named or none.
+    """Accept proposed changes: all selected changes or none.
 
-    If others changed the same memories meanwhile, nothing is done, what stands in the way is told, and the status
-    is 6. In the history the changes are those of the actor who proposed them.
+    If the same memories were changed in the meantime, nothing is done, the conflicts are printed, and the status is 6.
+    In the history, the actor of each change is the actor who proposed it.
     """
     _check(ids, everything=everything, whose=whose)
-    with place.existing() as store:
-        waiting, wanted = _wanted(store, ids, whose)
+    with location.existing() as store:
+        summaries, wanted = _wanted(store, ids, whose)
         outcome = store.review.accept(wanted, actor=store.actor, merge=merge, force=force)
-    _say("accepted", outcome, waiting, as_json=as_json)
+    _emit("accepted", outcome, summaries, as_json=as_json)
 
 
 @review.command("refuse", cls=output.Command)
 @_chosen
-@pass_place
-def refuse(place: Place, *, ids: tuple[str, ...], everything: bool, whose: str | None, as_json: bool) -> None:
-    """Remove changes that wait, and those that build on them, for good."""
+@pass_location
+def refuse(location: Location, *, ids: tuple[str, ...], everything: bool, whose: str | None, as_json: bool) -> None:
+    """Permanently remove proposed changes, and the proposals that build on them."""
     _check(ids, everything=everything, whose=whose)
-    with place.existing() as store:
-        waiting, wanted = _wanted(store, ids, whose)
+    with location.existing() as store:
+        summaries, wanted = _wanted(store, ids, whose)
         outcome = store.review.refuse(wanted, actor=store.actor)
-    _say("refused", outcome, waiting, as_json=as_json)
+    _emit("refused", outcome, summaries, as_json=as_json)
 
 
 def _check(ids: Sequence[str], *, everything: bool, whose: str | None) -> None:
     if bool(ids) == everything:
-        raise click.UsageError("Name the changes by their IDs, or take --all.")
+        raise click.UsageError("Specify proposal IDs or --all.")
     if whose is not None and not everything:
-        raise click.UsageError("--actor goes with --all.")
+        raise click.UsageError("--actor needs --all.")
 
 
 def _wanted(store: MemoryStore, ids: Sequence[str], whose: str | None) -> tuple[dict[str, str], list[str]]:
-    """What the changes that wait would do, by id, and the ids that are meant."""
+    """Summaries of all proposals by id, and the selected ids."""
     found = store.review.pending(actor=whose)
     return {each.id: each.summary for each in found}, list(ids) or [each.id for each in found]
 
 
-def _say(done: str, outcome: Outcome, waiting: dict[str, str], *, as_json: bool) -> None:
-    """Tell what was done, or what stood in the way and end with its status."""
-    if as_json:
-        output.write_line(output.to_json(_outcome_object(done, outcome)))
-    elif outcome.obstacles:
-        lines = [f"Error: nothing was {done}.", *(f"{each.proposal_id}: {each.text}" for each in outcome.obstacles)]
-        click.echo(output.harmless("\n".join(lines)), err=True)
-    else:
-        lines = [f"{each} was {done}: {waiting.get(each, '')}".rstrip(": ") for each in outcome.done]
-        lines += [f"{each} was {done} too, since it builds on another of these" for each in outcome.with_them]
-        lines += [f"{each} was {done} before" for each in outcome.already]
-        output.write_line("\n".join(f"{line}." for line in lines) or _NONE)
+def _emit(done: str, outcome: Outcome, summaries: dict[str, str], *, as_json: bool) -> None:
+    """Print the result, or the conflicts with their exit status."""
+    lines = [f"{each} was {done}: {summaries.get(each, '')}".rstrip(": ") for each in outcome.done]
+    lines += [f"{each} was {done} too, because it builds on another one" for each in outcome.with_them]
+    lines += [f"{each} was already {done}" for each in outcome.already]
+    obstacles = [f"Error: nothing was {done}.", *(f"{each.proposal_id}: {each.text}" for each in outcome.obstacles)]
+    output.emit(
+        _outcome_object(done, outcome),
+        as_json=as_json,
+        plain="" if outcome.obstacles else "".join(f"{line}.\n" for line in lines) or f"{_NONE}\n",
+        error="\n".join(obstacles) if outcome.obstacles else "",
+    )
     if outcome.obstacles:
         raise click.exceptions.Exit(status_of("conflict"))
 
 
-def _diff(change: ProposedChange, before: str, after: str) -> str:
+def _diff(change: ProposedChange, before: str, after: str) -> list[DiffLine]:
+    head = DiffLine("header", str(change))
     if change.operation == "renamed":
-        return f"{change}\n"
-    from retentive.values.diff import as_text, unified  # noqa: PLC0415 - only here
-
+        return [head]
     old = _NOWHERE if change.operation == "created" else change.before or ""
     new = _NOWHERE if change.operation == "deleted" else change.path or ""
-    return f"{change}\n" + as_text(unified(before, after, old_name=old, new_name=new))
+    return [head, *unified(before, after, old_name=old, new_name=new)]
 
 
 def _object(proposal: Proposal) -> dict[str, object]:

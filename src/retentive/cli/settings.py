@@ -1,4 +1,4 @@
-"""`settings`: showing and changing what a memory store allows."""
+"""`settings`: showing and changing the settings of a memory store."""
 
 from __future__ import annotations
 
@@ -10,93 +10,95 @@ from pathlib import Path
 import click
 
 from retentive.cli import output
-from retentive.cli.location import Place, pass_place
+from retentive.cli.location import Location, pass_location
 from retentive.errors import InvalidInput
 from retentive.values.settings import Settings, describe
 
 
 @click.group("settings")
 def settings() -> None:
-    """Show or change the settings of a memory store: limits, and who may change what.
+    """Show or change the settings of a memory store, such as limits and permissions.
 
-    They are kept with the store, and hold at once for every process that has it open.
+    Settings are stored in the memory store and apply at once, in every process that has it open.
     """
 
 
 @settings.command("show", cls=output.Command)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object of all settings.")
-@pass_place
-def show(place: Place, *, as_json: bool) -> None:
-    """Show all settings, and which are not the default."""
-    with place.existing() as store:
+@pass_location
+def show(location: Location, *, as_json: bool) -> None:
+    """Show all settings, with the defaults of changed ones."""
+    with location.existing() as store:
         found = store.settings()
-    _print(found, as_json=as_json)
+    _emit(found, as_json=as_json)
 
 
 @settings.command("set", cls=output.Command)
 @click.argument("changes", nargs=-1, metavar="NAME=VALUE...")
 @click.option(
-    "--file", "file", type=click.Path(dir_okay=False, path_type=Path), help="A JSON object of settings to change."
+    "--file",
+    "file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File with a JSON object of settings to change.",
 )
-@click.option("--unset", multiple=True, metavar="NAME", help="Set this one back to its default. May be repeated.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object of all settings afterwards.")
-@pass_place
-def change(place: Place, changes: tuple[str, ...], *, file: Path | None, unset: tuple[str, ...], as_json: bool) -> None:
-    """Change settings, all or none.
+@click.option("--unset", multiple=True, metavar="NAME", help="Reset this setting to its default. May be repeated.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object of all settings after the change.")
+@pass_location
+def change(
+    location: Location, changes: tuple[str, ...], *, file: Path | None, unset: tuple[str, ...], as_json: bool
+) -> None:
+    """Change settings: all of the given ones, or none.
 
-    A VALUE is JSON (4000, true, ["/memories/team/**"]) or a plain word. What does not fit is refused with the reason.
+    A VALUE is JSON (4000, true, ["/memories/team/**"]) or a plain word. An invalid value is rejected with the reason.
     """
     given: dict[str, object] = _from_file(file) if file is not None else {}
     given |= _each_once([*map(_parsed, changes), *((name, None) for name in unset)])
     if not given:
-        raise InvalidInput("name a setting to change, as in max_memories=500")
-    with place.existing() as store:
+        raise InvalidInput("specify a setting to change, such as max_memories=500")
+    with location.existing() as store:
         store.change_settings(given)
         found = store.settings()
-    _print(found, as_json=as_json)
+    _emit(found, as_json=as_json)
 
 
 def _from_file(file: Path) -> dict[str, object]:
     try:
         given = json.loads(file.read_text("utf-8"), object_pairs_hook=_each_once)
     except OSError as error:
-        raise InvalidInput(f"the settings file cannot be read: {error.strerror}") from None
+        raise InvalidInput(f"cannot read the settings file {file}: {error.strerror}") from None
     except ValueError as error:
-        raise InvalidInput(f"the settings file is not JSON: {error}") from None
+        raise InvalidInput(f"the settings file {file} is not JSON: {error}") from None
     if not isinstance(given, dict):
-        raise InvalidInput('the settings file must hold one JSON object: {"max_memories": 500}')
+        raise InvalidInput(f'the settings file {file} must contain one JSON object, such as {{"max_memories": 500}}')
     return given
 
 
 def _each_once(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
-    """Names with values. Raises `InvalidInput` for one that is given twice: nobody can tell which is meant."""
+    """Values by name. Raises `InvalidInput` for a repeated name, which would be ambiguous."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
-        raise InvalidInput(f"{next(name for name in names if names.count(name) > 1)!r} is given twice")
+        raise InvalidInput(f"{next(name for name in names if names.count(name) > 1)!r} is given more than once")
     return found
 
 
 def _parsed(change: str) -> tuple[str, object]:
     name, equals, value = change.partition("=")
     if not equals:
-        raise InvalidInput(f"{change!r} is not NAME=VALUE, as in max_memories=500")
+        raise InvalidInput(f"{change!r} is not NAME=VALUE, such as max_memories=500")
     try:
         return name, json.loads(value, object_pairs_hook=_each_once)
     except ValueError:
         return name, value
 
 
-def _print(found: Settings, *, as_json: bool) -> None:
+def _emit(found: Settings, *, as_json: bool) -> None:
     values = asdict(found)
-    if as_json:
-        output.write_line(output.to_json(values))
-        return
-    rows = [(name, json.dumps(values[name]), usual, text) for name, usual, text in describe()]
-    if output.on_terminal():
-        from retentive.cli import tables  # noqa: PLC0415 - imports rich
-
-        marked = [(name, value, "" if value == usual else usual, text) for name, value, usual, text in rows]
-        output.write_line(tables.plain(("setting", "value", "default", "meaning"), marked))
-        return
-    output.write("".join(f"{name}\t{value}\n" for name, value, _, _ in rows).encode())
+    rows = [(name, json.dumps(values[name]), default, text) for name, default, text in describe()]
+    marked = [(name, value, "" if value == default else default, text) for name, value, default, text in rows]
+    output.emit(
+        values,
+        as_json=as_json,
+        plain=(row[:2] for row in rows),
+        shown=[output.Table(("setting", "value", "default", "meaning"), marked, folds=True)],
+    )

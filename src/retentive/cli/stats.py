@@ -1,4 +1,4 @@
-"""`stats`: what a memory store holds, and how it came to be."""
+"""`stats`: contents, activity and limits of a memory store."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import click
 
 from retentive.cli import output
-from retentive.cli.location import Place, pass_place
+from retentive.cli.location import Location, pass_location
 from retentive.values.listing import human_size
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Row: TypeAlias = tuple[str, ...]
 Section: TypeAlias = tuple[str, Row, list[Row]]
-"""A name, the heads of its columns, and its rows."""
+"""A name, column names and rows."""
 
 
 @click.command(cls=output.Command)
@@ -27,32 +27,31 @@ Section: TypeAlias = tuple[str, Row, list[Row]]
     type=click.IntRange(1, 36_600),
     default=30,
     show_default=True,
-    help="Days of activity to count, the last one is today (UTC).",
+    help="Days of activity to count; the last day is today (UTC).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
-@pass_place
-def stats(place: Place, *, days: int, as_json: bool) -> None:
-    """Show what a memory store holds and how it changes.
+@pass_location
+def stats(location: Location, *, days: int, as_json: bool) -> None:
+    """Show the size and activity of a memory store.
 
-    Sizes, activity by day, the biggest, least used and most changed memories, who changed them, what is near a limit or
-    about to expire, and how many changes await review. On a terminal tables; in a pipe one line for each row, with tabs
-    between: the section, then the row.
+    Shows sizes, activity per day, the biggest, least used and most changed memories, the actors, memories near a limit
+    or about to expire, and the number of proposed changes. Prints tables on a terminal. In a pipe each line has the
+    name of a section and one of its rows, separated by tabs.
     """
-    from retentive import stats  # noqa: PLC0415 - the start of every command waits for imports
+    from retentive import stats  # noqa: PLC0415 - slow to import
 
-    with place.existing() as store:
+    with location.existing() as store, output.progress("Counting"):
         found = stats.stats(store, days=days)
-    if as_json:
-        output.write_line(output.to_json(_object(found)))
-    elif output.on_terminal():
-        _show(_sections(found, plain=False))
-    else:
-        lines = ["\t".join((name, *row)) for name, _, rows in _sections(found, plain=True) for row in rows]
-        output.write("".join(line + "\n" for line in lines).encode())
+    output.emit(
+        _object(found),
+        as_json=as_json,
+        plain=((name, *row) for name, _, rows in _sections(found, plain=True) for row in rows),
+        shown=_tables(_sections(found, plain=False)),
+    )
 
 
 def _object(found: Stats) -> dict[str, object]:
-    """All of it, with times and days as text; of the days those of the window."""
+    """The JSON form, with the days of the window."""
     days = [{**day._asdict(), "day": day.day.isoformat()} for day in found.window]
     used = [{"path": one.path, "at": output.timestamp(one.at)} for one in found.least_used]
     named = {
@@ -65,7 +64,7 @@ def _object(found: Stats) -> dict[str, object]:
 
 
 def _sections(found: Stats, *, plain: bool) -> list[Section]:
-    """The tables; `plain` shows bytes and times for programs, and the days on which nothing happened."""
+    """The sections; `plain` has exact bytes and times, and days without activity."""
 
     def size(size_bytes: int) -> str:
         return str(size_bytes) if plain else human_size(size_bytes)
@@ -108,8 +107,10 @@ def _totals(found: Stats, *, plain: bool) -> list[Row]:
     ]
 
 
-def _show(sections: Sequence[Section]) -> None:
-    from retentive.cli import tables  # noqa: PLC0415 - imports rich
-
-    shown = [f"{name.upper()}\n{tables.plain(columns, rows)}" for name, columns, rows in sections if rows]
-    output.write_line("\n\n".join(shown))
+def _tables(sections: Sequence[Section]) -> list[output.Piece]:
+    """A table for each section that has rows, with a blank line between two."""
+    pieces: list[output.Piece] = []
+    for name, columns, rows in sections:
+        if rows:
+            pieces += [*(["\n"] if pieces else []), output.Table(columns, rows, title=name.upper())]
+    return pieces

@@ -1,4 +1,4 @@
-"""`export`, `import`, `backup`, `restore-backup` and `migrate`: memories on their way in and out."""
+"""`export`, `import`, `backup`, `restore-backup` and `migrate`: moving memories between locations and files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import click
 
 from retentive.cli import output
 from retentive.cli.exits import status_of
-from retentive.cli.location import Place, pass_place
+from retentive.cli.location import STORAGE_CODES, Location, naming, pass_location, read_key_file, shown
 from retentive.errors import InvalidInput, NotFound
 from retentive.locations import location_exists, open_backend
 from retentive.values.paths import ROOT
@@ -28,37 +28,40 @@ if TYPE_CHECKING:
 _WHOLE = (".tar", ".tar.gz", ".tgz")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 _STORES = click.option(
-    "--store", "stores", metavar="KEY", multiple=True, help="Only this memory store, by key or id; may be repeated."
+    "--store",
+    "stores",
+    metavar="KEY",
+    multiple=True,
+    help="Key or id of a memory store to include; may be repeated.  [default: all]",
 )
 
 
 @click.command(cls=output.Command)
 @click.argument("dest")
-@click.option("--notes", is_flag=True, help="Into a file: also what is kept beside memories, such as proposals.")
+@click.option("--notes", is_flag=True, help="Export to a file: include side records, such as proposals.")
 @_JSON
-@pass_place
-def export(place: Place, dest: str, *, notes: bool, as_json: bool) -> None:
-    """Write a memory store to DEST: a new directory of plain files, or one file with its whole history.
+@pass_location
+def export(location: Location, dest: str, *, notes: bool, as_json: bool) -> None:
+    """Export a memory store to DEST: a new directory of plain files, or one file with its whole history.
 
-    DEST is a file if its name ends in .tar, .tar.gz or .tgz. It is complete when it has its name, as the store was at
-    one moment; others may go on writing meanwhile. Texts are written plain, also those of a sealed store. Ends with
-    status 4 if DEST is there, or if the file system cannot hold the name of some memory; with 13 if what is stored is
-    damaged: then a directory has the other memories, and a file is not made.
+    DEST is a file if its name ends in .tar, .tar.gz or .tgz. It appears under its name when it is complete. The export
+    is a snapshot; the memory store can stay in use. Texts are not encrypted in the export. Exits with status 4 if DEST
+    exists, or if the file system cannot store the name of a memory; with status 13 if stored data is damaged: a
+    directory then has the other memories, and a file is not created.
     """
-    from retentive.transfer.export import export_files, export_whole  # noqa: PLC0415 - not free to import
+    from retentive.transfer.export import export_files, export_whole  # noqa: PLC0415 - slow to import
 
-    with place.existing() as store, output.progress("Exporting") as progress:
+    with location.existing() as store, output.progress("Exporting") as progress, naming("Destination", dest):
         if dest.endswith(_WHOLE):
             done = export_whole(store, dest, records=notes, progress=progress)
         else:
             done = export_files(store, dest, progress=progress)
-    if as_json:
-        output.write_line(output.to_json(asdict(done)))
-    else:
-        for path, why in done.left_out:
-            click.echo(output.harmless(f"{path}: {why}"), err=True)
-        versions = "" if done.versions is None else f" and {done.versions} versions"
-        output.write_line(f"Exported {done.memories} memories{versions}, as of revision {done.revision}.")
+    output.emit(
+        asdict(done),
+        as_json=as_json,
+        plain=f"Exported {_contents(done.memories, done.versions)}, as of revision {done.revision}.\n",
+        notes=(f"{path}: {why}" for path, why in done.left_out),
+    )
     if done.left_out:
         raise click.exceptions.Exit(status_of("damaged" if done.damaged else "path_taken"))
 
@@ -66,17 +69,23 @@ def export(place: Place, dest: str, *, notes: bool, as_json: bool) -> None:
 @click.command("import", cls=output.Command)
 @click.argument("source")
 @click.option(
-    "--git", "revision", metavar="REV", help="SOURCE is a Git repository: its files at REV, or REV:DIRECTORY."
+    "--git", "revision", metavar="REV", help="SOURCE is a Git repository; import its files at REV or REV:DIRECTORY."
 )
-@click.option("--under", metavar="PATH", default=ROOT, show_default=True, help="The directory they go to.")
-@click.option("--overwrite", is_flag=True, help="Replace memories that are there; they are left as they are otherwise.")
-@click.option("--dry-run", is_flag=True, help="Tell what would be done, and do nothing.")
-@click.option("--whole", is_flag=True, help="Of an export: a new memory store with its ids, times and whole history.")
-@click.option("--as", "key", metavar="KEY", help="With --whole: the key of the new memory store, if not that it had.")
+@click.option("--under", metavar="PATH", default=ROOT, show_default=True, help="Directory for the imported memories.")
+@click.option("--overwrite", is_flag=True, help="Replace existing memories, which are kept otherwise.")
+@click.option("--dry-run", is_flag=True, help="Print the result without importing anything.")
+@click.option(
+    "--whole",
+    is_flag=True,
+    help="SOURCE is an export file; import it as a new memory store with its ids, times and history.",
+)
+@click.option(
+    "--as", "key", metavar="KEY", help="With --whole: key of the new memory store.  [default: its original key]"
+)
 @_JSON
-@pass_place
+@pass_location
 def import_(
-    place: Place,
+    location: Location,
     source: str,
     *,
     revision: str | None,
@@ -87,122 +96,122 @@ def import_(
     key: str | None,
     as_json: bool,
 ) -> None:
-    """Make memories of files: of a directory, a Git repository or an export.
+    """Import files as memories, from a directory, a Git repository or an export.
 
-    Of a directory in which there is a directory `memories`, the files in that. Links are not followed, and what is no
-    text is left. The guards of the memory store hold, as for any change; the actor is job:import. One line is printed
-    for each file: created, replaced, same, exists (and was kept) or refused, the path, and why; and one for what never
-    holds memories, such as .git: left. Ends with status 1 if a file was refused.
+    If the directory contains a directory `memories`, only that is imported. Links are not followed, and files that are
+    not text are refused. The guards of the memory store apply; the actor is job:import. Prints a line for each file:
+    created, replaced, same, exists (and was kept) or refused, its path, and the reason; and left, for directories that
+    never contain memories, such as .git. Exits with status 1 if a file was refused.
     """
     if key is not None and not whole:
-        raise click.UsageError("--as goes with --whole")
+        raise click.UsageError("--as needs --whole.")
     if whole:
         if revision is not None or overwrite or dry_run or under != ROOT:
-            raise click.UsageError("--whole goes with no other option but --as")
-        _import_whole(place, source, key, as_json=as_json)
+            raise click.UsageError("--whole can only be combined with --as.")
+        _import_whole(location, source, key, as_json=as_json)
         return
-    from retentive.transfer.import_files import Import  # noqa: PLC0415 - not free to import
+    from retentive.transfer.import_files import Import  # noqa: PLC0415 - slow to import
 
     counts: Counter[str] = Counter()
-    told: list[dict[str, object]] = []
+    outcomes: list[dict[str, object]] = []
     with ExitStack() as stack:
+        stack.enter_context(naming("Source", source))
         found = stack.enter_context(_source(source, revision))
-        store = stack.enter_context(_store(place, dry_run=dry_run))
+        store = stack.enter_context(_store(location, dry_run=dry_run))
         progress = stack.enter_context(output.progress("Importing"))
         for outcome in Import(store, under=under, overwrite=overwrite, dry_run=dry_run).run(found, progress):
             counts[outcome.became] += 1
-            told.append(asdict(outcome)) if as_json else _tell(outcome)
-    if as_json:
-        summed = {name: counts[name] for name in ("created", "replaced", "same", "exists", "left", "refused")}
-        output.write_line(output.to_json({**summed, "dry_run": dry_run, "inside": found.inside, "files": told}))
-    else:
-        _sum_up(counts, found.inside, dry_run=dry_run)
+            outcomes.append(asdict(outcome)) if as_json else _print(outcome)
+    summed = {name: counts[name] for name in ("created", "replaced", "same", "exists", "left", "refused")}
+    output.emit(
+        {**summed, "dry_run": dry_run, "inside": found.inside, "files": outcomes},
+        as_json=as_json,
+        notes=[_totals(counts, found.inside, dry_run=dry_run)],
+    )
     if counts["refused"]:
         raise click.exceptions.Exit(status_of("refused"))
 
 
-def _tell(outcome: Outcome) -> None:
-    cells = [outcome.became, outcome.path or outcome.name, outcome.why or ""]
-    line = "\t".join(cells).rstrip("\t")
-    output.write_line(output.harmless(line).replace("\\x09", "\t") if output.on_terminal() else line)
+def _print(outcome: Outcome) -> None:
+    why = [outcome.why] if outcome.why else []
+    output.emit_row([outcome.became, outcome.path or outcome.name, *why], widths=[len("replaced")])
 
 
-def _sum_up(counts: Counter[str], inside: str | None, *, dry_run: bool) -> None:
-    said = ", ".join(f"{count} {name}" for name, count in sorted(counts.items())) or "nothing to import"
-    where = f" (only what is in {inside}/)" if inside is not None else ""
-    click.echo(f"{'Would be: ' if dry_run else ''}{said}{where}.", err=True)
+def _totals(counts: Counter[str], inside: str | None, *, dry_run: bool) -> str:
+    totals = ", ".join(f"{count} {name}" for name, count in sorted(counts.items())) or "nothing to import"
+    only = f" (only the files in {inside}/)" if inside is not None else ""
+    return f"{'Would be: ' if dry_run else ''}{totals}{only}."
 
 
-def _import_whole(place: Place, source: str, key: str | None, *, as_json: bool) -> None:
-    from retentive.transfer.archive_reader import open_archive  # noqa: PLC0415 - not free to import
+def _import_whole(location: Location, source: str, key: str | None, *, as_json: bool) -> None:
+    from retentive.transfer.archive_reader import open_archive  # noqa: PLC0415 - slow to import
     from retentive.transfer.restore import import_whole  # noqa: PLC0415
 
-    with open_archive(source) as archive, place.opened(make=True) as found, output.progress("Importing") as progress:
+    with (
+        naming("Source", source),
+        open_archive(source) as archive,
+        location.opened(create=True) as found,
+        output.progress("Importing") as progress,
+    ):
         done = import_whole(archive, found.backend, key=key, progress=progress)
-    if as_json:
-        output.write_line(output.to_json(asdict(done)))
-    else:
-        output.write_line(f"Imported {done.memories} memories and {done.versions} versions as {done.key or done.id}.")
+    text = f"Imported {_contents(done.memories, done.versions)} as {done.key or done.id}.\n"
+    output.emit(asdict(done), as_json=as_json, plain=text)
 
 
 @click.command(cls=output.Command)
-@click.argument("place")
+@click.argument("location")
 @click.argument("file")
 @_STORES
 @_JSON
-def backup(place: str, file: str, *, stores: Sequence[str], as_json: bool) -> None:
-    """Write all memory stores at PLACE to the new file FILE, with history, settings and notes.
+def backup(location: str, file: str, *, stores: Sequence[str], as_json: bool) -> None:
+    """Back up all memory stores at LOCATION to the new file FILE, with history, settings and side records.
 
-    PLACE is what --at would be; FILE is compressed if its name ends in .tar.gz or .tgz. Each store is as it was at one
-    moment; others may go on writing. No keys are needed: what is sealed is sealed in the backup too, and is worth
-    nothing without its keys. Try a backup now and then by restoring it.
+    LOCATION has the form of --at. FILE is compressed if its name ends in .tar.gz or .tgz. The backup of each memory
+    store is a snapshot; the stores can stay in use. No keys are needed: encrypted memory stores stay encrypted in the
+    backup, which is useless without their keys. Test your backups by restoring them.
     """
-    from retentive.transfer.backup import back_up  # noqa: PLC0415 - not free to import
+    from retentive.transfer.backup import back_up  # noqa: PLC0415 - slow to import
 
-    with _backend(place, None) as backend, output.progress("Backing up") as progress:
+    with _backend(location, None) as backend, naming("File", file), output.progress("Backing up") as progress:
         done = back_up(backend, file, stores=stores, progress=progress)
-    if as_json:
-        output.write_line(output.to_json({"stores": [asdict(one) for one in done]}))
-        return
-    for one in done:
-        said = f"{one.memories} memories and {one.versions} versions, as of revision {one.revision}"
-        output.write_line(output.harmless(f"{one.key or one.id}: {said}"))
+    lines = [
+        f"{one.key or one.id}: {_contents(one.memories, one.versions)}, as of revision {one.revision}\n" for one in done
+    ]
+    output.emit({"stores": [asdict(one) for one in done]}, as_json=as_json, plain="".join(lines))
 
 
 @click.command("restore-backup", cls=output.Command)
 @click.argument("file")
-@click.argument("place")
+@click.argument("location")
 @_STORES
 @_JSON
-def restore_backup(file: str, place: str, *, stores: Sequence[str], as_json: bool) -> None:
-    """Restore the memory stores in FILE, a backup, to PLACE, where they are not.
+def restore_backup(file: str, location: str, *, stores: Sequence[str], as_json: bool) -> None:
+    """Restore the memory stores of the backup FILE to LOCATION, which must not have them.
 
-    The whole file is checked before anything is written. Ids, versions and times are as they were, and sealed stores
-    open with the keys they had. Broken off, it can be run again. A store that is there with other versions is refused.
+    The whole file is checked before anything is written. Ids, versions and times are restored, and encrypted memory
+    stores need the same keys as before. After an interruption, run it again. A memory store that exists with other
+    versions is refused.
     """
-    from retentive.transfer.archive_reader import open_archive  # noqa: PLC0415 - not free to import
+    from retentive.transfer.archive_reader import open_archive  # noqa: PLC0415 - slow to import
     from retentive.transfer.restore import restore  # noqa: PLC0415
 
     with (
+        naming("File", file),
         open_archive(file) as archive,
-        _backend(place, None, make=True) as backend,
+        _backend(location, None, create=True) as backend,
         output.progress("Restoring") as progress,
     ):
         done = restore(archive, backend, stores=stores, progress=progress)
-    if as_json:
-        output.write_line(output.to_json({"stores": [asdict(one) for one in done]}))
-        return
-    for one in done:
-        said = f"{one.memories} memories and {one.versions} versions, {one.added} of them new"
-        output.write_line(output.harmless(f"{one.key or one.id}: {said}"))
+    lines = [f"{one.key or one.id}: {_contents(one.memories, one.versions)}, {one.added} of them new\n" for one in done]
+    output.emit({"stores": [asdict(one) for one in done]}, as_json=as_json, plain="".join(lines))
 
 
 @click.command(cls=output.Command)
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
-@click.option("--from-keys", metavar="FILE", help="The key file of FROM.")
-@click.option("--to-keys", metavar="FILE", help="The key file of TO: memory stores are sealed there.")
-@click.option("--seal-paths", is_flag=True, help="With --to-keys: memory stores that are made hide their paths too.")
+@click.option("--from-keys", metavar="FILE", help="Key file of FROM.")
+@click.option("--to-keys", metavar="FILE", help="Key file of TO; memory stores are encrypted there.")
+@click.option("--seal-paths", is_flag=True, help="With --to-keys: encrypt the paths in new memory stores too.")
 @_STORES
 @_JSON
 def migrate(
@@ -215,31 +224,35 @@ def migrate(
     stores: Sequence[str],
     as_json: bool,
 ) -> None:
-    """Copy all memory stores from one place to another, with ids, history, times, settings and notes.
+    """Copy all memory stores from FROM to TO, with ids, history, times, settings and side records.
 
-    Others may go on writing to FROM: what was written after the copy is fetched by running it again, and a copy that
-    was broken off goes on where it was. In the end everything is compared. Without keys, what is sealed is copied as
-    it rests and opens with the keys it had; --keys and its variables have no part in it.
+    FROM can stay in use: run migrate again to copy later changes. It resumes after an interruption, and compares
+    everything at the end. Without keys, encrypted memory stores are copied in encrypted form and need the same keys as
+    before. --keys and its environment variables have no effect.
     """
-    from retentive.transfer.migrate import migrate as run  # noqa: PLC0415 - not free to import
+    from retentive.transfer.migrate import migrate as run  # noqa: PLC0415 - slow to import
 
     if seal_paths and to_keys is None:
-        raise InvalidInput("paths can be sealed only with keys")
+        raise InvalidInput("--seal-paths needs --to-keys")
     if _same(source, target):
-        raise InvalidInput("both places are the same")
+        raise InvalidInput("FROM and TO are the same location")
     with (
-        _backend(source, from_keys) as origin,
-        _backend(target, to_keys, make=True, seal_paths=seal_paths) as goal,
+        _backend(source, from_keys, label="FROM") as origin,
+        _backend(target, to_keys, label="TO", create=True, seal_paths=seal_paths) as goal,
         output.progress("Copying") as progress,
     ):
         done = run(origin, goal, stores=stores, progress=progress)
-    if as_json:
-        output.write_line(output.to_json({"stores": [asdict(one) for one in done]}))
-        return
+    lines = []
     for one in done:
-        said = f"{one.memories} memories and {one.versions} versions, {one.copied} copied now"
-        more = "; more was written meanwhile, run it again" if one.behind else ""
-        output.write_line(output.harmless(f"{one.key or one.id}: {said}, up to revision {one.revision}{more}"))
+        copied = f"{_contents(one.memories, one.versions)}, {one.copied} copied now"
+        more = "; later changes exist, run it again" if one.behind else ""
+        lines.append(f"{one.key or one.id}: {copied}, up to revision {one.revision}{more}\n")
+    output.emit({"stores": [asdict(one) for one in done]}, as_json=as_json, plain="".join(lines))
+
+
+def _contents(memories: int, versions: int | None) -> str:
+    counts = [output.counted(memories, "memory"), *([] if versions is None else [output.counted(versions, "version")])]
+    return " and ".join(counts)
 
 
 def _same(source: str, target: str) -> bool:
@@ -247,26 +260,29 @@ def _same(source: str, target: str) -> bool:
 
 
 @contextmanager
-def _backend(at: str, keys: str | None, *, make: bool = False, seal_paths: bool = False) -> Iterator[Backend]:
-    """The backend at a place, sealed if there are keys. Raises `NotFound` if nothing is there, unless `make`."""
-    if not make and not location_exists(at):
-        raise NotFound(f"there is no memory at {at}")
-    if keys is None:
-        backend = open_backend(at)
-    else:
-        from retentive.opening import open as open_place  # noqa: PLC0415 - the start of every command waits
+def _backend(
+    url: str, keys: str | None, *, label: str = "Location", create: bool = False, seal_paths: bool = False
+) -> Iterator[Backend]:
+    """The backend at a location, encrypted with `keys`. Raises `NotFound` if it does not exist, unless `create`."""
+    if not create and not location_exists(url):
+        raise NotFound(f"{shown(url)} does not exist")
+    with naming(label, shown(url), codes=STORAGE_CODES):
+        if keys is None:
+            backend = open_backend(url)
+        else:
+            from retentive.opening import open as open_location  # noqa: PLC0415 - slow to import
 
-        backend = open_place(at, keys=keys, seal_paths=seal_paths).backend
-    try:
-        yield backend
-    finally:
-        backend.close()
+            backend = open_location(url, keys=read_key_file(keys), seal_paths=seal_paths).backend
+        try:
+            yield backend
+        finally:
+            backend.close()
 
 
 @contextmanager
 def _source(source: str, revision: str | None) -> Iterator[Source]:
-    """What to import."""
-    from retentive.transfer.archive_reader import open_archive  # noqa: PLC0415 - not free to import
+    """The source of an import."""
+    from retentive.transfer.archive_reader import open_archive  # noqa: PLC0415 - slow to import
     from retentive.transfer.git_source import GitSource  # noqa: PLC0415
     from retentive.transfer.sources import ArchiveSource, DirectorySource  # noqa: PLC0415
 
@@ -281,17 +297,17 @@ def _source(source: str, revision: str | None) -> Iterator[Source]:
 
 
 @contextmanager
-def _store(place: Place, *, dry_run: bool) -> Iterator[MemoryStore]:
-    """The store to import to; for a dry run where there is none, an empty one that is nowhere."""
+def _store(location: Location, *, dry_run: bool) -> Iterator[MemoryStore]:
+    """The target of an import; for a dry run an existing memory store, or else an empty one in memory."""
     if not dry_run:
-        with place.made() as store:
+        with location.created() as store:
             yield store
         return
-    import retentive  # noqa: PLC0415 - what is imported here is loaded already
+    import retentive  # noqa: PLC0415 - loaded already
 
     with ExitStack() as stack:
         try:
-            store = stack.enter_context(place.existing())
+            store = stack.enter_context(location.existing())
         except NotFound:
             store = stack.enter_context(retentive.open("sqlite://")).store()
         yield store

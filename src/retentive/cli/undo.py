@@ -1,4 +1,4 @@
-"""`restore` and `undo`: having back what was."""
+"""`restore` and `undo`: restoring an earlier state, and reverting changes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import click
 
 from retentive.cli import output
 from retentive.cli.exits import status_of
-from retentive.cli.location import Place, pass_place
-from retentive.cli.times import FORMS, Moment, moment_option, time_option
+from retentive.cli.location import Location, pass_location
+from retentive.cli.parameters import FORMS, Moment, moment_option, time_option
 
 if TYPE_CHECKING:
     from retentive.history.apply import Outcome, Step
@@ -20,40 +20,44 @@ if TYPE_CHECKING:
     from retentive.values.replies import Replies
 
 _JSON = 'Print a JSON object: {"done", "dry_run", "proposed", "steps", "conflicts", "left"}.'
-_DRY_RUN = "Only tell what would be done."
+_DRY_RUN = "Print the changes without making them."
 
 
 @click.command(cls=output.Command)
 @click.argument("path")
-@moment_option("--to", text=f"The moment: a time such as {FORMS}, or right after a version.", required=True)
+@moment_option(
+    "--to", text=f"Time to restore ({FORMS}), or a version, to restore the state right after it.", required=True
+)
 @click.option("--dry-run", is_flag=True, help=_DRY_RUN)
-@click.option("--force", is_flag=True, help="What stands in the way goes.")
+@click.option("--force", is_flag=True, help="Delete the memories that are in the way.")
 @click.option("--json", "as_json", is_flag=True, help=_JSON)
-@pass_place
-def restore(place: Place, path: str, *, to: Moment, dry_run: bool, force: bool, as_json: bool) -> None:
-    """Make a memory, a directory or, with /memories, the whole store what it was at a moment.
+@pass_location
+def restore(location: Location, path: str, *, to: Moment, dry_run: bool, force: bool, as_json: bool) -> None:
+    """Restore a memory, a directory or, with /memories, the whole store to its state at a moment.
 
-    The memory that lies at PATH now gets the text it had then; if none does, the one that lay there then is made again.
-    In a directory all is as it was: what has come since goes, what was moved away comes back. It is one change, which
-    `undo` takes back. If something stands in the way nothing is done, and the status is 6.
+    The memory at PATH gets the text it had at that moment. If PATH does not exist, the memory that was there is created
+    anew, with its id. In a directory, newer memories are deleted and moved memories return. It is one change, which
+    `undo` can revert. If other memories are in the way, nothing is done and the status is 6.
     """
-    with place.existing() as store:
+    with location.existing() as store:
         outcome = store.history.restore(path, to, mode="force" if force else "refuse", dry_run=dry_run)
-    _say(outcome, store.replies, as_json=as_json)
+    _emit(outcome, store.replies, as_json=as_json)
 
 
 @click.command(cls=output.Command)
 @click.argument("version_id", metavar="[VERSION]", required=False)
-@click.option("--actor", "whose", metavar="PATTERN", help="All changes of these actors: session:*, user:ann.")
-@click.option("--session", metavar="ID", help="All changes of a session.")
-@time_option("--since", f"With --actor or --session: only from then on. {FORMS}.")
-@click.option("--merge", is_flag=True, help="Keep later changes of the same texts, if they are in other lines.")
-@click.option("--force", is_flag=True, help="What was built on it goes too.")
+@click.option(
+    "--actor", "whose", metavar="PATTERN", help="Undo all changes of these actors, such as session:* or user:ann."
+)
+@click.option("--session", metavar="ID", help="Undo all changes of a session.")
+@time_option("--since", f"With --actor or --session: only changes since this time: {FORMS}.")
+@click.option("--merge", is_flag=True, help="Keep later changes of the same memories, if they are in other lines.")
+@click.option("--force", is_flag=True, help="Undo later changes of the same memories too.")
 @click.option("--dry-run", is_flag=True, help=_DRY_RUN)
 @click.option("--json", "as_json", is_flag=True, help=_JSON)
-@pass_place
+@pass_location
 def undo(
-    place: Place,
+    location: Location,
     version_id: str | None,
     *,
     whose: str | None,
@@ -64,55 +68,57 @@ def undo(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Take back one change, with all it did, or all changes of an actor.
+    """Undo one change with all its versions, or all changes of an actor.
 
-    In reverse order, in one change that can itself be undone. Where a later change stands on one of them nothing is
-    done, the conflicts are told, and the status is 6.
+    Changes are reverted in reverse order, in one change that can itself be undone. If later changes depend on them,
+    nothing is done, the conflicts are printed, and the status is 6.
     """
     if sum(given is not None for given in (version_id, whose, session)) != 1:
-        raise click.UsageError("Name one: a version, --actor or --session.")
+        raise click.UsageError("Specify a version, --actor or --session.")
     if since is not None and version_id is not None:
-        raise click.UsageError("--since goes with --actor and --session.")
+        raise click.UsageError("--since needs --actor or --session.")
     if merge and force:
-        raise click.UsageError("--merge or --force, not both.")
+        raise click.UsageError("--merge and --force exclude each other.")
     mode: Mode = "merge" if merge else "force" if force else "refuse"
-    by = whose if session is None else _pattern(session)
-    with place.existing() as store:
-        outcome = store.history.undo(change=version_id, by=by, since=since, mode=mode, dry_run=dry_run)
-    _say(outcome, store.replies, as_json=as_json)
+    actors = whose if session is None else _pattern(session)
+    with location.existing() as store:
+        outcome = store.history.undo(change=version_id, by=actors, since=since, mode=mode, dry_run=dry_run)
+    _emit(outcome, store.replies, as_json=as_json)
 
 
 def _pattern(session: str) -> str:
     if {"*", "?"} & set(session):
-        raise click.UsageError("The id of a session has no * or ? here: a pattern goes with --actor.")
+        raise click.UsageError("--session takes an id without * and ?; use --actor for a pattern.")
     return f"session:{session}"
 
 
-def _say(outcome: Outcome, replies: Replies, *, as_json: bool) -> None:
-    """Tell what was or would be done, or what stood in the way and end with its status."""
-    if as_json:
-        output.write_line(output.to_json(_object(outcome)))
-    elif outcome.conflicts:
-        would = "nothing would be done" if outcome.dry_run else "nothing was done"
-        lines = [f"Error: {would}.", *(f"{each.path}: {each.reason}." for each in outcome.conflicts)]
-        click.echo(output.harmless("\n".join(lines)), err=True)
-    else:
-        lines = [_line(step, is_done=outcome.done) for step in outcome.steps]
-        for each in outcome.left:
-            click.echo(output.harmless(f"{each.path} is not what it was: {each.reason}."), err=True)
-        lines += [replies.awaits_review] if outcome.proposed else []
-        output.write_line("\n".join(lines) or "Nothing is to be done: all is as it was.")
+def _emit(outcome: Outcome, replies: Replies, *, as_json: bool) -> None:
+    """Print the steps, or the conflicts with their exit status."""
+    would = "nothing would be done" if outcome.dry_run else "nothing was done"
+    conflicts = [f"Error: {would}.", *(f"{each.path}: {each.reason}." for each in outcome.conflicts)]
+    rows = [_row(step, is_done=outcome.done) for step in outcome.steps]
+    below = [replies.awaits_review] if outcome.proposed else []
+    if not rows and not below:
+        below = ["Nothing to do."]
+    output.emit(
+        _object(outcome),
+        as_json=as_json,
+        plain=[] if outcome.conflicts else [*rows, *((line,) for line in below)],
+        shown=[] if outcome.conflicts else [output.Aligned(rows, (None, "cyan")), *below],
+        notes=[f"{each.path} was not fully restored: {each.reason}." for each in outcome.left],
+        error="\n".join(conflicts) if outcome.conflicts else "",
+    )
     if outcome.conflicts:
         raise click.exceptions.Exit(status_of("conflict"))
 
 
-_DONE = {"deleted": "deleted", "moved": "moved", "made": "made again", "changed": "set back"}
+_DONE = {"deleted": "deleted", "moved": "moved", "made": "recreated", "changed": "reverted"}
 
 
-def _line(step: Step, *, is_done: bool) -> str:
+def _row(step: Step, *, is_done: bool) -> tuple[str, str]:
     what = _DONE[step.what] if is_done else f"would be {_DONE[step.what]}"
     came = f"{step.before.path} -> " if step.what == "moved" and step.before is not None else ""
-    return f"{what}\t{came}{step.path}"
+    return what, f"{came}{step.path}"
 
 
 def _object(outcome: Outcome) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""`retentive chat`: a conversation with Claude over a memory, on a terminal or through pipes."""
+"""`retentive chat`: a conversation with Claude with a memory, on a terminal or in a pipe."""
 
 from __future__ import annotations
 
@@ -14,53 +14,52 @@ from retentive.agent.errors import AgentError
 from retentive.agent.prompts import LANGUAGES, system_prompt
 from retentive.agent.turns import Budget
 from retentive.cli import output
-from retentive.cli.chat.commands import Commands, is_command
-from retentive.cli.chat.counts import Counting
 from retentive.cli.chat.input import Lines, NotText, keyboard, piped
 from retentive.cli.chat.screen import JsonLines, Screen
 from retentive.cli.chat.session import Session
+from retentive.cli.chat.slash_commands import Commands, ContextCounter, is_command
 from retentive.cli.exits import FAILED
-from retentive.cli.location import Place, pass_place
+from retentive.cli.location import Location, pass_location
 from retentive.errors import InvalidInput
 from retentive.store import MemoryStore
 
 if TYPE_CHECKING:
     from anthropic import Anthropic
 
-MODEL = "claude-sonnet-5-5"  # as in agent/chat.py, whose import takes a second; a test compares them
+MODEL = "claude-sonnet-5-5"  # as in agent/chat.py, which is slow to import; a test compares the two
 _NO_KEY = (
-    "there is no key for the API: set ANTHROPIC_API_KEY, or name another endpoint with --base-url.\n"
-    "Without either, `retentive demo` shows an agent with a memory; its Claude is scripted."
+    "no API key: set ANTHROPIC_API_KEY, or specify another endpoint with --base-url.\n"
+    "`retentive demo` needs no key: it shows an agent with a memory, and a scripted Claude."
 )
 
 
 @click.command(cls=output.Command)
-@click.option("--model", metavar="NAME", default=MODEL, show_default=True, help="The model: any that has the tool.")
-@click.option("--system", metavar="TEXT", default="", help="What Claude is told before the conversation.")
+@click.option(
+    "--model", metavar="NAME", default=MODEL, show_default=True, help="Model; it must support the memory tool."
+)
+@click.option("--system", metavar="TEXT", default="", help="System prompt.")
 @click.option(
     "--max-tokens",
     metavar="N",
     type=click.IntRange(min=1),
     default=Budget().max_tokens,
     show_default=True,
-    help="The most tokens of one reply.",
+    help="Maximum number of tokens in one reply.",
 )
-@click.option("--no-context-editing", is_flag=True, help="Send the whole conversation, whatever its length.")
-@click.option(
-    "--compact", is_flag=True, help="Also let the API put a summary in the place of a conversation of 150,000 tokens."
-)
-@click.option("--base-url", metavar="URL", envvar="ANTHROPIC_BASE_URL", show_envvar=True, help="Where the API is.")
+@click.option("--no-context-editing", is_flag=True, help="Always send the whole conversation.")
+@click.option("--compact", is_flag=True, help="Also let the API replace a conversation of 150,000 tokens by a summary.")
+@click.option("--base-url", metavar="URL", envvar="ANTHROPIC_BASE_URL", show_envvar=True, help="Base URL of the API.")
 @click.option(
     "--language",
     type=click.Choice(list(LANGUAGES)),
     default="en",
     show_default=True,
-    help="In which Claude is told to keep its memory tidy.",
+    help="Language of the note that asks Claude to keep its memory tidy.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print each event as one JSON object on a line of its own.")
-@pass_place
+@pass_location
 def chat(
-    place: Place,
+    location: Location,
     *,
     model: str,
     system: str,
@@ -71,22 +70,23 @@ def chat(
     language: str,
     as_json: bool,
 ) -> None:
-    """Talk to Claude, with the memory store as its memory.
+    """Chat with Claude, which uses the memory store as its memory.
 
-    Shows each memory call as it happens. /diff shows what the conversation changed, /undo takes it back, /help tells
-    the rest. Ctrl-C interrupts an answer, Ctrl-D ends. Changes are recorded as a new session's, or as those of --actor.
+    Shows each memory call as it happens. /diff shows the changes of the conversation, /undo reverts them, /help lists
+    all commands. Ctrl-C interrupts an answer, Ctrl-D ends the chat. The actor of the changes is a new session, or
+    --actor.
 
-    In a pipe each line of standard input is a message, and the status is 1 if one of them was not answered. Needs
-    ANTHROPIC_API_KEY or --base-url. The place and the memory store are made if they are not there.
+    In a pipe each line of standard input is a message, and the status is 1 if a message was not answered. Needs
+    ANTHROPIC_API_KEY or --base-url. Creates the location and the memory store if they do not exist.
     """
     if no_context_editing and compact:
-        raise click.UsageError("--compact or --no-context-editing, not both.")
+        raise click.UsageError("--compact and --no-context-editing exclude each other.")
     context = None if no_context_editing else _context(compact=compact)
     screen = JsonLines() if as_json else Screen()
-    with _client(base_url) as client, place.made(sweep=True) as store:
-        counting = Counting(client, model, system_prompt(system, language=language), context)
+    with _client(base_url) as client, location.created(sweep=True) as store:
+        counting = ContextCounter(client, model, system_prompt(system, language=language), context)
         options = {"model": model, "system": system, "language": language, "context": context}
-        session = _session(client, store, place.actor, Budget(max_tokens=max_tokens), options)
+        session = _session(client, store, location.actor, Budget(max_tokens=max_tokens), options)
         screen.started(model, store.key or store.id, str(session.actor))
         on_keyboard = not as_json and output.on_terminal() and sys.stdin is not None and sys.stdin.isatty()
         talk = _Talk(session, Commands(session, counting), screen, on_keyboard=on_keyboard)
@@ -97,7 +97,7 @@ def chat(
 
 
 class _Talk:
-    """The conversation line by line, and how many messages were not answered."""
+    """The conversation line by line. `unanswered` counts messages without an answer."""
 
     def __init__(self, session: Session, commands: Commands, screen: Screen | JsonLines, *, on_keyboard: bool) -> None:
         self._session = session
@@ -107,34 +107,35 @@ class _Talk:
         self.unanswered = 0
 
     def follow(self, lines: Lines) -> None:
-        """Answer until there are no more. Raises `KeyboardInterrupt` where nobody is at a keyboard to go on."""
+        """Answer all lines. Raises `KeyboardInterrupt` on Ctrl-C, if the input is not a keyboard."""
         for line in lines:
             try:
-                if not self._goes_on(line):
+                if not self._handle(line):
                     return
             except KeyboardInterrupt:
                 self._screen.interrupted()
                 if not self._on_keyboard:
                     raise
 
-    def _goes_on(self, line: str | NotText) -> bool:
+    def _handle(self, line: str | NotText) -> bool:
+        """Answer one line; False if it ends the conversation."""
         if isinstance(line, NotText):
             self._screen.failed("invalid_input", line.reason, retryable=False)
             self.unanswered += 1
         elif not is_command(line):
-            self._say(line)
+            self._send(line)
         elif (answer := self._commands.answer(line)) is None:
             return False
         elif answer.retries:
-            self._say(None)
+            self._send(None)
         else:
             self._screen.answered(line, answer)
         return True
 
-    def _say(self, said: str | None) -> None:
-        """Let Claude answer, and show it."""
+    def _send(self, message: str | None) -> None:
+        """Send a message, or the last one again, and show the answer."""
         try:
-            answered = self._session.run(said, self._screen.event)
+            answered = self._session.run(message, self._screen.event)
         except AgentError as error:
             self._screen.error(error)
             answered = False
@@ -150,16 +151,16 @@ def _session(
 
 
 def _context(*, compact: bool) -> ContextManagement:
-    # The memory is the only tool here: were it left out, as an agent does, nothing would ever be cleared.
+    # The memory is the only tool here; excluding it, as an agent does, would leave nothing to clear.
     edits = memory_context(exclude_memory=False).edits
     return ContextManagement(*edits, Compact()) if compact else ContextManagement(*edits)
 
 
 @contextmanager
 def _client(base_url: str | None) -> Iterator[Anthropic]:
-    """A client of the SDK. Raises `InvalidInput` where there is nothing it could show who it is."""
+    """A client of the SDK. Raises `InvalidInput` without credentials."""
     try:
-        from retentive.agent import sdk  # noqa: PLC0415 - a second to import
+        from retentive.agent import sdk  # noqa: PLC0415 - slow to import
     except ImportError as error:
         raise click.ClickException(str(error).replace("Agent", "the conversation")) from None
     from anthropic import Anthropic  # noqa: PLC0415 - as above

@@ -1,4 +1,4 @@
-"""Where the messages of a conversation come from: a keyboard, or a pipe."""
+"""Reading the messages of a conversation from a keyboard or a pipe."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from retentive.cli import output
-from retentive.cli.input import decoded
+from retentive.cli.parameters import decoded
 from retentive.errors import InvalidInput
 
 PROMPT = "> "
@@ -17,19 +17,19 @@ PROMPT = "> "
 
 @dataclass(frozen=True, slots=True)
 class NotText:
-    """A line that cannot be a message, and why."""
+    """A line that is not a valid message, and the reason."""
 
     reason: str
 
 
 Lines: TypeAlias = Iterator[str | NotText]
-"""Messages, none of them blank."""
+"""Messages, without blank lines."""
 
 
 def keyboard() -> Lines:
-    """What a person types, until Ctrl-D. Ctrl-C drops the line."""
-    with suppress(ImportError):  # Python may be built without it; lines can then only be typed
-        import readline  # noqa: F401, PLC0415 - input() uses it once it is imported
+    """Typed lines, until Ctrl-D. Ctrl-C discards the current line."""
+    with suppress(ImportError):  # Python may be built without it; lines then have no history
+        import readline  # noqa: F401, PLC0415 - input() uses it after the import
     while True:
         try:
             line = input(PROMPT)

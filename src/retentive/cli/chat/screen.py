@@ -1,14 +1,11 @@
-"""How a conversation looks: text and a line for each memory call, in colours on a terminal; or JSON lines."""
+"""Output of a conversation: text with a line for each memory call, coloured on a terminal, or JSON lines."""
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING
-
-import click
 
 from retentive.agent.errors import AgentError
 from retentive.agent.events import Compaction, EditsApplied, Event, Finished, Text, ToolCall, ToolReply
@@ -17,56 +14,60 @@ from retentive.cli import output
 from retentive.values.diff import as_text
 
 if TYPE_CHECKING:
-    from retentive.cli.chat.commands import Answer
     from retentive.cli.chat.session import Session
+    from retentive.cli.chat.slash_commands import Answer
 
-MAX_LINE_CHARS = 500  # of a call or an answer; a path can be as long as a model likes
-_RETRY = "/retry asks again."
-SAID: Mapping[str, str] = {
-    "rate_limited": f"The API takes no more requests for now (rate limit). {_RETRY}",
-    "overloaded": f"The API has too much to do just now (overloaded). {_RETRY}",
+MAX_LINE_CHARS = 500  # of a call or a reply; the length of a path is up to the model
+_RETRY = "/retry sends the message again."
+API_ERRORS: Mapping[str, str] = {
+    "rate_limited": f"Rate limit of the API exceeded. {_RETRY}",
+    "overloaded": f"The API is overloaded. {_RETRY}",
     "api_failed": f"The API failed. {_RETRY}",
-    "connection_lost": f"The API could not be reached, or the answer broke off. {_RETRY}",
-    "not_authorized": "The API does not accept the key, or the key may not do this.",
-    "request_refused": "The API refuses the request as it is.",
+    "connection_lost": f"The connection to the API failed or was interrupted. {_RETRY}",
+    "not_authorized": "The API key is invalid or lacks permission. Check ANTHROPIC_API_KEY.",
+    "request_refused": "The API rejected the request.",
 }
-"""What is told of each error of an agent, by its code; the words of the API follow."""
-REFUSED = "Claude declined to answer. What was said was taken out of the conversation."
+"""Message for each error code of an agent; the message of the API follows."""
+REFUSED = "Claude declined to answer. Your message was removed from the conversation."
 ENDED: Mapping[str, str] = {
-    "max_tokens": "The answer was cut off at --max-tokens; ask Claude to go on.",
-    "context_full": "The context window is full: begin anew. What Claude wrote into its memory stays.",
-    "budget": "Claude took very many steps; /retry lets it go on.",
-    "pause": "Claude paused; /retry lets it go on.",
+    "max_tokens": "The answer reached --max-tokens; ask Claude to continue.",
+    "context_full": "The context window is full. Start a new chat; the memory is saved.",
+    "budget": "Claude reached the maximum number of steps; /retry continues.",
+    "pause": "Claude paused; /retry continues.",
     "refusal": REFUSED,
 }
-"""What is told where an answer ended for another reason than that Claude was done."""
+"""Message for each reason why an answer ended early."""
 
 
 class Screen:
-    """Lines for people. On a terminal control characters of models and memories are shown, and do nothing."""
+    """Lines for people. On a terminal, control characters of models and memories are escaped."""
 
     def __init__(self) -> None:
         self.terminal = output.on_terminal()
         self._within_line = False
-        self._calls: dict[str, str] = {}  # those that are not answered yet
+        self._calls: dict[str, str] = {}  # calls without a reply, by id
         self._edits: tuple[AppliedEdit, ...] = ()
-        self._several = False  # one of them was, so each answer says which it is of
+        self._several = False  # several calls in one message: each reply names its call
 
     def started(self, model: str, store: str, actor: str) -> None:
-        """Who talks, and where."""
+        """Show the model, the memory store and the actor."""
         if self.terminal:
-            self._line(f"{model}, with the memory store {store}. Changes are recorded as {actor}. /help tells more.")
+            self._line(
+                f"{model} with the memory store {store}. Changes are recorded as {actor}. /help lists the commands."
+            )
 
     def ended(self, session: Session) -> None:
-        """What is left, and how to have it away."""
+        """Show the number of changes, and the command that reverts them."""
         number = len({version.revision for version in session.changes()}) if self.terminal else 0
         if number:
-            whose = f"--{'session' if session.actor.kind == 'session' else 'actor'}"
+            option = f"--{'session' if session.actor.kind == 'session' else 'actor'}"
             name = session.actor.id if session.actor.kind == "session" else str(session.actor)
-            self._line(f"Changes of the memory: {number}. `retentive undo {whose} {name}` takes them back.")
+            self._line(
+                f"{output.counted(number, 'change')} of the memory; revert with `retentive undo {option} {name}`."
+            )
 
     def event(self, event: Event) -> None:
-        """What Claude says and does."""
+        """Show an event of the agent."""
         match event:
             case Text(text):
                 self._write(text)
@@ -76,7 +77,7 @@ class Screen:
                 self._line(f"[{event.name}] {self._calls[event.id]}", "cyan")
             case ToolReply():
                 self._reply(event)
-            case EditsApplied(edits) if edits != self._edits:  # each request is edited anew, often to the same
+            case EditsApplied(edits) if edits != self._edits:  # the API repeats the same edits with each request
                 self._edits = edits
                 self._line(f"[context] {'; '.join(map(edited, edits))}", "yellow")
             case Compaction(summary):
@@ -86,33 +87,33 @@ class Screen:
                 self._end_line()
                 if event.reason != "end_turn":
                     detail = f" ({event.detail})" if event.detail else ""
-                    said = ENDED.get(event.reason, "The answer ended for a reason not known here.")
-                    self._line(f"{said}{detail}", "red")
+                    text = ENDED.get(event.reason, "The answer ended for an unknown reason.")
+                    self._line(f"{text}{detail}", "red")
 
     def error(self, error: AgentError) -> None:
-        """Why there is no answer, and what may be done."""
-        self.failed(error.code, SAID.get(error.code, "There is no answer."), retryable=error.retryable)
+        """Show why there is no answer, and the remedy."""
+        self.failed(error.code, API_ERRORS.get(error.code, "No answer."), retryable=error.retryable)
         if error.code != "connection_lost":
             self._line(f"  {error}")
 
     def failed(self, _code: str, message: str, *, retryable: bool) -> None:
-        """What went wrong."""
+        """Show an error."""
         self._line(f"Error: {message}", "yellow" if retryable else "red")
 
     def interrupted(self) -> None:
-        """That the answer was."""
+        """Show that the answer was interrupted."""
         self._calls, self._several = {}, False
         self._line("(interrupted)", "yellow")
 
     def answered(self, _command: str, answer: Answer) -> None:
-        """What came of a slash command."""
+        """Show the answer to a slash command."""
         self._end_line()
         if answer.text:
             self._line(answer.text, "red" if answer.is_error else None)
         if answer.diff and self.terminal:
-            from retentive.cli import colours  # noqa: PLC0415 - imports rich
+            from retentive.cli import terminal  # noqa: PLC0415 - imports rich
 
-            output.write_line(colours.diff(answer.diff))
+            output.write_line(terminal.draw(output.Diff(answer.diff)))
         elif answer.diff:
             output.write(as_text(answer.diff).encode("utf-8", "backslashreplace"))
 
@@ -136,42 +137,41 @@ class Screen:
     def _write(self, text: str, colour: str | None = None) -> None:
         if self.terminal:
             text = output.harmless(text)
-            if colour is not None and not os.environ.get("NO_COLOR"):
-                text = click.style(text, fg=colour)
+            text = output.coloured(text, colour)
         output.write(text.encode("utf-8", "backslashreplace"))
 
 
 class JsonLines:
-    """Each event as a JSON object on a line of its own; `event` says of which kind it is."""
+    """Each event as a JSON object on a line of its own; `event` is its kind."""
 
     def started(self, model: str, store: str, actor: str) -> None:
-        """Who talks, and where."""
+        """Show the model, the memory store and the actor."""
         self._line("started", {"model": model, "store": store, "actor": actor})
 
     def ended(self, _session: Session) -> None:
-        """Nothing more: who ends a program knows what it did."""
+        """Print nothing: a program knows its session."""
 
     def event(self, event: Event) -> None:
-        """What Claude says and does."""
+        """Show an event of the agent."""
         values = asdict(event)
         if isinstance(event, EditsApplied):
             values["edits"] = [{"edit": _snake(edit), **asdict(edit)} for edit in event.edits]
         self._line(_snake(event), values)
 
     def error(self, error: AgentError) -> None:
-        """Why there is no answer."""
+        """Print the error of the agent."""
         self.failed(error.code, str(error), retryable=error.retryable)
 
     def failed(self, code: str, message: str, *, retryable: bool) -> None:
-        """What went wrong."""
+        """Show an error."""
         self._line("error", {"code": code, "message": message, "retryable": retryable})
 
     def interrupted(self) -> None:
-        """That the answer was."""
+        """Show that the answer was interrupted."""
         self._line("interrupted", {})
 
     def answered(self, command: str, answer: Answer) -> None:
-        """What came of a slash command."""
+        """Show the answer to a slash command."""
         text = answer.text + as_text(answer.diff)
         self._line("command", {"command": command, "text": text, "is_error": answer.is_error})
 
@@ -180,7 +180,7 @@ class JsonLines:
 
 
 def called(call: ToolCall) -> str:
-    """A call of the memory in a few words: the command and its paths."""
+    """A memory call in a few words: the command and its paths."""
     given = call.input
     paths = [given.get(name) for name in ("path", "old_path", "new_path")]
     words = [given.get("command"), *paths]
@@ -188,21 +188,21 @@ def called(call: ToolCall) -> str:
 
 
 def edited(edit: AppliedEdit) -> str:
-    """What the API left out of a request, in a few words."""
+    """A context edit by the API, in a few words."""
     match edit:
         case ClearedToolUses(uses, tokens):
-            return f"results of tool uses cleared: {uses:,} ({tokens:,} tokens)"
+            return f"cleared {output.counted(uses, 'tool result')} ({tokens:,} tokens)"
         case ClearedThinking(turns, tokens):
-            return f"turns whose thinking was cleared: {turns:,} ({tokens:,} tokens)"
+            return f"cleared the thinking of {output.counted(turns, 'turn')} ({tokens:,} tokens)"
         case _:
-            return f"edited: {edit.type}"
+            return f"applied {edit.type}"
 
 
 def compacted(summary: str | None) -> str:
-    """What came of a compaction."""
+    """The result of a compaction."""
     if summary is None:
-        return "a summary could not be written; nothing changed"
-    return f"a summary of {len(summary):,} characters takes the place of the conversation so far"
+        return "the compaction failed; the conversation is unchanged"
+    return f"the conversation was replaced by a summary of {len(summary):,} characters"
 
 
 def _short(text: str) -> str:

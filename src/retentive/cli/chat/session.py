@@ -1,4 +1,4 @@
-"""A conversation as it goes on: what it cost, what was cleared, what it changed, and how it is interrupted."""
+"""State of a conversation: token usage, context edits, changes of the memory, and interruption."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Spent:
-    """Tokens of one message of the user with all replies to it. `total_tokens` has those of compactions too."""
+    """Token usage of one user message with all replies. `total_tokens` includes compactions."""
 
     replies: int = 0
     input_tokens: int = 0
@@ -35,7 +35,7 @@ class Spent:
     total_tokens: int = 0
 
     def add(self, report: UsageReport) -> None:
-        """Count one more reply."""
+        """Add the usage of a reply."""
         self.replies += 1
         self.input_tokens += report.usage.input_tokens
         self.cache_read_tokens += report.usage.cache_read_tokens
@@ -46,7 +46,7 @@ class Spent:
 
 @dataclass
 class Cleared:
-    """What the API left out: `edits` for the last reply for which it did, in so many `replies`, and summaries."""
+    """Context edits by the API: the last `edits`, the number of edited replies, and of compactions."""
 
     edits: tuple[AppliedEdit, ...] = ()
     replies: int = 0
@@ -54,54 +54,54 @@ class Cleared:
 
 
 class Session:
-    """One conversation of an agent with a memory store. For the main thread, which Ctrl-C interrupts."""
+    """A conversation of an agent with a memory store. For the main thread, which gets Ctrl-C."""
 
     def __init__(self, agent: Agent, store: MemoryStore) -> None:
         self.agent = agent
         self.store = store
-        self.begun = datetime.fromtimestamp(store.clock(), UTC)
+        self.started_at = datetime.fromtimestamp(store.clock(), UTC)
         self.spent: list[Spent] = []
         self.cleared = Cleared()
-        self._said_at = 0  # where the last message of the user stands in the conversation
-        self._length = 0  # of the conversation, with all replies but the present one
-        self._partial = ""  # what was said of that one
-        self._unsaid: str | None = None  # the last message, if the API did not take it
-        self._pending: set[str] = set()  # calls that are not answered yet
+        self._message_at = 0  # index of the last user message in the conversation
+        self._length = 0  # of the conversation, without the current reply
+        self._partial = ""  # text of the current reply
+        self._unsent: str | None = None  # last message, if the API did not accept it
+        self._pending: set[str] = set()  # ids of calls without a reply
         self._interrupted = False
-        self._aside: set[int] = set()  # revisions of changes that are no more
+        self._undone: set[int] = set()  # revisions that were undone, or that undid others
 
     @property
     def actor(self) -> Actor:
-        """Who is recorded with what Claude changes."""
+        """Actor recorded with the changes of Claude."""
         return self.agent.actor
 
     # -- talking ---------------------------------------------------------------------------------------------
 
     def can_retry(self) -> bool:
-        """Whether something that was said is still to be answered."""
-        return self._unsaid is not None or bool(self.agent.messages and self.agent.messages[-1]["role"] == "user")
+        """True if a message still has no answer."""
+        return self._unsent is not None or bool(self.agent.messages and self.agent.messages[-1]["role"] == "user")
 
-    def run(self, said: str | None, show: Callable[[Event], None]) -> bool:
-        """Let Claude answer, and show each event as it comes; whether the answer came to its end.
+    def run(self, message: str | None, show: Callable[[Event], None]) -> bool:
+        """Let Claude answer, and show each event; True if the answer is complete.
 
-        Raises `AgentError`, and `KeyboardInterrupt` for Ctrl-C; commands of the memory that have begun come to their
-        end before. Whatever happens, the conversation can go on. What was said and refused is taken out of it; without
-        a message, what the API did not take is said again.
+        Without a message, the message that the API did not accept is sent again. Raises `AgentError`, and
+        `KeyboardInterrupt` on Ctrl-C, after running memory commands have finished. The conversation can continue after
+        an error. A refused message is removed from it.
         """
-        said, self._unsaid = self._unsaid if said is None else said, None
-        if said is not None:
-            self._said_at = len(self.agent.messages)
+        message, self._unsent = self._unsent if message is None else message, None
+        if message is not None:
+            self._message_at = len(self.agent.messages)
         self.spent.append(Spent())
         self._pending, self._interrupted, self._partial = set(), False, ""
-        self._length = self._said_at + 1 if said is not None else len(self.agent.messages)
+        self._length = self._message_at + 1 if message is not None else len(self.agent.messages)
         try:
-            with self._catching(), closing(cast("Generator[Event]", self.agent.run(said))) as events:
+            with self._deferred_interrupts(), closing(cast("Generator[Event]", self.agent.run(message))) as events:
                 return self._follow(events, show)
         except KeyboardInterrupt:
             self._keep_partial()
             raise
         except AgentError:
-            self._unsaid = said if len(self.agent.messages) == self._said_at else None
+            self._unsent = message if len(self.agent.messages) == self._message_at else None
             raise
 
     def _follow(self, events: Iterator[Event], show: Callable[[Event], None]) -> bool:
@@ -134,16 +134,16 @@ class Session:
             case Finished():
                 self._pending.clear()
                 self._begin_reply()
-                if event.reason == "refusal":  # it would be refused again
-                    del self.agent.messages[self._said_at :]
+                if event.reason == "refusal":  # sent again, it would be refused again
+                    del self.agent.messages[self._message_at :]
 
     def _begin_reply(self) -> None:
-        """The conversation has all that was said until now."""
+        """Start a reply: the conversation contains everything before it."""
         self._partial, self._length = "", len(self.agent.messages)
 
     @contextmanager
-    def _catching(self) -> Iterator[None]:
-        """Ctrl-C interrupts within, but never a command of the memory: Claude is told what came of each."""
+    def _deferred_interrupts(self) -> Iterator[None]:
+        """Let Ctrl-C interrupt the block, but not a memory command: Claude must get the reply to each call."""
 
         def interrupt(_signal: int, _frame: FrameType | None) -> None:
             if not self._pending:
@@ -160,53 +160,55 @@ class Session:
             signal.signal(signal.SIGINT, before)
 
     @contextmanager
-    def _undisturbed(self) -> Iterator[None]:
-        """Ctrl-C does nothing within: what is being written is done whole, and the store can be used after it."""
+    def _uninterrupted(self) -> Iterator[None]:
+        """Defer Ctrl-C for the whole block, so that a write completes and the store stays usable."""
         self._pending = {"undo"}
         try:
-            with self._catching():
+            with self._deferred_interrupts():
                 yield
         finally:
             self._pending = set()
 
     def _keep_partial(self) -> None:
-        """What Claude had said of a reply stays in the conversation: the user has read it, and may speak of it."""
+        """Keep the text of an interrupted reply: the user has read it and may refer to it."""
         text = self._partial.rstrip()
         if text and len(self.agent.messages) == self._length:
             self.agent.messages.append({"role": "assistant", "content": [{"type": "text", "text": text}]})
 
-    # -- what was changed ------------------------------------------------------------------------------------
+    # -- changes ------------------------------------------------------------------------------------
 
     def changes(self) -> list[Version]:
-        """What Claude changed in this session and was not undone, newest first."""
-        found = self.store.history.log(since=self.begun)
-        return [version for version in found if version.actor == self.actor and version.revision not in self._aside]
+        """Changes by Claude in this session that were not undone, newest first."""
+        found = self.store.history.log(since=self.started_at)
+        return [version for version in found if version.actor == self.actor and version.revision not in self._undone]
 
     def undo_last(self) -> Outcome | None:
-        """Take back the last change, with all it did; None if there is none."""
+        """Undo the last change with all its versions; None without changes."""
         changes = self.changes()
         if not changes:
             return None
-        with self._undisturbed():
+        with self._uninterrupted():
             outcome = self.store.history.undo(change=changes[0].id)
         if outcome.done:
-            self._set_aside(changes[0].revision)
+            self._mark_undone(changes[0].revision)
         return outcome
 
     def undo_all(self) -> Outcome | None:
-        """Take back all changes in one step; None if there are none. Raises `InvalidInput`."""
+        """Undo all changes in one step; None without changes. Raises `InvalidInput`."""
         if not self.changes():
             return None
         if {"*", "?"} & set(self.actor.id):
-            raise InvalidInput("the actor has a * or ? in its name, which may stand for others; undo one by one")
+            raise InvalidInput(
+                "the name of the actor contains * or ?, which would match others; use /undo for one change at a time"
+            )
         newest = self.changes()[0].revision
-        with self._undisturbed():
-            outcome = self.store.history.undo(by=str(self.actor), since=self.begun)
+        with self._uninterrupted():
+            outcome = self.store.history.undo(by=str(self.actor), since=self.started_at)
         if outcome.done:
-            self._set_aside(*(version.revision for version in self.changes() if version.revision <= newest))
+            self._mark_undone(*(version.revision for version in self.changes() if version.revision <= newest))
         return outcome
 
-    def _set_aside(self, *undone: int) -> None:
-        """Changes that are no more, and the undoing itself, where --actor names who undoes too."""
-        last = max(undone)
-        self._aside |= set(undone) | {version.revision for version in self.changes() if version.revision > last}
+    def _mark_undone(self, *revisions: int) -> None:
+        """Mark undone revisions, and the undo itself, which has the same actor with --actor."""
+        last = max(revisions)
+        self._undone |= set(revisions) | {version.revision for version in self.changes() if version.revision > last}

@@ -1,1 +1,11 @@
-"""The demo of the command line."""
+"""The demo: `demo` is its command.
+
+`run` is the parent process, which starts two sessions, serves the scripted Claude and shows what happens; `session` is
+the process of one session; `story` is the task and the script, `figures` the counts, `show` the layout.
+"""
+
+from __future__ import annotations
+
+from retentive.cli.demo.command import demo
+
+__all__ = ["demo"]

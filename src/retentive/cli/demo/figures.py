@@ -1,4 +1,4 @@
-"""The events of the sessions of `retentive demo`, read back from a process: one reply at a time, and sums of all."""
+"""The events of a demo session, grouped into replies, and totals over all sessions."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-Told = Mapping[str, Any]
-"""An event as a session tells it: `kind`, the name of its type, and its fields."""
+EventRecord = Mapping[str, Any]
+"""An event as printed by a session: `kind`, the name of its type, and its fields."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One reply of Claude: what was left out before it, what it said and called, and the tokens it read.
+    """One reply of Claude, with the context edits before it and its tokens.
 
-    `cleared` are the tool results newly left out and their tokens. `compacted` are the tokens of the prompt that a
-    summary took the place of, and of the summary. `read` are the tokens of the prompt after clearing, `prompt` of that
-    after both.
+    `cleared`: newly cleared tool results and their tokens. `compacted`: tokens of the prompt before a compaction, and
+    of its summary. `read`: tokens of the prompt after clearing. `prompt`: tokens after clearing and compaction.
     """
 
     turn: int
@@ -26,14 +25,14 @@ class Step:
     cleared: tuple[int, int] | None
     compacted: tuple[int, int] | None
     texts: tuple[str, ...]
-    calls: tuple[Told, ...]
+    calls: tuple[EventRecord, ...]
 
 
 @dataclass(slots=True)
 class Figures:
-    """What is counted over all sessions, in tokens and calls.
+    """Totals over all sessions, in tokens and calls.
 
-    `whole` are the tokens of both conversations had nothing been left out; `reads` the weeks that each session read.
+    `whole`: tokens of both conversations without clearing and compaction. `reads`: weeks read by each session.
     """
 
     largest_prompt: int = 0
@@ -44,8 +43,8 @@ class Figures:
     memory_calls: int = 0
     reads: list[list[int]] = field(default_factory=list)
 
-    def enter(self, step: Step) -> None:
-        """Add a reply."""
+    def add(self, step: Step) -> None:
+        """Add a reply to the totals."""
         self.largest_prompt = max(self.largest_prompt, step.read, step.prompt)
         results, tokens = step.cleared or (0, 0)
         self.cleared_results += results
@@ -58,17 +57,17 @@ class Figures:
 
 
 class Steps:
-    """Puts the events of one session together to replies.
+    """Groups the events of one session into replies.
 
-    The API tells with each reply all that is cleared, so that what was cleared before must be taken off.
+    The API reports all cleared results with each reply, so earlier ones are subtracted.
     """
 
     def __init__(self) -> None:
-        self._pending: list[Told] = []
+        self._pending: list[EventRecord] = []
         self._cleared: Counter[str] = Counter()
 
-    def take(self, event: Told) -> Step | None:
-        """The reply that is complete with this event, if one is: its tokens come last."""
+    def add(self, event: EventRecord) -> Step | None:
+        """The reply that this event completes, or None. The usage report is its last event."""
         if event["kind"] != "UsageReport":
             self._pending.append(event)
             return None
@@ -85,7 +84,7 @@ class Steps:
         read = compacted[0] if compacted else prompt
         return Step(event["turn"], prompt, read, cleared, compacted, texts, calls)
 
-    def _newly_cleared(self, events: list[Told]) -> tuple[int, int] | None:
+    def _newly_cleared(self, events: list[EventRecord]) -> tuple[int, int] | None:
         edits = [edit for event in events if event["kind"] == "EditsApplied" for edit in event["edits"]]
         now = Counter(
             results=sum(edit.get("tool_uses", 0) for edit in edits),
@@ -98,6 +97,6 @@ class Steps:
         return new["results"], new["tokens"]
 
 
-def _prompt(usage: Told) -> int:
-    """The tokens of a prompt, those from a cache included."""
+def _prompt(usage: EventRecord) -> int:
+    """Tokens of a prompt, including cached tokens."""
     return int(usage["input_tokens"] + usage["cache_read_tokens"] + usage["cache_creation_tokens"])

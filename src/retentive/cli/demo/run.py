@@ -1,4 +1,4 @@
-"""The parent process of `retentive demo`: it starts the sessions, serves Claude, and shows what happens."""
+"""The parent process of the demo: starts the sessions, serves the scripted Claude and shows the events."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING
 from retentive.cli.demo import story
 from retentive.cli.demo.figures import Figures, Steps
 from retentive.cli.demo.show import Screen
-from retentive.cli.location import Place
+from retentive.cli.location import Location, shown
 from retentive.opening import DEFAULT_KEY
 
 if TYPE_CHECKING:
@@ -29,36 +29,36 @@ KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 WINDOW = 64_000  # tokens; the scripted Claude refuses a larger prompt
 
 
-def run_demo(screen: Screen, place: str, model: str, *, live: bool) -> int:
-    """Play both sessions, and show what they did and left; the exit status."""
-    _introduce(screen, place, model, live=live)
+def run_demo(screen: Screen, url: str, model: str, *, live: bool) -> int:
+    """Run both sessions, and show their events and results; the exit status."""
+    _introduce(screen, url, model, live=live)
     figures = Figures()
     with ExitStack() as running:
-        # Both at once, and before the server: most of the time goes into importing the SDK.
-        processes = [running.enter_context(_process(name, place, model, live=live)) for name in SESSIONS]
+        # Both at once, and before the server: importing the SDK takes most of the time.
+        processes = [running.enter_context(_process(name, url, model, live=live)) for name in SESSIONS]
         claude = running.enter_context(_claude(live=live))
-        said = ""
+        answer = ""
         for number, process in enumerate(processes, 1):
             last = number == len(processes)
             screen.title(f"Session {number} of {len(processes)}: process {process.pid}, an empty conversation")
             screen.say("user", story.TASK if number == 1 else "(the same question)", label_style="bold green")
             session = _Session(screen, figures, process, None if claude is None else WINDOW)
-            said = session.play(None if claude is None else claude.url, None if last else story.KILLED_AT)
+            answer = session.run(None if claude is None else claude.url, None if last else story.KILLED_AT)
             if session.failed:
-                return _not_played(screen, claude, SESSIONS[number - 1], process)
-    if claude is not None and not _is_right(screen, said):
+                return _ended_early(screen, claude, SESSIONS[number - 1], process)
+    if claude is not None and not _is_right(screen, answer):
         return 1
-    _show_figures(screen, figures, place, None if claude is None else WINDOW)
-    return _look_around(screen, place)
+    _show_figures(screen, figures, url, None if claude is None else WINDOW)
+    return _inspect(screen, url)
 
 
-def memory_of(place: str, actor: str | None = None) -> Place:
-    """The memory at a place: the one that commands see, by the store and keys that the environment names."""
-    return Place(at=place, key=os.environ.get("RETENTIVE_STORE") or DEFAULT_KEY, actor=actor)
+def memory_of(url: str, actor: str | None = None) -> Location:
+    """The memory at a location, with the memory store and keys from the environment, as for other commands."""
+    return Location(url=url, store_key=os.environ.get("RETENTIVE_STORE") or DEFAULT_KEY, actor=actor)
 
 
 class _Session:
-    """One session: shows and counts what its process tells."""
+    """One session: shows and counts the events of its process."""
 
     def __init__(self, screen: Screen, figures: Figures, process: Process, window: int | None) -> None:
         self.failed = False
@@ -67,22 +67,22 @@ class _Session:
         self._process = process
         self._window = window
 
-    def play(self, url: str | None, stop_at: int | None) -> str:
-        """Let it run until it ends, or kill it where it is to stop; what Claude said last."""
-        given, told = self._process.stdin, self._process.stdout
-        assert given is not None
-        assert told is not None
-        with suppress(BrokenPipeError):  # it has ended; its exit status tells why
-            os.write(given.fileno(), json.dumps({"url": url, "stop_at": stop_at}).encode() + b"\n")
+    def run(self, url: str | None, stop_at: int | None) -> str:
+        """Run the session to its end, or kill it after the week `stop_at`; the last text of Claude."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        with suppress(BrokenPipeError):  # the process has ended; its exit status has the reason
+            os.write(stdin.fileno(), json.dumps({"url": url, "stop_at": stop_at}).encode() + b"\n")
         self._figures.reads.append([])
-        said = self._follow(told)
+        text = self._follow(stdout)
         code = self._process.wait()
         self.failed = self.failed or code not in (0, -signal.SIGKILL)
-        return said
+        return text
 
-    def _follow(self, told: IO[str]) -> str:
-        steps, said, ended = Steps(), "", False
-        for line in told:
+    def _follow(self, stdout: IO[str]) -> str:
+        steps, text, ended = Steps(), "", False
+        for line in stdout:
             event = json.loads(line)
             match event["kind"]:
                 case "ToolReply":
@@ -97,45 +97,43 @@ class _Session:
                 case "Finished":
                     ended = event["reason"] == "end_turn"
                     if not ended:
-                        self._screen.failed(f"the work ended early: {event['reason']} {event['detail']}".rstrip())
-                case _ if (step := steps.take(event)) is not None:
-                    self._figures.enter(step)
+                        self._screen.failed(f"the session ended early: {event['reason']} {event['detail']}".rstrip())
+                case _ if (step := steps.add(event)) is not None:
+                    self._figures.add(step)
                     self._screen.step(step, self._window)
-                    said = step.texts[-1] if step.texts else said
+                    text = step.texts[-1] if step.texts else text
         self.failed = not ended
-        return said
+        return text
 
     def _kill(self) -> None:
         self._process.kill()
         week = self._figures.reads[-1][-1]
         self._screen.plain(
-            f"Process {self._process.pid} is killed (kill -9), and its conversation of {self._figures.whole:,} tokens "
-            f"with it. Week {week} was read, and not yet noted.",
+            f"Process {self._process.pid} is killed (kill -9). Its conversation of {self._figures.whole:,} tokens is "
+            f"lost. It had read week {week}, but not saved the counts.",
             style="bold red",
         )
 
 
-def _introduce(screen: Screen, place: str, model: str, *, live: bool) -> None:
+def _introduce(screen: Screen, url: str, model: str, *, live: bool) -> None:
     if live:
-        screen.plain(f"Claude is real here: {model}. What it does may differ from run to run.", style="bold")
-        screen.plain("It will read some 400,000 tokens.")
+        screen.plain(f"Claude is real: {model}. Its actions may differ from run to run.", style="bold")
+        screen.plain("It will read about 400,000 tokens.")
     else:
         screen.plain(
-            "Claude is scripted: no model is asked, and token counts are the stand-in's estimate. "
-            "--live asks the real one.",
+            "Claude is scripted: no model is used, and token counts are estimates. --live uses the real API.",
             style="bold",
         )
         screen.plain(
-            f"It answers from what each request still holds. The work is larger than its window of {WINDOW:,} tokens."
+            f"The script sees only what each request contains. The task is larger than its window of {WINDOW:,} tokens."
         )
-    screen.plain(f"The agent, the official SDK, HTTP and the memory in {place} are real.")
+    screen.plain(f"The agent, the official SDK, HTTP and the memory in {shown(url)} are real.")
 
 
 @contextmanager
-def _process(name: str, place: str, model: str, *, live: bool) -> Iterator[Process]:
-    """A process that waits for its session; at the end it is gone."""
-    command = [sys.executable, "-m", "retentive.cli.demo.command", "--session", name, "--at", place, "--model", model]
-    command += ["--live"] if live else []
+def _process(name: str, url: str, model: str, *, live: bool) -> Iterator[Process]:
+    """A process that waits for its task; killed at the end of the block."""
+    command = [sys.executable, "-m", "retentive.cli.demo.session", name, url, model]
     kept = {key: value for key, value in os.environ.items() if live or key not in KEYS}
     with subprocess.Popen(  # noqa: S603 - our own module, no shell
         command,
@@ -143,12 +141,12 @@ def _process(name: str, place: str, model: str, *, live: bool) -> Iterator[Proce
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         encoding="utf-8",
-        start_new_session=True,  # so that Ctrl-C reaches us alone
+        start_new_session=True,  # Ctrl-C reaches only the parent
     ) as process:
         try:
             yield process
         finally:
-            process.kill()  # nothing happens to one that has ended
+            process.kill()  # no effect on an ended process
 
 
 @contextmanager
@@ -167,8 +165,8 @@ def _claude(*, live: bool) -> Iterator[ScriptedClaude | None]:
         yield claude
 
 
-def _not_played(screen: Screen, claude: ScriptedClaude | None, name: str, process: Process) -> int:
-    """Say why a session did not come to its end; the exit status."""
+def _ended_early(screen: Screen, claude: ScriptedClaude | None, name: str, process: Process) -> int:
+    """Show why a session ended early; the exit status."""
     for failure in claude.failures if claude is not None else ():
         screen.failed(str(failure))
     code = process.returncode
@@ -181,52 +179,52 @@ def _ended(code: int) -> str:
 
 
 def _right() -> Counter[str]:
-    """What the answer should be, counted from the archive itself."""
+    """The right answer, counted from the archive."""
     return sum((story.counted(story.archive(week)) for week in story.TICKETS), Counter[str]())
 
 
-def _is_right(screen: Screen, said: str) -> bool:
-    if story.named(_right()) in said:
+def _is_right(screen: Screen, answer: str) -> bool:
+    if story.named(_right()) in answer:
         return True
-    screen.failed(f"the answer is wrong: {story.named(_right())} came back")
+    screen.failed(f"the answer is wrong; the right counts are {story.named(_right())}")
     return False
 
 
-def _show_figures(screen: Screen, figures: Figures, place: str, window: int | None) -> None:
-    """What was counted, as a table."""
-    with memory_of(place).made() as store:
+def _show_figures(screen: Screen, figures: Figures, url: str, window: int | None) -> None:
+    """Show the totals as a table."""
+    with memory_of(url).created() as store:
         versions = store.history.log(actor="session:*")
     of_window = f"tokens; the window has {window:,}" if window is not None else "tokens"
     weeks = [", ".join(map(str, session)) or "none" for session in figures.reads]
     right = _right()
-    screen.title("What it took")
+    screen.title("Totals")
     screen.table(
         [
             ("largest prompt", f"{figures.largest_prompt:,}", of_window),
-            ("whole history", f"{figures.whole:,}", "tokens, had nothing been left out of the two conversations"),
-            ("cleared", f"{figures.cleared_tokens:,}", f"tokens, of {figures.cleared_results} tool results"),
-            ("compactions", f"{figures.compactions:,}", "with a summary in the place of all before"),
-            ("memory calls", f"{figures.memory_calls:,}", f"that wrote {len(versions)} versions"),
+            ("whole history", f"{figures.whole:,}", "tokens of both conversations, without clearing and compaction"),
+            ("cleared", f"{figures.cleared_tokens:,}", f"tokens in {figures.cleared_results} tool results"),
+            ("compactions", f"{figures.compactions:,}", "each replaces the conversation by a summary"),
+            ("memory calls", f"{figures.memory_calls:,}", f"which wrote {len(versions)} versions"),
             (
                 "weeks read",
                 f"{sum(map(len, figures.reads)):,}",
                 f"{weeks[0]} in session 1, and {weeks[1]} in session 2",
             ),
-            ("came back", f"{sum(right.values()):,}", f"lamps, counted without an agent: {story.named(right)}"),
+            ("returned", f"{sum(right.values()):,}", f"lamps, counted without an agent: {story.named(right)}"),
         ]
     )
 
 
-def _look_around(screen: Screen, place: str) -> int:
-    """Play two commands with which a person looks at what the agent did, and name more; the exit status."""
-    from retentive.cli.app import run  # noqa: PLC0415 - it may be what runs us
+def _inspect(screen: Screen, url: str) -> int:
+    """Run two commands that inspect the work of the agent, and list more; the exit status."""
+    from retentive.cli.app import run  # noqa: PLC0415 - it imports this module
 
-    options = ["--at", place]
-    screen.title("A person can look, and take it back")
+    options = ["--at", url]
+    screen.title("Inspecting and undoing")
     for command in (["log", "-n", "2"], ["undo", "--session", SESSIONS[-1], "--dry-run"]):
         screen.plain(f"$ {shlex.join(['retentive', *options, *command])}", style="bold")
         screen.flush()
         if status := run([*options, *command]):
             return status
-    screen.plain(f"More: retentive {shlex.join(options)} ls | view {story.NOTES} | diff {story.NOTES}")
+    screen.plain(f"Try also: retentive {shlex.join(options)} ls | view {story.NOTES} | diff {story.NOTES}")
     return 0

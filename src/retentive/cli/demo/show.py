@@ -1,4 +1,4 @@
-"""How `retentive demo` looks: aligned and coloured on a terminal, plain lines in a pipe."""
+"""Output of `retentive demo`: aligned and coloured on a terminal, plain lines in a pipe."""
 
 from __future__ import annotations
 
@@ -11,46 +11,46 @@ from rich.console import Console
 from rich.text import Text
 
 from retentive.cli import output
-from retentive.cli.demo.figures import Step, Told
+from retentive.cli.demo.figures import EventRecord, Step
 
 _LABEL_WIDTH = 9
 _WIDEST = 110  # columns; longer lines of prose are hard to read
-_FILE_SHOWN = "Here's the content of "  # how the reply to the view of a memory begins, docs/commands.md
+_FILE_SHOWN = "Here's the content of "  # start of the reply to a view, docs/commands.md
 
 
 class Screen:
-    """Where the demo is shown. Each thing told is a block: a label, and lines beside it."""
+    """The output of the demo. Each item is a block: a label with lines next to it."""
 
     def __init__(self) -> None:
-        if isinstance(sys.stdout, io.TextIOWrapper):  # UTF-8 whatever the locale says, as memories are
+        if isinstance(sys.stdout, io.TextIOWrapper):  # UTF-8 in every locale, as memories are
             sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
         self._console = Console(highlight=False)
 
     def title(self, text: str) -> None:
-        """A heading over a part of the demo."""
+        """Print a heading."""
         self._console.print()
         self._print(Text(f"── {text} {'─' * max(2, self._width() - len(text) - 4)}", style="bold"))
 
     def say(self, label: str, text: str, *, label_style: str = "bold magenta") -> None:
-        """What someone says: prose beside its label, wrapped."""
+        """Print wrapped prose next to its label."""
         self._block(label, self._wrapped(_clean(text), _LABEL_WIDTH), label_style=label_style)
 
     def failed(self, text: str) -> None:
-        """What went wrong."""
+        """Print an error."""
         self._block("failed", self._fitted(text, _LABEL_WIDTH), "bold red", "bold red")
 
     def plain(self, text: str, *, style: str = "") -> None:
-        """Lines without a label."""
+        """Print lines without a label."""
         for line in self._fitted(text):
             self._print(Text(line, style=style))
 
     def step(self, step: Step, window: int | None) -> None:
-        """What was left out before a reply, what Claude says in it, and what it calls."""
+        """Print the context edits before a reply, its text and its calls."""
         of_window = f" of {window:,}" if window is not None else " tokens"
         if step.cleared is not None:
             results, tokens = step.cleared
-            what = f"{results:,} tool result{'s' * (results != 1)}, {tokens:,} tokens"
-            self._context(f"cleared {what}; now {step.read:,}{of_window}")
+            cleared = f"{output.counted(results, 'tool result')}, {tokens:,} tokens"
+            self._context(f"cleared {cleared}; now {step.read:,}{of_window}")
         if step.compacted is not None:
             before, after = step.compacted
             self._context(f"compacted {before:,} tokens to a summary of {after:,}; now {step.prompt:,}{of_window}")
@@ -61,14 +61,14 @@ class Screen:
             self._beside(f"turn {step.turn}", f"{step.prompt:>6,} tokens  {calls}", label_style="bold cyan")
 
     def reply(self, name: str, text: str, *, is_error: bool) -> None:
-        """What a tool answered, if that is an error or a memory that was read."""
+        """Print the reply of a tool if it is an error or the text of a memory."""
         if is_error:
             self._beside("error", text, "red", "bold red")
         elif name == "memory" and text.startswith(_FILE_SHOWN):
             self._beside("", text.partition("\n")[2], "dim")
 
     def table(self, rows: Sequence[tuple[str, str, str]]) -> None:
-        """Names with their numbers, right-aligned, and what they are of."""
+        """Print names, right-aligned numbers, and a description of each."""
         names, numbers = (max(len(row[n]) for row in rows) for n in (0, 1))
         beside = names + numbers + 4
         for name, number, text in rows:
@@ -77,7 +77,7 @@ class Screen:
                 self._print(Text().append(head if n == 0 else " " * beside, "bold").append(line))
 
     def flush(self) -> None:
-        """Let what was shown stand before what others write to the same place."""
+        """Flush the output, so that later output of other code follows it."""
         sys.stdout.flush()
 
     def _context(self, text: str) -> None:
@@ -99,7 +99,7 @@ class Screen:
         return min(self._console.width, _WIDEST) if self._console.is_terminal else _WIDEST
 
     def _fitted(self, text: str, beside: int = 0) -> Iterator[str]:
-        """The lines of `text`: wrapped to a terminal, and in a pipe as they are."""
+        """The lines of `text`, wrapped to the width of a terminal; unchanged in a pipe."""
         clean = _clean(text)
         return self._wrapped(clean, beside) if self._console.is_terminal else iter(clean.split("\n"))
 
@@ -110,7 +110,7 @@ class Screen:
             yield from textwrap.wrap(line, room, subsequent_indent=indent) or [""]
 
 
-def _called(call: Told) -> str:
+def _called(call: EventRecord) -> str:
     """A call in a few words: `memory view /memories`, `read_week 3`."""
     given = call["input"]
     if call["name"] == "memory":

@@ -1,42 +1,49 @@
-"""The slash commands of `retentive chat`: looking at the memory, the changes, the costs; undoing."""
+"""Slash commands of `retentive chat`: the memory, its changes, undo, token usage and context."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
+from typing import TYPE_CHECKING, Any
 
+from retentive.agent.context import ContextManagement
 from retentive.agent.errors import AgentError
-from retentive.cli.chat.counts import Counting
-from retentive.cli.chat.screen import SAID, edited
+from retentive.agent.responses import TokenCount, token_count
+from retentive.cli.chat.screen import API_ERRORS, edited
 from retentive.cli.chat.session import Session
 from retentive.errors import RetentiveError
 from retentive.history.apply import Outcome
+from retentive.integrations.messages import TOOL
 from retentive.storage.contract import Memory, Version
 from retentive.store import MemoryStore
 from retentive.values.diff import DiffLine, unified
 from retentive.values.listing import human_size
 from retentive.values.paths import ROOT
 
+if TYPE_CHECKING:
+    from anthropic import Anthropic
+
 HELP: Mapping[str, str] = {
-    "/memory": "the memory as a tree, with sizes",
-    "/view PATH": "a memory or directory, as Claude sees it",
-    "/diff": "what Claude changed in this conversation",
-    "/undo": "take back its last change; /undo all: all of them, in one step",
-    "/usage": "tokens so far, for each message",
-    "/context": "how the context is managed, its tokens, and what was cleared",
-    "/retry": "ask again where no answer came",
-    "/help": "this",
-    "/quit": "end (Ctrl-D)",
+    "/memory": "show the memory as a tree, with sizes",
+    "/view PATH": "show a memory or directory, as Claude sees it",
+    "/diff": "show the changes by Claude in this conversation",
+    "/undo": "undo the last change; /undo all: undo all changes in one step",
+    "/usage": "show the token usage of each message",
+    "/context": "show the context settings, edits and size",
+    "/retry": "send the last message again, if it has no answer",
+    "/help": "show this list",
+    "/quit": "end the chat (Ctrl-D)",
 }
 _COMMAND = re.compile(r"/[a-z]+(?:\s.*)?", re.DOTALL)
-_DONE = {"deleted": "deleted", "moved": "moved", "made": "made again", "changed": "set back"}
+_DONE = {"deleted": "deleted", "moved": "moved", "made": "recreated", "changed": "reverted"}
 _NOWHERE = "/dev/null"
+_NEXT = {"role": "user", "content": "?"}  # some models accept no conversation that ends with the assistant
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of a slash command: a text and lines of a diff to show, or that Claude is to be asked again."""
+    """The answer to a slash command: a text and a diff, or a request to send the last message again."""
 
     text: str = ""
     is_error: bool = False
@@ -44,15 +51,37 @@ class Answer:
     retries: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class ContextCounter:
+    """The settings of each request, to count its tokens with the API."""
+
+    client: Anthropic
+    model: str
+    system: str
+    context: ContextManagement | None
+
+    def count(self, messages: Sequence[Mapping[str, Any]]) -> TokenCount:
+        """Tokens of the next request, with a short message. Raises `AgentError`."""
+        from retentive.agent import sdk  # noqa: PLC0415 - imports the SDK
+
+        fields: dict[str, Any] = {"model": self.model, "messages": [*messages, _NEXT], "tools": [TOOL]}
+        if self.system:
+            fields["system"] = self.system
+        if self.context is not None:
+            fields |= {"context_management": self.context.request(), "betas": self.context.betas}
+        with sdk.api_errors():
+            return token_count(self.client.beta.messages.count_tokens(**fields))
+
+
 def is_command(line: str) -> bool:
-    """Whether a line is a slash command, known or not; one that begins with a path is a message."""
+    """True for a slash command, known or not. A line that begins with a path is a message."""
     return _COMMAND.fullmatch(line) is not None
 
 
 class Commands:
-    """The slash commands, on one conversation."""
+    """The slash commands of one conversation."""
 
-    def __init__(self, session: Session, counting: Counting) -> None:
+    def __init__(self, session: Session, counting: ContextCounter) -> None:
         self._session = session
         self._counting = counting
         self._known: Mapping[str, Callable[[str], Answer]] = {
@@ -67,16 +96,16 @@ class Commands:
         }
 
     def answer(self, line: str) -> Answer | None:
-        """What comes of a line; None if it ends the conversation. Raises nothing that is meant for people."""
+        """The answer to a line; None if it ends the conversation. Errors become answers."""
         name, *rest = line.split(maxsplit=1)
         if name in {"/quit", "/exit"}:
             return None
         if name not in self._known:
-            return _error(f"there is no {name}; /help tells what there is")
+            return _error(f"unknown command {name}; /help lists the commands")
         try:
             return self._known[name](rest[0].strip() if rest else "")
         except AgentError as error:
-            return _error(f"{SAID.get(error.code, 'no answer')} ({error})")
+            return _error(f"{API_ERRORS.get(error.code, 'no answer')} ({error})")
         except RetentiveError as error:
             return _error(str(error))
 
@@ -90,30 +119,30 @@ class Commands:
 
     def _diff(self, _rest: str) -> Answer:
         rows = list(_diffs(self._session.store, self._session.changes()))
-        return Answer(diff=rows) if rows else Answer("Claude changed nothing that stands.")
+        return Answer(diff=rows) if rows else Answer("No changes by Claude.")
 
     def _undo(self, which: str) -> Answer:
         if which not in {"", "all"}:
-            return _error("it is /undo or /undo all")
+            return _error("use /undo or /undo all")
         outcome = self._session.undo_all() if which else self._session.undo_last()
-        return Answer("There is nothing to undo.") if outcome is None else _told(outcome)
+        return Answer("Nothing to undo.") if outcome is None else _undone(outcome)
 
     def _usage(self, _rest: str) -> Answer:
-        spent = [astuple(each) for each in self._session.spent]
+        usages = [astuple(each) for each in self._session.spent]
         head = ("message", "replies", "input", "cache read", "cache written", "output", "total")
-        rows = [(str(number), *(f"{value:,}" for value in values)) for number, values in enumerate(spent, 1)]
-        sums = [f"{sum(column):,}" for column in zip(*spent, strict=True)] or ["0"] * (len(head) - 1)
+        rows = [(str(number), *(f"{value:,}" for value in values)) for number, values in enumerate(usages, 1)]
+        sums = [f"{sum(column):,}" for column in zip(*usages, strict=True)] or ["0"] * (len(head) - 1)
         return Answer(_columns([head, *rows, ("all", *sums)]))
 
     def _context(self, _rest: str) -> Answer:
         context, cleared = self._counting.context, self._session.cleared
         edits = context.request()["edits"] if context is not None else []
-        lines = [_setting(edit) for edit in edits] or ["Nothing is cleared (--no-context-editing)."]
+        lines = [_setting(edit) for edit in edits] or ["Context editing is off (--no-context-editing)."]
         if cleared.replies:
-            what = "; ".join(map(edited, cleared.edits))
-            lines.append(f"For {cleared.replies:,} of the replies the API left something out. Last: {what}.")
+            last = "; ".join(map(edited, cleared.edits))
+            lines.append(f"The API edited the context of {cleared.replies:,} replies. Last: {last}.")
         if cleared.compactions:
-            lines.append(f"Summaries that took the place of the conversation: {cleared.compactions}.")
+            lines.append(f"Compactions: {cleared.compactions}.")
         count = self._counting.count(self._session.agent.messages)
         before = count.original_input_tokens
         more = f", {before:,} before clearing" if before not in {None, count.input_tokens} else ""
@@ -123,7 +152,7 @@ class Commands:
     def _retry(self, _rest: str) -> Answer:
         if self._session.can_retry():
             return Answer(retries=True)
-        return Answer("There is nothing to ask again; say something.")
+        return Answer("Nothing to send again.")
 
     def _help(self, _rest: str) -> Answer:
         width = max(map(len, HELP)) + 2
@@ -131,13 +160,13 @@ class Commands:
 
 
 def tree(memories: Sequence[Memory]) -> Iterator[str]:
-    """Directories and memories below each other, each with its size; of a directory that of all in it."""
+    """Lines of a tree of directories and memories, each with its total size."""
     sizes: dict[str, int] = {ROOT: 0}
     for memory in memories:
         parts = memory.path.split("/")
         for end in range(2, len(parts)):
-            above = "/".join(parts[:end])
-            sizes[above] = sizes.get(above, 0) + memory.size_bytes
+            parent = "/".join(parts[:end])
+            sizes[parent] = sizes.get(parent, 0) + memory.size_bytes
     rows = {f"{path}/": size for path, size in sizes.items()}
     rows |= {memory.path: memory.size_bytes for memory in memories}
     for path in sorted(rows, key=str.encode):
@@ -147,7 +176,7 @@ def tree(memories: Sequence[Memory]) -> Iterator[str]:
 
 
 def _diffs(store: MemoryStore, changes: Sequence[Version]) -> Iterator[DiffLine]:
-    """Memory by memory what these versions did; those between which nobody else wrote are one change."""
+    """Diffs of these versions, per memory. Versions without another write between them are one diff."""
     chosen = {version.id for version in changes}
     for memory_id in dict.fromkeys(version.memory_id for version in reversed(changes)):
         yield from _diffs_of_memory(store, memory_id, chosen)
@@ -181,20 +210,20 @@ def _diff(store: MemoryStore, old: Version | None, new: Version) -> Iterator[Dif
 
 
 def _shown(store: MemoryStore, version: Version | None) -> tuple[str, str]:
-    """Path and text of a version; both empty for none, a deletion, or what was redacted."""
+    """Path and text of a version; both empty for None, a deletion or a redacted version."""
     if version is None or version.operation == "deleted":
         return "", ""
     found, text = store.history.show(version.id)
     return found.path, text or ""
 
 
-def _told(outcome: Outcome) -> Answer:
+def _undone(outcome: Outcome) -> Answer:
     if outcome.conflicts:
         lines = ["nothing was undone.", *(f"{each.path}: {each.reason}." for each in outcome.conflicts)]
         return _error("\n".join(lines))
-    waits = ["This awaits review."] if outcome.proposed else []
-    lines = [f"{_DONE[step.what]}  {step.path}" for step in outcome.steps] + waits
-    return Answer("\n".join(lines) or "Nothing is to be done: all is as it was.")
+    proposed = ["This is a proposal until somebody accepts it."] if outcome.proposed else []
+    lines = [f"{_DONE[step.what]}  {step.path}" for step in outcome.steps] + proposed
+    return Answer("\n".join(lines) or "Nothing to do.")
 
 
 def _columns(rows: Sequence[Sequence[str]]) -> str:
@@ -203,7 +232,7 @@ def _columns(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _setting(edit: Mapping[str, object]) -> str:
-    """An edit of the context as it was asked for, on one line."""
+    """A context edit and its settings, on one line."""
     return f"{edit['type']}: {', '.join(f'{name} {_plain(value)}' for name, value in edit.items() if name != 'type')}"
 
 

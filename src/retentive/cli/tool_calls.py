@@ -1,4 +1,4 @@
-"""`exec`: commands by the line, for programs in any language."""
+"""`exec`: one JSON command per line, for programs in any language."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NoReturn
 import click
 
 from retentive.cli import output
-from retentive.cli.location import Place, pass_place
+from retentive.cli.location import Location, pass_location
 from retentive.errors import RetentiveError
 from retentive.integrations.messages import tool_result
 from retentive.store import MemoryStore
@@ -17,24 +17,24 @@ from retentive.values.replies import Reply
 
 
 @click.command("exec", cls=output.Command)
-@pass_place
-def execute(place: Place) -> None:
+@pass_location
+def execute(location: Location) -> None:
     """Answer JSON commands, one per line.
 
-    For every line of standard input, one line is written before the next is read. A line is the input of a tool call,
-    {"command": "view", "path": "/memories"}, answered by {"text", "is_error", "code"}, or a whole tool_use block,
-    answered by its tool_result block. A line that is neither gets an error reply, and it goes on; the status at the end
-    is 0.
+    Writes one line for each line of standard input, before it reads the next. A line is either the input of a tool
+    call, such as {"command": "view", "path": "/memories"}, with the reply {"text", "is_error", "code"}, or a tool_use
+    block, with its tool_result block as the reply. For any other line the reply is an error, and exec continues. It
+    exits with status 0 at the end of the input.
 
-    The place and the memory store are made if they are not there.
+    Creates the location and the memory store if they do not exist.
     """
-    with place.made(sweep=True) as store:
+    with location.created(sweep=True) as store:
         for line in sys.stdin.buffer if sys.stdin is not None else ():
             output.write_line(output.to_json(answer(store, line)))
 
 
 def answer(store: MemoryStore, line: bytes) -> dict[str, object]:
-    """What is answered to one line."""
+    """The reply to one line."""
     try:
         given = parsed(line)
         if _is_tool_use(given):
@@ -51,7 +51,7 @@ class BadLine(Exception):
 
 
 def parsed(line: bytes) -> object:
-    """The JSON value in a line. Raises `BadLine`, which says what is wrong."""
+    """The JSON value in a line. Raises `BadLine` with the reason."""
     if not line.strip():
         raise BadLine("the line is empty")
     try:
@@ -61,14 +61,14 @@ def parsed(line: bytes) -> object:
     except json.JSONDecodeError as error:
         raise BadLine(f"the line is not JSON: {error.msg} (character {error.pos + 1})") from None
     except RecursionError:
-        raise BadLine("the line is nested too deep") from None
+        raise BadLine("the line is nested too deeply") from None
     except ValueError:  # Python converts no number of more than 4,300 digits
         raise BadLine("a number in the line is too long") from None
     return value
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise BadLine(f"the line is not JSON: {name} is no number there")
+    raise BadLine(f"the line is not JSON: {name} is not a JSON number")
 
 
 def _is_tool_use(given: object) -> bool:

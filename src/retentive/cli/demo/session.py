@@ -1,0 +1,122 @@
+"""The process of one session of the demo: `python -m retentive.cli.demo.session NAME LOCATION MODEL`.
+
+It reads its task from standard input and prints its events as JSON lines. It exits with 1 if the agent failed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from retentive.agent.context import ClearToolUses, Compact, ContextManagement, InputTokens
+from retentive.agent.errors import AgentError
+from retentive.agent.events import ToolCall, ToolReply
+from retentive.agent.prompts import system_prompt
+from retentive.agent.turns import Budget
+from retentive.cli.demo import story
+from retentive.cli.demo.run import memory_of
+from retentive.integrations.messages import TOOL
+
+if TYPE_CHECKING:
+    from retentive.agent.loop import Agent
+
+MAX_TOKENS = 4_096
+MAX_TURNS = 30  # only a real model could need so many
+CLEAR_AT, COMPACT_AT = 25_000, 50_000  # tokens; the API compacts no prompt below 50,000
+
+
+def main(name: str, url: str, model: str) -> int:
+    """Run the session; the exit status.
+
+    The task is one JSON line on standard input: `url`, the base URL of the API, None for the default of the SDK, and
+    `stop_at`, the week after which the session waits to be killed.
+    """
+    from anthropic import Anthropic, beta_tool  # noqa: PLC0415 - slow to import, while the parent starts its server
+
+    from retentive.agent.loop import Agent  # noqa: PLC0415 - as above
+
+    line = sys.stdin.readline()
+    if not line:
+        return 0  # the parent has ended, or needs no second session
+    task = json.loads(line)
+    tool = beta_tool(read_week)
+    client = Anthropic(base_url=task["url"], api_key="none-needed-for-a-script") if task["url"] else Anthropic()
+    actor = f"session:{name}"
+    with client, memory_of(url, actor).created() as store:
+        agent = Agent(
+            client,
+            model=model,
+            memory=store,
+            tools=[tool],
+            context=_context(),
+            system=story.SYSTEM,
+            actor=actor,
+            budget=Budget(max_turns=MAX_TURNS, max_tokens=MAX_TOKENS),
+        )
+        try:
+            has_stopped = _converse(agent, task["stop_at"])
+            _print("Whole", tokens=_whole_tokens(agent, model, tool.to_dict()))
+        except AgentError as error:
+            _print("Failed", text=str(error))
+            return 1
+        if has_stopped:
+            _print("Stopped")
+            sys.stdin.read()  # until this process is killed, or its parent has ended
+    return 0
+
+
+def _context() -> ContextManagement:
+    clearing = ClearToolUses(trigger=InputTokens(CLEAR_AT), keep=3, exclude_tools=["memory"])
+    return ContextManagement(clearing, Compact(trigger=InputTokens(COMPACT_AT)))
+
+
+def read_week(week: int) -> str:
+    """Read the tickets about returned lamps of one week.
+
+    Args:
+        week: the number of the week, from 1
+    """
+    return story.archive(week) if week in story.TICKETS else f"There is no week {week}."
+
+
+def _converse(agent: Agent, stop_at: int | None) -> bool:
+    """Run the agent and print its events; True if it read the week to stop at, False if it came to its end."""
+    weeks: dict[str, object] = {}
+    for event in agent.run(story.TASK):
+        printed = event
+        match event:
+            case ToolCall(id=call, name="read_week", input=given):
+                weeks[call] = given.get("week")
+            case ToolReply(name="read_week", is_error=False):
+                printed = replace(event, text="")  # tens of thousands of characters that the parent does not show
+        _print(type(event).__name__, **asdict(printed))
+        if stop_at is not None and isinstance(event, ToolReply) and weeks.get(event.id) == stop_at:
+            return True
+    return False
+
+
+def _print(kind: str, **fields: object) -> None:
+    print(json.dumps({"kind": kind, **fields}), flush=True)
+
+
+def _whole_tokens(agent: Agent, model: str, tool: Any) -> int:
+    """Tokens of the whole conversation, without clearing and compaction."""
+    from retentive.agent import sdk  # noqa: PLC0415 - imports the SDK
+
+    messages: list[Any] = [
+        {**message, "content": [block for block in message["content"] if block["type"] != "compaction"]}
+        for message in agent.messages
+    ]
+    if messages[-1]["role"] == "assistant":  # the API takes no conversation that ends with one
+        messages.append({"role": "user", "content": "?"})
+    with sdk.api_errors():
+        counted = agent.client.beta.messages.count_tokens(
+            model=model, messages=messages, tools=[{**TOOL}, tool], system=system_prompt(story.SYSTEM)
+        )
+    return counted.input_tokens
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

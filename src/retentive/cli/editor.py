@@ -1,0 +1,181 @@
+"""`edit`: changing a memory in the user's editor, as one change. A draft that cannot be saved is kept."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import click
+
+from retentive.cli import output
+from retentive.cli.location import Location, pass_location
+from retentive.cli.parameters import decoded
+from retentive.engine.operation import Invocation
+from retentive.engine.queries import GetEntry
+from retentive.errors import NotFound, Refused, RetentiveError
+from retentive.values.paths import MemoryPath
+from retentive.values.replies import REPLIES, Reply
+
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_. -]{0,99}", re.ASCII)
+_NOT_SAVED = "No change; nothing was saved."
+
+
+@click.command(cls=output.Command)
+@click.argument("path")
+@output.json_option
+@pass_location
+def edit(location: Location, path: str, *, as_json: bool) -> None:
+    """Edit a memory in your editor, and save it as one change.
+
+    The editor is $VISUAL, $EDITOR or vi. A PATH that does not exist is created, unless the text stays empty. If
+    somebody else changed the memory in the meantime, nothing is saved; your text is kept in a file, and its name is
+    printed.
+    """
+    output.end(_edited(location, path), as_json=as_json)
+
+
+def _edited(location: Location, path: str) -> Reply:
+    before = _before(location, path)
+    if isinstance(before, Reply):
+        return before
+    draft = Draft.of(before.data, _file_name(path))
+    try:
+        draft.edit()
+        data = draft.read()
+        if data == before.data:
+            draft.remove()
+            return Reply(_NOT_SAVED)
+        reply = _saved(location, path, decoded(data), before.version_id)
+    except RetentiveError as error:
+        reply = output.failure(error)
+    except BaseException:
+        click.echo(f"Your text is kept in {draft.path}", err=True)
+        raise
+    return draft.finish(reply, before.data)
+
+
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """The memory before editing; it does not exist if `version_id` is None."""
+
+    data: bytes
+    version_id: str | None
+
+
+def _before(location: Location, path: str) -> _Before | Reply:
+    """The memory to edit, or an error reply if the path cannot be edited."""
+    try:
+        return _editable(location, MemoryPath.parse(path))
+    except Refused as refusal:
+        return REPLIES.error(refusal.key, {"path": path} | refusal.values)
+
+
+def _editable(location: Location, path: MemoryPath) -> _Before:
+    if path.is_root:
+        raise Refused("exists")
+    try:
+        with location.existing(sweep=True) as store:
+            entry = store.run(GetEntry(path), Invocation(None, None, store.integration)).value()
+    except NotFound:  # no location or memory store; saving creates them
+        return _Before(b"", None)
+    if entry.below:
+        raise Refused("exists")
+    if entry.above is not None:
+        raise Refused("not_a_directory", ancestor=entry.above)
+    if entry.memory is None:
+        return _Before(b"", None)
+    return _Before(entry.data or b"", entry.memory.version_id)
+
+
+def _saved(location: Location, path: str, text: str, if_version: str | None) -> Reply:
+    with location.created() as store:
+        return store.save(path, text, if_version=if_version)
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A private file in a private directory, so that backup files of the editor are private too."""
+
+    directory: str
+    path: str
+
+    @classmethod
+    def of(cls, data: bytes, name: str) -> Draft:
+        """Create a draft with this content. Raises `RetentiveError` if a temporary file cannot be created."""
+        try:
+            directory = tempfile.mkdtemp(prefix="retentive-")
+            path = os.path.join(directory, name)
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(data)
+        except OSError as error:
+            message = f"cannot create a temporary file in {tempfile.gettempdir()}: {error.strerror}; set TMPDIR"
+            raise RetentiveError(message) from None
+        return cls(directory, path)
+
+    def edit(self) -> None:
+        """Run the editor until it exits. Raises `RetentiveError` if it cannot start or exits with an error."""
+        editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+        try:
+            with _interrupts_ignored():
+                command = [*shlex.split(editor), self.path]
+                status = subprocess.run(command, check=False).returncode  # noqa: S603 - chosen by the user
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            raise RetentiveError(f"cannot start the editor {editor!r}: {why}; set VISUAL or EDITOR") from None
+        if status != 0:
+            raise RetentiveError(f"the editor {editor!r} exited with status {status}; nothing was saved")
+
+    def read(self) -> bytes:
+        """The content of the draft. Raises `RetentiveError` if the editor removed it."""
+        try:
+            with open(self.path, "rb") as file:
+                return file.read()
+        except OSError as error:
+            raise RetentiveError(f"cannot read the edited file {self.path}: {error.strerror}") from None
+
+    def finish(self, reply: Reply, before: bytes) -> Reply:
+        """Remove the draft after saving. A changed draft that was not saved is kept, and the reply names it."""
+        if reply.is_error and self._changed(before):
+            return replace(reply, text=f"{reply.text}\nYour text is kept in {self.path}")
+        self.remove()
+        return reply
+
+    def remove(self) -> None:
+        """Remove the directory with the draft and the files of the editor."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _changed(self, before: bytes) -> bool:
+        try:
+            return self.read() != before
+        except RetentiveError:
+            return os.path.lexists(self.path)
+
+
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    """Leave Ctrl-C to the editor; the terminal sends it to both processes.
+
+    The handler does nothing. SIG_IGN would be inherited, and the editor would ignore Ctrl-C too.
+    """
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _file_name(path: str) -> str:
+    """The name of the memory if it is plain, so that the editor recognizes the kind of text.
+
+    Editors execute files such as `.dir-locals.el`; these names are replaced.
+    """
+    name = path.rstrip("/").rpartition("/")[2]
+    return name if _PLAIN_NAME.fullmatch(name) else "memory.txt"

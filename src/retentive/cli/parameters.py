@@ -1,0 +1,103 @@
+"""Arguments and options shared by commands: times, versions, ranges of lines, and texts from pipes and files."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime, time, timedelta
+from typing import Any, TypeAlias
+
+import click
+
+from retentive.errors import InvalidInput
+
+Moment: TypeAlias = datetime | str
+"""A time with its zone, or the id of a version."""
+
+VERSION = "memver_"
+FORMS = "2026-11-21T10:00, 2026-11-21, 2h, 3d, today or yesterday"
+_AGO = re.compile(r"([0-9]{1,9})\s*(s|min|m|h|d|w)(?:\s+ago)?", re.ASCII)
+_RANGE = re.compile(r"(-?[0-9]{1,18})(?:(:)(-?[0-9]{1,18})?)?", re.ASCII)
+_UNITS = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def parse_time(text: str, now: datetime) -> datetime:
+    """Parse a time; without a zone it is local, and a day is its start. Raises `ValueError`."""
+    ago = _AGO.fullmatch(text)
+    try:
+        if ago is not None:
+            return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+        if text in {"today", "yesterday"}:
+            day = now.astimezone().date() - timedelta(days=text == "yesterday")
+            return datetime.combine(day, time()).astimezone()
+        given = datetime.fromisoformat(text)
+        return given.astimezone() if given.tzinfo is None else given
+    except (ValueError, OverflowError):
+        raise ValueError(f"{text!r} is not a time such as {FORMS}.") from None
+
+
+def _time(_ctx: click.Context, _param: click.Parameter, given: str | None) -> datetime | None:
+    try:
+        return None if given is None else parse_time(given, datetime.now(UTC))
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def _moment(ctx: click.Context, param: click.Parameter, given: str | None) -> Moment | None:
+    return given if given is not None and given.startswith(VERSION) else _time(ctx, param, given)
+
+
+def time_option(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add an option that takes a time."""
+    return click.option(name, metavar="TIME", callback=_time, help=text)
+
+
+def moment_option(*names: str, text: str, required: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add an option that takes a time or a version."""
+    return click.option(*names, metavar="TIME|VERSION", callback=_moment, required=required, help=text)
+
+
+def line_range(_ctx: click.Context, _param: click.Parameter, given: str | None) -> tuple[int, int] | None:
+    """Parse `A:B`, `A:` (to the end) or `A` (one line) to the `view_range` of the tool."""
+    if given is None:
+        return None
+    form = _RANGE.fullmatch(given)
+    if form is None:
+        raise click.BadParameter(f"{given!r} is not a line range such as 10:20, 10: or 10.")
+    first, colon, last = form.groups()
+    if colon is None:
+        return int(first), int(first)
+    return int(first), int(last or -1)
+
+
+def text_or_stdin(given: str | None) -> str:
+    """The argument, or all of standard input without one. Raises `UsageError` if that is a terminal."""
+    if given is not None:
+        return given
+    if sys.stdin is None or sys.stdin.isatty():
+        raise click.UsageError("Missing argument 'TEXT'. Pass it, or pipe the text to standard input.")
+    return decoded(sys.stdin.buffer.read())
+
+
+def text_of_file(name: str) -> str:
+    """The text of a file, `-` for standard input. Raises `UsageError` if it cannot be read."""
+    if name == "-":
+        return text_or_stdin(None)
+    try:
+        with open(name, "rb") as file:
+            return decoded(file.read())
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise click.UsageError(f"cannot read {name!r}: {why}") from None
+
+
+def decoded(data: bytes) -> str:
+    """Decode UTF-8. Raises `InvalidInput` for text that a memory cannot store."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"the text is not UTF-8 (byte {error.start + 1} of {len(data)})") from None
+    if "\0" in text:
+        raise InvalidInput(f"the text contains a NUL character (at position {text.index(chr(0))})")
+    return text

@@ -1,0 +1,205 @@
+"""`stores` and `init`: listing memory stores, and creating one, empty or with the record of a project."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+import click
+
+from retentive.agent.projects import DIRECTORY, Feature, start_project
+from retentive.cli import output
+from retentive.cli.location import Location, pass_location, shown
+from retentive.errors import NotFound
+from retentive.locations import find_store, location_exists
+from retentive.opening import DEFAULT_KEY
+from retentive.storage.contract import StoreInfo
+from retentive.store import MemoryStore
+from retentive.values.listing import human_size
+from retentive.values.replies import Reply
+
+NAMES = ("progress.md", "features.json", "setup.md")
+_NO_GOAL = "not written yet; describe the purpose of the project here"
+_FEATURE = re.compile(r"(?P<id>[\w.-]+):\s+(?P<text>\S.*)", re.DOTALL)
+_PROJECT_CODE = """\
+import os
+
+import retentive
+from retentive.agent import Agent, close_session, open_session
+
+with retentive.open({location}) as opened:
+    memory = opened.store({key!r})
+    with Agent(memory=memory) as agent:
+        print(agent.ask(open_session(memory{directory})))
+    close_session(memory, done="...", next="..."{directory})
+"""
+_EMPTY_CODE = """\
+import os
+
+import retentive
+
+store = retentive.open({location}).store({key!r})
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The result of `init`. `location` has no password; `paths` are the new memories, `code` uses the store."""
+
+    location: str
+    store: str
+    is_new: bool
+    memories: int
+    paths: tuple[str, ...]
+    code: str
+    has_goal: bool = True
+
+
+@click.command(cls=output.Command)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@pass_location
+def stores(location: Location, *, as_json: bool) -> None:
+    """List the memory stores, oldest first.
+
+    Prints a table on a terminal. In a pipe each line has an id, key, name, number of memories, size in bytes and
+    creation time, separated by tabs.
+    """
+    with location.opened() as found:
+        infos = found.stores()
+    rows = [_store_object(info) for info in infos]
+    output.emit(
+        rows,
+        as_json=as_json,
+        plain=(["" if cell is None else str(cell) for cell in row.values()] for row in rows),
+        shown=[output.Table(("size", "memories", "created", "key", "name", "id"), map(_store_row, infos))],
+    )
+
+
+@click.command(cls=output.Command)
+@click.option("--pattern", type=click.Choice(["project"]), help="Add the record of a project to the store.")
+@click.option("--goal", metavar="TEXT", help="Purpose of the project. Without it, progress.md has a line to fill in.")
+@click.option(
+    "--feature",
+    "features",
+    metavar='"ID: TEXT"',
+    multiple=True,
+    help="A feature the project needs; may be repeated. Features without an id are f1, f2, ...",
+)
+@click.option("--setup", metavar="COMMAND", help="Command that starts and tests the project.")
+@click.option("--directory", metavar="PATH", help=f"Directory of the record.  [default: {DIRECTORY}]")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@pass_location
+def init(
+    location: Location,
+    *,
+    pattern: str | None,
+    goal: str | None,
+    features: tuple[str, ...],
+    setup: str | None,
+    directory: str | None,
+    as_json: bool,
+) -> None:
+    """Create the location and the memory store, and print code that uses them. Existing memories are kept.
+
+    With --pattern project, also create the record of a project that takes many sessions: three memories in
+    /memories/project with the progress and the next step, the features and which of them pass, and how to start. If
+    the record exists, init changes nothing and exits with status 4.
+    """
+    given = {"--goal": goal, "--feature": features or None, "--setup": setup, "--directory": directory}
+    if pattern is None and (alone := [name for name, value in given.items() if value is not None]):
+        raise click.UsageError(f"{alone[0]} needs --pattern project.")
+    if goal is not None and not goal.strip():
+        raise click.UsageError("--goal must not be empty: describe the purpose of the project.")
+    is_new = not _exists(location)
+    with location.created() as store:
+        if pattern is None:
+            made = _made(location, store, is_new=is_new)
+        else:
+            target = (directory or DIRECTORY).rstrip("/")
+            _refuse_second(store, target, as_json=as_json)
+            listed = [_feature(number, text) for number, text in enumerate(features, 1)]
+            start_project(store, goal=goal or _NO_GOAL, features=listed, setup=setup or "", directory=target)
+            made = replace(_made(location, store, is_new=is_new, directory=target), has_goal=goal is not None)
+    output.emit(_made_object(made), as_json=as_json, plain=_report(made))
+
+
+def _exists(location: Location) -> bool:
+    if not location_exists(location.url):
+        return False
+    with location.opened() as found:
+        return find_store(found.backend, location.store_key) is not None
+
+
+def _refuse_second(store: MemoryStore, directory: str, *, as_json: bool) -> None:
+    try:
+        store.load(f"{directory}/{NAMES[0]}")
+    except NotFound:
+        return
+    text = f"Error: {directory} already has a project, and nothing was changed; open_session continues it"
+    output.end(Reply(text, is_error=True, code="already_exists"), as_json=as_json)
+
+
+def _feature(number: int, given: str) -> Feature:
+    found = _FEATURE.fullmatch(given.strip())
+    return Feature(found["id"], found["text"]) if found else Feature(f"f{number}", given.strip())
+
+
+def _made(location: Location, store: MemoryStore, *, is_new: bool, directory: str | None = None) -> Made:
+    key, memories = store.key or location.store_key, store.usage().memories
+    paths = () if directory is None else tuple(f"{directory}/{name}" for name in NAMES)
+    url = shown(location.url)
+    return Made(url, key, is_new, memories, paths, _code(location, key, directory))
+
+
+def _code(location: Location, key: str, directory: str | None) -> str:
+    """A program that uses the memory store. It reads a URL with a password from the environment."""
+    opened = repr(location.url) if shown(location.url) == location.url else 'os.environ["RETENTIVE_AT"]'
+    opened += f", keys={location.keys!r}" if location.keys is not None else ""
+    elsewhere = "" if directory in {None, DIRECTORY} else f", directory={directory!r}"
+    form = _EMPTY_CODE if directory is None else _PROJECT_CODE
+    code = form.format(location=opened, key=key, directory=elsewhere)
+    if "os.environ" not in code:
+        code = code.removeprefix("import os\n\n")
+    return code.replace(f"store({key!r})", "store()") if key == DEFAULT_KEY else code
+
+
+def _report(made: Made) -> str:
+    memories = output.counted(made.memories, "memory")
+    if made.is_new:
+        lines = [f"Created the memory store {made.store} at {made.location}, with {memories}."]
+    else:
+        lines = [f"The memory store {made.store} exists at {made.location}, with {memories}."]
+    if made.paths:
+        lines += ["Created the record of a project:", *(f"  {path}" for path in made.paths)]
+        lines += [] if made.has_goal else [f"Write the goal of the project into {made.paths[0]}."]
+        lines += ["", "To work on it:"]
+    else:
+        lines += ["", "To use it:"]
+    return "\n".join([*lines, "", *(f"    {line}".rstrip() for line in made.code.splitlines()), ""])
+
+
+def _made_object(made: Made) -> dict[str, object]:
+    return {
+        "at": made.location,
+        "store": made.store,
+        "is_new": made.is_new,
+        "memories": made.memories,
+        "made": list(made.paths),
+        "code": made.code,
+    }
+
+
+def _store_row(info: StoreInfo) -> tuple[str, ...]:
+    size, created = human_size(info.size_bytes), output.local_time(info.created_at)
+    return size, str(info.memories), created, info.key or "", info.name, info.id
+
+
+def _store_object(info: StoreInfo) -> dict[str, object]:
+    return {
+        "id": info.id,
+        "key": info.key,
+        "name": info.name,
+        "memories": info.memories,
+        "size_bytes": info.size_bytes,
+        "created_at": output.timestamp(info.created_at),
+    }

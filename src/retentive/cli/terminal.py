@@ -1,0 +1,120 @@
+"""Drawing for terminals, by rich: tables, aligned columns, diffs and search results.
+
+Imported only when standard output is a terminal. Control characters in the text of models are escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.cells import cell_len
+from rich.console import Console, JustifyMethod, RenderableType
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from retentive.cli.output import Aligned, Diff, Hits, Table, harmless
+from retentive.search.query import Results, Span
+from retentive.values.diff import NO_NEWLINE, DiffLine
+
+# Styles are colours only, so that NO_COLOR leaves plain text.
+_COLUMN_STYLES = {"size": "green", "memories": "green", "changed": "blue", "created": "blue"}
+_CELL_STYLES = {"problem": "red", "note": "yellow", "repaired": "green", "ok": "green"}
+_RIGHT = {"size", "memories"}
+_DIFF = {"header": "yellow", "hunk": "cyan", "removed": "red", "added": "green"}
+_MARKED = {"removed": "black on red", "added": "black on green"}
+_FOUND = "black on yellow"
+_UNFOLDED = 10_000  # columns, wider than any row
+
+
+def draw(piece: Table | Aligned | Diff | Hits) -> str:
+    """The piece as text with terminal codes, without a final newline."""
+    match piece:
+        case Table():
+            return _table(piece)
+        case Aligned():
+            return _aligned(piece)
+        case Diff(rows):
+            return _drawn(_diff_lines(rows))
+        case Hits(found):
+            return _drawn(_hit_lines(found))
+
+
+def _table(piece: Table) -> str:
+    rows = [*piece.rows]
+    if not rows:
+        return piece.empty
+    table = RichTable(box=None, pad_edge=False, header_style="yellow")
+    for name in piece.columns:
+        justify: JustifyMethod = "right" if name in _RIGHT else "left"
+        table.add_column(name, style=_COLUMN_STYLES.get(name), justify=justify, overflow="fold")
+    for row in rows:
+        table.add_row(*[_cell(cell, name) for cell, name in zip(row, piece.columns, strict=True)])
+    return _drawn([*([Text(piece.title)] if piece.title else []), table], width=None if piece.folds else _UNFOLDED)
+
+
+def _cell(cell: str, column: str) -> Text:
+    """The cell as `Text`: rich would read `[red]` in a string as markup."""
+    return Text(harmless(cell), _CELL_STYLES.get(cell, "") if column == "severity" else "")
+
+
+def _aligned(piece: Aligned) -> str:
+    shown = [[harmless(cell) for cell in row] for row in piece.rows]
+    if not shown:
+        return piece.empty
+    styles = [*piece.styles, *[None] * (len(shown[0]) - len(piece.styles))]
+    widths = [max(map(cell_len, column)) for column in zip(*shown, strict=True)]
+    lines = []
+    for row in shown:
+        line = Text()
+        for number, (cell, style, width) in enumerate(zip(row, styles, widths, strict=True)):
+            gap = " " * (width - cell_len(cell))
+            right, last = number in piece.right, number == len(row) - 1
+            line.append(gap if right else "")
+            line.append(cell, style)
+            line.append("" if last else "  " if right else gap + "  ")
+        line.rstrip()
+        lines.append(line)
+    return _drawn(lines)
+
+
+def _diff_lines(rows: Iterable[DiffLine]) -> Iterable[Text]:
+    for row in rows:
+        style, sign = _DIFF.get(row.kind), row.row[: len(row.row) - len(row.text)]
+        line = Text(sign, style or "")
+        _append(line, row.text, row.marks, style, _MARKED.get(row.kind))
+        yield line
+        if not row.newline:
+            yield Text(NO_NEWLINE)
+
+
+def _hit_lines(found: Results) -> Iterable[Text]:
+    for hit in found.hits:
+        path = Text()
+        _append(path, hit.path, hit.path_spans, "cyan", _FOUND)
+        yield path
+        for snippet in hit.snippets:
+            line = Text()
+            line.append(f"{snippet.line:6}", "green")
+            line.append("  ")
+            _append(line, snippet.text, snippet.spans, None, _FOUND)
+            yield line
+        if hit.lines > len(hit.snippets):
+            yield Text(f"{hit.lines - len(hit.snippets)} more lines".rjust(6 + 2), "bright_black")
+
+
+def _append(line: Text, text: str, marks: Sequence[Span], style: str | None, marked: str | None) -> None:
+    """Append `text` with its marked spans; escaped span by span, since escaping moves positions."""
+    at = 0
+    for start, end in marks:
+        line.append(harmless(text[at:start]), style)
+        line.append(harmless(text[start:end]), marked)
+        at = end
+    line.append(harmless(text[at:]), style)
+
+
+def _drawn(items: Iterable[RenderableType], *, width: int | None = _UNFOLDED) -> str:
+    console = Console(highlight=False, width=width)
+    with console.capture() as capture:
+        for item in items:
+            console.print(item, soft_wrap=isinstance(item, Text))
+    return capture.get().removesuffix("\n")

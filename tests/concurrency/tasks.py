@@ -71,7 +71,7 @@ def creation_faults(replies: list[str], target: Target) -> list[str]:
     created = [worker for worker, reply in enumerate(replies) if reply.startswith("File created successfully")]
     refused = replies.count("Error: File /memories/one/path.md already exists")
     if len(created) != 1 or refused != len(replies) - 1:
-        faults.append(f"{len(created)} created it, {refused} were told that it exists: {set(replies)}")
+        faults.append(f"{len(created)} created it, {refused} got the reply that it exists: {set(replies)}")
     text = target.state(STORE).tree["/memories/one/path.md"]
     if text not in {f"by {worker}" for worker in created}:
         faults.append(f"the text is {text!r}, created by {created}")

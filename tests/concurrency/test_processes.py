@@ -79,7 +79,7 @@ def total(said: list[list[Any]]) -> tuple[int, list[str]]:
 
 
 def run(module: str, *arguments: object) -> list[list[Any]]:
-    """What the processes of a program said, a JSON line each."""
+    """Return the JSON lines of the processes of a program."""
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-m", module, *map(str, arguments)]
     done = subprocess.run(command, cwd=TESTS, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert (done.returncode, done.stderr) == (0, "")

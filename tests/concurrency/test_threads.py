@@ -51,7 +51,7 @@ def test_no_edit_of_eight_threads_is_lost(backend: str, own: bool, tmp_path: Pat
 @shared_or_own
 @pytest.mark.parametrize("backend", EVERY_BACKEND)
 def test_one_of_32_threads_creates_a_path(backend: str, own: bool, tmp_path: Path) -> None:
-    """Exactly one succeeds, all others are told that it exists."""
+    """Exactly one succeeds; the others get the reply that it exists."""
     url = url_of(backend, tmp_path)
     with contextlib.closing(open_target(url)) as target:
         replies = at_once(CREATORS, url, None if own else target, create_one)
@@ -60,7 +60,7 @@ def test_one_of_32_threads_creates_a_path(backend: str, own: bool, tmp_path: Pat
 
 @pytest.mark.parametrize("backend", EVERY_BACKEND)
 def test_64_threads_edit_64_memories(backend: str, tmp_path: Path) -> None:
-    """Writers that share commits keep apart what they write."""
+    """Writers that share a commit keep their own replies and versions."""
     edits = EDITS_OF_MANY_ON_SERVERS if backend in SERVERS else EDITS_OF_MANY
     url = url_of(backend, tmp_path)
 

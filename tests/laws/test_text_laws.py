@@ -1,4 +1,4 @@
-"""Laws of texts: edits change only what they name, and pages add up to the whole text."""
+"""Laws of texts: edits change only the named lines, and pages add up to the whole text."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def loosely(_command: Command, expected: Expected, answer: Answer) -> bool:
 
 
 def external_versions(place: str) -> list[Version]:
-    """Versions recorded as external edits. There must be none."""
+    """Versions recorded as external edits. Expected to be empty."""
     with retentive.open(place) as opened:
         return [version for version in opened.store().versions() if version.actor == EXTERNAL]
 

@@ -82,15 +82,15 @@ def test_a_lone_surrogate_in_a_text_is_replaced(kind: str, store: MemoryStore) -
 
 
 @pytest.mark.parametrize(
-    "message",
+    "invalid",
     ["\ud800", "", " \n", [], 5, {}, b"hi", ["hi"], [{}], [text("")], [text("a"), text(" ")], [text("\udfff")]],
     ids=repr,
 )
-def test_an_invalid_message_is_rejected(message: Any, store: MemoryStore) -> None:
+def test_an_invalid_message_is_rejected(invalid: Any, store: MemoryStore) -> None:
     with Api(message([text("Yes?")])).client() as client:
         agent = Agent(client, memory=store)
         with pytest.raises(InvalidInput, match="message"):
-            list(agent.run(message))
+            list(agent.run(invalid))
         assert agent.messages == []
         assert agent.ask("Hello?") == "Yes?"
 

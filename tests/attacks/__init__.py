@@ -1,1 +1,1 @@
-"""What a hostile or broken caller sends, and what is planted on disk."""
+"""Hostile or broken callers, and hostile files on disk."""

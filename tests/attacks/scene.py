@@ -1,4 +1,4 @@
-"""A memory beside files that are nobody's business: what must never be read, changed or joined by others."""
+"""A memory beside private files, which commands must never read, change or add to."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Call: TypeAlias = Callable[[object], str]
 
 
 class Scene:
-    """A place for a memory in `tmp`, with canaries around it; every reply is searched for what it must not show."""
+    """Location of a memory in `tmp`, surrounded by canary files. Every reply is checked for leaks."""
 
     def __init__(self, tmp: Path, backend: str = "directory") -> None:
         self.tmp = tmp
@@ -45,7 +45,7 @@ class Scene:
 
     @contextmanager
     def calling(self, kind: str = "sync", **options: str) -> Iterator[Call]:
-        """`call` of the SDK tool, as a function that answers with the text of the reply, an error's too."""
+        """Wrap `call` of the SDK tool in a function that returns the text of the reply or of the error."""
         if kind == "sync":
             tool = MemoryTool(self.place, **options)  # type: ignore[arg-type]  # options are texts here
             yield lambda command: self._checked(command, lambda: tool.call(command))
@@ -57,7 +57,7 @@ class Scene:
         waiting.close()
 
     def _checked(self, command: object, run: Callable[[], str]) -> str:
-        """The reply, which shows neither a canary nor a real path; anything but a ToolError rises and fails."""
+        """Return the reply after a check for canaries and real paths. Only ToolError is caught."""
         try:
             said = run()
         except ToolError as error:
@@ -68,18 +68,18 @@ class Scene:
         return said
 
     def check_reply(self, said: str, command: object) -> None:
-        """The text of a reply shows no canary, no real path but one that was sent, no name of a file of ours."""
+        """Check that a reply contains no canary, no real path that was not sent, and no internal file name."""
         assert CANARY not in said
         assert "Traceback" not in said
         shown = [name for name in (str(self.tmp), self.tmp.name, ".retentive", "memory.db") if name in said]
         assert not shown or [name for name in shown if name not in repr(command)] == [], said[:500]
 
     def check_outside(self) -> None:
-        """Nothing outside the memory is other than it was, and nothing came into being there."""
+        """Check that no file outside the memory changed or was created."""
         assert self._surroundings() == self._before
 
-    def look_again(self) -> None:
-        """What a test itself planted or moved outside belongs there from now on."""
+    def accept_outside(self) -> None:
+        """Accept the current files outside, after a test itself changed them."""
         self._before = self._surroundings()
 
     def _surroundings(self) -> dict[str, object]:
@@ -108,7 +108,7 @@ def _walk(directory: Path, skip: Callable[[Path], bool]) -> Iterator[Path]:
 
 
 def every_command(path: str, *, other: str = "/memories/other.txt") -> list[dict[str, object]]:
-    """All six commands with the path at every place where a path can stand."""
+    """All six commands with the path in every path field."""
     return [
         {"command": "view", "path": path},
         {"command": "view", "path": path, "view_range": [1, 1]},
@@ -123,5 +123,5 @@ def every_command(path: str, *, other: str = "/memories/other.txt") -> list[dict
 
 
 def listing(call: Call) -> list[str]:
-    """The paths in a view of the root."""
+    """Paths in a view of the root."""
     return [row.split("\t")[1] for row in call({"command": "view", "path": "/memories"}).split("\n")[2:]]

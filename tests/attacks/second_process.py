@@ -1,4 +1,4 @@
-"""Another process that has a memory open: `python -m attacks.second_process`, asked by JSON lines."""
+"""A second process with an open memory: `python -m attacks.second_process`, controlled by JSON lines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TESTS = Path(__file__).resolve().parent.parent
 
 
 class SecondProcess:
-    """The test's side; a context manager."""
+    """Controls the process from the test. Context manager."""
 
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
@@ -37,15 +37,15 @@ class SecondProcess:
             self._process.communicate()
 
     def open(self, place: str) -> None:
-        """Let it open this place, after closing the one before."""
+        """Close the current location, if any, and open this one."""
         self._ask({"open": place})
 
     def close(self) -> None:
-        """Let it close what it has open."""
+        """Close the open location."""
         self._ask({"open": None})
 
     def execute(self, command: dict[str, object]) -> str:
-        """The text of the reply."""
+        """Run a command and return the text of the reply."""
         return str(self._ask({"execute": command}))
 
     def _ask(self, request: dict[str, object]) -> Any:

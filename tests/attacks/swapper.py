@@ -1,7 +1,7 @@
-"""Swaps a directory or file and a link without rest: `python -m attacks.swapper PATH OUTSIDE ASIDE`.
+"""Swaps a directory or file with a link in a loop: `python -m attacks.swapper PATH OUTSIDE ASIDE SECONDS`.
 
-In turn by one atomic exchange of names, and by two renames with a gap between them. Says `ready` on stdout. Ends when
-its stdin does, with the directory in its place and no link anywhere.
+Alternates between an atomic exchange of names and two renames with a gap. Prints `ready` to stdout. At the end the
+directory is in its place, without links.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from retentive.storage.files.exchange import exchange
 
 
 def main(directory: str, outside: str, aside: str) -> None:
-    """Swap until stdin ends."""
+    """Swap until the time is over."""
     rng = random.Random(directory)
     above, name = os.path.split(directory)
     there = os.open(aside, os.O_RDONLY)
     print("ready", flush=True)
     while not select.select([sys.stdin], [], [], 0)[0]:
-        with suppress(OSError):  # a command removed the directory above, as it was empty
+        with suppress(OSError):  # a command removed the empty parent directory
             here = os.open(above, os.O_RDONLY | os.O_NOFOLLOW)
             try:
                 _swap(name, here, outside, there, rng.randrange(200))
             finally:
                 os.close(here)
-        if os.path.isdir(f"{aside}/real"):  # a command made it anew meanwhile
+        if os.path.isdir(f"{aside}/real"):  # a command recreated it
             shutil.rmtree(f"{aside}/real")
         elif os.path.exists(f"{aside}/real"):
             os.unlink(f"{aside}/real")

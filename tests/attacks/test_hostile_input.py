@@ -1,4 +1,4 @@
-"""Input of every shape: deep, huge, malformed. Each gets a reply that says what would be right, none an exception."""
+"""Invalid input: deep, huge, malformed. Each gets a helpful reply and never an exception."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def nested(build: Callable[[object], object]) -> object:
     return value
 
 
-class Odd:
-    """Nothing a JSON text can hold, and nothing that may be shown."""
+class NotJson:
+    """Object that JSON cannot represent and that must not appear in replies."""
 
     def __repr__(self) -> str:
         raise AssertionError("shown")
@@ -67,15 +67,15 @@ def values() -> dict[str, object]:
         "list_of_one": [1],
         "list_of_three": [1, 2, 3],
         "list_of_huge": [10**5_000, 10**5_000],
-        "list_of_odd": [Odd(), Odd()],
+        "list_of_odd": [NotJson(), NotJson()],
         "long_list": [0] * 1_000_000,
         "dict": {},
-        "dict_of_odd": {"path": Odd()},
+        "dict_of_odd": {"path": NotJson()},
         "bytes": b"/memories/a.txt",
         "set": {1, 2},
         "tuple": (1, 2),
-        "odd": Odd(),
-        "class": Odd,
+        "odd": NotJson(),
+        "class": NotJson,
         "path": Path("/memories/a.txt"),
         "deep_list": nested(lambda value: [value]),
         "deep_dict": nested(lambda value: {"path": value}),
@@ -100,7 +100,7 @@ def scene(backend: str, tmp_path: Path) -> Scene:
 
 
 def test_any_value_in_any_field(scene: Scene) -> None:
-    """Also as the name of the command and as the whole input; a reply is never longer than what it echoes at most."""
+    """Also as the command name and as the whole input. The length of a reply is bounded."""
     with scene.calling() as call:
         call({"command": "create", "path": "/memories/a.txt", "file_text": "text"})
         for value in VALUES.values():
@@ -115,7 +115,7 @@ def test_any_value_in_any_field(scene: Scene) -> None:
     scene.check_outside()
 
 
-def test_a_malformed_field_is_named_with_what_was_expected(scene: Scene) -> None:
+def test_a_malformed_field_is_named_with_the_expected_value(scene: Scene) -> None:
     wrong = ("true", "float", "list", "dict", "bytes", "set", "odd", "deep_list", "deep_dict", "deep_tuple", "nan")
     with scene.calling() as call:
         for name in SIX:
@@ -137,23 +137,23 @@ def test_a_missing_field_is_named(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("value", [[], "", 0, None, [{}], "view", b"{}", json.dumps({"command": "view"}), object()])
-def test_no_object_at_all(scene: Scene, value: object) -> None:
-    """The reply names the six commands."""
+def test_input_other_than_an_object(scene: Scene, value: object) -> None:
+    """The reply lists the six commands."""
     with scene.calling("async") as call:
         said = call(value)
         assert said.startswith("Error: The input must be an object")
         assert ", ".join(SIX) in said
 
 
-def test_strange_keys_beside_good_ones_are_ignored(scene: Scene) -> None:
-    strange: dict[Any, object] = {1: 2, None: 3, ("a",): [], "\0": Odd(), "deep": VALUES["deep_dict"], "self": 1}
+def test_unknown_keys_are_ignored(scene: Scene) -> None:
+    strange: dict[Any, object] = {1: 2, None: 3, ("a",): [], "\0": NotJson(), "deep": VALUES["deep_dict"], "self": 1}
     with scene.calling() as call:
         said = call({"command": "create", "path": "/memories/a.txt", "file_text": "x", **strange})
         assert said == "File created successfully at: /memories/a.txt"
 
 
-def test_text_of_every_kind_is_kept_as_it_is(scene: Scene) -> None:
-    """A memory holds what looks like markup, templates or control sequences as plain text."""
+def test_text_of_every_kind_is_stored_unchanged(scene: Scene) -> None:
+    """Markup, templates and control sequences are plain text."""
     texts = ["", "\n", "\r", "\x1b[2J\x07", "\u202e", "\ufeff", "{path}", "%s", "../..", "e\u0301", "\x85", "</reply>"]
     with scene.calling() as call, scene.opened() as store:
         for number, text in enumerate(texts if scene.backend != "memory" else []):

@@ -1,4 +1,4 @@
-"""Names no memory can have, and trees deeper than any path, made by hand in the directory of the memories."""
+"""Files with invalid names and trees that are too deep, created directly in the memory directory."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def scene(tmp_path: Path) -> Scene:
 
 
 @pytest.mark.parametrize("directory", [False, True], ids=["file", "directory"])
-def test_an_unusable_name_is_left_alone(scene: Scene, *, directory: bool) -> None:
-    """Not listed, not read, not removed; what lies below it neither. Everything beside it works."""
+def test_a_file_with_an_invalid_name_is_ignored(scene: Scene, *, directory: bool) -> None:
+    """It is not listed, read or removed, nor is anything below it. Other files work."""
     inside = [os.fsencode(scene.memories) + b"/" + name for name in UNUSABLE]
     for path in inside:
         if directory:
@@ -54,7 +54,7 @@ def test_an_unusable_name_is_left_alone(scene: Scene, *, directory: bool) -> Non
     names = sorted(os.listdir(os.fsencode(scene.memories)))
     with scene.calling() as call, scene.opened() as store:
         assert listing(call) == ["/memories/a.txt"]
-        for name in UNUSABLE[1:]:  # the first means another name here, its form in NFC
+        for name in UNUSABLE[1:]:  # the first is normalized to another name here
             for command in every_command("/memories/" + os.fsdecode(name)):
                 assert TEXT not in call(command)
         assert listing(call) == ["/memories/a.txt"]
@@ -65,7 +65,7 @@ def test_an_unusable_name_is_left_alone(scene: Scene, *, directory: bool) -> Non
 
 
 def test_names_of_255_and_256_bytes(scene: Scene) -> None:
-    """The longest name a disk takes is a memory's too; one byte more is refused before the disk is asked."""
+    """The longest name of the file system is allowed. A longer name is rejected without access to the disk."""
     names = ["x" * 255, "é" * 127 + "x", "😀" * 63 + "abc"]
     with scene.calling() as call:
         for name in names:
@@ -82,7 +82,7 @@ def test_names_of_255_and_256_bytes(scene: Scene) -> None:
 
 @pytest.fixture
 def deep(scene: Scene) -> Iterator[int]:
-    """A tree of 5,000 levels with a file in each hundredth; `rmtree` would recurse over it."""
+    """Tree of 5,000 levels with a file in every hundredth. `rmtree` would recurse over it."""
     depth = 5_000
     directory = os.open(scene.memories, os.O_RDONLY)
     for level in range(depth):
@@ -102,7 +102,7 @@ def levels(count: int) -> str:
 
 @pytest.mark.usefixtures("deep")
 def test_a_tree_of_5000_levels(scene: Scene) -> None:
-    """No command falls over it; what can have a path is a memory, the rest is left alone."""
+    """No command fails. Files with a valid path are memories, and others are ignored."""
     with scene.calling() as call:
         assert listing(call) == ["/memories/a.txt"]
         for count in (1, 2, 19, 20, 21, 22, 200):
@@ -119,7 +119,7 @@ def test_a_tree_of_5000_levels(scene: Scene) -> None:
 
 
 def test_a_tree_of_21_levels(scene: Scene) -> None:
-    """Files down to level 20 are memories; one on level 21 is left alone, and stays when the rest is deleted."""
+    """Files up to level 20 are memories. A file on level 21 is ignored and survives deletion of the rest."""
     bottom = scene.memories.joinpath(*["x"] * 20)
     bottom.mkdir(parents=True)
     (bottom / "too-deep.txt").write_text(TEXT)

@@ -1,4 +1,4 @@
-"""What is planted in the directory of the memories: never followed, read, waited for or removed."""
+"""Special files planted in the memory directory: never followed, read, waited for or removed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from retentive.storage.files.backend import DirectoryBackend
 
 from .scene import CANARY, Scene, every_command, listing
 
-pytestmark = pytest.mark.timeout(40)  # a pipe that is waited for would hang
+pytestmark = pytest.mark.timeout(40)  # opening a pipe would block
 
 TAKEN = "Error: The path {path} is taken by something that is not a memory"
 Plant = Callable[[Scene, Path], None]
@@ -62,7 +62,7 @@ def pipe(scene: Scene, at: Path) -> None:
 
 def bound_socket(scene: Scene, at: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listening:
-        here = os.open(at.parent, os.O_RDONLY)  # the whole path may be too long for a socket's address
+        here = os.open(at.parent, os.O_RDONLY)  # the whole path can be too long for a socket address
         try:
             listening.bind(f"/proc/self/fd/{here}/{at.name}")
         finally:
@@ -106,7 +106,7 @@ PLANTS: list[Plant] = [
     latin_1,
     surrogates,
 ]
-WHEN = [True, False] if LONG else [True]  # planted while the memory is open, or before
+WHEN = [True, False] if LONG else [True]  # planted while the memory is open, or before it opens
 
 
 @pytest.fixture
@@ -127,8 +127,8 @@ def standing(at: Path) -> object:
 
 @pytest.mark.parametrize("plant", PLANTS)
 @pytest.mark.parametrize("opened", WHEN)
-def test_in_a_new_place(scene: Scene, plant: Plant, *, opened: bool) -> None:
-    """The path is taken, for every command that would make something there; below it, nothing can be."""
+def test_at_a_new_path(scene: Scene, plant: Plant, *, opened: bool) -> None:
+    """Commands that would create something there reply that the path is taken. Nothing can be created below it."""
     begun(scene)
     at = scene.memories / "x"
     if not opened:
@@ -137,7 +137,7 @@ def test_in_a_new_place(scene: Scene, plant: Plant, *, opened: bool) -> None:
         assert listing(call) == ["/memories/a.txt"]
         if opened:
             plant(scene, at)
-        scene.look_again()
+        scene.accept_outside()
         before = standing(at)
         for command in every_command("/memories/x"):
             said = call(command)
@@ -152,7 +152,7 @@ def test_in_a_new_place(scene: Scene, plant: Plant, *, opened: bool) -> None:
 @pytest.mark.parametrize("plant", PLANTS)
 @pytest.mark.parametrize("opened", WHEN)
 def test_in_place_of_a_memory(scene: Scene, plant: Plant, *, opened: bool) -> None:
-    """The memory counts as deleted by hand, its text stays in the versions; with the way free it can be made anew."""
+    """The memory counts as deleted externally, and its versions stay. It can be recreated after the file is removed."""
     begun(scene, "/memories/x")
     at = scene.memories / "x"
     if not opened:
@@ -163,7 +163,7 @@ def test_in_place_of_a_memory(scene: Scene, plant: Plant, *, opened: bool) -> No
             call({"command": "view", "path": "/memories/x"})
             at.unlink()
             plant(scene, at)
-        scene.look_again()
+        scene.accept_outside()
         before = standing(at)
         for command in every_command("/memories/x"):
             said = call(command)
@@ -181,13 +181,13 @@ def test_in_place_of_a_memory(scene: Scene, plant: Plant, *, opened: bool) -> No
 def refresh_links(scene: Scene, plant: Plant) -> None:
     if plant is hard_link:
         assert (scene.outside / "canary.txt").read_text() == CANARY
-        scene.look_again()
+        scene.accept_outside()
 
 
 @pytest.mark.parametrize("plant", PLANTS)
 @pytest.mark.parametrize("deep", ["d", "d/e"])
 def test_in_place_of_a_directory(scene: Scene, plant: Plant, deep: str) -> None:
-    """What lay below counts as deleted by hand. A directory outside that has the same names is not taken for it."""
+    """Memories below it count as deleted externally. An outside directory with the same names is not read."""
     begun(scene, "/memories/d/e/canary.txt", "/memories/d/canary.txt")
     at = scene.memories / deep
     with scene.calling() as call, scene.opened() as store:
@@ -195,7 +195,7 @@ def test_in_place_of_a_directory(scene: Scene, plant: Plant, deep: str) -> None:
         aside = scene.tmp / "aside"
         at.rename(aside)
         plant(scene, at)
-        scene.look_again()
+        scene.accept_outside()
         before = standing(at)
         for command in every_command(f"/memories/{deep}/canary.txt", other=f"/memories/{deep}/other.txt"):
             call(command)
@@ -216,11 +216,11 @@ def test_in_place_of_a_directory(scene: Scene, plant: Plant, deep: str) -> None:
 
 @pytest.mark.parametrize("plant", PLANTS)
 def test_below_a_directory_that_is_moved_or_deleted(scene: Scene, plant: Plant) -> None:
-    """The memories go where they were told; what is planted among them stays where it is."""
+    """The memories are moved or deleted; the planted file stays."""
     begun(scene, "/memories/d/a.txt", "/memories/d/b.txt")
     at = scene.memories / "d" / "x"
     plant(scene, at)
-    scene.look_again()
+    scene.accept_outside()
     before = standing(at)
     with scene.calling() as call:
         assert call({"command": "rename", "old_path": "/memories/d", "new_path": "/memories/f"}).startswith("Success")
@@ -238,8 +238,8 @@ def test_below_a_directory_that_is_moved_or_deleted(scene: Scene, plant: Plant) 
 
 
 @pytest.mark.parametrize("plant", [*PLANTS[:8], pipe])
-def test_planted_between_the_look_and_the_reading(scene: Scene, plant: Plant) -> None:
-    """Reading does not rely on what a look saw: it opens no link, and waits for nobody."""
+def test_planted_between_lookup_and_read(scene: Scene, plant: Plant) -> None:
+    """The read does not rely on the lookup: it opens no link and does not block."""
     begun(scene)
     plant(scene, scene.memories / "x")
     with scene.opened() as store:
@@ -257,9 +257,9 @@ INNER_CASES = [
 
 
 def try_everything(scene: Scene) -> None:
-    """Open the place and its second store and write to both, whatever comes of it."""
+    """Open the location and its second store and write to both. Errors are expected."""
     said: list[str] = []
-    gc.freeze()  # keeps the collections below short
+    gc.freeze()  # keeps the garbage collections below short
     for key in ("default", "second"):
         try:
             with retentive.open(scene.place) as opened:
@@ -276,7 +276,7 @@ def try_everything(scene: Scene) -> None:
         except RetentiveError as error:
             said.append(str(error))
         if said:
-            gc.collect()  # an opening that failed may hold its lock as long as its exception is there
+            gc.collect()  # a failed opening can hold its lock while its exception exists
     gc.unfreeze()
     assert [text for text in said if scene.tmp.name in text] == []
 
@@ -285,7 +285,7 @@ def try_everything(scene: Scene) -> None:
 @pytest.mark.parametrize("plant", [link_to_directory, link_to_nothing, link_to_itself, link_to_file, pipe, binary])
 @pytest.mark.parametrize("made", [False, True], ids=["before_the_first_opening", "afterwards"])
 def test_in_place_of_a_directory_of_the_root(scene: Scene, name: str, plant: Plant, *, made: bool) -> None:
-    """Opening refuses, or the replies say that the store is unavailable; nothing goes through it."""
+    """Opening fails, or replies say that the store is unavailable. The link is never followed."""
     if made:
         begun(scene)
         with retentive.open(scene.place) as opened:
@@ -295,7 +295,7 @@ def test_in_place_of_a_directory_of_the_root(scene: Scene, name: str, plant: Pla
     else:
         (scene.root / name).parent.mkdir(parents=True)
     plant(scene, scene.root / name)
-    scene.look_again()
+    scene.accept_outside()
     before = standing(scene.root / name)
     try_everything(scene)
     assert standing(scene.root / name) == before
@@ -305,7 +305,7 @@ def test_in_place_of_a_directory_of_the_root(scene: Scene, name: str, plant: Pla
 @pytest.mark.parametrize("name", [*MARKS[:3], "stores/second", "stores/second/memories"])
 @pytest.mark.parametrize("plant", [link_to_directory, link_to_nothing, link_to_file, pipe])
 def test_in_place_of_a_directory_of_the_root_while_it_is_open(scene: Scene, name: str, plant: Plant) -> None:
-    """No command goes through it, and every reply is one of ours."""
+    """No command follows the link, and every reply is valid."""
     begun(scene)
     with retentive.open(scene.place) as opened:
         stores = [opened.store(), opened.store("second")]
@@ -313,7 +313,7 @@ def test_in_place_of_a_directory_of_the_root_while_it_is_open(scene: Scene, name
             store.execute({"command": "create", "path": "/memories/canary.txt", "file_text": "mine"})
         (scene.root / name).rename(scene.tmp / "aside")
         plant(scene, scene.root / name)
-        scene.look_again()
+        scene.accept_outside()
         changed = {"aside"}
         for store in stores:
             for command in (*every_command("/memories/canary.txt"), *every_command("/memories/d/canary.txt")):
@@ -327,21 +327,21 @@ def test_in_place_of_a_directory_of_the_root_while_it_is_open(scene: Scene, name
 
 @pytest.mark.parametrize(("name", "plant"), INNER_CASES)
 @pytest.mark.parametrize("made", [False, True], ids=["before_the_first_opening", "afterwards"])
-def test_in_place_of_a_file_of_ours(scene: Scene, name: str, plant: Plant, *, made: bool) -> None:
-    """A link where the database, its lock or its reserve should be changes and makes nothing outside."""
+def test_in_place_of_an_internal_file(scene: Scene, name: str, plant: Plant, *, made: bool) -> None:
+    """A link in place of the database, its lock or its reserve changes and creates nothing outside."""
     if made:
         begun(scene)
     at = scene.root / name
     at.parent.mkdir(parents=True, exist_ok=True)
     at.unlink(missing_ok=True)
     plant(scene, at)
-    scene.look_again()
+    scene.accept_outside()
     try_everything(scene)
     scene.check_outside()
 
 
-def test_the_root_itself_may_be_a_link(scene: Scene) -> None:
-    """Where a person says the memory lies is that person's choice."""
+def test_the_root_can_be_a_link(scene: Scene) -> None:
+    """The user chooses the location of the memory."""
     real = scene.room / "memory-real"
     real.mkdir()
     scene.root.symlink_to(real)

@@ -1,4 +1,4 @@
-"""A directory, or a file, that turns into a link to elsewhere and back, again and again, while commands run in it."""
+"""A directory or file that is repeatedly swapped with a link while commands run in it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ COMPONENTS = ["memories/d", "memories/d/e", "memories", "memories/d/canary.txt"]
 
 
 @pytest.mark.parametrize("component", COMPONENTS[: None if LONG else 2])
-def test_no_command_gets_through_the_link(tmp_path: Path, component: str) -> None:
-    """Nothing outside is read, changed, removed or made; every reply is one of ours; what was written is not lost."""
+def test_no_command_follows_the_link(tmp_path: Path, component: str) -> None:
+    """Nothing outside is read, changed, removed or created. Every reply is valid, and no written text is lost."""
     scene = Scene(tmp_path)
     (scene.outside / "d" / "e").mkdir()
     for name in ("canary.txt", "e/canary.txt", "d/canary.txt", "d/e/canary.txt"):
@@ -30,7 +30,7 @@ def test_no_command_gets_through_the_link(tmp_path: Path, component: str) -> Non
         (scene.outside / name).write_text((scene.outside / "canary.txt").read_text())
     aside = scene.room / "aside"
     aside.mkdir()
-    scene.look_again()
+    scene.accept_outside()
     with scene.calling() as call:
         call({"command": "create", "path": "/memories/d/e/canary.txt", "file_text": "mine"})
         call({"command": "create", "path": "/memories/d/canary.txt", "file_text": "mine"})
@@ -57,11 +57,7 @@ def test_no_command_gets_through_the_link(tmp_path: Path, component: str) -> Non
 
 
 def attack(call: Call, *, both_sides: bool) -> dict[str, list[str]]:
-    """All commands below the component, `ROUNDS` times; the replies that made something, and the others.
-
-    It goes on until something was created and, with `both_sides`, something refused: until both sides of the race
-    were met, however processes are scheduled.
-    """
+    """Run all commands below the path until the swapping ends. Returns the successful and the other replies."""
     said: dict[str, list[str]] = {"created": [], "refused": []}
     rounds, end = 0, time.monotonic() + PATIENCE_S
     while rounds < ROUNDS or not said["created"] or (both_sides and not said["refused"]):
@@ -81,6 +77,6 @@ def attack(call: Call, *, both_sides: bool) -> dict[str, list[str]]:
 
 
 def every_text(scene: Scene) -> Counter[str]:
-    """All texts of all versions."""
+    """Texts of all versions."""
     with scene.opened() as store:
         return Counter(store.version_text(version.id) for version in store.versions())

@@ -1,4 +1,4 @@
-"""No way of writing a path leads out of `/memories`: on every backend, through both SDK tools."""
+"""No spelling of a path leaves `/memories`, on every backend and through both SDK tools."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def start(call: Call) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_leads_out_is_an_invalid_path(scene: Scene, kind: str) -> None:
-    """Refused by every command, wherever in it the path stands; the memory stays as it was, too."""
+def test_a_traversal_is_an_invalid_path(scene: Scene, kind: str) -> None:
+    """Every command rejects it in every field, and the memory is unchanged."""
     with scene.calling(kind) as call:
         start(call)
         whole = call({"command": "view", "path": "/memories"})
@@ -41,8 +41,8 @@ def test_what_leads_out_is_an_invalid_path(scene: Scene, kind: str) -> None:
     scene.check_outside()
 
 
-def test_the_reply_says_what_would_be_right(scene: Scene) -> None:
-    """One line, of a bounded length, that ends in the reason."""
+def test_the_reply_explains_the_problem(scene: Scene) -> None:
+    """In one line of bounded length that ends with the reason."""
     with scene.calling() as call:
         for path in REFUSED[: len(OUTSIDE) + len(INSIDE)]:
             said = call({"command": "view", "path": path})
@@ -55,8 +55,8 @@ def test_the_reply_says_what_would_be_right(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_only_looks_like_it_stays_inside(scene: Scene, kind: str) -> None:
-    """A strange name is refused, or kept under that very name; either way nothing outside hears of it."""
+def test_a_harmless_lookalike_stays_inside(scene: Scene, kind: str) -> None:
+    """A strange name is rejected or stored under exactly this name. Nothing outside changes."""
     with scene.calling(kind) as call:
         start(call)
         for path in HARMLESS:
@@ -72,8 +72,8 @@ def test_what_only_looks_like_it_stays_inside(scene: Scene, kind: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["../outside", "..", "/etc", "a/../../b", "memstore_x", "%2e%2e", ".retentive", "x\\y"])
-def test_a_store_key_leads_nowhere(scene: Scene, key: str) -> None:
-    """A key is the application's, but often stems from a user's name."""
+def test_a_store_key_cannot_traverse(scene: Scene, key: str) -> None:
+    """The application chooses the key, but often from a user name."""
     with scene.calling("sync", store=key) as call:
         assert call({"command": "create", "path": "/memories/a.txt", "file_text": "text"}).startswith("File created")
         assert call({"command": "view", "path": "/memories/a.txt"}).endswith("\ttext")

@@ -1,4 +1,4 @@
-"""Paths that try to leave `/memories`, and such as only look like it."""
+"""Paths that try to leave `/memories`, and harmless lookalikes."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ INSIDE = [
     "/memories" + "/x" * 5_000,
 ]
 
-# Nothing here decodes to a way out: the bytes are no UTF-8, or the name is only strange. It may be kept, inside.
+# These do not decode to a traversal: invalid UTF-8, or unusual names. They may be stored.
 HARMLESS = [
     "/memories/..%c0%af",
     "/memories/%c0%ae%c0%ae",
@@ -188,7 +188,7 @@ HARMLESS = [
 
 
 def mixed() -> list[str]:
-    """Every way to write two dots with every way to write a slash, below the root and below a directory."""
+    """Every spelling of two dots combined with every spelling of a slash, below the root and below a directory."""
     paths: list[str] = []
     for start, dots, slash in itertools.product(("/memories/", "/memories/d/", "/memories/d//"), DOTS, SLASHES):
         end = ENDS[len(paths) % len(ENDS)]
@@ -197,7 +197,7 @@ def mixed() -> list[str]:
 
 
 def scrambled(count: int, seed: int) -> list[str]:
-    """Two dots and slashes, each written by chance in one of these ways, some of it percent-encoded again and again."""
+    """Random spellings of two dots and slashes, partly percent-encoded several times."""
     chance = random.Random(seed)
     return [_scramble(chance) for _ in range(count)]
 
@@ -212,5 +212,5 @@ def _scramble(chance: random.Random) -> str:
 
 
 def _marks(piece: str) -> list[str]:
-    """What can be encoded once more by itself: an escape only whole, as half of one would no longer mean anything."""
+    """Units that can be encoded again: an escape only as a whole, because half an escape has no meaning."""
     return [piece] if "%" in piece or "％" in piece else list(piece)

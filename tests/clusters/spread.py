@@ -13,18 +13,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from linearizability.checker import Operation
-from linearizability.history import SCENES, TESTS, TIMEOUT_S, Crowd, main, read
+from linearizability.history import SCENES, TESTS, TIMEOUT_S, RunOptions, main, read
 
 
 @dataclass(frozen=True)
-class Spread(Crowd):
+class Spread(RunOptions):
     """A crowd whose processes take the places in turn."""
 
     places: tuple[str, ...] = ()
 
     def work(self, worker: int, gate: tuple[int, int]) -> None:
         """As any crowd's, at the place of this worker."""
-        Crowd.work(replace(self, url=self.places[worker % len(self.places)]), worker, gate)
+        RunOptions.work(replace(self, url=self.places[worker % len(self.places)]), worker, gate)
 
 
 def record_spread(

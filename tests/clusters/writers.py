@@ -1,4 +1,4 @@
-"""Processes that edit one memory store until they are told to stop, while parts of a cluster fail.
+"""Processes that edit one memory store until they are stopped, while parts of a cluster fail.
 
 `python -m clusters.writers PLACE NAME WORKER COUNT` is one of them: a JSON line for each edit, until its stdin closes.
 """
@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import IO, Self
 
 import retentive
-from network.load import Load, Told, edit
+from network.load import EditOutcome, Load, edit
 from retentive import RetentiveError
 
 TESTS = Path(__file__).resolve().parent.parent
@@ -29,7 +29,7 @@ STOPS_S = 90.0
 
 
 class Writers:
-    """One process for each place. Use in `with`; afterwards `load` has what they were told."""
+    """One process for each place. Use in `with`; afterwards `load` has what the outcomes."""
 
     def __init__(self, places: Sequence[str], directory: Path, *, name: str) -> None:
         self.load = Load([], len(places), COUNT, name=name)
@@ -59,32 +59,32 @@ class Writers:
             for process in self._processes:
                 process.kill()
                 process.wait()
-        self.load.told = self.told()
+        self.load.outcomes = self.outcomes()
         said = [file.with_suffix(".err").read_text() for file in self._files]
         self.load.raised = [f"{code}: {text}" for code, text in zip(ended, said, strict=True) if code or text]
 
-    def told(self) -> list[Told]:
-        """What all writers were told so far."""
+    def outcomes(self) -> list[EditOutcome]:
+        """Outcomes of all edits so far."""
         lines = [line for file in self._files for line in file.read_text().split("\n")[:-1]]
-        return [Told(**json.loads(line)) for line in lines]
+        return [EditOutcome(**json.loads(line)) for line in lines]
 
     def wait_for(self, count: int, *, since: float = 0.0) -> None:
         """Wait until so many edits, begun after a time, were acknowledged to every writer."""
         end = time.monotonic() + DEADLINE_S
         while True:
-            acknowledged = Counter(each.token.split("-")[-2] for each in self.told() if done_since(each, since))
+            acknowledged = Counter(each.token.split("-")[-2] for each in self.outcomes() if done_since(each, since))
             if len(acknowledged) == len(self._places) and min(acknowledged.values()) >= count:
                 return
             if time.monotonic() > end:
                 raise AssertionError(
-                    f"the writers do not go on: {acknowledged}, {Counter(t.code for t in self.told())}"
+                    f"the writers do not go on: {acknowledged}, {Counter(t.code for t in self.outcomes())}"
                 )
             time.sleep(0.2)
 
 
-def done_since(told: Told, since: float) -> bool:
+def done_since(outcome: EditOutcome, since: float) -> bool:
     """Whether an edit begun after this time was acknowledged."""
-    return told.code is None and told.began >= since
+    return outcome.code is None and outcome.began >= since
 
 
 @dataclass(frozen=True)
@@ -106,12 +106,12 @@ class Outage:
 def outage(name: str, load: Load, *, killed: float, back: float) -> Outage:
     """What clients felt of a failure at `killed`, after which the engine worked again at `back`."""
     firsts: dict[str, float] = {}
-    for each in load.told:
+    for each in load.outcomes:
         if done_since(each, killed):
             worker, ended = each.token.split("-")[-2], each.began + each.took_s
             firsts[worker] = min(firsts.get(worker, ended), ended)
     first, last = min(firsts.values()), max(firsts.values())
-    felt = Counter(each.code for each in load.told if each.began + each.took_s >= killed)
+    felt = Counter(each.code for each in load.outcomes if each.began + each.took_s >= killed)
     return Outage(name, back - killed, first - killed, last - killed, dict(felt))
 
 
@@ -133,7 +133,7 @@ def until(works: Callable[[], object]) -> float:
 
 
 def main(place: str, name: str, worker: int, count: int, out: IO[str]) -> None:
-    """Edit until told to stop."""
+    """Edit until stopped."""
     with retentive.open(place) as opened:
         store = opened.store()
         for number in range(count):

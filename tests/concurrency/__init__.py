@@ -1,1 +1,1 @@
-"""Many threads and processes on one memory store: no acknowledged edit is lost."""
+"""Concurrent threads and processes on one memory store: no acknowledged edit is lost."""

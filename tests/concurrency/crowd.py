@@ -1,7 +1,7 @@
 """Many processes on one backend: `python -m concurrency.crowd URL TASK PROCESSES COUNT`.
 
-The processes are forked before anything is opened, open the backend each for itself, wait for each
-other, and begin together. One JSON line per process goes to stdout.
+The processes are forked before a backend is opened. Each opens its own backend, waits for the others, and starts at the
+same time. Each prints one JSON line to stdout.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .tasks import create_one, edit
 
 
 def main(url: str, task: str, processes: int, count: int) -> None:
-    """Fork, let all go at once, wait for the end."""
+    """Fork the workers, start them together, and wait for their end."""
     ready, tell_ready = os.pipe()
     go, let_go = os.pipe()
     pids: list[int] = []
@@ -25,7 +25,7 @@ def main(url: str, task: str, processes: int, count: int) -> None:
         pid = os.fork()
         if pid == 0:
             os.close(let_go)
-            be_worker(url, task, worker, count, gate=(tell_ready, go))
+            run_worker(url, task, worker, count, gate=(tell_ready, go))
         pids.append(pid)
     os.close(tell_ready)
     for _ in pids:
@@ -35,19 +35,19 @@ def main(url: str, task: str, processes: int, count: int) -> None:
         os.waitpid(pid, 0)
 
 
-def be_worker(url: str, task: str, worker: int, count: int, *, gate: tuple[int, int]) -> None:
-    """One process: never returns."""
+def run_worker(url: str, task: str, worker: int, count: int, *, gate: tuple[int, int]) -> None:
+    """Run one worker process. Never returns."""
     try:
         target = open_target(url)
         os.write(gate[0], b"r")
-        os.read(gate[1], 1)  # ends when the parent closes its side
+        os.read(gate[1], 1)  # returns when the parent closes its end
         if task == "edit":
             done = edit(target, worker, count)
             said: object = [done.edits, done.errors]
         else:
             said = create_one(target, worker)
         target.close()
-    except BaseException as error:  # told to the test, whatever it is
+    except BaseException as error:  # reported to the test
         said = [0, [f"RAISED {error!r}"]]
         os.write(gate[0], b"r")
     os.write(1, json.dumps([worker, said]).encode() + b"\n")

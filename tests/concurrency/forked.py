@@ -1,4 +1,4 @@
-"""A backend opened before a fork, used on both sides: `python -m concurrency.forked URL COUNT busy|idle`."""
+"""Backend opened before a fork, used on both sides: `python -m concurrency.forked URL COUNT busy|idle`."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import threading
 
 from faults.targets import open_target
 
-from .tasks import Done, edit, prepare
+from .tasks import TaskResult, edit, prepare
 
 
 def main(url: str, count: int, *, busy: bool) -> None:
-    """Parent and child edit one memory through one object; when busy, a thread writes during the fork."""
+    """Parent and child edit one memory through one object. In mode busy, a thread writes during the fork."""
     target = open_target(url)
     prepare(target, 3)
-    thread = threading.Thread(target=lambda: tell(edit(target, 2, count - 2, start=2)))
+    thread = threading.Thread(target=lambda: report(edit(target, 2, count - 2, start=2)))
     if busy:
-        tell(edit(target, 2, 2))
+        report(edit(target, 2, 2))
         thread.start()
     pid = os.fork()
-    tell(edit(target, 1 if pid == 0 else 0, count))
+    report(edit(target, 1 if pid == 0 else 0, count))
     if pid == 0:
         target.close()
         os._exit(0)
@@ -31,8 +31,8 @@ def main(url: str, count: int, *, busy: bool) -> None:
     target.close()
 
 
-def tell(done: Done) -> None:
-    """One line to the test."""
+def report(done: TaskResult) -> None:
+    """Print one line for the test."""
     os.write(1, json.dumps([done.edits, done.errors]).encode() + b"\n")
 
 

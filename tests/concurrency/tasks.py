@@ -1,4 +1,4 @@
-"""What each worker of a crowd does, whether it is a thread or a process, and what must stand afterwards."""
+"""Tasks of concurrent workers, in threads or processes, and the expected results."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ SHARED = "/memories/shared.md"
 
 
 @dataclass
-class Done:
-    """One worker's acknowledged edits and the replies that were errors."""
+class TaskResult:
+    """Acknowledged edits and error replies of one worker."""
 
     edits: int = 0
     errors: list[str] = field(default_factory=list)
 
 
 def prepare(target: Target, workers: int) -> None:
-    """One memory with a counter line for each worker."""
+    """Create one memory with a counter line for each worker."""
     text = "".join(f"{counter(worker, 0)}\n" for worker in range(workers))
     answer = target.execute(STORE, {"command": "create", "path": SHARED, "file_text": text})
     assert not answer.is_error, answer.text
 
 
-def edit(target: Target, worker: int, count: int, *, start: int = 0, path: str = SHARED) -> Done:
-    """Count up the own line by str_replace and add a line by insert, in turn."""
-    done = Done()
+def edit(target: Target, worker: int, count: int, *, start: int = 0, path: str = SHARED) -> TaskResult:
+    """Alternately increment the worker's line with str_replace and add a line with insert."""
+    done = TaskResult()
     for number in range(start, start + count):
         answer = target.execute(STORE, _edit(worker, number, path))
         if answer.is_error:
@@ -41,7 +41,7 @@ def edit(target: Target, worker: int, count: int, *, start: int = 0, path: str =
 
 
 def expected(workers: int, count: int) -> Counter[str]:
-    """The lines after every worker made its edits."""
+    """Expected lines after the edits of every worker."""
     lines = [counter(worker, (count + 1) // 2) for worker in range(workers)]
     added = [_added(worker, number) for worker in range(workers) for number in range(1, count, 2)]
     return Counter(lines + added)
@@ -56,7 +56,7 @@ def counter(worker: int, value: int) -> str:
 
 
 def create_one(target: Target, worker: int) -> str:
-    """Try to create the one path that all try to create; the reply."""
+    """Try to create a path that every worker creates, and return the reply."""
     command: dict[str, object] = {
         "command": "create",
         "path": "/memories/one/path.md",
@@ -66,12 +66,12 @@ def create_one(target: Target, worker: int) -> str:
 
 
 def creation_faults(replies: list[str], target: Target) -> list[str]:
-    """What is wrong unless exactly one created it and all others were told that it exists."""
+    """Problems unless exactly one worker created the path and all others got the reply that it exists."""
     faults: list[str] = []
     created = [worker for worker, reply in enumerate(replies) if reply.startswith("File created successfully")]
     refused = replies.count("Error: File /memories/one/path.md already exists")
     if len(created) != 1 or refused != len(replies) - 1:
-        faults.append(f"{len(created)} created it, {refused} were told that it exists: {set(replies)}")
+        faults.append(f"{len(created)} created it, {refused} got the reply that it exists: {set(replies)}")
     text = target.state(STORE).tree["/memories/one/path.md"]
     if text not in {f"by {worker}" for worker in created}:
         faults.append(f"the text is {text!r}, created by {created}")

@@ -1,4 +1,4 @@
-"""Processes that write one memory store at the same time."""
+"""Concurrent writes of processes to one memory store."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EVERY_BACKEND = [*BACKENDS, *(SERVERS if LONG else ["postgresql"])]
 
 @pytest.mark.parametrize("backend", EVERY_BACKEND)
 def test_no_edit_of_eight_processes_is_lost(backend: str, tmp_path: Path) -> None:
-    """All edit one memory; none fails, and every edit is there with one version each."""
+    """All edit one memory. No edit fails, and each has one version."""
     edits = EDITS_ON_SERVERS if backend in SERVERS else EDITS
     url = url_of(backend, tmp_path)
     target = open_target(url)
@@ -79,7 +79,7 @@ def total(said: list[list[Any]]) -> tuple[int, list[str]]:
 
 
 def run(module: str, *arguments: object) -> list[list[Any]]:
-    """What the processes of a program said, a JSON line each."""
+    """Return the JSON lines of the processes of a program."""
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-m", module, *map(str, arguments)]
     done = subprocess.run(command, cwd=TESTS, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert (done.returncode, done.stderr) == (0, "")

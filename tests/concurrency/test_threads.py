@@ -13,7 +13,7 @@ from backends.places import SERVERS
 from faults.targets import BACKENDS, Target, open_target, url_of
 from profiles import LONG, sized
 
-from .tasks import STORE, Done, create_one, creation_faults, edit, expected, lines_of, prepare
+from .tasks import STORE, TaskResult, create_one, creation_faults, edit, expected, lines_of, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +43,7 @@ def test_no_edit_of_eight_threads_is_lost(backend: str, own: bool, tmp_path: Pat
     with contextlib.closing(open_target(url)) as target:
         prepare(target, THREADS)
         done = at_once(THREADS, url, None if own else target, lambda each, worker: edit(each, worker, edits))
-        assert done == [Done(edits, [])] * THREADS
+        assert done == [TaskResult(edits, [])] * THREADS
         assert lines_of(target) == expected(THREADS, edits)
         assert sum(target.state(STORE).versions.values()) == 1 + THREADS * edits
 
@@ -51,7 +51,7 @@ def test_no_edit_of_eight_threads_is_lost(backend: str, own: bool, tmp_path: Pat
 @shared_or_own
 @pytest.mark.parametrize("backend", EVERY_BACKEND)
 def test_one_of_32_threads_creates_a_path(backend: str, own: bool, tmp_path: Path) -> None:
-    """Exactly one succeeds, all others are told that it exists."""
+    """Exactly one succeeds; the others get the reply that it exists."""
     url = url_of(backend, tmp_path)
     with contextlib.closing(open_target(url)) as target:
         replies = at_once(CREATORS, url, None if own else target, create_one)
@@ -60,18 +60,18 @@ def test_one_of_32_threads_creates_a_path(backend: str, own: bool, tmp_path: Pat
 
 @pytest.mark.parametrize("backend", EVERY_BACKEND)
 def test_64_threads_edit_64_memories(backend: str, tmp_path: Path) -> None:
-    """Writers that share commits keep apart what they write."""
+    """Writers that share a commit keep their own replies and versions."""
     edits = EDITS_OF_MANY_ON_SERVERS if backend in SERVERS else EDITS_OF_MANY
     url = url_of(backend, tmp_path)
 
-    def work(target: Target, worker: int) -> Done:
+    def work(target: Target, worker: int) -> TaskResult:
         path = f"/memories/of/{worker}.md"
         text = f"worker {worker} counts 0;\n"
         assert not target.execute(STORE, {"command": "create", "path": path, "file_text": text}).is_error
         return edit(target, worker, edits, path=path)
 
     with contextlib.closing(open_target(url)) as target:
-        assert at_once(MANY, url, target, work) == [Done(edits, [])] * MANY
+        assert at_once(MANY, url, target, work) == [TaskResult(edits, [])] * MANY
         lines = sum((lines_of(target, f"/memories/of/{worker}.md") for worker in range(MANY)), start=expected(0, 0))
         assert lines == expected(MANY, edits)
 

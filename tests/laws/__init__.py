@@ -1,1 +1,1 @@
-"""Laws: what holds for every text, path and command, looked for by hypothesis."""
+"""Laws for every text, path and command, tested with hypothesis."""

@@ -1,7 +1,7 @@
-"""The whole memory tool once more, as simple as it can be said: a dict from path to text.
+"""Reference model of the memory tool: a dict from path to text.
 
-Written from the specification, not from the code: it shares nothing with `retentive`, is slow, and keeps nothing
-between commands but the dict. What the tests compare replies with.
+Written from the specification, without code from `retentive`. It is slow and stores only the dict between commands.
+Tests compare replies with it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import unicodedata
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
-from .shape import Expected, Wrong, read_shape
+from .shape import Expected, InvalidCommand, read_shape
 
 DIRECTORY_HEADER = (
     "Here're the files and directories up to 2 levels deep in {}, excluding hidden items and node_modules:"
@@ -30,7 +30,7 @@ def unseen(char: str) -> bool:
 
 
 def dangerous(segment: str) -> bool:
-    """Whether a segment is `.` or `..` or holds `/`, a backslash or a control character, however it is decoded."""
+    """Return True if any decoding of a segment is `.` or `..`, or contains `/`, a backslash or a control character."""
     seen: set[str] = set()
     todo = {segment}
     while todo:
@@ -49,7 +49,7 @@ def too_long(path: str) -> bool:
 
 
 def canonical(written: str) -> str | None:
-    """The path that is meant; None if it is refused."""
+    """Return the canonical path, or None if it is rejected."""
     text = unicodedata.normalize("NFC", written)
     if text != "/memories" and not text.startswith("/memories/"):
         return None
@@ -61,7 +61,7 @@ def canonical(written: str) -> str | None:
 
 
 def leads_above(written: str) -> bool:
-    """Whether a `..` in a path below /memories goes above it."""
+    """Return True if a `..` in a path below /memories leads above it."""
     depth = 0
     for name in unicodedata.normalize("NFC", written).split("/")[2:]:
         depth += {"": 0, ".": 0, "..": -1}.get(name, 1)
@@ -70,7 +70,7 @@ def leads_above(written: str) -> bool:
     return False
 
 
-def refused(written: str) -> Wrong:
+def refused(written: str) -> InvalidCommand:
     text = unicodedata.normalize("NFC", written)
     before, after = "Error: Invalid path ", ": "
     if text != "/memories" and not text.startswith("/memories/"):
@@ -78,10 +78,14 @@ def refused(written: str) -> Wrong:
     elif leads_above(written):
         before, after = "Error: Path ", " would escape /memories directory"
     if len(written) > 2_000 or any(unseen(char) for char in written):
-        # How the cut and the escapes meet is free; only what stands before the first such character is not.
+        # The combination of truncation and escapes is unspecified, except for the text before the first escape.
         clear = re.match(r"[ -~]{0,100}", written)
-        return Wrong(None, start=before + (clear.group() if clear else ""))
-    return Wrong(None, start=f"{before}{written}: ") if after == ": " else Wrong(f"{before}{written}{after}")
+        return InvalidCommand(None, start=before + (clear.group() if clear else ""))
+    return (
+        InvalidCommand(None, start=f"{before}{written}: ")
+        if after == ": "
+        else InvalidCommand(f"{before}{written}{after}")
+    )
 
 
 def parsed(written: str) -> str:
@@ -95,7 +99,7 @@ def parsed(written: str) -> str:
 
 
 def kept_lines(text: str) -> list[str]:
-    """The lines of a text, each with its newline; only the last may have none."""
+    """Lines of a text with their newlines. Only the last line may lack one."""
     parts = text.split("\n")
     last = parts.pop()
     return [part + "\n" for part in parts] + ([last] if last else [])
@@ -116,13 +120,13 @@ def human(size: int) -> str:
 
 
 def page(text: str, asked: tuple[int, int] | None, limit: int) -> list[str]:
-    """The rows of a view, the notice included."""
+    """Rows of a view, including the notice."""
     lines = kept_lines(text)
     if not lines:
         return []
     first, last = asked or (1, -1)
     if first < 1 or first > len(lines) or (last < first and last != -1):
-        raise Wrong(
+        raise InvalidCommand(
             f"Error: Invalid `view_range` parameter: [{first}, {last}]. "
             f"It should be within the range of lines of the file: [1, {len(lines)}]"
         )
@@ -139,7 +143,7 @@ def page(text: str, asked: tuple[int, int] | None, limit: int) -> list[str]:
         notice += f"View it whole with view_range [{first}, {first}]."
         notice += f" View the rest with view_range [{first + 1}, {last}]." if first < end else ""
         return [*numbered([line[:limit]], first), notice + "]"]
-    count = max(count, 1)  # a first line that is over only by its newline is shown whole
+    count = max(count, 1)  # a first line that exceeds the limit only by its newline is shown in full
     rows = numbered(wanted[:count], first)
     if count == len(wanted):
         return rows
@@ -152,7 +156,7 @@ def snippet(text: str, at: int, new: str, limit: int) -> list[str]:
     lines = kept_lines(text)
     if not lines:
         return []
-    owner = [number for number, line in enumerate(lines, 1) for _ in line]  # the line of every character
+    owner = [number for number, line in enumerate(lines, 1) for _ in line]  # line number of every character
     first = owner[at] if at < len(text) else len(lines)
     last = owner[at + len(new) - 1] if new else first
     first, last = max(first - 2, 1), min(last + 2, len(lines))
@@ -187,10 +191,10 @@ class Model:
     changes: int = 0
 
     def execute(self, given: object) -> Expected:
-        """The reply expected to a raw command."""
+        """Expected reply to a raw command."""
         try:
             return Expected(self._answer(given))
-        except Wrong as wrong:
+        except InvalidCommand as wrong:
             return wrong.expected
 
     def _answer(self, given: object) -> str:
@@ -211,7 +215,7 @@ class Model:
         return next((one for one in self.tree if path.startswith(one + "/")), None)
 
     def put(self, path: str, written: str, text: str) -> list[str]:
-        """Keep a text; the lines a reply gets about limits that are near."""
+        """Store a text and return the lines about limits for the reply."""
         held, size = self.tree.get(path), len(text.encode())
         if text == held:
             return []
@@ -219,11 +223,11 @@ class Model:
         if held is None or size >= before:
             total = self.size("/memories/") - before + size
             if size > self.max_memory_bytes > 0:
-                raise Wrong(None, holds=(str(self.max_memory_bytes), str(size)))
+                raise InvalidCommand(None, holds=(str(self.max_memory_bytes), str(size)))
             if held is None and len(self.tree) >= self.max_memories > 0:
-                raise Wrong(None, holds=(str(self.max_memories), str(len(self.tree))))
+                raise InvalidCommand(None, holds=(str(self.max_memories), str(len(self.tree))))
             if total > self.max_store_bytes > 0:
-                raise Wrong(None, holds=(str(self.max_store_bytes), str(total)))
+                raise InvalidCommand(None, holds=(str(self.max_store_bytes), str(total)))
         self.tree[path] = text
         self.changes += 1
         return self.near(written, size, is_new=held is None) if held is None or size > before else []
@@ -244,12 +248,12 @@ class Model:
         if path in self.tree:
             text = self.tree[path]
             if len(kept_lines(text)) > 999_999:
-                raise Wrong(f"File {written} exceeds maximum line limit of 999,999 lines.")
+                raise InvalidCommand(f"File {written} exceeds maximum line limit of 999,999 lines.")
             asked = values.get("view_range")
             rows = page(text, (asked[0], asked[1]) if isinstance(asked, tuple) else None, self.view_chars)
             return "\n".join([f"Here's the content of {written} with line numbers:", *rows])
         if not self.exists(path):
-            raise Wrong(f"The path {written} does not exist. Please provide a valid path.")
+            raise InvalidCommand(f"The path {written} does not exist. Please provide a valid path.")
         return self.listing(path)
 
     def listing(self, path: str) -> str:
@@ -277,7 +281,7 @@ class Model:
         return "\n".join(lines)
 
     def size(self, row: str) -> int:
-        """Of a memory its bytes; of a directory, written with a slash, the sum of what lies below."""
+        """Size of a memory, or of a directory (with a trailing slash) as the sum of its memories."""
         return sum(
             len(text.encode())
             for path, text in self.tree.items()
@@ -287,9 +291,9 @@ class Model:
     def create(self, values: dict[str, object], paths: dict[str, str]) -> str:
         path, written = paths["path"], shown(str(values["path"]))
         if self.exists(path) and not (self.create_overwrites and path in self.tree):
-            raise Wrong(f"Error: File {written} already exists")
+            raise InvalidCommand(f"Error: File {written} already exists")
         if above := self.file_above(path):
-            raise Wrong(f"Error: The path {above} is a file, not a directory")
+            raise InvalidCommand(f"Error: The path {above} is a file, not a directory")
         notes = self.put(path, written, str(values["file_text"]))
         return "\n".join([f"File created successfully at: {written}", *notes])
 
@@ -297,17 +301,19 @@ class Model:
         path, written = paths["path"], shown(str(values["path"]))
         old, new = str(values["old_str"]), str(values.get("new_str", ""))
         if path not in self.tree:
-            raise Wrong(f"Error: The path {written} does not exist. Please provide a valid path.")
+            raise InvalidCommand(f"Error: The path {written} does not exist. Please provide a valid path.")
         if not old:
-            raise Wrong("No replacement was performed, old_str must not be empty.")
+            raise InvalidCommand("No replacement was performed, old_str must not be empty.")
         text, echo = self.tree[path], shown(old)
         finds = find_all(text, old)
         if not finds:
-            raise Wrong(f"No replacement was performed, old_str `{echo}` did not appear verbatim in {written}.")
+            raise InvalidCommand(
+                f"No replacement was performed, old_str `{echo}` did not appear verbatim in {written}."
+            )
         if len(finds) > 1:
             lines = sorted({text[:at].count("\n") + 1 for at in finds})
             listed = ", ".join(map(str, lines[:100])) + (", ..." if len(lines) > 100 else "")
-            raise Wrong(
+            raise InvalidCommand(
                 f"No replacement was performed. Multiple occurrences of old_str `{echo}` in lines: {listed}. "
                 "Please ensure it is unique"
             )
@@ -323,12 +329,12 @@ class Model:
     def insert(self, values: dict[str, object], paths: dict[str, str]) -> str:
         path, written = paths["path"], shown(str(values["path"]))
         if path not in self.tree:
-            raise Wrong(f"Error: The path {written} does not exist")
+            raise InvalidCommand(f"Error: The path {written} does not exist")
         line = values["insert_line"]
         assert isinstance(line, int)
         count = len(kept_lines(self.tree[path]))
         if not 0 <= line <= count:
-            raise Wrong(
+            raise InvalidCommand(
                 f"Error: Invalid `insert_line` parameter: {line}. "
                 f"It should be within the range of lines of the file: [0, {count}]"
             )
@@ -338,9 +344,9 @@ class Model:
     def delete(self, values: dict[str, object], paths: dict[str, str]) -> str:
         path, written = paths["path"], shown(str(values["path"]))
         if path == "/memories":
-            raise Wrong("Error: Cannot delete the /memories directory itself")
+            raise InvalidCommand("Error: Cannot delete the /memories directory itself")
         if not self.exists(path):
-            raise Wrong(f"Error: The path {written} does not exist")
+            raise InvalidCommand(f"Error: The path {written} does not exist")
         for memory in [path] if path in self.tree else self.below(path):
             del self.tree[memory]
             self.changes += 1
@@ -350,17 +356,17 @@ class Model:
         old, new = paths["old_path"], paths["new_path"]
         old_written, new_written = shown(str(values["old_path"])), shown(str(values["new_path"]))
         if old == "/memories":
-            raise Wrong("Error: Cannot rename the /memories directory itself")
+            raise InvalidCommand("Error: Cannot rename the /memories directory itself")
         if not self.exists(old):
-            raise Wrong(f"Error: The path {old_written} does not exist")
+            raise InvalidCommand(f"Error: The path {old_written} does not exist")
         if old in self.tree and str(values["new_path"]).endswith("/") and new != "/memories":
             raise refused(str(values["new_path"]))
         if self.exists(new):
-            raise Wrong(f"Error: The destination {new_written} already exists")
+            raise InvalidCommand(f"Error: The destination {new_written} already exists")
         if old not in self.tree and new.startswith(old + "/"):
-            raise Wrong(f"Error: The directory {old_written} cannot be moved into itself")
+            raise InvalidCommand(f"Error: The directory {old_written} cannot be moved into itself")
         if above := self.file_above(new):
-            raise Wrong(f"Error: The path {above} is a file, not a directory")
+            raise InvalidCommand(f"Error: The path {above} is a file, not a directory")
         moves = {one: new + one[len(old) :] for one in ([old] if old in self.tree else self.below(old))}
         if any(too_long(target) for target in moves.values()):
             raise refused(str(values["new_path"]))

@@ -1,4 +1,4 @@
-"""What a raw command must look like, said once more and apart from the code: fields, aliases, types."""
+"""Independent specification of the shape of raw commands: fields, aliases, types."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ALIASES = {("rename", "old_path"): "path", ("insert", "insert_text"): "new_str",
 
 @dataclass(frozen=True)
 class Expected:
-    """What must be answered: exactly `text`, or, where the words are free, a text that starts and holds as said."""
+    """Expected reply: exactly `text`, or a text with the given start and parts if the wording is unspecified."""
 
     text: str | None
     is_error: bool = False
@@ -44,8 +44,8 @@ class Expected:
         return all(word in text for word in self.holds)
 
 
-class Wrong(Exception):
-    """A command that gets an error reply."""
+class InvalidCommand(Exception):
+    """Command that gets an error reply."""
 
     def __init__(
         self, text: str | None, *, start: str = "Error: ", holds: tuple[str, ...] = (), one_of: tuple[str, ...] = ()
@@ -55,12 +55,12 @@ class Wrong(Exception):
 
 
 def read_shape(given: object) -> tuple[str, Fields]:
-    """The command's name and the values of its fields. Raises `Wrong`."""
+    """Return the command's name and the values of its fields. Raises `InvalidCommand`."""
     if not isinstance(given, dict):
-        raise Wrong(None, holds=NAMES, one_of=("command",))
+        raise InvalidCommand(None, holds=NAMES, one_of=("command",))
     name = given.get("command")
     if not isinstance(name, str) or name not in NAMES:
-        raise Wrong(None, holds=NAMES, one_of=("command",))
+        raise InvalidCommand(None, holds=NAMES, one_of=("command",))
     values: Fields = {}
     wrong: list[str] = []
     for field in REQUIRED[name] + OPTIONAL.get(name, ()):
@@ -74,12 +74,12 @@ def read_shape(given: object) -> tuple[str, Fields]:
             values[field] = read
             wrong += [field] if read is None else []
     if wrong:
-        raise Wrong(None, one_of=tuple(wrong))
+        raise InvalidCommand(None, one_of=tuple(wrong))
     return name, values
 
 
 def _text(value: object) -> str | None:
-    """A text that can be kept."""
+    """Return a valid text."""
     if not isinstance(value, str) or any(char == "\0" or "\ud800" <= char <= "\udfff" for char in value):
         return None
     return value

@@ -1,4 +1,4 @@
-"""What hypothesis tries: texts full of line ends, paths near existing ones, commands nearly right."""
+"""Hypothesis strategies: texts with many line ends, paths near existing ones, almost valid commands."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ texts = st.text(alphabet="ab \té😀" + LINE_ENDS, max_size=40)
 any_texts = st.text(alphabet=st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
 short_texts = st.text(alphabet="ab\n", max_size=3)
 
-# Names that sort around `/`, mean something to SQL, shells or file systems, or exist in two Unicode forms.
+# Names that sort around `/`, are special in SQL, shells or file systems, or exist in two Unicode forms.
 NAMES_USED = ("a", "b", "a b", "a.txt", "a0", "A", "é", "e\u0301", "%", "_", "it's", "😀", "100%.md", "報告．md", "a-b")
 HIDDEN = (".git", "node_modules", ".a", "..a", "node_modules2")
 segments = st.sampled_from(NAMES_USED + HIDDEN)
@@ -75,7 +75,7 @@ any_paths = odd_paths | plain_paths | st.sampled_from(REFUSED) | st.text(max_siz
 
 
 def paths_near(existing: Sequence[str]) -> Strategy:
-    """Mostly existing paths, directories above them and places beside and below them; now and then anything."""
+    """Mostly existing paths, directories above them and paths beside and below them; sometimes any path."""
     elsewhere = st.sampled_from(["/memories", "/memories/", "/memories//", *REFUSED]) | odd_paths
     if not existing:
         return weighted((6, plain_paths), (1, elsewhere))
@@ -95,7 +95,7 @@ def _parent(path: str) -> str:
 
 
 def weighted(*choices: tuple[int, st.SearchStrategy[Any]]) -> st.SearchStrategy[Any]:
-    """One of several strategies, each as often as its weight says."""
+    """One of several strategies, with the given weights."""
     return st.sampled_from([choice for weight, choice in choices for _ in range(weight)]).flatmap(lambda choice: choice)
 
 
@@ -143,7 +143,7 @@ def field_values(field: str, existing: Sequence[str]) -> st.SearchStrategy[objec
 
 
 def commands(existing: Sequence[str] = ()) -> st.SearchStrategy[Fields]:
-    """Commands of the right shape, now and then by an alias or with a field nobody knows."""
+    """Valid commands, sometimes with an alias or an unknown field."""
     return st.sampled_from(NAMES).flatmap(lambda name: command_named(name, existing))
 
 
@@ -162,8 +162,8 @@ def command_named(draw: st.DrawFn, name: str, existing: Sequence[str]) -> Fields
 
 
 @st.composite
-def broken_commands(draw: st.DrawFn, existing: Sequence[str] = ()) -> object:
-    """Commands with a field of a wrong kind or without one, and things that are no command at all."""
+def invalid_commands(draw: st.DrawFn, existing: Sequence[str] = ()) -> object:
+    """Commands with a field of the wrong type or a missing field, and values that are not commands."""
     if draw(st.integers(0, 5)) == 0:
         return draw(wild)
     command = dict(draw(commands(existing)))

@@ -1,4 +1,4 @@
-"""Whatever is sent, the answer is a reply that names what was wrong; nothing raises, and a refusal changes nothing."""
+"""Laws of commands: every input gets a reply that names the problem, nothing raises, and errors change nothing."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from retentive.errors import Refused
 from retentive.values.commands import parse
 
 from .model import Model
-from .shape import ALIASES, NAMES, OPTIONAL, REQUIRED, Expected, Fields, Wrong, read_shape
-from .strategies import broken_commands, command_named, commands, wild
+from .shape import ALIASES, NAMES, OPTIONAL, REQUIRED, Expected, Fields, InvalidCommand, read_shape
+from .strategies import command_named, commands, invalid_commands, wild
 
 FILES = {"/memories/a": "a\nb\na\n", "/memories/d/b": "b", "/memories/d/e/é": "", "/memories/.git/x": "x\n"}
 
 
 @pytest.fixture(scope="module")
 def store() -> Iterator[MemoryStore]:
-    """A store with a few memories; refused commands leave it as it is, so all examples can share it."""
+    """A store with a few memories. Rejected commands do not change it, so all examples share it."""
     with retentive.open("sqlite://") as opened:
         store = opened.store()
         for path, text in FILES.items():
@@ -31,7 +31,7 @@ def store() -> Iterator[MemoryStore]:
 
 
 def state(store: MemoryStore) -> tuple[object, ...]:
-    """All that a refused command must leave as it was."""
+    """The state that a rejected command must not change."""
     return (
         list(store.memories()),
         store.usage(),
@@ -43,12 +43,12 @@ def state(store: MemoryStore) -> tuple[object, ...]:
 def shape_refusal(given_input: object) -> Expected | None:
     try:
         read_shape(given_input)
-    except Wrong as wrong:
+    except InvalidCommand as wrong:
         return wrong.expected
     return None
 
 
-@given(given_input=wild | broken_commands(list(FILES)))
+@given(given_input=wild | invalid_commands(list(FILES)))
 @example(given_input={"command": "view", "path": "/memories/a", "view_range": [1, 10**950]})
 @example(given_input={"command": "insert", "path": "/memories/a", "insert_line": 10**950, "insert_text": ""})
 @example(given_input={"command": "create", "path": "/memories/n", "file_text": "a\0b"})
@@ -56,7 +56,7 @@ def shape_refusal(given_input: object) -> Expected | None:
 @example(given_input={"command": "insert", "path": "/memories/a", "insert_line": True, "insert_text": ""})
 @example(given_input={"command": "view", "path": "/memories", "view_range": [1]})
 def test_a_malformed_command_gets_a_reply_that_names_the_field(store: MemoryStore, given_input: object) -> None:
-    """Any type, any depth, any size: `Error: `, the field, and nothing happened."""
+    """Any type, depth and size: `Error: ` with the field, and no change."""
     expected = shape_refusal(given_input)
     if expected is not None:
         before = state(store)
@@ -67,8 +67,8 @@ def test_a_malformed_command_gets_a_reply_that_names_the_field(store: MemoryStor
 
 
 @given(command=commands(list(FILES)))
-def test_a_refused_command_changes_nothing(store: MemoryStore, command: Fields) -> None:
-    """What the model refuses leaves memories, usage, revision and history as they were."""
+def test_a_rejected_command_changes_nothing(store: MemoryStore, command: Fields) -> None:
+    """Memories, usage, revision and history stay the same."""
     expected = Model(tree=dict(FILES)).execute(command)
     if expected.is_error:
         before = state(store)
@@ -78,7 +78,7 @@ def test_a_refused_command_changes_nothing(store: MemoryStore, command: Fields) 
 
 
 def _equal(one: Fields, other: Fields) -> bool:
-    """Whether two raw commands mean the same."""
+    """Return True if two raw commands are equivalent."""
     results: list[object] = []
     for command in (one, other):
         try:
@@ -92,7 +92,7 @@ def _equal(one: Fields, other: Fields) -> bool:
     st.sampled_from(NAMES).flatmap(lambda name: command_named(name, list(FILES))), wild, st.text(min_size=8, max_size=9)
 )
 def test_unknown_fields_are_ignored_and_null_is_absent(command: Fields, junk: object, name: str) -> None:
-    """A field nobody knows, and optional fields that are null."""
+    """An unknown field, and optional fields that are null."""
     fields = {*REQUIRED[str(command["command"])], *OPTIONAL.get(str(command["command"]), ())}
     unknown = {} if name in {*fields, *ALIASES.values(), "command"} else {name: junk}
     nulls = {field: None for field in OPTIONAL.get(str(command["command"]), ()) if field not in command}
@@ -100,14 +100,14 @@ def test_unknown_fields_are_ignored_and_null_is_absent(command: Fields, junk: ob
 
 
 @given(st.sampled_from(sorted(ALIASES)), st.data())
-def test_the_proper_name_wins_over_its_alias(alias_of: tuple[str, str], data: st.DataObject) -> None:
-    """The alias alone is as good; beside the proper name it is ignored; beside a null it counts."""
+def test_the_name_takes_precedence_over_its_alias(alias_of: tuple[str, str], data: st.DataObject) -> None:
+    """The alias alone works. It is ignored beside the name, and used beside a null."""
     name, field = alias_of
     alias = ALIASES[alias_of]
     command = data.draw(command_named(name, list(FILES)))
     value = command.pop(field) if field in command else command.pop(alias)
     if alias in command:
-        return  # `path` is a field of insert and create as well
+        return  # `path` is also a field of insert and create
     proper, other = command | {field: value}, command | {alias: value}
     junk = data.draw(wild)
     assert _equal(proper, other)
@@ -116,8 +116,8 @@ def test_the_proper_name_wins_over_its_alias(alias_of: tuple[str, str], data: st
 
 
 @given(commands(list(FILES)))
-def test_a_parsed_command_answers_as_its_raw_form(command: Fields) -> None:
-    """`execute` takes both."""
+def test_a_parsed_command_replies_like_its_raw_form(command: Fields) -> None:
+    """`execute` accepts both."""
     with retentive.open("sqlite://") as one, retentive.open("sqlite://") as two:
         for path, text in FILES.items():
             for opened in (one, two):

@@ -1,4 +1,4 @@
-"""What holds for every two or three texts: diffs apply, blame names what is there, merges lose nothing."""
+"""Laws of comparison: diffs apply, blame names existing lines, merges lose nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from retentive.values.diff import DiffLine, LineChange, as_text, blame, merge, u
 from . import model
 from .strategies import any_texts, texts
 
-# Few lines, so that they occur again and again; with and without a final newline.
+# Few distinct lines, so that they repeat; with and without a final newline.
 rows = st.lists(st.sampled_from(["", "a", "b", "c", "d e", "d f", "é\r", "\x0c\u2028"]), max_size=14)
 line_texts = st.builds(lambda rows, end: "\n".join(rows) + end, rows, st.sampled_from(["", "\n"]))
 some_texts = line_texts | texts | any_texts
@@ -51,7 +51,7 @@ def applied(old: str, changes: Sequence[LineChange]) -> str:
 
 
 def longest_common(old: Sequence[str], new: Sequence[str]) -> int:
-    """The number of lines of a longest common part, by the book."""
+    """Length of a longest common subsequence of lines, by the textbook algorithm."""
     row = [0] * (len(new) + 1)
     for left in old:
         before, row = row, [0]
@@ -61,8 +61,8 @@ def longest_common(old: Sequence[str], new: Sequence[str]) -> int:
 
 
 @given(some_texts, some_texts)
-def test_the_changes_make_the_new_text_of_the_old(old: str, new: str) -> None:
-    """In order, at the places they name on both sides, and never two without a line between them."""
+def test_changes_turn_the_old_text_into_the_new(old: str, new: str) -> None:
+    """In order, at the stated positions of both sides, and never adjacent."""
     changes = line_changes(old, new)
     assert applied(old, changes) == new
     assert applied(new, [LineChange(c.new_start, c.old_start, c.added, c.removed) for c in changes]) == old
@@ -79,8 +79,8 @@ def test_as_few_lines_as_possible_change(old: str, new: str) -> None:
 
 
 @given(line_texts, line_texts)
-def test_what_can_stand_lower_stands_there(old: str, new: str) -> None:
-    """No added (or removed) lines could be one line further down and mean the same."""
+def test_changes_are_placed_as_low_as_possible(old: str, new: str) -> None:
+    """Moving added or removed lines one line down would change the result."""
     changes = line_changes(old, new)
     for at, change in enumerate(changes):
         if bool(change.removed) == bool(change.added):
@@ -97,8 +97,8 @@ shuffled = st.permutations([f"{number}\n" for number in range(7)]).map("".join)
 
 @given(line_texts | shuffled, line_texts | shuffled)
 @example("0\n1\n2\n3\n", "2\n0\n3\n1\n")
-def test_a_large_text_is_compared_less_exactly_but_rightly(old: str, new: str) -> None:
-    """With next to nothing compared exactly, so that the lines which occur once have to do."""
+def test_a_large_text_is_compared_correctly(old: str, new: str) -> None:
+    """With an almost empty budget for exact comparison, so that unique lines are the anchors."""
     limit = diff._MAX_CELLS
     diff._MAX_CELLS = 4
     try:
@@ -111,8 +111,8 @@ def test_a_large_text_is_compared_less_exactly_but_rightly(old: str, new: str) -
 HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 
-def patched(old: str, diff: str) -> str:
-    """A reader of unified diffs as the format is described, strict about every number in it."""
+def apply_patch(old: str, diff: str) -> str:
+    """Strict reader of unified diffs that checks every number."""
     source, target = model.kept_lines(old), []
     at = 0
     rows = [row + "\n" for row in diff.split("\n")[:-1]]
@@ -143,9 +143,9 @@ def patched(old: str, diff: str) -> str:
 
 @given(some_texts, some_texts, st.integers(0, 4))
 def test_a_unified_diff_applies(old: str, new: str, context: int) -> None:
-    """Every count and place in it is right, for any text and any context."""
+    """All counts and positions are correct, for any text and context."""
     diff = unified(old, new, old_name="a", new_name="b", context=context)
-    assert (patched(old, as_text(diff)) if diff else old) == new
+    assert (apply_patch(old, as_text(diff)) if diff else old) == new
 
 
 @given(some_texts, some_texts)
@@ -188,7 +188,7 @@ def program(name: str) -> str:
     return path
 
 
-# No bytes that programs for lines take for something else: \r is part of a line end to them.
+# No bytes that line-based programs treat specially, such as \r.
 plain_rows = st.lists(st.sampled_from(["", "a", "b", "c", "- d", "+", "\\ e", "é"]), min_size=1, max_size=14)
 plain_texts = st.builds(lambda rows, end: "\n".join(rows) + end, plain_rows, st.sampled_from(["", "\n"]))
 
@@ -203,8 +203,8 @@ def diff_of(old: str, new: str, name: str) -> list[DiffLine]:
 )
 @given(plain_texts | st.just(""), plain_texts | st.just(""), st.sampled_from(["notes.md", "a b/報告.md"]))
 @settings(max_examples=30)
-def test_the_programs_take_our_diffs(tool: str, arguments: list[str], old: str, new: str, name: str) -> None:
-    """Byte for byte, without fuzz; files that come and go too."""
+def test_patch_programs_accept_our_diffs(tool: str, arguments: list[str], old: str, new: str, name: str) -> None:
+    """Byte for byte, without fuzz, including created and deleted files."""
     command = [program(tool), *arguments]
     diff = diff_of(old, new, name)
     if not diff:
@@ -223,7 +223,7 @@ def test_the_programs_take_our_diffs(tool: str, arguments: list[str], old: str, 
 
 
 @given(st.lists(some_texts, min_size=1, max_size=6))
-def test_blame_names_a_version_that_has_the_line_in_it(history: list[str]) -> None:
+def test_blame_names_a_version_with_the_line(history: list[str]) -> None:
     keys = blame(list(enumerate(history)))
     last = model.kept_lines(history[-1])
     assert len(keys) == len(last)
@@ -232,12 +232,12 @@ def test_blame_names_a_version_that_has_the_line_in_it(history: list[str]) -> No
 
 
 @given(some_texts)
-def test_all_lines_of_the_only_version_are_its_own(text: str) -> None:
+def test_blame_of_a_single_version(text: str) -> None:
     assert blame([("only", text)]) == ["only"] * len(model.kept_lines(text))
 
 
 @given(st.lists(line_texts, min_size=1, max_size=5), st.integers(0, 5))
-def test_a_version_that_changes_nothing_brings_nothing_in(history: list[str], at: int) -> None:
+def test_blame_ignores_a_version_without_changes(history: list[str], at: int) -> None:
     at = min(at, len(history) - 1)
     versions = list(enumerate(history))
     repeated = [*versions[: at + 1], (-1, history[at]), *versions[at + 1 :]]
@@ -245,24 +245,24 @@ def test_a_version_that_changes_nothing_brings_nothing_in(history: list[str], at
 
 
 @given(some_texts, some_texts)
-def test_a_side_that_changed_nothing_leaves_the_other(base: str, side: str) -> None:
-    """And what both changed to the same is taken once."""
+def test_a_merge_with_an_unchanged_side_is_the_other_side(base: str, side: str) -> None:
+    """The same change on both sides is taken once."""
     for merged in (merge(base, base, side), merge(base, side, base), merge(base, side, side)):
         assert (merged.text, merged.conflicts) == (side, ())
 
 
 @given(some_texts, some_texts, some_texts)
-def test_a_merge_is_the_same_from_both_sides(base: str, ours: str, theirs: str) -> None:
+def test_a_merge_is_symmetric(base: str, ours: str, theirs: str) -> None:
     one, two = merge(base, ours, theirs), merge(base, theirs, ours)
     assert one.text == two.text
     assert [(c.base, c.ours, c.theirs) for c in one.conflicts] == [(c.base, c.theirs, c.ours) for c in two.conflicts]
 
 
 @given(line_texts, edits, edits)
-def test_a_merge_has_no_line_that_is_in_none_of_the_three(
+def test_a_merge_invents_no_line(
     base: str, ours: list[tuple[int, str, int]], theirs: list[tuple[int, str, int]]
 ) -> None:
-    """No two lines are glued together, however the texts end."""
+    """No two lines are joined, with or without final newlines."""
     sides = [edited(base, ours), edited(base, theirs)]
     merged = merge(base, *sides)
     if merged.text is not None:
@@ -272,7 +272,7 @@ def test_a_merge_has_no_line_that_is_in_none_of_the_three(
 
 @given(some_texts, some_texts, some_texts)
 def test_a_conflict_names_the_lines_of_all_three(base: str, ours: str, theirs: str) -> None:
-    """There is no text exactly if there is a conflict, and a conflict is about different lines."""
+    """A merge has either a text or conflicts, and a conflict has different lines."""
     merged = merge(base, ours, theirs)
     assert (merged.text is None) == bool(merged.conflicts)
     for conflict in merged.conflicts:
@@ -286,7 +286,7 @@ def test_a_conflict_names_the_lines_of_all_three(base: str, ours: str, theirs: s
     assert [conflict.base for conflict in merged.conflicts] == sorted(conflict.base for conflict in merged.conflicts)
 
 
-# Lines of the base occur once in it, and none comes back: there is one way only to compare a side with its base.
+# Lines of the base are unique and are never added again, so each side compares to the base in only one way.
 fresh_edits = st.lists(
     st.tuples(st.integers(0, 9), st.sampled_from(["", "x\n", "y\n", "x\ny\n", "z\n\n"]), st.integers(0, 2)), max_size=3
 )
@@ -294,18 +294,18 @@ fresh_edits = st.lists(
 
 @given(st.integers(0, 9), fresh_edits, fresh_edits, st.tuples(st.booleans(), st.booleans(), st.booleans()))
 @example(2, [(0, "x\n", 1)], [(1, "y\n", 1)], (True, True, True))  # neighbours
-@example(1, [(1, "x\n", 0)], [(1, "x\ny\n", 0)], (True, True, True))  # the same, and more
-@example(1, [], [(1, "x\n", 0)], (True, False, True))  # a newline lost where the other adds a line
-def test_merges_are_those_of_git(
+@example(1, [(1, "x\n", 0)], [(1, "x\ny\n", 0)], (True, True, True))  # the same change and more
+@example(1, [], [(1, "x\n", 0)], (True, False, True))  # one side removes a newline where the other adds a line
+def test_merges_equal_those_of_git(
     count: int,
     ours: list[tuple[int, str, int]],
     theirs: list[tuple[int, str, int]],
     ended: tuple[bool, bool, bool],
 ) -> None:
-    """Text, or a conflict, as `git merge-file` has it, final newlines included.
+    """Text or conflict as in `git merge-file`, including final newlines.
 
-    Where lines repeat there can be several longest common parts; git may take another than we do, and then one may
-    see a conflict where the other sees none (1 in 100 among random texts of three different lines).
+    With repeated lines there can be several longest common subsequences. If git chooses another one, only one of the
+    two may report a conflict (1 in 100 among random texts of three distinct lines).
     """
     git = program("git")
     base = "".join(f"{number}\n" for number in range(count))

@@ -1,4 +1,4 @@
-"""What holds for every tree: its listing is the one built naively, entry by entry."""
+"""Laws of listings: every listing equals a naive one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ sizes = st.integers(0, 3_000) | st.sampled_from([1_023, 1_024, 1_048_524, 1_048_
 
 @st.composite
 def trees(draw: st.DrawFn) -> dict[str, int]:
-    """Paths and sizes with no memory above another."""
+    """Paths and sizes without a memory above another."""
     tree: dict[str, int] = {}
     for path, size in draw(st.lists(st.tuples(paths, sizes), max_size=14)):
         if not any(path == one or path.startswith(one + "/") or one.startswith(path + "/") for one in tree):
@@ -26,7 +26,7 @@ def trees(draw: st.DrawFn) -> dict[str, int]:
 
 
 class Sized(model.Model):
-    """The model, with sizes given instead of texts."""
+    """The model with sizes instead of texts."""
 
     def size(self, row: str) -> int:
         sizes_below = ((path, int(text)) for path, text in self.tree.items())
@@ -34,8 +34,8 @@ class Sized(model.Model):
 
 
 @given(trees(), st.sampled_from(["/memories", "/memories/a", "/memories/.git", "/memories/node_modules"]), st.data())
-def test_a_listing_is_that_of_a_naive_tree(tree: dict[str, int], path: str, data: st.DataObject) -> None:
-    """Rows, order by bytes, sizes with hidden ones included, and the cut."""
+def test_a_listing_equals_a_naive_one(tree: dict[str, int], path: str, data: st.DataObject) -> None:
+    """Rows, byte order, sizes including hidden memories, and truncation."""
     below = sorted(
         ((one, size) for one, size in tree.items() if one.startswith(path + "/")), key=lambda it: it[0].encode()
     )
@@ -53,7 +53,7 @@ def test_a_listing_is_that_of_a_naive_tree(tree: dict[str, int], path: str, data
 
 
 @given(st.integers(0, 2**60) | st.integers(0, 2**21))
-def test_human_sizes_never_reach_1024_of_a_unit_that_has_a_next(size: int) -> None:
+def test_human_sizes_use_the_next_unit_at_1024(size: int) -> None:
     shown = human_size(size)
     assert shown == model.human(size)
     assert shown[-1] == "T" or float(shown[:-1]) < 1_024

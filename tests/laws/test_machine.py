@@ -1,4 +1,4 @@
-"""All backends and the model, driven by the same commands, answer alike, byte for byte."""
+"""State machine: the same commands on all backends and the model give the same replies, byte for byte."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from retentive.history.plan import Mode
 from retentive.storage.contract import Snapshot
 
 from .model import Model
-from .strategies import broken_commands, command_named, commands, plain_paths, texts
+from .strategies import command_named, commands, invalid_commands, plain_paths, texts
 
 LIMITS = st.fixed_dictionaries(
     {
@@ -35,14 +35,14 @@ LIMITS = st.fixed_dictionaries(
 
 
 class Moment(NamedTuple):
-    """A state of the tree, and the version that was the newest then, for each backend."""
+    """A state of the tree with its newest version on each backend."""
 
     tree: dict[str, str]
     newest: dict[str, str]
 
 
 class LocalBackends(RuleBasedStateMachine):
-    """One memory store on every backend of this machine, and the model."""
+    """One memory store on every local backend, and the model."""
 
     backends = ALL_LOCAL
 
@@ -78,7 +78,7 @@ class LocalBackends(RuleBasedStateMachine):
     @precondition(lambda self: self.model.tree)
     @rule(data=st.data())
     def run_broken_command(self, data: st.DataObject) -> None:
-        self.execute(data.draw(broken_commands(list(self.model.tree)), label="command"))
+        self.execute(data.draw(invalid_commands(list(self.model.tree)), label="command"))
 
     @precondition(lambda self: any(self.model.tree.values()))
     @rule(data=st.data())
@@ -116,7 +116,7 @@ class LocalBackends(RuleBasedStateMachine):
         self.open_one(backend)
 
     def execute(self, command: object) -> None:
-        """Every backend replies what the model expects, and all the same."""
+        """Every backend gives the reply of the model."""
         changes = self.model.changes
         expected = self.model.execute(command)
         replies = {backend: store.execute(command) for backend, store in self.stores.items()}
@@ -145,7 +145,7 @@ class LocalBackends(RuleBasedStateMachine):
     @precondition(lambda self: len(self.moments) > 1)
     @rule(data=st.data(), mode=st.sampled_from(["refuse", "merge", "force"]))
     def undo_an_old_change(self, data: st.DataObject, mode: Any) -> None:
-        """Whatever comes of it, it is the same everywhere."""
+        """The result is the same on every backend."""
         moment = data.draw(st.sampled_from(self.moments), label="moment")
         found = {backend: undone(store, moment.newest[backend], mode) for backend, store in self.stores.items()}
         assert len({repr(one) for one in found.values()}) == 1, found
@@ -194,7 +194,7 @@ class LocalBackends(RuleBasedStateMachine):
             self.directory.cleanup()
 
     def check_state(self, backend: str) -> None:
-        """The tree is the model's, usage its size, and every change is one version."""
+        """The tree equals the model's, usage its size, and every change has one version."""
         store, tree = self.stores[backend], self.model.tree
         assert {memory.path: store.text(memory.path) for memory in store.memories()} == tree
         sizes = [len(text.encode()) for text in tree.values()]
@@ -223,7 +223,7 @@ def undone(store: MemoryStore, version: str, mode: Mode) -> object:
 
 
 class AllBackends(LocalBackends):
-    """On every backend there is, bare, sealed, and with sealed paths."""
+    """Every backend: bare, encrypted, and with encrypted paths."""
 
     backends = COMPARED
 

@@ -1,4 +1,4 @@
-"""What holds for every path: it never leaves the root, and what is accepted is one path, whoever writes it."""
+"""Laws of paths: no path leaves the root, and an accepted path has one canonical form."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ def parse(written: str) -> MemoryPath | None:
 @example("/memories/%EF%BC%8E%EF%BC%8E")
 @example("/memories/%%32%65%%32%65")
 @example("/memories/⒈")
-def test_accepted_and_canonical_as_the_specification_says(written: str) -> None:
-    """The table of paths, read a second time."""
+def test_paths_are_parsed_as_specified(written: str) -> None:
+    """Compared with an independent reading of the specification."""
     path = parse(written)
     assert (path and path.text) == model.canonical(written)
 
 
 @given(any_paths)
 def test_a_canonical_path_parses_to_itself(written: str) -> None:
-    """`parse(str(path)) == path`; how it was written is no part of it."""
+    """`parse(str(path)) == path`; the written form is not part of it."""
     path = parse(written)
     if path is not None:
         again = MemoryPath.parse(str(path))
@@ -59,10 +59,8 @@ def composed(text: str) -> str:
 
 
 @given(odd_paths, st.lists(st.sampled_from([unquote, folded, composed]), max_size=10))
-def test_no_accepted_path_leaves_the_root_however_it_is_decoded_later(
-    written: str, steps: list[Callable[[str], str]]
-) -> None:
-    """Decoded up to five times and folded up to five times in any order, then joined under a real directory."""
+def test_no_accepted_path_leaves_the_root_after_decoding(written: str, steps: list[Callable[[str], str]]) -> None:
+    """Decoded and normalized up to five times in any order, then joined to a real directory."""
     path = parse(written)
     if path is None:
         return
@@ -87,8 +85,8 @@ def test_limits_hold_after_normalisation(written: str) -> None:
 
 
 @given(any_paths | st.text(st.characters(categories=["Cc", "Cf", "Cs", "Zl", "Zp", "Lu"])).map("/memories/".__add__))
-def test_a_refusal_shows_nothing_invisible_and_says_why(written: str) -> None:
-    """One of three sentences, with the path in it."""
+def test_a_rejection_escapes_invisible_characters(written: str) -> None:
+    """`Error: Invalid path {path}: {reason}`."""
     try:
         MemoryPath.parse(written)
     except Refused as refusal:
@@ -103,7 +101,7 @@ def test_a_refusal_shows_nothing_invisible_and_says_why(written: str) -> None:
 
 @given(any_paths, any_paths)
 def test_containment_is_by_whole_names(one: str, other: str) -> None:
-    """`/memories/a` holds `/memories/a/b`, never `/memories/ab`, and never itself."""
+    """`/memories/a` contains `/memories/a/b`, but not `/memories/ab` and not itself."""
     first, second = parse(one), parse(other)
     if first is not None and second is not None:
         below = len(second.segments) > len(first.segments)

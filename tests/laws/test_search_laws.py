@@ -1,4 +1,4 @@
-"""What holds for every search: it finds what holds all words and nothing else, and shows the lines as they are."""
+"""Laws of search: exactly the memories with all words are found, and lines are shown unchanged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from retentive.search.query import Document, Hit, Query, fold, fold_document, pa
 from . import model
 from .strategies import any_texts
 
-# What folds to more or fewer characters, composes with what stands before it, or depends on what stands behind it.
+# Characters that change length when folded, combine with the previous one, or depend on the next one.
 ODD = (
     "aAbB  \n\n\nßẞﬁéE\u0301\u0323\u0334İıΣσς가\u1100\u1161\u11a8ｶﾞ会㌔１\u0345ͅ\u0f71\u0f80\u09c7\u09be\ufdfa½-\r\u2028"
 )
@@ -46,21 +46,21 @@ def documents(draw: st.DrawFn) -> list[Document]:
 
 @st.composite
 def queries(draw: st.DrawFn) -> Query:
-    """Words and what to leave out, from few characters so that much is found."""
+    """Words and exclusions from few characters, so that many memories match."""
     some = st.lists(st.sampled_from(["a", "b", "é", "ss", "fi", "ab", "カ", "i"]) | words.map(fold), max_size=3)
     return Query(tuple(draw(some.filter(bool))), tuple(draw(some.map(lambda excluded: excluded[:1]))))
 
 
 @given(some_texts)
-def test_folding_is_that_of_unicode_done_once(text: str) -> None:
+def test_folding_equals_unicode_case_folding(text: str) -> None:
     assert fold(text) == naive_fold(text)
     assert fold(fold(text)) == fold(text)
     assert fold(text.upper().lower()) == fold(fold(text.upper().lower()))
 
 
 @given(some_texts, some_texts)
-def test_no_fold_makes_or_removes_a_line(path: str, text: str) -> None:
-    """So line n of the folded text is that of the text."""
+def test_folding_keeps_the_lines(path: str, text: str) -> None:
+    """Line n of the folded text is line n of the text."""
     rows = fold_document(f"/memories/{path}", text).split("\n")
     assert rows == [naive_fold(row) for row in [*f"/{path}".split("\n"), *text.split("\n")]]
 
@@ -73,8 +73,8 @@ def holds(query: Query, path: str, text: str) -> bool:
 
 
 @given(documents(), queries(), st.randoms(use_true_random=False))
-def test_found_is_what_holds_all_words_in_one_order(found_in: list[Document], query: Query, random: object) -> None:
-    """Nothing more and nothing less, newest first and then by the bytes of the path, in whatever order they came."""
+def test_matches_are_exact_and_ordered(found_in: list[Document], query: Query, random: object) -> None:
+    """Newest first and then by the bytes of the path, independent of the input order."""
     results = search(query, found_in)
     expected = [doc for doc in found_in if holds(query, doc.path, doc.text)]
     expected.sort(key=lambda doc: doc.path.encode())
@@ -89,7 +89,7 @@ def test_found_is_what_holds_all_words_in_one_order(found_in: list[Document], qu
 
 
 @given(documents(), queries(), st.integers(0, 6))
-def test_a_limit_cuts_the_results_and_changes_nothing_else(found_in: list[Document], query: Query, limit: int) -> None:
+def test_a_limit_only_truncates_the_results(found_in: list[Document], query: Query, limit: int) -> None:
     whole, cut = search(query, found_in), search(query, found_in, limit=limit)
     assert (cut.hits, cut.total) == (whole.hits[:limit], whole.total)
 
@@ -104,7 +104,7 @@ def one_document(text: str) -> Document:
 
 
 @given(documents(), queries())
-def test_one_memory_matches_as_it_does_among_many(found_in: list[Document], query: Query) -> None:
+def test_a_match_is_independent_of_other_memories(found_in: list[Document], query: Query) -> None:
     hits = {hit.path: hit for hit in search(query, found_in).hits}
     for doc in found_in:
         assert matched(query, doc) == hits.get(doc.path)
@@ -113,8 +113,8 @@ def test_one_memory_matches_as_it_does_among_many(found_in: list[Document], quer
 @given(some_texts, st.lists(words.map(fold), min_size=1, max_size=3), st.integers(1, 40))
 @example("a\u0334\u0301 x", ["x"], 40)
 @example("e\u0301\u0323 ẹ́", ["ẹ́"], 40)
-def test_a_snippet_is_its_line_and_marks_what_matches(text: str, wanted: list[str], chars: int) -> None:
-    """The lines with most of the words, cut, with marks that hold a word wherever they are not cut."""
+def test_a_snippet_is_its_line_with_marked_matches(text: str, wanted: list[str], chars: int) -> None:
+    """The lines with most of the words, truncated. Marks cover whole words unless truncated."""
     query = Query(tuple(dict.fromkeys(wanted)))
     found = matched(query, one_document(text), snippet_chars=chars)
     if found is None:
@@ -127,7 +127,7 @@ def test_a_snippet_is_its_line_and_marks_what_matches(text: str, wanted: list[st
     assert [shown.line for shown in found.snippets] == sorted(best)
     for shown in found.snippets:
         line = lines[shown.line - 1]
-        assert shown.text in cuts(line, chars)
+        assert shown.text in truncations(line, chars)
         ends = [0, *(at for span in shown.spans for at in span), len(shown.text)]
         assert ends == sorted(ends)
         assert shown.spans
@@ -135,8 +135,8 @@ def test_a_snippet_is_its_line_and_marks_what_matches(text: str, wanted: list[st
             assert all(any(w in naive_fold(shown.text[slice(*span)]) for w in query.words) for span in shown.spans)
 
 
-def cuts(line: str, chars: int) -> list[str]:
-    """All that a snippet of so many characters could show of a line."""
+def truncations(line: str, chars: int) -> list[str]:
+    """All truncations of a line to this many characters."""
     last = max(len(line) - chars, 0)
     return [("…" if at else "") + line[at : at + chars] + ("…" if at < last else "") for at in range(last + 1)]
 
@@ -145,8 +145,8 @@ plain_words = st.text(alphabet='aB"é-会', min_size=1, max_size=4)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans(), plain_words), min_size=1, max_size=5))
-def test_a_query_put_together_is_taken_apart(terms: list[tuple[bool, bool, str]]) -> None:
-    """Words, and the same in quotes with a space inside."""
+def test_a_query_is_split_into_its_words(terms: list[tuple[bool, bool, str]]) -> None:
+    """Single words, and quoted words with a space."""
     terms = [(False, False, "first"), *((out, quoted, word) for out, quoted, word in terms if word[0] not in '-"')]
     shown = [
         ("-" if out else "") + (f'"{word.replace(chr(34), "")} x"' if quoted else word) for out, quoted, word in terms
@@ -157,14 +157,14 @@ def test_a_query_put_together_is_taken_apart(terms: list[tuple[bool, bool, str]]
     assert query.excluded == tuple(dict.fromkeys(word for out, word in meant if out))
 
 
-# Patterns that RE2 and `re` read alike and that are quick for both.
+# Patterns with the same meaning in RE2 and `re`, and fast in both.
 PATTERNS = ("a", "ab", "a.b", "^a", "b$", "^b+$", "[^a]b", "a|é", "é", "会.?", ".{3}", "[ab]{2}", "A", "(?i)A", "x|^ ")
 
 
 @pytest.mark.skipif(importlib.util.find_spec("re2") is None and not REQUIRED, reason="google-re2 is not installed")
 @given(st.text(alphabet="abéx会 \n", max_size=30), st.sampled_from(PATTERNS))
-def test_a_pattern_finds_the_lines_that_re_finds(text: str, pattern: str) -> None:
-    """Each line for itself, with the same places marked."""
+def test_a_pattern_matches_like_re(text: str, pattern: str) -> None:
+    """Per line, with the same marks."""
     found = matched(parse_query(pattern, regex=True), one_document(text), snippets=50)
     spans = {
         at: [match.span() for match in re.finditer(pattern, line.removesuffix("\n"))]

@@ -1,4 +1,4 @@
-"""What holds for every text: edits touch nothing they were not asked to, and pages make up the whole."""
+"""Laws of texts: edits change only the named lines, and pages add up to the whole text."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from retentive.values.replies import REPLIES
 from retentive.values.text import Page, count_lines, insert, replace, snippet, view
 
 from . import model
-from .shape import Wrong
+from .shape import InvalidCommand
 from .strategies import any_texts, short_texts, texts
 
-# Texts longer than what is searched at once when a line is looked for (64 Ki characters).
+# Texts longer than one chunk of the line search (64 Ki characters).
 long_texts = st.lists(st.sampled_from([0, 0, 1, 9, 32_000, 65_535, 65_536, 131_072]), max_size=5).map(
     lambda lengths: "\n".join("é" * length for length in lengths)
 )
@@ -28,13 +28,13 @@ WHOLE = re.compile(r"\[Truncated: .*View it whole with view_range \[(\d+), (\d+)
 
 @given(some_texts)
 def test_lines_end_at_newlines_and_nowhere_else(text: str) -> None:
-    """`a\\nb\\n` and `a\\nb` have 2 lines, the empty text 0."""
+    """`a\nb\n` and `a\nb` have 2 lines, the empty text 0."""
     assert count_lines(text) == len(model.kept_lines(text))
 
 
 @given(some_texts, some_texts, st.data())
-def test_insert_leaves_every_other_line_byte_for_byte(text: str, new: str, data: st.DataObject) -> None:
-    """Before and after the new lines stands what stood there; only missing newlines are added."""
+def test_insert_keeps_every_other_line(text: str, new: str, data: st.DataObject) -> None:
+    """Byte for byte; only missing newlines are added."""
     lines = model.kept_lines(text)
     after = data.draw(st.integers(0, len(lines)))
     result = insert(text, after, new)
@@ -47,7 +47,7 @@ def test_insert_leaves_every_other_line_byte_for_byte(text: str, new: str, data:
 
 
 @given(texts, texts, st.integers(-3, 60))
-def test_insert_outside_is_refused_with_the_range(text: str, new: str, after: int) -> None:
+def test_insert_out_of_range_is_rejected(text: str, new: str, after: int) -> None:
     count = len(model.kept_lines(text))
     if 0 <= after <= count:
         insert(text, after, new)
@@ -61,8 +61,8 @@ def test_insert_outside_is_refused_with_the_range(text: str, new: str, after: in
 
 
 @given(st.text("ab\n", max_size=30) | texts, short_texts, texts)
-def test_replace_is_that_of_a_naive_search(text: str, old: str, new: str) -> None:
-    """One find is replaced; none, many (overlapping ones counted) and an empty `old_str` are refused."""
+def test_replace_equals_a_naive_replacement(text: str, old: str, new: str) -> None:
+    """A single match is replaced. No match, several (even overlapping) and an empty `old_str` are rejected."""
     finds = model.find_all(text, old) if old else []
     if len(finds) == 1:
         assert replace(text, old, new) == (text[: finds[0]] + new + text[finds[0] + len(old) :], finds[0])
@@ -77,8 +77,8 @@ def test_replace_is_that_of_a_naive_search(text: str, old: str, new: str) -> Non
 @given(st.integers(2, 400), st.sampled_from(["a", "a\n", "\na", "aa\n", "\n", "a\na"]), st.sampled_from(["", "b\n"]))
 @example(100, "a\n", "")
 @example(101, "a\n", "")
-def test_many_finds_name_at_most_100_lines(count: int, old: str, head: str) -> None:
-    """Each line a find starts on once, ascending, then `, ...`."""
+def test_many_matches_name_at_most_100_lines(count: int, old: str, head: str) -> None:
+    """Each starting line once, ascending, then `, ...`."""
     text = head + old * count
     with pytest.raises(Refused) as caught:
         replace(text, old, "x")
@@ -92,7 +92,7 @@ def _lines_listed(text: str, finds: list[int]) -> str:
 
 @given(texts | long_texts, st.text("xy\n", max_size=6), st.data())
 def test_snippets_show_the_change_and_two_lines_around(text: str, new: str, data: st.DataObject) -> None:
-    """The naive snippet, for every place and every limit; none when nothing is left or it is too long."""
+    """Equals a naive snippet for every position and limit. No snippet for an empty text or over the limit."""
     at = data.draw(st.integers(0, len(text)))
     edited = text[:at] + new + text[at:]
     limit = data.draw(limits)
@@ -104,8 +104,8 @@ ranges = st.none() | st.tuples(st.integers(-1, 12), st.integers(-2, 14))
 
 
 @given(some_texts, ranges, limits)
-def test_a_page_is_that_of_a_naive_reading(text: str, asked: tuple[int, int] | None, limit: int) -> None:
-    """Rows, numbers, notices and refusals, for every range and limit."""
+def test_a_page_equals_a_naive_one(text: str, asked: tuple[int, int] | None, limit: int) -> None:
+    """Rows, numbers, notices and errors, for every range and limit."""
     assert _view_or_refusal(text, asked, limit) == _page_or_refusal(text, asked, limit)
 
 
@@ -119,16 +119,16 @@ def _view_or_refusal(text: str, asked: tuple[int, int] | None, limit: int) -> li
 def _page_or_refusal(text: str, asked: tuple[int, int] | None, limit: int) -> list[str]:
     try:
         return model.page(text, asked, limit)
-    except Wrong as wrong:
+    except InvalidCommand as wrong:
         return [str(wrong.expected.text)]
 
 
 @given(some_texts, limits)
 @example("a\n\nbbbbbb", 3)  # a page that ends in blank lines
 @example("\n\n\n\nx", 2)
-@example("abc\nd", 3)  # a first line over the limit by its newline alone
-def test_pages_followed_by_their_notices_make_up_the_whole_text(text: str, limit: int) -> None:
-    """No line is lost, doubled or renumbered on the way; a line too long for a page is had by `[n, n]`."""
+@example("abc\nd", 3)  # a first line over the limit only by its newline
+def test_pages_add_up_to_the_whole_text(text: str, limit: int) -> None:
+    """Following the notices, no line is lost, repeated or renumbered. A long line is read with `[n, n]`."""
     told: dict[int, str] = {}
     asked: tuple[int, int] | None = None
     for _ in range(3 * len(text) + 3):

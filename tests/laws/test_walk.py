@@ -1,4 +1,4 @@
-"""Backends and model agree along long random walks; the seed makes a walk the same again."""
+"""Long random walks on backends and model. A walk is reproducible from its seed."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def opened(directory: Path, limits: dict[str, Any], backends: Sequence[str]) -> 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_replies_trees_and_versions_agree_along_a_walk(seed: int, tmp_path: Path) -> None:
-    """Each reply fits the model and is the same on every backend here; so are tree, usage and number of versions."""
+    """Replies, tree, usage and number of versions equal the model on every local backend."""
     walk(seed, ALL_LOCAL, STEPS, tmp_path)
 
 
 @pytest.mark.parametrize("seed", SEEDS_EVERYWHERE)
-def test_they_agree_on_servers_and_sealed_too(seed: int, tmp_path: Path) -> None:
-    """Every backend there is, bare, sealed, and with sealed paths, side by side."""
+def test_walks_agree_on_servers_and_encrypted_stores(seed: int, tmp_path: Path) -> None:
+    """Every backend: bare, encrypted, and with encrypted paths."""
     walk(seed, COMPARED, STEPS_EVERYWHERE, tmp_path)
 
 
@@ -66,17 +66,17 @@ def walk(seed: int, backends: Sequence[str], steps: int, directory: Path) -> Non
 
 
 def check(store: MemoryStore, model: Model) -> None:
-    """Tree, usage and history are what the commands made them."""
+    """Tree, usage and history match the commands."""
     assert {memory.path: store.text(memory.path) for memory in store.memories()} == model.tree
     assert store.usage() == Usage(len(model.tree), sum(len(text.encode()) for text in model.tree.values()))
     versions = list(store.versions())
     assert len(versions) == model.changes
-    assert rebuilt(store) == model.tree
+    assert rebuild_tree(store) == model.tree
     assert [version.id for version in versions] == sorted((version.id for version in versions), reverse=True)
 
 
-def rebuilt(store: MemoryStore) -> dict[str, str]:
-    """The tree, made again from nothing but the versions."""
+def rebuild_tree(store: MemoryStore) -> dict[str, str]:
+    """Rebuild the tree from the versions alone."""
     tree: dict[str, tuple[str, str]] = {}
     for version in reversed(list(store.versions())):
         if version.operation == "deleted":
@@ -86,8 +86,7 @@ def rebuilt(store: MemoryStore) -> dict[str, str]:
     return dict(tree.values())
 
 
-def test_the_walk_is_the_same_for_a_seed() -> None:
-    """A failure can be run again."""
+def test_a_walk_is_reproducible() -> None:
     commands = [Walk(7, Model(tree={"/memories/a": "a\n"})).command() for _ in range(2)]
     assert commands[0] == commands[1]
     assert random.Random(7).random() == random.Random(7).random()

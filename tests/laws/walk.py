@@ -1,4 +1,4 @@
-"""A long random walk of commands, deeper than hypothesis goes: trees of dozens of memories, histories of hundreds."""
+"""Long random walk of commands with dozens of memories and hundreds of versions, deeper than hypothesis goes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _WEIGHTS = {"create": 4, "view": 5, "str_replace": 5, "insert": 3, "delete": 1, 
 
 
 class Walk:
-    """Commands for a model, always the same ones for a seed."""
+    """Commands for a model, reproducible from a seed."""
 
     def __init__(self, seed: int, model: Model) -> None:
         self.random = random.Random(seed)
         self.model = model
 
     def command(self) -> Fields:
-        """The next command."""
+        """Return the next command."""
         name = self.random.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
         if name == "rename":
             return {"command": name, "old_path": self.path(), "new_path": self.path(new=True)}
@@ -36,7 +36,7 @@ class Walk:
         return command
 
     def path(self, *, new: bool = False) -> str:
-        """Mostly an existing path, or with `new` one beside or below."""
+        """Return mostly an existing path, or with `new` a path beside or below one."""
         choose, tree = self.random.choice, sorted(self.model.tree) or ["/memories/a"]
         known = choose(tree)
         above = known.rsplit("/", 1)[0]
@@ -47,7 +47,7 @@ class Walk:
         return str(self.random.choices([known, above, above + "/", known + "/", choose(REFUSED)], [20, 5, 1, 1, 1])[0])
 
     def text(self, most: int) -> str:
-        """Up to `most` pieces, half of them line ends of some kind."""
+        """Return up to `most` pieces, half of them line ends."""
         pieces = ["\n", "a", "b", "ab", "é😀", " ", "x" * 9, self.random.choice(LINE_ENDS), "\n\n"]
         return "".join(self.random.choice(pieces) for _ in range(self.random.randint(0, most)))
 

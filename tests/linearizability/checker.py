@@ -1,11 +1,11 @@
-"""Whether a recorded concurrent history is linearizable: one order explains every reply and keeps to the clock.
+"""Linearizability checker: one order must explain every reply and respect real time.
 
-After Wing and Gong ("Testing and Verifying Concurrent Objects", 1993) and Lowe ("Testing for Linearizability", 2017):
-walk over the calls and returns in time, keep every configuration that is still possible (a state of the memory store,
-and which of the commands under way have already taken effect), and let a command take effect only when its return
-forces it. Configurations that are equal are looked at once. None left: no order explains the replies.
+After Wing and Gong ("Testing and Verifying Concurrent Objects", 1993) and Lowe ("Testing for Linearizability", 2017).
+It walks over calls and returns in time and keeps every possible configuration: a state of the memory store and the set
+of pending commands that took effect. A command takes effect only when its return forces it. Equal configurations are
+merged. If none is left, no order explains the replies.
 
-Pure: no clock, no I/O. The sequential memory store is the model of the laws.
+Pure functions without clock or I/O. The sequential specification is the model of the laws.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from typing import TypeAlias
 
 from faults.targets import Answer
 from laws.model import Model, canonical
-from laws.shape import Expected, Wrong, read_shape
+from laws.shape import Expected, InvalidCommand, read_shape
 
 State: TypeAlias = tuple[tuple[str, str], ...]  # path and text of every memory, sorted by path
 Command: TypeAlias = Mapping[str, object]
 Alike: TypeAlias = Callable[[Command, Expected, Answer], bool]
-Configuration: TypeAlias = tuple[State, int]  # the integer has bit n if operation n, still under way, took effect
+Configuration: TypeAlias = tuple[State, int]  # bit n is set if the pending operation n took effect
 
 EMPTY: State = ()
-MAX_CONFIGURATIONS = 200_000  # some 200 MB; histories of 16 clients stay below 10,000
+MAX_CONFIGURATIONS = 200_000  # about 200 MB; histories of 16 clients need less than 10,000
 NOTHING_DONE = (
     "Error: The memory store is unavailable",
     "Error: The memory store is full",
@@ -34,12 +34,12 @@ NOTHING_DONE = (
 
 
 class UndecidedError(Exception):
-    """More configurations are possible at once than the checker keeps."""
+    """The history has more possible configurations than the checker keeps."""
 
 
 @dataclass(frozen=True, eq=False)
 class Operation:
-    """A command, when it was called and returned (any one clock), and its reply; without a reply, nobody knows."""
+    """A command with its call time, return time (of one clock) and reply. The reply None means an unknown outcome."""
 
     client: str
     command: Command
@@ -49,17 +49,17 @@ class Operation:
 
     @cached_property
     def known(self) -> bool:
-        """Whether its outcome is. If not, it took effect at any time after its call, or never will."""
+        """True if the outcome is known. Otherwise it took effect at any time after its call, or never."""
         return self.answer is not None and not self.answer.unknown
 
     @property
     def did_nothing(self) -> bool:
-        """Whether the reply says that storage did nothing, so that it fits anywhere."""
+        """True if the reply shows that storage did nothing, so that it fits at any position."""
         return self.answer is not None and self.answer.is_error and self.answer.text.startswith(NOTHING_DONE)
 
     @property
     def harmless(self) -> bool:
-        """Whether it cannot have changed anything, so that a history without it is explained all the more easily."""
+        """True if it changed nothing, so that removing it keeps a linearizable history linearizable."""
         return self.command.get("command") == "view" or (
             self.known and self.answer is not None and self.answer.is_error
         )
@@ -67,25 +67,25 @@ class Operation:
 
 @dataclass(frozen=True)
 class Failure:
-    """Where the search ended: `before` led to `state` and no other, and from there `operations` have no order.
+    """Position of the failure: `before` leads only to `state`, from which `operations` have no order.
 
-    `last` is the one whose reply does not fit, when all others that returned before it do.
+    `last` is the operation whose reply does not fit, although all others that returned before it do.
     """
 
     before: Sequence[Operation]
     state: State
     operations: Sequence[Operation]
     last: Operation
-    reached: Sequence[State]  # the states in which `last` could have taken effect, had it got another reply
+    reached: Sequence[State]  # states in which `last` could take effect with another reply
 
 
 def exactly(_command: Command, expected: Expected, answer: Answer) -> bool:
-    """The reply is what the specification says, byte for byte."""
+    """Compare the reply with the specification, byte for byte."""
     return expected.fits(answer.text, is_error=answer.is_error)
 
 
 def find_failure(history: Sequence[Operation], *, alike: Alike = exactly) -> Failure | None:
-    """None if the history is linearizable, begun with an empty memory store. Raises `UndecidedError`."""
+    """Return None if the history is linearizable from an empty store. Raises `UndecidedError`."""
     for part in independent(history):
         if failure := Search(part, alike=alike).run():
             return failure
@@ -96,19 +96,19 @@ def find_failure(history: Sequence[Operation], *, alike: Alike = exactly) -> Fai
 
 
 def touched(command: Command) -> frozenset[str]:
-    """The names below the root that a command looks at or changes; `""` is the root, which is all of them."""
+    """Names below the root that a command reads or changes. `""` is the root and covers all of them."""
     try:
         _, values = read_shape(command)
-    except Wrong:
+    except InvalidCommand:
         return frozenset()
     paths = [canonical(str(value)) for key, value in values.items() if key.endswith("path")]
     return frozenset("/".join(path.split("/")[2:3]) for path in paths if path is not None)
 
 
 def independent(history: Sequence[Operation]) -> list[list[Operation]]:
-    """The history in parts that share no name below the root: it is linearizable if and only if each part is.
+    """Split the history into parts without common names. It is linearizable if and only if each part is.
 
-    Listings, directories and memories above a path couple only what lies below one name; renames couple two.
+    Listings, directories and memories above a path depend on one name below the root only; renames depend on two.
     """
     groups: list[tuple[frozenset[str], list[Operation]]] = []
     for operation in history:
@@ -127,24 +127,24 @@ def independent(history: Sequence[Operation]) -> list[list[Operation]]:
 
 @dataclass
 class Search:
-    """One search through the configurations of one history, begun with the memories of `start`."""
+    """Search through the configurations of one history that starts with the memories of `start`."""
 
     history: Sequence[Operation]
     start: State = EMPTY
     alike: Alike = exactly
     limit: int = MAX_CONFIGURATIONS
-    _steps: dict[int, dict[State, State | None]] = field(default_factory=dict)  # of operations under way
+    _steps: dict[int, dict[State, State | None]] = field(default_factory=dict)  # of pending operations
     _reached: set[Configuration] = field(default_factory=set)
 
     def run(self) -> Failure | None:
-        """None if some order explains all replies."""
-        # An unknown view and a command that storage turned away say nothing and do nothing.
+        """Return None if some order explains all replies."""
+        # A view with an unknown outcome and a command that storage rejected have no effect.
         self.operations = [
             each for each in self.history if not (each.did_nothing or (each.harmless and not each.known))
         ]
         possible: set[Configuration] = {(self.start, 0)}
         certain, under_way = (self.start, 0), list[int]()
-        since: list[int] = []  # what was under way when the configuration was last certain, or came later
+        since: list[int] = []  # operations pending at the last certain configuration, or later
         for _, returns, number in self._moments():
             if not returns:
                 under_way.append(number)
@@ -152,7 +152,7 @@ class Search:
                 self._steps[number] = {}
                 possible = {self._absorb(state, done, [number]) for state, done in possible}
                 continue
-            possible = self._through(number, possible, under_way)
+            possible = self._after_return(number, possible, under_way)
             if not possible:
                 return self._failure(certain, since, number)
             under_way.remove(number)
@@ -163,13 +163,13 @@ class Search:
         return None
 
     def _moments(self) -> list[tuple[int, bool, int]]:
-        """Every call and every known return in time; at the same time, calls first."""
+        """All calls and known returns in time order. At equal times, calls come first."""
         calls = [(each.called, False, number) for number, each in enumerate(self.operations)]
         returns = [(each.returned, True, number) for number, each in enumerate(self.operations) if each.known]
         return sorted(calls + returns)
 
-    def _through(self, number: int, possible: set[Configuration], under_way: list[int]) -> set[Configuration]:
-        """The configurations after operation `number` returned: it took effect, perhaps after others under way."""
+    def _after_return(self, number: int, possible: set[Configuration], under_way: list[int]) -> set[Configuration]:
+        """Configurations after operation `number` returned: it took effect, possibly after other pending operations."""
         bit = 1 << number
         found: set[Configuration] = set()
         todo, self._reached = list(possible), set(possible)
@@ -180,7 +180,7 @@ class Search:
                 continue
             for each in under_way:
                 after = None if done >> each & 1 else self._step(each, state)
-                if after is None or after is state:  # what fits and changes nothing was absorbed
+                if after is None or after is state:  # matching operations without changes were absorbed
                     continue
                 following = self._absorb(after, done | 1 << each, under_way)
                 if following not in self._reached:
@@ -191,14 +191,14 @@ class Search:
         return found
 
     def _absorb(self, state: State, done: int, under_way: list[int]) -> Configuration:
-        """With all that fits here and changes nothing: it may as well take effect now as later."""
+        """Add all operations that match here and change nothing: they can take effect now as well as later."""
         for each in under_way:
             if not done >> each & 1 and self.operations[each].known and self._step(each, state) is state:
                 done |= 1 << each
         return state, done
 
     def _step(self, number: int, state: State) -> State | None:
-        """The state after an operation, the very same object if nothing changed; None if its reply was another."""
+        """Return the state after an operation (the same object if unchanged), or None if its reply differs."""
         steps = self._steps[number]
         if state not in steps:
             steps[state] = self._run(self.operations[number], state)

@@ -1,4 +1,4 @@
-"""Why a history is not linearizable, for a person: the few commands that cannot be put in an order."""
+"""Readable explanation of a failure: the few commands that have no valid order."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from laws.model import Model
 
 from .checker import Alike, Failure, Operation, Search, State, exactly, find_failure, touched
 
-BAR = 40  # characters for the time from the first call to the last return
+BAR = 40  # width of the time axis in characters
 REPLY_INDENT = 12
 SHOWN_REPLIES = 3
-EARLIER = 3  # changes shown that came before, and as many views
+EARLIER = 3  # number of earlier changes to show, and of views
 
 
 def why_not(history: Sequence[Operation], *, alike: Alike = exactly) -> str:
-    """Nothing if the history is linearizable; else the commands that no order explains, one below the other in time."""
+    """Return an explanation, or an empty text if the history is linearizable."""
     failure = find_failure(history, alike=alike)
     return explain(shortest(failure, alike=alike)) if failure else ""
 
 
 def shortest(failure: Failure, *, alike: Alike = exactly) -> Failure:
-    """The same failure without the views and refused commands that it does not need."""
+    """Reduce the failure by views and rejected commands that it does not need."""
     kept = failure
     for operation in failure.operations:
         if not operation.harmless or operation not in kept.operations:
@@ -34,9 +34,9 @@ def shortest(failure: Failure, *, alike: Alike = exactly) -> Failure:
 
 
 def explain(failure: Failure) -> str:
-    """The failure as a page: what was there, what was done when, and what should have been answered."""
+    """Format the failure: earlier state, commands in time, and expected replies."""
     names = frozenset[str]().union(*(touched(each.command) for each in failure.operations))
-    before = [each for each in failure.before if _tells(each, names)]
+    before = [each for each in failure.before if _concerns(each, names)]
     before = _last_changes(before) + _last_views(before)
     return "\n".join(
         [
@@ -59,15 +59,15 @@ def _last_views(before: Sequence[Operation]) -> list[Operation]:
     return sorted((each for each in before if each.harmless), key=lambda each: each.returned)[-EARLIER:]
 
 
-def _tells(operation: Operation, names: frozenset[str]) -> bool:
-    """Whether it changed, or saw, what lies below these names."""
+def _concerns(operation: Operation, names: frozenset[str]) -> bool:
+    """Return True if the operation changed or viewed something below these names."""
     refused = operation.known and operation.answer is not None and operation.answer.is_error
     near = touched(operation.command)
     return bool(near & names or "" in near | names) and (operation.command.get("command") == "view" or not refused)
 
 
 def _table(before: Sequence[Operation], failure: Failure) -> list[str]:
-    """Two rows for each operation: client, called, returned, a bar and the command; the reply."""
+    """Two lines per operation: client, call, return, a bar and the command; then the reply."""
     operations = [*sorted(before, key=_called), *sorted(failure.operations, key=_called)]
     start = min(map(_called, operations))
     marks = [">" if each is failure.last else "=" if each in before else " " for each in operations]
@@ -107,7 +107,7 @@ def _memories(state: State, names: frozenset[str]) -> list[str]:
 
 
 def _expected(failure: Failure) -> list[str]:
-    """What the model would have answered, in the states that could be reached."""
+    """Replies of the model in the reachable states."""
     answers = [Model(tree=dict(state)).execute(failure.last.command) for state in failure.reached]
     texts = list(dict.fromkeys(repr(answer.text) if answer.text else f"{answer.start}..." for answer in answers))
     more = [f"  or one of {len(texts) - SHOWN_REPLIES} more"] if len(texts) > SHOWN_REPLIES else []

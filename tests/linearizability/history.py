@@ -1,9 +1,9 @@
-"""What clients in many threads and processes do to one memory store, and the replies they get, as a history.
+"""Records the history of clients in many threads and processes on one memory store.
 
 `python -m linearizability.history URL OUT PROCESSES THREADS COUNT SEED SCENE [KILLED_AFTER]` forks the processes before
-anything is opened; each opens the backend for itself, all wait for each other and begin together. Every process writes
-JSON lines to a file of its own in the directory OUT: a line before each call and one after each return, so that a
-process may be killed. At the end a last process views every memory.
+a backend is opened. Each process opens its own backend, waits for the others, and starts at the same time. It writes
+JSON lines to a file in the directory OUT: one before each call and one after each return, so a process can be killed at
+any time. At the end another process views every memory.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TIMEOUT_S = 300
 
 @dataclass(frozen=True)
 class Scene:
-    """Where the clients meet: memories, and directories, which they list, delete and move as a whole."""
+    """Paths that clients share: memories, and directories that they list, delete and move."""
 
     files: tuple[str, ...]
     directories: tuple[str, ...] = ()
@@ -55,13 +55,13 @@ SCENES = {
 
 
 def lines_seen(text: str) -> list[str] | None:
-    """The lines of a memory, as a view shows them, empty ones left out; None if the reply is no view of a memory."""
+    """Non-empty lines of a memory from a view, or None if the reply is not a view of a memory."""
     return [row[7:] for row in text.split("\n")[1:] if row[7:]] if text.startswith(FILE_HEADER) else None
 
 
 @dataclass
 class Client:
-    """One client: random commands, edits mostly of lines it has seen. Every text it writes is its own and new."""
+    """Client with random commands, mostly edits of lines it has seen. Every text it writes is unique."""
 
     name: str
     scene: Scene
@@ -82,13 +82,13 @@ class Client:
                 line = self.rng.randint(0, 2)
                 return {"command": name, "path": path, "insert_line": line, "insert_text": self._new()}
             case "delete":
-                return {"command": name, "path": self._any(path)}
+                return {"command": name, "path": self._random_path(path)}
             case "rename":
-                return {"command": name, "old_path": self._any(path), "new_path": self._any(path)}
-        return {"command": "view", "path": self._any(path)}
+                return {"command": name, "old_path": self._random_path(path), "new_path": self._random_path(path)}
+        return {"command": "view", "path": self._random_path(path)}
 
     def learn(self, command: Command, answer: Answer) -> None:
-        """Remember the lines of a memory that was viewed, and that a path holds none."""
+        """Store the lines of a viewed memory, and the paths without a memory."""
         path = str(command.get("path"))
         lines = lines_seen(answer.text)
         if lines is not None:
@@ -102,7 +102,7 @@ class Client:
             return {"command": "str_replace", "path": path, "old_str": old + "\n", "new_str": ""}
         return {"command": "str_replace", "path": path, "old_str": old, "new_str": self._new()}
 
-    def _any(self, path: str) -> str:
+    def _random_path(self, path: str) -> str:
         """The path or, less often, a directory or another memory."""
         others = self.scene.directories or self.scene.files
         return self.rng.choice(others) if self.rng.random() < 0.4 else path
@@ -114,7 +114,7 @@ class Client:
 
 @dataclass
 class Recorder:
-    """Writes what clients of one process did to a file. Threads share it: each line is one write."""
+    """Writes the operations of one process to a file. Thread-safe: each line is one write."""
 
     target: Target
     fd: int
@@ -140,9 +140,9 @@ class Recorder:
 def record(
     url: str, out: Path, *, processes: int, threads: int, count: int, seed: int, scene: str, killed_after: int = 0
 ) -> list[Operation]:
-    """The history of `processes` x `threads` clients, `count` commands each, on a new memory store.
+    """Record `processes` x `threads` clients with `count` commands each on a new memory store.
 
-    With `killed_after`, the first process kills itself when its first client has had so many replies.
+    With `killed_after`, the first process kills itself after that many replies of its first client.
     """
     out.mkdir()
     module = [sys.executable, "-m", "linearizability.history"]
@@ -155,7 +155,7 @@ def record(
 
 
 def read(path: Path) -> Iterator[Operation]:
-    """The operations in one file. A call without a return, and a line cut short, belong to a killed process."""
+    """Read the operations of one file. A call without a return and a truncated line come from a killed process."""
     calls: dict[tuple[str, int], dict[str, Any]] = {}
     for line in path.read_text().split("\n")[:-1]:
         row = json.loads(line)
@@ -169,8 +169,8 @@ def read(path: Path) -> Iterator[Operation]:
 
 
 @dataclass(frozen=True)
-class Crowd:
-    """What every process of one run must know."""
+class RunOptions:
+    """Options of one run for every process."""
 
     url: str
     out: Path
@@ -181,11 +181,11 @@ class Crowd:
     killed_after: int
 
     def work(self, worker: int, gate: tuple[int, int]) -> None:
-        """Open, wait for the others, run the clients of one process."""
+        """Open the backend, wait for the others, and run the clients of one process."""
         with Opened(self.url, self.out / f"{worker}.jsonl") as recorder:
             clients = [self._thread(recorder, worker, thread) for thread in range(self.threads)]
             os.write(gate[0], b"r")
-            os.read(gate[1], 1)  # ends when the parent closes its side
+            os.read(gate[1], 1)  # returns when the parent closes its end
             for each in clients:
                 each.start()
             for each in clients:
@@ -203,8 +203,8 @@ class Crowd:
 
         return threading.Thread(target=run)
 
-    def look(self) -> None:
-        """View every memory once all is over."""
+    def view_all(self) -> None:
+        """View every memory after the run."""
         with Opened(self.url, self.out / "last.jsonl") as recorder:
             for number, path in enumerate(self.scene.files):
                 recorder.execute("last", number, {"command": "view", "path": path})
@@ -212,7 +212,7 @@ class Crowd:
 
 @dataclass
 class Opened:
-    """A backend and a file to record to, closed at the end."""
+    """A backend and its recording file, closed at the end."""
 
     url: str
     path: Path
@@ -228,8 +228,8 @@ class Opened:
         self._target.close()
 
 
-def main(crowd: Crowd, processes: int) -> int:
-    """Fork, let all go at once, wait for the end. 0 if every process ended as it should."""
+def main(crowd: RunOptions, processes: int) -> int:
+    """Fork the processes, start them together, and wait. Returns 0 if every process ended as expected."""
     if crowd.url.startswith("sdk:"):
         import anthropic.tools  # noqa: F401 - takes a second, which the forks then share
     ready, tell_ready = os.pipe()
@@ -240,20 +240,20 @@ def main(crowd: Crowd, processes: int) -> int:
         if pid == 0:
             os.close(ready)
             os.close(let_go)
-            become(partial(crowd.work, worker, (tell_ready, go)), tell_ready)
+            run_forked(partial(crowd.work, worker, (tell_ready, go)), tell_ready)
         pids.append(pid)
     os.close(tell_ready)
     for _ in pids:
         os.read(ready, 1)
     os.close(let_go)
     ended = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
-    crowd.look()
+    crowd.view_all()
     killed = [-signal.SIGKILL] if crowd.killed_after else [0]
     return 0 if ended == killed + [0] * (processes - 1) else 1
 
 
-def become(work: Callable[[], None], tell_ready: int) -> NoReturn:
-    """Do the work of a forked process and end it; what went wrong goes to stderr, and nobody waits for it."""
+def run_forked(work: Callable[[], None], tell_ready: int) -> NoReturn:
+    """Run the work of a forked process and exit. Errors go to stderr, and other processes do not wait for it."""
     status = 1
     try:
         work()
@@ -266,5 +266,5 @@ def become(work: Callable[[], None], tell_ready: int) -> NoReturn:
 
 if __name__ == "__main__":
     url, out, processes, threads, count, seed, scene, killed_after = sys.argv[1:]
-    crowd = Crowd(url, Path(out), int(threads), int(count), int(seed), SCENES[scene], int(killed_after))
+    crowd = RunOptions(url, Path(out), int(threads), int(count), int(seed), SCENES[scene], int(killed_after))
     sys.exit(main(crowd, int(processes)))

@@ -1,4 +1,4 @@
-"""Histories of a few commands, made by hand or at random, and the slow and plain way of judging them."""
+"""Small histories, written manually or at random, and a brute-force checker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PATHS = (A, B, "/memories/d/x.md", "/memories/d/y.md")
 PLACES = (*PATHS, "/memories", "/memories/d", "/memories/e", "/memories/a.md/below.md")
 UNAVAILABLE = Answer("Error: The memory store is unavailable; try again later", is_error=True)
 OUTCOME_UNKNOWN = Answer(f"Error: The {UNKNOWN}; view {A} before trying again", is_error=True)
-GAP = 10  # between the moments at which the commands of a random history take effect
+GAP = 10  # between the times at which commands of a random history take effect
 
 
 def view(path: str = A) -> Command:
@@ -44,18 +44,18 @@ def rename(old: str = A, new: str = B) -> Command:
 
 
 def answer(command: Command, tree: dict[str, str]) -> Answer:
-    """The reply to a command in a memory store that holds this; the tree becomes what is there afterwards."""
+    """Reply to a command on this tree. The tree is updated."""
     expected = Model(tree=tree).execute(command)
     return Answer(expected.text or expected.start + "...", expected.is_error)
 
 
 def did(called: int, returned: int, command: Command, tree: dict[str, str]) -> Operation:
-    """An operation answered as if these memories had been there."""
+    """Operation with the reply for these memories."""
     return Operation(f"at {called}", command, called, returned, answer(command, dict(tree)))
 
 
 def one_by_one(commands: Sequence[Command], spans: Sequence[tuple[int, int]]) -> list[Operation]:
-    """What happens when commands take effect one after the other, called so long before, returned so long after."""
+    """History of commands that take effect one after the other, with these delays before and after."""
     tree: dict[str, str] = {}
     history = []
     for number, (command, (before, after)) in enumerate(zip(commands, spans, strict=True)):
@@ -65,8 +65,8 @@ def one_by_one(commands: Sequence[Command], spans: Sequence[tuple[int, int]]) ->
     return history
 
 
-def by_trying(history: Sequence[Operation], tree: dict[str, str] | None = None) -> bool:
-    """Whether any order explains the history: every one is tried, nothing is remembered."""
+def is_linearizable(history: Sequence[Operation], tree: dict[str, str] | None = None) -> bool:
+    """Try every order of the history, without caching."""
     known = [each for each in history if each.known]
     if not known:
         return True
@@ -78,7 +78,7 @@ def by_trying(history: Sequence[Operation], tree: dict[str, str] | None = None) 
         expected = model.execute(each.command)
         said = each.answer
         fits = not each.known or (said is not None and expected.fits(said.text, is_error=said.is_error))
-        if fits and by_trying([other for other in history if other is not each], model.tree):
+        if fits and is_linearizable([other for other in history if other is not each], model.tree):
             return True
     return False
 
@@ -99,6 +99,6 @@ near = st.integers(0, 3 * GAP)
 
 @st.composite
 def histories(draw: st.DrawFn, *, max_size: int) -> list[Operation]:
-    """What a memory store that does one command at a time answers to clients that overlap."""
+    """Histories of a sequential memory store with overlapping clients."""
     asked = draw(st.lists(commands, min_size=1, max_size=max_size))
     return one_by_one(asked, [draw(st.tuples(near, near)) for _ in asked])

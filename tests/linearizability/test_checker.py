@@ -1,4 +1,4 @@
-"""The checker accepts what one order explains, and nothing else."""
+"""The checker accepts exactly the linearizable histories."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .small_histories import (
     UNAVAILABLE,
     A,
     B,
-    by_trying,
     create,
     delete,
     did,
     histories,
     insert,
+    is_linearizable,
     one_by_one,
     rename,
     replace,
@@ -100,16 +100,16 @@ REJECTED: dict[str, list[Operation]] = {
 
 
 @pytest.mark.parametrize("name", ACCEPTED)
-def test_a_history_that_one_order_explains_is_accepted(name: str) -> None:
+def test_a_linearizable_history_is_accepted(name: str) -> None:
     assert why_not(ACCEPTED[name]) == ""
-    assert by_trying(ACCEPTED[name])
+    assert is_linearizable(ACCEPTED[name])
 
 
 @pytest.mark.parametrize("name", REJECTED)
-def test_a_history_that_no_order_explains_is_rejected(name: str) -> None:
-    """And its explanation shows the reply that does not fit."""
+def test_a_non_linearizable_history_is_rejected(name: str) -> None:
+    """The explanation shows the reply that does not fit."""
     assert why_not(REJECTED[name]).startswith("Not linearizable: ")
-    assert not by_trying(REJECTED[name])
+    assert not is_linearizable(REJECTED[name])
 
 
 # -- outcomes nobody knows ---------------------------------------------------------------------------------------
@@ -121,27 +121,27 @@ def test_a_history_that_no_order_explains_is_rejected(name: str) -> None:
     [
         ([ONE], True),
         ([TWO], True),
-        ([ONE, ONE, TWO], True),  # it may take effect at any time
-        ([ONE, TWO, ONE], False),  # but once
+        ([ONE, ONE, TWO], True),  # it can take effect at any time
+        ([ONE, TWO, ONE], False),  # but only once
         ([{A: "three\n"}], False),
     ],
 )
-def test_an_unknown_outcome_took_effect_at_some_time_or_never(
+def test_an_unknown_outcome_can_take_effect_at_any_time(
     unknown: Answer | None, seen: Sequence[dict[str, str]], possible: bool
 ) -> None:
     edit = changed(did(20, 30, replace("one", "two"), ONE), answer=unknown)
     views = [did(100 * at, 100 * at + 10, view(), tree) for at, tree in enumerate(seen, 1)]
     history = [CREATED, edit, *views]
     assert (why_not(history) == "") is possible
-    assert by_trying(history) is possible
+    assert is_linearizable(history) is possible
 
 
-def test_an_unknown_outcome_does_not_come_before_its_call() -> None:
+def test_an_unknown_outcome_cannot_precede_its_call() -> None:
     edit = changed(did(50, 60, replace("one", "two"), ONE), answer=None)
     assert why_not([CREATED, did(20, 30, view(), TWO), edit]) != ""
 
 
-def test_what_storage_turned_away_has_no_effect() -> None:
+def test_a_command_rejected_by_storage_has_no_effect() -> None:
     refused = changed(did(20, 30, replace("one", "two"), ONE), answer=UNAVAILABLE)
     assert why_not([CREATED, refused, did(40, 50, view(), ONE)]) == ""
     assert why_not([CREATED, refused, did(40, 50, view(), TWO)]) != ""
@@ -150,8 +150,8 @@ def test_what_storage_turned_away_has_no_effect() -> None:
 # -- the search --------------------------------------------------------------------------------------------------
 
 
-def test_histories_are_split_by_what_they_touch() -> None:
-    """Names below the root are independent, until a rename couples two or a look at the root all."""
+def test_histories_are_split_by_name() -> None:
+    """Names below the root are independent, except for renames between two and reads of the root."""
     commands = [create(A), create(f"{A}/below"), create(B), view(D), view(f"{D}/x"), {"command": "nonsense"}]
     history = one_by_one(commands, [(0, 1)] * len(commands))
     assert [len(part) for part in independent(history)] == [2, 1, 2, 1]
@@ -161,7 +161,7 @@ def test_histories_are_split_by_what_they_touch() -> None:
     assert [len(part) for part in independent(more)] == [7]
 
 
-def test_more_configurations_than_it_may_keep_are_no_verdict() -> None:
+def test_too_many_configurations_are_undecided() -> None:
     inserts = [did(20, 90, insert(str(number)), ONE) for number in range(6)]
     assert find_failure([CREATED, *inserts]) is None
     with pytest.raises(UndecidedError):
@@ -169,13 +169,13 @@ def test_more_configurations_than_it_may_keep_are_no_verdict() -> None:
 
 
 @given(histories(max_size=25))
-def test_whatever_ran_one_at_a_time_is_accepted(history: list[Operation]) -> None:
+def test_sequential_histories_are_accepted(history: list[Operation]) -> None:
     assert why_not(history) == ""
 
 
 @given(st.data())
-def test_the_verdict_is_that_of_trying_every_order(data: st.DataObject) -> None:
-    """On small histories, right or with replies exchanged, outcomes forgotten and calls made late."""
+def test_the_result_equals_brute_force(data: st.DataObject) -> None:
+    """On small histories: valid, with exchanged replies, unknown outcomes and late calls."""
     history = data.draw(histories(max_size=6))
     numbers = st.integers(0, len(history) - 1)
     first, second = data.draw(numbers), data.draw(numbers)
@@ -188,11 +188,11 @@ def test_the_verdict_is_that_of_trying_every_order(data: st.DataObject) -> None:
     if data.draw(st.booleans()):
         late = data.draw(numbers)
         history[late] = changed(history[late], called=history[late].returned)
-    assert (why_not(history) == "") is by_trying(history), history
+    assert (why_not(history) == "") is is_linearizable(history), history
 
 
-def test_a_failure_is_explained_by_the_commands_that_cannot_be_ordered() -> None:
-    """Only those, in time, with what was there before and what should have been answered."""
+def test_an_explanation_has_only_the_commands_without_an_order() -> None:
+    """In time order, with the earlier state and the expected replies."""
     history = [
         Operation("0.0", create(A), 0, 1_000, CREATED.answer),
         Operation("0.0", create(B), 1_000, 2_000, did(0, 0, create(B), {}).answer),

@@ -1,4 +1,4 @@
-"""What clients in many threads and processes are answered can be put in one order, on every backend that lasts."""
+"""Histories of clients in threads and processes are linearizable on every durable backend."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HISTORIES = sized(quick=1, long=2, full=6)
 HISTORIES_ON_SERVERS = sized(quick=1, long=1, full=3)
 PROCESSES = 8 if LONG else 4
 THREADS = 2
-COMMANDS = sized(quick=120, long=400, full=1_000) // (PROCESSES * THREADS)  # of each client in one history
+COMMANDS = sized(quick=120, long=400, full=1_000) // (PROCESSES * THREADS)  # commands per client and history
 SCENES = ("memories", "tree")
 KILLED_AFTER = 12  # commands of one client
 
@@ -36,8 +36,8 @@ on_every_backend = pytest.mark.parametrize(("backend", "seed"), CASES)
 
 
 @on_every_backend
-def test_what_threads_and_processes_are_answered_is_linearizable(backend: str, seed: int, tmp_path: Path) -> None:
-    """They view, edit, delete and rename a few memories; in every other history, directories too."""
+def test_threads_and_processes_are_linearizable(backend: str, seed: int, tmp_path: Path) -> None:
+    """They view, edit, delete and rename a few memories; in every second history also directories."""
     place = place_of(backend, tmp_path)
     history = record(
         place,
@@ -48,15 +48,15 @@ def test_what_threads_and_processes_are_answered_is_linearizable(backend: str, s
         seed=seed,
         scene=SCENES[seed % 2],
     )
-    assert answered(history) > 0.9
+    assert reply_share(history) > 0.9
     assert why_not(history) == ""
-    assert by_hand(place) == []
+    assert external_versions(place) == []
 
 
 @pytest.mark.long
 @on_every_backend
-def test_a_history_is_linearizable_though_one_process_was_killed(backend: str, seed: int, tmp_path: Path) -> None:
-    """What it was doing took effect whole, once, or never."""
+def test_a_killed_process_is_linearizable(backend: str, seed: int, tmp_path: Path) -> None:
+    """Its pending command took effect completely, once, or never."""
     place = place_of(backend, tmp_path)
     history = record(
         place,
@@ -71,15 +71,15 @@ def test_a_history_is_linearizable_though_one_process_was_killed(backend: str, s
     of_the_killed = [each for each in history if each.client.startswith("0.")]
     assert KILLED_AFTER <= len(of_the_killed) < THREADS * COMMANDS
     assert why_not(history) == ""
-    assert by_hand(place) == []
+    assert external_versions(place) == []
 
 
 # -- the control: the SDK's own local tool -----------------------------------------------------------------------
 
 
 @pytest.mark.long
-def test_one_client_of_the_sdk_tool_is_answered_as_expected(tmp_path: Path) -> None:
-    """Its sentences are others: only whether it refused and the lines seen are compared. Alone, it is right."""
+def test_one_client_of_the_sdk_tool_is_correct(tmp_path: Path) -> None:
+    """Its replies have other wording, so only errors and viewed lines are compared."""
     history = record(
         f"sdk:{tmp_path}/memory", tmp_path / "out", processes=1, threads=1, count=200, seed=1, scene="memories"
     )
@@ -87,8 +87,8 @@ def test_one_client_of_the_sdk_tool_is_answered_as_expected(tmp_path: Path) -> N
 
 
 @pytest.mark.long
-def test_many_clients_of_the_sdk_tool_are_found_out(tmp_path: Path) -> None:
-    """It reads, changes and writes without a lock: the same recorder and checker must see that changes are lost."""
+def test_concurrent_clients_of_the_sdk_tool_lose_changes(tmp_path: Path) -> None:
+    """It reads and writes without a lock. The same recorder and checker must detect lost changes."""
     history = record(
         f"sdk:{tmp_path}/memory", tmp_path / "out", processes=4, threads=2, count=50, seed=1, scene="edits"
     )
@@ -96,17 +96,17 @@ def test_many_clients_of_the_sdk_tool_are_found_out(tmp_path: Path) -> None:
 
 
 def loosely(_command: Command, expected: Expected, answer: Answer) -> bool:
-    """Both refuse, both show the same lines of a memory, or both did what was asked."""
+    """Both are errors, both show the same lines of a memory, or both succeed."""
     same_lines = lines_seen(expected.text or "") == lines_seen(answer.text)
     return expected.is_error == answer.is_error and same_lines
 
 
-def by_hand(place: str) -> list[Version]:
-    """The versions taken for edits of a person, of whom there is none here."""
+def external_versions(place: str) -> list[Version]:
+    """Versions recorded as external edits. Expected to be empty."""
     with retentive.open(place) as opened:
         return [version for version in opened.store().versions() if version.actor == EXTERNAL]
 
 
-def answered(history: Sequence[Operation]) -> float:
-    """The share of commands that got a reply that says something."""
+def reply_share(history: Sequence[Operation]) -> float:
+    """Share of commands with a known reply."""
     return sum(each.known and not each.did_nothing for each in history) / len(history)

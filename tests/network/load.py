@@ -1,7 +1,7 @@
-"""Edits that can be told apart, made by many threads through faults; and what must stand of them afterwards.
+"""Distinguishable edits from many threads under faults, and the verification of the stored result.
 
-Every edit writes a token that nothing else writes. So it can be seen in the present texts and in every version whether
-an edit was made, how often, and whether it was lost again.
+Every edit writes a unique token. The current texts and the versions show whether an edit was applied, how often, and
+whether it was lost later.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from dataclasses import dataclass, field
 import retentive
 from retentive import MemoryStore, Retentive
 
-EDITS_OF_A_MEMORY = 20  # of each worker; then the next memory, so that texts stay small
+EDITS_OF_A_MEMORY = 20  # per worker and memory, so that texts stay small
 CLEAR = {None, "unavailable", "outcome_unknown"}
-"""What a client may be told while the way to the server is bad: done, not done, or look before you try again."""
+"""Allowed reply codes during faults: done, not done, or outcome unknown."""
 LAST_LINE = "end of the list\n"
 
 
 @dataclass(frozen=True)
-class Told:
-    """One edit, what its client was told, and how long that took."""
+class EditOutcome:
+    """Outcome of one edit: the reply and the duration."""
 
     token: str
     path: str
@@ -36,19 +36,19 @@ class Told:
 
 @dataclass
 class Load:
-    """`workers` threads, `count` edits each. They share `opened`, worker n using the n-th in turn."""
+    """`workers` threads with `count` edits each. Worker n uses `opened[n]`, modulo its length."""
 
     opened: Sequence[Retentive]
     workers: int
     count: int
     name: str = "t"
-    told: list[Told] = field(default_factory=list)
+    outcomes: list[EditOutcome] = field(default_factory=list)
     raised: list[str] = field(default_factory=list)
     go_on: Callable[[], bool] = lambda: True
     """Asked before each edit; when it says no, a worker ends early."""
 
     def run(self, *, deadline_s: float) -> None:
-        """Make all edits. Raises `AssertionError` if a thread did not end."""
+        """Run all edits. Raises `AssertionError` if a thread hangs."""
         stores = [each.store() for each in self.opened]
         threads = [
             threading.Thread(target=self._work, args=(stores[worker % len(stores)], worker), daemon=True)
@@ -59,52 +59,52 @@ class Load:
         end = time.monotonic() + deadline_s
         for thread in threads:
             thread.join(max(end - time.monotonic(), 0))
-        assert not any(thread.is_alive() for thread in threads), f"a thread hangs, after {len(self.told)} edits"
+        assert not any(thread.is_alive() for thread in threads), f"a thread hangs, after {len(self.outcomes)} edits"
 
     def _work(self, store: MemoryStore, worker: int) -> None:
         try:
             for number in range(self.count):
                 if not self.go_on():
                     return
-                self.told.append(edit(store, self.name, worker, number))
-        except BaseException:  # a driver's error, or a bug: for the test to see
+                self.outcomes.append(edit(store, self.name, worker, number))
+        except BaseException:  # an error of a driver or a bug, reported by the test
             self.raised.append(traceback.format_exc())
 
     @property
     def codes(self) -> Counter[str | None]:
-        """How often each answer was given."""
-        return Counter(each.code for each in self.told)
+        """Number of replies by code."""
+        return Counter(each.code for each in self.outcomes)
 
     @property
     def slowest_s(self) -> float:
-        """How long the longest call took."""
-        return max((each.took_s for each in self.told), default=0.0)
+        """Duration of the slowest call."""
+        return max((each.took_s for each in self.outcomes), default=0.0)
 
     def memories(self) -> set[str]:
-        """The paths of what the workers share."""
+        """Paths of the shared memories."""
         return {shared_path(self.name, number) for number in range(self.count)}
 
 
 def prepare(place: str, load: Load) -> None:
-    """Make the memories that the workers share, straight at the server."""
+    """Create the shared memories with a direct connection to the server."""
     with retentive.open(place) as opened:
         make_memories(opened.store(), load)
 
 
 def make_memories(store: MemoryStore, load: Load) -> None:
-    """Make the memories that the workers share."""
+    """Create the shared memories."""
     for path in sorted(load.memories()):
         reply = store.execute({"command": "create", "path": path, "file_text": LAST_LINE})
         assert not reply.is_error, reply.text
 
 
 def shared_path(name: str, number: int) -> str:
-    """The memory that edits of this number go to."""
+    """Shared memory for edits with this number."""
     return f"/memories/{name}/shared/{number // EDITS_OF_A_MEMORY}.md"
 
 
-def edit(store: MemoryStore, name: str, worker: int, number: int) -> Told:
-    """One edit: a memory of its own, or a line put into a shared one, by insert or by str_replace."""
+def edit(store: MemoryStore, name: str, worker: int, number: int) -> EditOutcome:
+    """Run one edit: create a memory, or add a line to a shared one with insert or str_replace."""
     token = f"{name}-{worker}-{number};"
     shared = shared_path(name, number)
     own = f"/memories/{name}/own/{worker}/{number}.md"
@@ -116,45 +116,47 @@ def edit(store: MemoryStore, name: str, worker: int, number: int) -> Told:
     command = commands[number % 3]
     began = time.monotonic()
     reply = store.execute(command)
-    return Told(token, str(command["path"]), reply.code, reply.text, began, time.monotonic() - began)
+    return EditOutcome(token, str(command["path"]), reply.code, reply.text, began, time.monotonic() - began)
 
 
-# -- the judge ---------------------------------------------------------------------------------------------------
+# -- verification ---------------------------------------------------------------------------------------------------
 
 
 def judge(place: str, load: Load) -> list[str]:
-    """What is wrong, looking straight at the server."""
+    """Return the problems found with a direct connection to the server."""
     with retentive.open(place) as opened:
         return faults(opened.store(), load)
 
 
 def faults(store: MemoryStore, load: Load) -> list[str]:
-    """What is wrong in what stands there, after what was told; empty if nothing."""
-    found: list[str] = []
-    standing = Counter[str]()
-    for path in load.memories() | {each.path for each in load.told}:
-        tokens, wrong = history_of(store, path)
-        standing.update(tokens)
-        found += wrong
-    for each in load.told:
-        found += wrong_count(each, standing.pop(each.token, 0))
-    found += [f"{token} stands there, and nobody wrote it" for token in standing]
-    found += [f"{each.token} was told {each.text}" for each in load.told if each.code not in CLEAR]
-    return [f"raised: {each}" for each in load.raised] + found
+    """Compare the stored edits with the replies, and return the problems."""
+    problems: list[str] = []
+    stored = Counter[str]()
+    for path in load.memories() | {outcome.path for outcome in load.outcomes}:
+        tokens, version_problems = history_of(store, path)
+        stored.update(tokens)
+        problems += version_problems
+    for outcome in load.outcomes:
+        problems += count_problems(outcome, stored.pop(outcome.token, 0))
+    problems += [f"{token} is stored, but no worker wrote it" for token in stored]
+    problems += [
+        f"{outcome.token} got the reply {outcome.text}" for outcome in load.outcomes if outcome.code not in CLEAR
+    ]
+    return [f"raised: {error}" for error in load.raised] + problems
 
 
-def wrong_count(told: Told, times: int) -> Iterator[str]:
-    """What is wrong if an edit stands there so many times."""
+def count_problems(outcome: EditOutcome, times: int) -> Iterator[str]:
+    """Yield the problems if the edit is stored this many times."""
     if times > 1:
-        yield f"{told.token} was applied {times} times"
-    if told.code is None and times == 0:
-        yield f"{told.token} was acknowledged and is lost"
-    if told.code == "unavailable" and times:
-        yield f"{told.token} was told unavailable, and stands there"
+        yield f"{outcome.token} was applied {times} times"
+    if outcome.code is None and times == 0:
+        yield f"{outcome.token} was acknowledged and is lost"
+    if outcome.code == "unavailable" and times:
+        yield f"{outcome.token} got the reply unavailable, but is stored"
 
 
 def history_of(store: MemoryStore, path: str) -> tuple[Counter[str], list[str]]:
-    """The tokens in the present text of a memory, and what is wrong in its versions: each adds one, none takes any."""
+    """Return the current tokens and the problems in the versions: each must add one token and remove none."""
     before, wrong = Counter[str](), []
     versions = list(store.versions(path=path))
     for version in reversed(versions):
@@ -171,5 +173,5 @@ def history_of(store: MemoryStore, path: str) -> tuple[Counter[str], list[str]]:
 
 
 def tokens_in(text: str) -> Counter[str]:
-    """The tokens in a text, with how often each stands there."""
+    """Count the tokens in a text."""
     return Counter(line for line in text.splitlines() if line.endswith(";"))

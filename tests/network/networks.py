@@ -1,4 +1,4 @@
-"""Each kind of server that is reached over a connection, with a proxy before it."""
+"""Every kind of database or object server, with a proxy in front of it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MESSAGES: dict[type[Protocol], int] = {Postgresql: 200, Mariadb: 50, S3: 25}
 
 @dataclass(frozen=True)
 class Network:
-    """A place: straight at its server, and as clients open it, through a proxy."""
+    """Location of a server: its direct URL, and the URL through a proxy for clients."""
 
     direct: str
     place: str
@@ -29,7 +29,7 @@ class Network:
 
     @property
     def messages(self) -> int:
-        """How many a client sends in some fifteen commands."""
+        """Approximate number of client messages in fifteen commands."""
         return MESSAGES[self.proxy.protocol]
 
 

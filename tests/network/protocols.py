@@ -1,4 +1,4 @@
-"""What a client sends, taken apart into messages, and which of them commit: PostgreSQL, MariaDB, S3."""
+"""Parsers for client messages that detect commits: PostgreSQL, MariaDB, S3."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-_UNTYPED = {80877102, 80877103, 80877104}  # cancel, TLS and GSS requests: another start follows the last two
+_UNTYPED = {80877102, 80877103, 80877104}  # cancel, TLS and GSS requests; another startup message follows the last two
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Message:
-    """One message of a client, or what it sends at once. `commits`: its answer says that something came to rest."""
+    """Message of a client, or messages sent together. `commits`: the response confirms a durable change."""
 
     data: bytes
     commits: bool = False
 
 
 class Protocol(ABC):
-    """Takes apart what goes over one connection.
+    """Splits the bytes of one connection into messages.
 
-    With `flights`, messages that are sent together, without waiting for an answer, are one: a path that goes silent
-    does so between them, a connection that is reset may be so anywhere.
+    With `flights`, messages sent together without waiting for a response count as one. A silent path is lost between
+    flights; a connection can be reset anywhere.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Protocol(ABC):
         self._answered = b""
 
     def messages(self, data: bytes) -> Iterator[Message]:
-        """The messages that are whole, now that the client sent these bytes too."""
+        """Return the complete messages after the client sent these bytes."""
         self._sent += data
         while (length := self.next_length(self._sent)) and len(self._sent) >= length:
             message, self._sent = self._sent[:length], self._sent[length:]
@@ -44,34 +44,34 @@ class Protocol(ABC):
             if last:
                 yield flight
 
-    def forget_answers(self) -> None:
-        """From now on wait for the answer to a commit."""
+    def expect_answer(self) -> None:
+        """Wait for the response to a commit from now on."""
         self._answered = b""
 
     def answered(self, data: bytes) -> bool:
-        """Whether the answer to the commit has come, now that the server sent these bytes too."""
+        """Return True if these bytes from the server complete the response to the commit."""
         self._answered += data
         return self.holds_answer(self._answered)
 
     @abstractmethod
     def next_length(self, data: bytes) -> int:
-        """How many bytes the first message has, 0 if that cannot be told yet."""
+        """Length of the first message in bytes, or 0 if it is not known yet."""
 
     @abstractmethod
     def commits(self, message: bytes) -> bool:
-        """Whether a message commits."""
+        """Return True if a message commits."""
 
     def ends_flight(self, _message: bytes) -> bool:
-        """Whether a client waits for an answer after this message, or is done."""
+        """Return True if the client waits for a response after this message."""
         return True
 
     def holds_answer(self, data: bytes) -> bool:
-        """Whether what the server sent since a commit holds its answer."""
+        """Return True if the bytes since a commit contain its response."""
         return bool(data)
 
 
 class Postgresql(Protocol):
-    """The protocol's version 3. A commit is the Execute of a statement `COMMIT`, or a plain Query."""
+    """Protocol version 3. A commit is the Execute of a statement `COMMIT`, or a simple Query."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -108,7 +108,7 @@ class Postgresql(Protocol):
 
 
 class Mariadb(Protocol):
-    """Packets of MySQL's protocol. A command begins with number 0; 3 is COM_QUERY, whose last statement may commit."""
+    """Packets of the MySQL protocol. Commands start with number 0. 3 is COM_QUERY, whose last statement may commit."""
 
     def next_length(self, data: bytes) -> int:
         return 4 + int.from_bytes(data[:3], "little") if len(data) >= 4 else 0
@@ -128,7 +128,7 @@ class Mariadb(Protocol):
 
 
 class S3(Protocol):
-    """Requests of HTTP/1.1. What commits is the writing of a root, over another or as the first."""
+    """HTTP/1.1 requests. A commit is the write of a root object, new or replaced."""
 
     def next_length(self, data: bytes) -> int:
         end = data.find(b"\r\n\r\n")
@@ -143,7 +143,7 @@ class S3(Protocol):
 
 
 def _more_follows(ok: bytes) -> bool:
-    """Whether an OK packet says that more results follow: two numbers of varying length, then the flags."""
+    """Return True if an OK packet announces more results: two length-encoded integers, then the flags."""
     at = 1
     for _ in range(2):
         at += {0xFC: 3, 0xFD: 4, 0xFE: 9}.get(ok[at], 1)

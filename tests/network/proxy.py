@@ -1,6 +1,7 @@
-"""A TCP proxy between a client and a server that does to their connections what networks do.
+"""TCP proxy that simulates network faults between a client and a server.
 
-The proxy's plan decides which fault comes when. Afterwards `proxy.done` says what was really done, and how often.
+The faults of a connection depend only on the proxy's plan and the number of the connection, so the same seed gives the
+same faults. `proxy.done` counts the faults that occurred.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from .faults import NO_FAULTS, Fault, Plan
 from .protocols import Protocol
 
 HOST = "127.0.0.1"
-MAX_SILENT = 40  # half-open connections that are kept; a server has places for some 100
+MAX_SILENT = 40  # half-open connections to keep; a server accepts about 100 connections
 _SEND_S = 10.0
 _AT_ONCE = struct.pack("ii", 1, 0)  # SO_LINGER: close by RST
 
 
 class Link(threading.Thread):
-    """One connection of a client, and the one made for it to the server; carried by a thread of its own."""
+    """Connection of a client and its connection to the server, served by a thread."""
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class Link(threading.Thread):
             side.settimeout(_SEND_S)
 
     def order(self, action: Literal["reset", "silent"]) -> None:
-        """Do this to the connection now, from outside."""
+        """Apply a fault to the connection immediately."""
         self._ordered = action
         with suppress(OSError):
             self._ring.send(b"!")
@@ -89,7 +90,7 @@ class Link(threading.Thread):
         except OSError:
             data = b""
         if not data:
-            self._over(side)
+            self._close_side(side)
         elif self.silent:
             return
         elif side is self._client:
@@ -97,8 +98,8 @@ class Link(threading.Thread):
         else:
             self._from_server(data)
 
-    def _over(self, side: socket.socket) -> None:
-        """One side is gone; on a silent connection the other is not told."""
+    def _close_side(self, side: socket.socket) -> None:
+        """One side closed. On a silent connection the other side is not closed."""
         if not self.silent:
             self._end()
             return
@@ -119,7 +120,7 @@ class Link(threading.Thread):
             if fault is not None and fault.moment == "before":
                 self._act(fault)
             elif fault is not None:
-                self._protocol.forget_answers()
+                self._protocol.expect_answer()
                 self._armed = fault
             if self._sides and not self.silent:
                 self._send(server, message.data)
@@ -153,7 +154,7 @@ class Link(threading.Thread):
         try:
             side.sendall(data)
         except OSError:
-            if side is not self._client:  # a client that is gone is noticed when it is listened to
+            if side is not self._client:  # a closed client is detected by reading from it
                 self._end()
 
     def _end(self, *, at_once: bool = False) -> None:
@@ -167,7 +168,7 @@ class Link(threading.Thread):
 
 
 class Proxy:
-    """Listens on a port of loopback and passes connections on to `server_port`, as its `plan` says. Use in `with`."""
+    """Forwards connections from a loopback port to `server_port` with the faults of `plan`. Context manager."""
 
     def __init__(self, server_port: int, protocol: type[Protocol], plan: Plan = NO_FAULTS) -> None:
         self.server_port = server_port
@@ -175,7 +176,7 @@ class Proxy:
         self.down = False
         """While true, connections are refused."""
         self.at_most: int | None = None
-        """How many faults there may be in all, whatever the plan says."""
+        """Maximum number of faults, regardless of the plan."""
         self.done: Counter[str] = Counter()
         self.connections = self.refused = 0
         self.protocol = protocol
@@ -186,22 +187,22 @@ class Proxy:
         self._thread = threading.Thread(target=self._listen, daemon=True)
 
     def through(self, url: str) -> str:
-        """The URL of a server, by way of this proxy."""
+        """URL of a server through this proxy."""
         return url.replace(f":{self.server_port}", f":{self.port}")
 
     def cut_all(self) -> None:
-        """Reset all connections there are."""
+        """Reset all open connections."""
         self._order_all("reset")
         for link in list(self._links):
             link.join(_SEND_S)
         self._tidy()
 
     def silence_all(self) -> None:
-        """Let nothing more through on the connections there are, and tell nobody."""
+        """Make all open connections silent."""
         self._order_all("silent")
 
     def heal(self) -> None:
-        """From now on all goes well for new connections. Those there are may still meet their fault."""
+        """Stop faults for new connections. Open connections can still meet their fault."""
         self.plan = NO_FAULTS
         self.down = False
 
@@ -240,7 +241,7 @@ class Proxy:
             self._connect(client)
 
     def reach(self) -> socket.socket:
-        """A new connection to the server."""
+        """Connect to the server."""
         return socket.create_connection((HOST, self.server_port), timeout=_SEND_S)
 
     def _connect(self, client: socket.socket) -> None:
@@ -262,7 +263,7 @@ class Proxy:
         link.start()
 
     def _tidy(self) -> None:
-        """Forget what ended, and let go of the oldest of too many silent ones."""
+        """Forget closed connections, and close the oldest of too many silent ones."""
         with self._lock:
             self._links = [link for link in self._links if link.is_alive() or link.ident is None]
             silent = [link for link in self._links if link.silent]

@@ -1,4 +1,4 @@
-"""Whatever the network does, no acknowledged edit is lost, none is made twice, and no client waits for ever."""
+"""Under any network fault, no acknowledged edit is lost, no edit is applied twice, and no client waits forever."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ DEADLINE_S = 600.0
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_edits_through_a_bad_network_are_made_once_or_not_at_all(net: Network, seed: int) -> None:
-    """Acknowledged edits are there once, refused ones are not; and every kind of fault was met."""
+def test_edits_are_applied_at_most_once_under_faults(net: Network, seed: int) -> None:
+    """Acknowledged edits are stored, refused edits are not, and no edit is stored twice."""
     faults = every_kind(seed, messages=net.messages // 5, commits=3, late_s=TIMEOUT_S, times=TIMES)
     plan = InTurn(faults)
     load = Load([], WORKERS, MOST_EDITS // WORKERS, name=f"seed{seed}")
-    load.go_on = lambda: len(load.told) < EDITS or plan.pending
+    load.go_on = lambda: len(load.outcomes) < EDITS or plan.pending
     prepare(net.direct, load)
     with retentive.open(net.place) as one, retentive.open(net.place) as other:
         load.opened = [one, other]
@@ -47,24 +47,27 @@ def test_edits_through_a_bad_network_are_made_once_or_not_at_all(net: Network, s
 # -- the judge, judged -------------------------------------------------------------------------------------------
 
 
-class Repeats(ServerBackend):
-    """Wrong: takes every commit without an answer for one that was not made."""
+class RepeatingClient(ServerBackend):
+    """Incorrect client: treats every commit without a response as failed."""
 
     def _landed(self, *_: object) -> bool:
         return False
 
 
-class Believes(ServerBackend):
-    """Wrong: takes every commit without an answer for one that was made."""
+class TrustingClient(ServerBackend):
+    """Incorrect client: treats every commit without a response as successful."""
 
     def _landed(self, *_: object) -> bool:
         return True
 
 
 @pytest.mark.parametrize(
-    ("wrong", "moment", "said"), [(Repeats, "answer", "was applied 2 times"), (Believes, "before", "is lost")]
+    ("wrong", "moment", "said"),
+    [(RepeatingClient, "answer", "was applied 2 times"), (TrustingClient, "before", "is lost")],
 )
-def test_a_wrong_client_is_found_out(wrong: type[ServerBackend], moment: Moment, said: str, tmp_path: Path) -> None:
+def test_an_incorrect_client_is_detected(
+    wrong: type[ServerBackend], moment: Moment, problem: str, tmp_path: Path
+) -> None:
     with postgresql(tmp_path) as net:
         prepare(net.direct, load := Load([], 2, 20))
         with retentive.open(net.place) as opened:
@@ -74,4 +77,4 @@ def test_a_wrong_client_is_found_out(wrong: type[ServerBackend], moment: Moment,
             net.proxy.cut_all()
             load.run(deadline_s=DEADLINE_S)
             net.proxy.heal()
-        assert any(said in each for each in judge(net.direct, load))
+        assert any(problem in each for each in judge(net.direct, load))

@@ -1,4 +1,4 @@
-"""A command that comes again while connections are lost at the commit: done once, one reply."""
+"""A repeated command, after its connection was lost at the commit, is applied once and gets the same reply."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ COMMANDS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_a_command_whose_commit_was_lost_is_done_once(net: Network, moment: Moment) -> None:
-    """Also one that leaves nothing but what is remembered of it: a refusal, a change that changed nothing."""
+def test_a_command_with_a_lost_commit_is_applied_once(net: Network, moment: Moment) -> None:
+    """Including commands that store only their reply: refusals and changes without effect."""
     with retentive.open(net.place, audit=True) as opened:
         store = opened.store()
         done = 0

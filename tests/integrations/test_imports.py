@@ -186,4 +186,4 @@ def test_what_errors_say_to_install_is_what_the_extras_need() -> None:
     assert {name: list(packages) for name, packages in EXTRAS.items()} == project["optional-dependencies"]
     assert pip_install("anthropic", "crypto") == "pip install 'anthropic>=2.11,<3' 'cryptography>=45'"
     named = [path for path in modules() if "pip install" in path.read_text("utf-8")]
-    assert named == [ROOT / "extras.py"]
+    assert named == [ROOT / "values" / "extras.py"]

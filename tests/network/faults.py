@@ -1,4 +1,4 @@
-"""Faults of connections, and when they come: once on each connection, or one after the other over all of them."""
+"""Network faults and their schedules: one per connection, or a sequence over all connections."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ EVENTS: tuple[At, ...] = ("message", "commit")
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault, at the client's n-th message or n-th commit.
+    """Fault of a connection at its client's n-th message or n-th commit.
 
-    `before`: the server never gets it. `answer`: the server did it, and the client does not hear so.
-    `reset` is a RST to both sides, `close` a FIN; `silent`: from then on nothing gets through, and nobody is told;
-    `late`: it gets there after `seconds`, whether or not the client still waits.
+    `before`: the server never receives the message. `answer`: the server executed it, but the client gets no response.
+    `reset` sends RST to both sides, `close` a FIN. `silent`: no more bytes pass, and both sides stay open. `late`: the
+    message arrives after `seconds`, whether or not the client still waits.
     """
 
     at: At
@@ -37,37 +37,37 @@ class Fault:
 
     @property
     def between_flights(self) -> bool:
-        """A path goes silent or slow between messages that are sent together; a reset may cut them apart."""
+        """True for silent and late faults, which do not split messages sent together. A reset can split them."""
         return self.action in ("silent", "late")
 
 
 class Plan(ABC):
-    """Decides for each message of a client whether a fault is due. Connections ask from threads of their own."""
+    """Schedule that decides for each client message if a fault occurs. Called from the threads of the connections."""
 
     def for_connection(self) -> Plan:
-        """The plan that one new connection asks."""
+        """Return the plan of a new connection."""
         return self
 
     @property
     @abstractmethod
     def next(self) -> Fault | None:
-        """The fault that the plan waits for."""
+        """The pending fault."""
 
     @abstractmethod
     def due(self, *, commits: bool, flights: bool) -> Fault | None:
-        """The fault to do at this message, or with `flights` at these messages sent together."""
+        """Return the fault for this message, or with `flights` for these messages sent together."""
 
     @abstractmethod
     def done(self) -> None:
-        """Note that a fault that was due was done."""
+        """Record that a due fault occurred."""
 
     @abstractmethod
     def missed(self, fault: Fault) -> None:
-        """Take back a fault that was due: its connection ended before the answer came."""
+        """Make a due fault pending again: its connection ended before the response."""
 
 
 class Once(Plan):
-    """One fault, once on each connection; or none."""
+    """One fault, once per connection, or no fault."""
 
     def __init__(self, fault: Fault | None) -> None:
         self._fault = fault
@@ -88,17 +88,17 @@ class Once(Plan):
         return fault if self._left == 0 else None
 
     def done(self) -> None:
-        """Nothing to note: a connection meets its fault once."""
+        """Do nothing: each connection has its fault once."""
 
     def missed(self, fault: Fault) -> None:
-        """Nothing to take back: the connection it was for has ended."""
+        """Do nothing: the connection of the fault has ended."""
 
 
 class InTurn(Plan):
-    """Faults in a fixed order. Each counts the messages of all connections since the one before it.
+    """Faults in a fixed order. Each counts the messages of all connections since the previous fault.
 
-    How a client spreads its work over connections is up to the scheduler. This plan does not depend on it: as long as
-    clients go on, every fault is met.
+    The scheduler decides how a client spreads its work over connections. This plan does not depend on it: as long as
+    clients send messages, every fault occurs.
     """
 
     def __init__(self, faults: Iterable[Fault]) -> None:
@@ -109,7 +109,7 @@ class InTurn(Plan):
 
     @property
     def pending(self) -> bool:
-        """True until the last fault was done."""
+        """True until the last fault occurred."""
         with self._lock:
             return bool(self._faults) or self._under_way > 0
 
@@ -146,9 +146,9 @@ NO_FAULTS = Once(None)
 
 
 def every_kind(seed: int, *, messages: int, commits: int, late_s: float, times: int = 1) -> list[Fault]:
-    """All kinds of faults so many times each, in an order and with gaps that follow from the seed.
+    """Every kind of fault `times` times, in an order and with gaps that depend on the seed.
 
-    Gaps are at most so many messages or commits. The late ones are up to `late_s` late.
+    A gap is at most `messages` messages or `commits` commits. Late messages are up to `late_s` late.
     """
     rng = random.Random(seed)
     kinds = [(at, moment, action) for at in EVENTS for moment in MOMENTS for action in ACTIONS] * times

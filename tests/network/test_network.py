@@ -62,7 +62,7 @@ class TrustingClient(ServerBackend):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "moment", "said"),
+    ("wrong", "moment", "problem"),
     [(RepeatingClient, "answer", "was applied 2 times"), (TrustingClient, "before", "is lost")],
 )
 def test_an_incorrect_client_is_detected(

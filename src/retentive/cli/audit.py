@@ -7,7 +7,7 @@ from datetime import datetime
 import click
 
 from retentive.audit.log import AuditEntry, Verified
-from retentive.cli import output
+from retentive.cli import layouts, output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location, pass_location
 from retentive.cli.parameters import FORMS, time_option
@@ -71,7 +71,7 @@ def show(location: Location, *, since: datetime | None, as_json: bool) -> None:
         map(_object, found),
         as_json=as_json,
         plain=map(_row, found),
-        shown=[output.Aligned(map(_row, found), ("blue", "green"), empty="No entries.")],
+        shown=[layouts.Aligned(map(_row, found), ("blue", "green"), empty="No entries.")],
     )
 
 

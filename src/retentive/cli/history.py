@@ -6,7 +6,7 @@ from datetime import datetime
 
 import click
 
-from retentive.cli import output
+from retentive.cli import layouts, output
 from retentive.cli.location import Location, pass_location
 from retentive.cli.parameters import FORMS, VERSION, Moment, moment_option, time_option
 from retentive.errors import InvalidInput, NotFound
@@ -54,7 +54,7 @@ def log(
         map(_object, found),
         as_json=as_json,
         plain=map(_row, found),
-        shown=[output.Aligned(rows, styles, empty="No versions.")],
+        shown=[layouts.Aligned(rows, styles, empty="No versions.")],
     )
 
 
@@ -82,7 +82,7 @@ def show(location: Location, version_id: str, *, as_json: bool) -> None:
         _object(version) | {"text": text},
         as_json=as_json,
         plain=head if text is None else f"{head}\n{text}",
-        shown=[output.Aligned(known, ("yellow",)), *([] if text is None else [f"\n{text}"])],
+        shown=[layouts.Aligned(known, ("yellow",)), *([] if text is None else [f"\n{text}"])],
     )
 
 
@@ -117,7 +117,7 @@ def diff(location: Location, first: str, second: str | None, *, since: Moment | 
         {"old": old and _object(old), "new": new and _object(new), "diff": as_text(rows)},
         as_json=as_json,
         plain=as_text(lines),
-        shown=[output.Diff(lines)],
+        shown=[layouts.Diff(lines)],
     )
 
 
@@ -140,7 +140,7 @@ def blame(location: Location, path: str, *, as_json: bool) -> None:
         ({"line": line.number, "text": line.text, "version": _object(line.version)} for line in found),
         as_json=as_json,
         plain=((*_row(line.version)[:3], str(line.number), line.text.removesuffix("\n")) for line in found),
-        shown=[output.Aligned(rows, ("yellow", "blue", "green", "bright_black"), right={3})],
+        shown=[layouts.Aligned(rows, ("yellow", "blue", "green", "bright_black"), right={3})],
     )
 
 

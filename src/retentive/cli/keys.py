@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from retentive.cli import output
+from retentive.cli import layouts, output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location, key_file, naming, pass_location
 from retentive.errors import InvalidInput
@@ -103,7 +103,7 @@ def status(location: Location, *, as_json: bool) -> None:
         {"stores": [asdict(store) for store in stores], "damaged": damaged},
         as_json=as_json,
         plain=rows,
-        shown=[output.Table(_COLUMNS, rows)],
+        shown=[layouts.Table(_COLUMNS, rows)],
         notes=[f"{output.counted(damaged, 'modified file')} of encrypted memory stores kept in .retentive/quarantine."]
         if damaged
         else [],

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from retentive.cli import output
+from retentive.cli import layouts, output
 from retentive.cli.exits import PROBLEMS, status_of
 from retentive.cli.location import Location, pass_location
 from retentive.history.sweep import Expired, Swept
@@ -54,7 +54,7 @@ def scan(location: Location, *, redact: bool, history: bool, as_json: bool) -> N
         map(asdict, found),
         as_json=as_json,
         plain=rows,
-        shown=[output.Aligned(padded, ("cyan", "yellow"), empty="No sensitive values.")],
+        shown=[layouts.Aligned(padded, ("cyan", "yellow"), empty="No sensitive values.")],
     )
     if any(one.in_path or not redact for one in found):
         raise click.exceptions.Exit(status_of("sensitive"))
@@ -111,7 +111,7 @@ def _emit_swept(store: MemoryStore, swept: Swept, *, dry_run: bool, as_json: boo
         },
         as_json=as_json,
         plain=[*rows, (total,)],
-        shown=[output.Aligned(rows, (None, "blue", "cyan")), total],
+        shown=[layouts.Aligned(rows, (None, "blue", "cyan")), total],
     )
 
 
@@ -153,8 +153,8 @@ def _printed(findings: Iterable[Finding]) -> Iterator[Finding]:
 
 def _finding_row(finding: Finding) -> tuple[str, ...]:
     text = f"{finding.kind.meaning} {finding.subject}".rstrip()
-    plain = output.harmless(text).replace("\n", " ").replace("\t", " ")
-    return finding.severity, output.harmless(finding.store_key or finding.store_id or "-"), finding.code, plain
+    plain = layouts.harmless(text).replace("\n", " ").replace("\t", " ")
+    return finding.severity, layouts.harmless(finding.store_key or finding.store_id or "-"), finding.code, plain
 
 
 def _findings_shown(found: list[Finding], counts: Counter[str]) -> list[output.Piece]:
@@ -162,7 +162,7 @@ def _findings_shown(found: list[Finding], counts: Counter[str]) -> list[output.P
     totals = ", ".join(output.counted(counts[severity], severity) for severity in ("problem", "note"))
     advice = {finding.code: finding.kind.advice for finding in found if finding.severity in {"problem", "note"}}
     return [
-        output.Table(_FINDING_COLUMNS, map(_finding_row, found), folds=True),
+        layouts.Table(_FINDING_COLUMNS, map(_finding_row, found), folds=True),
         *(f"{code}: {text}" for code, text in advice.items() if text),
         f"{totals}, {counts['repaired']} repaired.",
     ]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from retentive.cli import output
+from retentive.cli import layouts, output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location, pass_location
 from retentive.cli.parameters import FORMS, Moment, line_range, moment_option, text_of_file, text_or_stdin
@@ -196,7 +196,7 @@ def _shown(path: str, found: Sequence[Memory], *, show_all: bool) -> list[output
     rows = ((human_size(each.size_bytes), output.local_time(each.updated_at), each.path) for each in shown)
     hidden = len(found) - len(shown)
     return [
-        output.Table(("size", "changed", "path"), rows, empty="" if hidden else "No memories."),
+        layouts.Table(("size", "changed", "path"), rows, empty="" if hidden else "No memories."),
         f"{hidden} hidden; --all shows them." if hidden else "",
     ]
 

@@ -7,30 +7,27 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from typing import IO, TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, TypeVar
 
 import click
 
 from retentive.cli.exits import BROKEN_PIPE, FAILED, status_of
+from retentive.cli.layouts import Aligned, Diff, Hits, Table, harmless
 from retentive.cli.location import STORAGE_CODES, Location
 from retentive.errors import RetentiveError
 from retentive.values.replies import Reply
 
 if TYPE_CHECKING:
-    from retentive.search.query import Results
-    from retentive.values.diff import DiffLine
+    pass
 
 F = TypeVar("F", bound=Callable[..., object])
 
 PROGRESS_DELAY_S = 0.5  # quick work shows no bar, which would only flicker
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class Command(click.Command):
@@ -57,47 +54,6 @@ def json_option(command: F) -> F:
 
 
 # -- results -----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Rows under column names, on a terminal. `empty` is printed if there are no rows.
-
-    `folds`: cells are folded to the width of the terminal. Other tables are not, so that ids can be copied.
-    """
-
-    columns: Sequence[str]
-    rows: Iterable[Sequence[str]]
-    empty: str = ""
-    title: str = ""
-    folds: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Aligned:
-    """Rows in aligned columns without names, never folded, so that ids can be copied.
-
-    `styles` has a colour for each column, `right` the indexes of right-aligned columns.
-    """
-
-    rows: Iterable[Sequence[str]]
-    styles: Sequence[str | None] = ()
-    right: Collection[int] = ()
-    empty: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Diff:
-    """A unified diff with the changed words marked."""
-
-    lines: Iterable[DiffLine]
-
-
-@dataclass(frozen=True, slots=True)
-class Hits:
-    """Search results: a path and its matching lines, with the matches marked."""
-
-    found: Results
 
 
 Piece: TypeAlias = "str | Table | Aligned | Diff | Hits"
@@ -203,11 +159,6 @@ def local_time(at: datetime) -> str:
 def on_terminal() -> bool:
     """True if standard output is a terminal."""
     return _is_terminal(sys.stdout)
-
-
-def harmless(text: str) -> str:
-    r"""`text` with control characters shown as `\x1b`: text by a model must not steer the terminal of its reader."""
-    return _CONTROLS.sub(lambda found: f"\\x{ord(found.group()):02x}", text)
 
 
 def coloured(text: str, colour: str | None) -> str:

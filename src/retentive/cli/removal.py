@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from retentive.cli import output
+from retentive.cli import layouts, output
 from retentive.cli.exits import FAILED
 from retentive.cli.location import Location, pass_location
 from retentive.errors import NotFound
@@ -134,7 +134,7 @@ def _ask(question: str, *, yes: bool) -> None:
         raise click.UsageError(
             "Nothing was removed. Removal is permanent; without a terminal to confirm it, pass --yes."
         )
-    if not click.confirm(output.harmless(question), err=True):
+    if not click.confirm(layouts.harmless(question), err=True):
         click.echo("Nothing was removed.", err=True)
         raise click.exceptions.Exit(FAILED)
 

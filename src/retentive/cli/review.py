@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import click
 
-from retentive.cli import output
+from retentive.cli import layouts, output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location, pass_location
 from retentive.review.session import Outcome, Proposal, ProposedChange
@@ -54,7 +54,7 @@ def show_list(location: Location, *, whose: str | None, as_json: bool) -> None:
         map(_object, found),
         as_json=as_json,
         plain=((each.id, output.timestamp(each.at), str(each.actor or ""), each.summary) for each in found),
-        shown=[output.Table(("id", "changed", "actor", "summary"), rows, empty=_NONE, folds=True)],
+        shown=[layouts.Table(("id", "changed", "actor", "summary"), rows, empty=_NONE, folds=True)],
     )
 
 
@@ -73,7 +73,7 @@ def show(location: Location, *, proposal_id: str, as_json: bool) -> None:
     for change, before, after in texts:
         lines += _diff(change, before or "", after or "")
     output.emit(
-        _object(found) | {"changes": changes}, as_json=as_json, plain=as_text(lines), shown=[output.Diff(lines)]
+        _object(found) | {"changes": changes}, as_json=as_json, plain=as_text(lines), shown=[layouts.Diff(lines)]
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from retentive.cli import output
+from retentive.cli import layouts, output
 from retentive.cli.location import Location, pass_location
 from retentive.search.query import Hit, Results, Span
 from retentive.values.paths import ROOT
@@ -50,7 +50,7 @@ def search(
         _object(found),
         as_json=as_json,
         plain=(row for hit in found.hits for row in _rows(hit)),
-        shown=[output.Hits(found), "" if is_cut else total],
+        shown=[layouts.Hits(found), "" if is_cut else total],
         notes=[f"{len(found.hits)} of {found.total} memories; -n shows more."] if is_cut else [],
     )
 

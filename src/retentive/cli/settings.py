@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from retentive.cli import output
+from retentive.cli import layouts, output
 from retentive.cli.location import Location, pass_location
 from retentive.errors import InvalidInput
 from retentive.values.settings import Settings, describe
@@ -100,5 +100,5 @@ def _emit(found: Settings, *, as_json: bool) -> None:
         values,
         as_json=as_json,
         plain=(row[:2] for row in rows),
-        shown=[output.Table(("setting", "value", "default", "meaning"), marked, folds=True)],
+        shown=[layouts.Table(("setting", "value", "default", "meaning"), marked, folds=True)],
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
-from retentive.cli import output
+from retentive.cli import layouts, output
 from retentive.cli.location import Location, pass_location
 from retentive.values.listing import human_size
 
@@ -112,5 +112,5 @@ def _tables(sections: Sequence[Section]) -> list[output.Piece]:
     pieces: list[output.Piece] = []
     for name, columns, rows in sections:
         if rows:
-            pieces += [*(["\n"] if pieces else []), output.Table(columns, rows, title=name.upper())]
+            pieces += [*(["\n"] if pieces else []), layouts.Table(columns, rows, title=name.upper())]
     return pieces

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import click
 
 from retentive.agent.projects import DIRECTORY, Feature, start_project
-from retentive.cli import output
+from retentive.cli import layouts, output
 from retentive.cli.location import Location, pass_location, shown
 from retentive.errors import NotFound
 from retentive.locations import find_store, location_exists
@@ -71,7 +71,7 @@ def stores(location: Location, *, as_json: bool) -> None:
         rows,
         as_json=as_json,
         plain=(["" if cell is None else str(cell) for cell in row.values()] for row in rows),
-        shown=[output.Table(("size", "memories", "created", "key", "name", "id"), map(_store_row, infos))],
+        shown=[layouts.Table(("size", "memories", "created", "key", "name", "id"), map(_store_row, infos))],
     )
 
 

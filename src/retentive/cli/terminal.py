@@ -12,7 +12,7 @@ from rich.console import Console, JustifyMethod, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from retentive.cli.output import Aligned, Diff, Hits, Table, harmless
+from retentive.cli.layouts import Aligned, Diff, Hits, Table, harmless
 from retentive.search.query import Results, Span
 from retentive.values.diff import NO_NEWLINE, DiffLine
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from retentive.cli import output
+from retentive.cli import layouts, output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location, pass_location
 from retentive.cli.parameters import FORMS, Moment, moment_option, time_option
@@ -104,7 +104,7 @@ def _emit(outcome: Outcome, replies: Replies, *, as_json: bool) -> None:
         _object(outcome),
         as_json=as_json,
         plain=[] if outcome.conflicts else [*rows, *((line,) for line in below)],
-        shown=[] if outcome.conflicts else [output.Aligned(rows, (None, "cyan")), *below],
+        shown=[] if outcome.conflicts else [layouts.Aligned(rows, (None, "cyan")), *below],
         notes=[f"{each.path} was not fully restored: {each.reason}." for each in outcome.left],
         error="\n".join(conflicts) if outcome.conflicts else "",
     )

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from retentive.agent.errors import AgentError
 from retentive.agent.events import Compaction, EditsApplied, Event, Finished, Text, ToolCall, ToolReply
 from retentive.agent.responses import AppliedEdit, ClearedThinking, ClearedToolUses
-from retentive.cli import output
-from retentive.values.diff import as_text
+from retentive.cli import layouts, output
+from retentive.values.diff import DiffLine, as_text
 
 if TYPE_CHECKING:
     from retentive.cli.chat.session import Session
-    from retentive.cli.chat.slash_commands import Answer
 
 MAX_LINE_CHARS = 500  # of a call or a reply; the length of a path is up to the model
 _RETRY = "/retry sends the message again."
@@ -37,6 +36,16 @@ ENDED: Mapping[str, str] = {
     "refusal": REFUSED,
 }
 """Message for each reason why an answer ended early."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to a slash command: a text and a diff, or a request to send the last message again."""
+
+    text: str = ""
+    is_error: bool = False
+    diff: Sequence[DiffLine] = ()
+    retries: bool = False
 
 
 class Screen:
@@ -113,7 +122,7 @@ class Screen:
         if answer.diff and self.terminal:
             from retentive.cli import terminal  # noqa: PLC0415 - imports rich
 
-            output.write_line(terminal.draw(output.Diff(answer.diff)))
+            output.write_line(terminal.draw(layouts.Diff(answer.diff)))
         elif answer.diff:
             output.write(as_text(answer.diff).encode("utf-8", "backslashreplace"))
 
@@ -136,7 +145,7 @@ class Screen:
 
     def _write(self, text: str, colour: str | None = None) -> None:
         if self.terminal:
-            text = output.harmless(text)
+            text = layouts.harmless(text)
             text = output.coloured(text, colour)
         output.write(text.encode("utf-8", "backslashreplace"))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from retentive.agent.context import ContextManagement
 from retentive.agent.errors import AgentError
 from retentive.agent.responses import TokenCount, token_count
-from retentive.cli.chat.screen import API_ERRORS, edited
+from retentive.cli.chat.screen import API_ERRORS, Answer, edited
 from retentive.cli.chat.session import Session
 from retentive.errors import RetentiveError
 from retentive.history.apply import Outcome
@@ -39,16 +39,6 @@ _COMMAND = re.compile(r"/[a-z]+(?:\s.*)?", re.DOTALL)
 _DONE = {"deleted": "deleted", "moved": "moved", "made": "recreated", "changed": "reverted"}
 _NOWHERE = "/dev/null"
 _NEXT = {"role": "user", "content": "?"}  # some models accept no conversation that ends with the assistant
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The answer to a slash command: a text and a diff, or a request to send the last message again."""
-
-    text: str = ""
-    is_error: bool = False
-    diff: Sequence[DiffLine] = ()
-    retries: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ _ID = re.compile(r"memstore_[0-9a-f]{32}")
 
 
 class Retentive:
-    """Open location with its memory stores. Threads may share it, and it survives a fork."""
+    """Open location with its memory stores. Threads may share it; all but object storage survive a fork."""
 
     def __init__(
         self,

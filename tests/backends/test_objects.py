@@ -2,26 +2,49 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 import servers
+from retentive.errors import InvalidInput
 from retentive.storage.contract import Backend, Clock, NewId
 from retentive.storage.objects.backend import open_objects
 from retentive.testing.backend_suite import BackendSuite
+from retentive.testing.backend_suite.opening import A, Opened
+from retentive.testing.backend_suite.sharing import count_up, exit_status, fork_child
 
 
-class TestInMemory(BackendSuite):
+class ObjectsSuite(BackendSuite):
+    """The shipped suite, with the promise of object storage about forks in place of the general one."""
+
+    def test_a_forked_child_is_independent(self, tmp_path: Path) -> None:
+        """The child gets an error at once, with whatever it opens; the parent goes on."""
+        if not hasattr(os, "fork"):
+            pytest.skip("this system does not fork")
+        store = Opened(self.opened(tmp_path))
+        store.create({A: b"0"})
+        child = fork_child(lambda: self._is_refused(store, tmp_path))
+        count_up(store, 10)
+        assert exit_status(child) == 0
+        assert store.tree() == {A: b"10"}
+
+    def _is_refused(self, store: Opened, place: Path) -> None:
+        calls = (store.tree, store.backend.list_stores, lambda: count_up(store, 1), lambda: self.opened(place))
+        for call in calls:
+            with pytest.raises(InvalidInput, match="open the location after the fork"):
+                call()
+        store.backend.close()
+
+
+class TestInMemory(ObjectsSuite):
     def open_backend(self, place: Path, *, clock: Clock, new_id: NewId) -> Backend:
         return open_objects(f"memory://{place.name}/{place.parent.name}", clock=clock, new_id=new_id)
 
-    def test_a_forked_child_goes_on_for_itself(self, tmp_path: Path) -> None:
-        pytest.skip("each side of a fork has its own memory")
-
 
 @pytest.mark.long
-class TestMoto(BackendSuite):
+class TestMoto(ObjectsSuite):
     @pytest.fixture(autouse=True)
     def _credentials(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", servers.moto().access_key)
@@ -35,7 +58,7 @@ class TestMoto(BackendSuite):
 
 
 @pytest.mark.long
-class TestAzurite(BackendSuite):
+class TestAzurite(ObjectsSuite):
     @pytest.fixture(autouse=True)
     def _credentials(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", servers.azurite().account)

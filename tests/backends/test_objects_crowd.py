@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import multiprocessing
 import threading
 from functools import partial
 from pathlib import Path
@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 import servers
-from backends.test_objects_wire import ended
 from retentive.storage.contract import Change, Transaction
 from retentive.storage.objects.backend import open_objects
-from retentive.storage.objects.contention import Crowd, window_s
+from retentive.storage.objects.contention import Contention, window_s
 from retentive.testing.backend_suite.opening import A, B, Opened
 from retentive.testing.backend_suite.sharing import count_up
 
@@ -22,7 +21,7 @@ PATIENCE_S = 60.0
 
 def commits(*writers: str) -> list[str]:
     """Ids of commits, one by each of these writers."""
-    return [Crowd(writer).new_commit() for writer in writers]
+    return [Contention(writer).new_commit() for writer in writers]
 
 
 def test_the_more_write_the_longer_all_wait() -> None:
@@ -36,20 +35,25 @@ def test_the_more_write_the_longer_all_wait() -> None:
     assert len({*commits(*writers * 2)}) == 18
 
 
-def test_a_crowd_is_there_until_nobody_else_writes() -> None:
+def test_contention_is_seen_until_nobody_else_writes() -> None:
     """One commit that came too late says so, and some that did not say that it is over."""
-    crowd = Crowd("000001")
-    seen = [crowd.is_there]
-    crowd.lost()
+    contention = Contention("000001")
+    seen = [contention.is_seen]
+    contention.lost()
     for _ in range(64):
-        seen.append(crowd.is_there)
-        crowd.won()
+        seen.append(contention.is_seen)
+        contention.won()
     assert seen[:9] == [False] + [True] * 8
     assert not seen[-1]
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def count_in(url: str, number: int) -> None:
+    """The work of one process."""
+    own = Opened(open_objects(url))
+    own.create({f"/memories/{number}": b""})
+    count_up(own, 12)
+
+
 def test_processes_that_write_one_store_lose_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Four count one memory up, and each also writes one of its own."""
     moto = servers.moto()
@@ -59,16 +63,13 @@ def test_processes_that_write_one_store_lose_nothing(monkeypatch: pytest.MonkeyP
     url = f"s3://{bucket}/{tmp_path.name}?endpoint={moto.endpoint}&region={moto.region}&allow_http=true"
     store = Opened(open_objects(url))
     store.create({A: b"0"})
-    children = []
-    for number in range(4):
-        child = os.fork()
-        if child == 0:
-            own = Opened(open_objects(url))
-            own.create({f"/memories/{number}": b""})
-            count_up(own, 12)
-            os._exit(0)
-        children.append(child)
-    assert [ended(child) for child in children] == [0] * 4
+    context = multiprocessing.get_context("spawn")
+    children = [context.Process(target=count_in, args=(url, number)) for number in range(4)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join(PATIENCE_S)
+    assert [child.exitcode for child in children] == [0] * 4
     assert store.tree() == {A: b"48", **{f"/memories/{number}": b"" for number in range(4)}}
     assert len(store.versions()) == store.revision() == 53
 

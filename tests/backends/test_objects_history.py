@@ -9,20 +9,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import takewhile
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 import servers
-from backends.test_objects_rest import SMALL, Bottom, in_two_days, small
+from backends.test_objects_rest import SMALL, Bottom, in_two_days, manifest_of, small
 from backends.wire import BUCKET, Asked, Reply, Wire, is_commit, nth
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Change, Snapshot, Transaction, Version
 from retentive.storage.objects.backend import ObjectsBackend, open_objects
-from retentive.storage.objects.compaction import Sizes
 from retentive.storage.objects.driver import Client, Place
-from retentive.storage.objects.immutables import KINDS
-from retentive.storage.objects.manifest import decode_root
+from retentive.storage.objects.garbage import reachable
+from retentive.storage.objects.ordered_map import Sizes
+from retentive.storage.objects.snapshot import ObjectsSnapshot
 from retentive.storage.sqlite.backend import SqliteBackend
 from retentive.testing.backend_suite.opening import A, B, C, Opened
 from retentive.testing.backend_suite.sharing import together
@@ -92,7 +92,7 @@ def changing(chance: random.Random, snapshot: Snapshot) -> Work:
         tx.put_record("kind", key, chance_value)
 
     def both(tx: Transaction) -> None:
-        for step in (put, lambda tx: tx.blank(some, PERSON), delete, put, note):
+        for step in (put, lambda tx: tx.redact(some, PERSON), delete, put, note):
             step(tx)
 
     chance_value = chance.choice([None, "x", "y" * 3_000])
@@ -101,7 +101,7 @@ def changing(chance: random.Random, snapshot: Snapshot) -> Work:
         "move": move,
         "delete": delete,
         "again": make_again,
-        "blank": lambda tx: tx.blank(some, PERSON),
+        "blank": lambda tx: tx.redact(some, PERSON),
         "prune": lambda tx: tx.prune(older),
         "note": note,
         "both": both,
@@ -147,7 +147,7 @@ def _without_revision(version: Version) -> Version:
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 12))])
 def test_whatever_was_done_the_history_is_that_of_sqlite(url: str, seed: int) -> None:
-    """Through three openings, with chunks and segments small enough to be divided, merged and emptied."""
+    """Through three openings, with pages small enough to be divided, merged and emptied."""
     chance, clock = random.Random(seed), Ticking()
     reference = Opened(SqliteBackend(None, clock=clock, new_id=id_of))
     stores = [Opened(small(url, clock=clock, new_id=id_of)) for _ in range(3)]
@@ -174,17 +174,18 @@ def test_whatever_was_done_the_history_is_that_of_sqlite(url: str, seed: int) ->
 
 
 def assert_all_is_named(url: str, store_id: str) -> None:
-    """After everything was collected, the chunks and nodes there are all lead to versions, and are not too many."""
-    bottom = Bottom(url)
-    root = decode_root(bottom.get(f"roots/{store_id}"), store_id)
-    assert sorted(bottom.listed(f"stores/{store_id}/pages")) == sorted(
-        f"stores/{store_id}/pages/{ref.name}" for ref in root.pages
-    )
-    assert all(len(level) <= SMALL.fan_out for level in root.history)
+    """After everything was collected, every object there is reachable, and the root of the tree is not too long."""
+    bottom, manifest = Bottom(url), manifest_of(url, store_id)
+    reach = reachable(manifest, small(url)._reader(store_id))
+    for kind, names in (("pages", reach.pages), ("packs", reach.packs)):
+        there = {key.rpartition("/")[2] for key in bottom.listed(f"stores/{store_id}/{kind}")}
+        assert there == names, kind
+    assert reach.garbage == set()
+    assert len(manifest.tree.refs) <= SMALL.fan_out
 
 
 def test_bounded_reads_do_not_scan_the_rest(wire: Wire) -> None:
-    """What lies between two ids is read from the chunks that have it, of a hundred and more."""
+    """What lies between two ids is read from the leaves that have it, of some fifty."""
     prefix = os.urandom(6).hex()
     store = Opened(small(place(servers.moto().port, prefix)))
     for number in range(160):
@@ -195,10 +196,10 @@ def test_bounded_reads_do_not_scan_the_rest(wire: Wire) -> None:
         asked = len(wire.asked)
         found = reader.read(store.id, partial(_ids, low=low, high=high))
         assert found == [each for each in ids if low < each < high]
-        assert len([one for one in wire.asked[asked:] if b"/history/" in one.path]) <= 12
+        assert len([one for one in wire.asked[asked:] if b"/pages/" in one.path]) <= 12
     asked = len(wire.asked)
     assert [version.id for version in reader.read(store.id, lambda found: list(found.as_of(ids[3])))] == [ids[4]]
-    assert len(wire.asked) - asked <= 8  # the root, a page, and what leads to two chunks
+    assert len(wire.asked) - asked <= 10  # the manifest, and the path to three leaves
 
 
 def _ids(snapshot: Snapshot, *, low: str, high: str) -> list[str]:
@@ -215,8 +216,9 @@ def everything(url: str) -> str:
 
 def plain(data: bytes) -> str:
     """An object as one could read it."""
-    head, newline, body = data.partition(b"\n")
-    return (zlib.decompress(body) if newline and head.startswith(b"retentive ") else data).decode()
+    head, _, body = data.partition(b"\n")
+    is_compressed = head.startswith(b"retentive ") and not head.startswith((b"retentive pack ", b"retentive format "))
+    return (zlib.decompress(body) if is_compressed else data).decode()
 
 
 SECRET, PLACE = b"the secret text", "/memories/the-secret-place"
@@ -241,7 +243,7 @@ def a_secret_among_others(store: Opened, *, before: int, after: int) -> Sequence
 
 @pytest.mark.parametrize(("before", "after"), [(0, 0), (0, 3), (3, 0), (30, 2), (2, 30), (60, 60)])
 def test_nothing_is_left_of_what_was_blanked(url: str, before: int, after: int) -> None:
-    """Neither text nor path nor hash, in no object, as soon as the write has returned: in log, pages and history."""
+    """Neither text nor path nor hash, in no object, as soon as the write has returned: in log and pages."""
     store, reader = Opened(small(url)), Opened(small(url))
     ids = a_secret_among_others(store, before=before, after=after)
     old = reader.backend.read(reader.id, lambda found: [found.version(each) for each in ids])
@@ -259,32 +261,31 @@ def test_nothing_is_left_of_what_was_blanked(url: str, before: int, after: int) 
     assert len(store.versions()) == before + after + 4
 
 
-def test_a_fold_under_way_brings_nothing_back(url: str) -> None:
-    """Its pages and chunks were made of a state that had what is blanked now; they are deleted, and not used."""
+def test_a_compaction_under_way_brings_nothing_back(url: str) -> None:
+    """Its pages come from a state that had what is redacted now; they are deleted, and not used."""
     store = Opened(ObjectsBackend(Client(Place.parse(url)), sizes=Sizes(log=10_000)))
     ids = a_secret_among_others(store, before=3, after=3)
     other = small(url)
     committer = other._committer
-    prepared = committer.prepare(other._roots.now(store.id))
+    prepared = committer.prepare(other._manifests.now(store.id))
     store.backend.write(store.id, lambda tx: tx.redact(ids, PERSON))
-    late = {name: data for name, data in prepared.fold.objects.items() if name.startswith("pages/")}
-    for name, data in late.items():  # one that was still being written
-        Bottom(url).put(f"stores/{store.id}/{name}", data)
+    for name, (data, _) in prepared.compaction.pages.items():  # one that was still being written
+        Bottom(url).put(f"stores/{store.id}/pages/{name}", data)
     committer.use(store.id, prepared)
     assert SECRET.decode() not in everything(url)
     assert "secret-place" not in everything(url)
     assert store.get(B).data == b"harmless"
 
 
-def test_what_a_crashed_fold_left_goes_with_the_next_purge(url: str) -> None:
+def test_what_a_crashed_compaction_left_goes_with_the_next_purge(url: str) -> None:
     """It came too late to be seen when the version was blanked; the mark of a later one leads to it."""
     store = Opened(ObjectsBackend(Client(Place.parse(url)), sizes=Sizes(log=10_000)))
     ids = a_secret_among_others(store, before=3, after=3)
     other = small(url)
-    prepared = other._committer.prepare(other._roots.now(store.id))
+    prepared = other._committer.prepare(other._manifests.now(store.id))
     store.backend.write(store.id, lambda tx: tx.redact(ids[1:2], PERSON))
-    for name, data in prepared.fold.objects.items():
-        Bottom(url).put(f"stores/{store.id}/{name}", data)
+    for name, (data, _) in prepared.compaction.pages.items():
+        Bottom(url).put(f"stores/{store.id}/pages/{name}", data)
     assert "secret-place" in everything(url)
     store.backend.write(store.id, lambda tx: tx.redact(ids, PERSON))
     assert "secret-place" not in everything(url)
@@ -337,30 +338,29 @@ def test_other_processes_do_not_serve_it_from_what_they_kept(url: str) -> None:
 
 
 def test_pruning_a_long_history_keeps_it_small(url: str) -> None:
-    """Thinned chunks are joined, what is empty goes, and all others of a memory are found."""
+    """Thinned pages are joined, what is empty goes, and all other versions of a memory are found."""
     store = Opened(small(url))
     for number in range(200):
         store.put(A if number % 40 else B, b"%d" % number)
     assert capabilities.purge(small(url))
     versions = store.versions()
     bottom = Bottom(url)
-    before = len(bottom.listed(f"stores/{store.id}/history"))
+    before = len(bottom.listed(f"stores/{store.id}/pages"))
     kept = [version for version in versions if version.path == B or version == versions[0]]
     gone = [version.id for version in versions if version not in kept]
     store.backend.write(store.id, lambda tx: tx.prune(gone))
     for one in (store, Opened(small(url))):
         assert one.versions() == kept
         assert one.tree() == {A: b"199", B: b"160"}
-    assert len(bottom.listed(f"stores/{store.id}/texts")) == len(kept)
-    assert len(bottom.listed(f"stores/{store.id}/history")) < before // 4
-    root = decode_root(bottom.get(f"roots/{store.id}"), store.id)
-    assert root.pending == ()
+    assert len(bottom.listed(f"stores/{store.id}/packs")) == len(kept)
+    assert len(bottom.listed(f"stores/{store.id}/pages")) < before // 4
+    assert store.backend.read(store.id, lambda found: cast("ObjectsSnapshot", found).garbage()) == []
     store.put(A, b"on")
     assert len(store.versions()) == len(kept) + 1
 
 
 def test_thousands_go_at_once(url: str) -> None:
-    """Their names are too many for the root, and are deleted all the same."""
+    """More texts than fit into a manifest are erased all the same."""
     store = Opened(open_objects(url))
     files = {f"/memories/{number:04}": b"%d" % number for number in range(700)}
     store.create(files)
@@ -457,9 +457,15 @@ def test_what_is_missing_is_damage_in_every_kind(url: str) -> None:
     a_secret_among_others(store, before=30, after=30)
     for number in range(60):
         store.backend.write(store.id, partial(_put_note, key=str(number), value="v" * (number * 40)))
-    kinds = {key.split("/")[2] for key in Bottom(url).listed(f"stores/{store.id}")}
-    assert kinds <= set(KINDS)
-    assert kinds >= {"texts", "pages", "history", "notes", "values"}
+    assert capabilities.purge(backend)
+    bottom = Bottom(url)
+    for key in bottom.listed(f"stores/{store.id}"):
+        whole = bottom.get(key)
+        bottom.delete(key)
+        subject = "/".join(key.split("/")[2:])
+        assert ("object_missing", subject) in {(one.code, one.subject) for one in capabilities.check(small(url))}
+        bottom.put(key, whole)
+    assert list(capabilities.check(small(url))) == []
     assert store.get(C).exists is False
 
 
@@ -470,10 +476,10 @@ def test_what_was_written_in_vain_goes_too(url: str) -> None:
     texts: list[bytes] = []
     for _ in range(10):
         _write_before_another_commits(store, other, texts)
-    assert len(texts) == 30  # ten ran again
+    assert len(texts) == 40  # each of twenty ran again
     for one in (store, other):
         assert capabilities.purge(one.backend)
-    assert len(Bottom(url).listed(f"stores/{store.id}/texts")) == len(store.versions()) == 21
+    assert len(Bottom(url).listed(f"stores/{store.id}/packs")) == len(store.versions()) == 21
     assert len(store.tree()) == 1
 
 

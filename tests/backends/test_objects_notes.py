@@ -12,21 +12,21 @@ import pytest
 
 import servers
 from backends.test_objects_history import everything
-from backends.test_objects_rest import SMALL, Bottom, in_two_days, small
+from backends.test_objects_rest import Bottom, in_two_days, manifest_of, small
 from backends.wire import BUCKET, Asked, Reply, Wire, cut_after, is_commit, nth
 from retentive.errors import NotFound, Unavailable
 from retentive.storage import capabilities
 from retentive.storage.contract import Change, Transaction
 from retentive.storage.objects.backend import ObjectsBackend, open_objects
 from retentive.storage.objects.driver import Client, Place
-from retentive.storage.objects.manifest import decode_root
-from retentive.storage.objects.notes import NoteSizes, names_in
+from retentive.storage.objects.garbage import reachable
+from retentive.storage.objects.ordered_map import Sizes
 from retentive.testing.backend_suite.opening import A, Opened
 from retentive.testing.backend_suite.sharing import together
 
 pytestmark = pytest.mark.long
 
-FEW = NoteSizes(recent=5, recent_chars=2_000, segments=3, segment=8, page=7)
+FEW = Sizes(log=8, page=7, fan_out=9)
 
 
 @pytest.fixture
@@ -37,8 +37,8 @@ def far(wire: Wire) -> str:
 
 
 def few(url: str) -> ObjectsBackend:
-    """A backend that keeps few notes in the root."""
-    return ObjectsBackend(Client(Place.parse(url)), sizes=SMALL, note_sizes=FEW)
+    """A backend that keeps few records in the manifest."""
+    return ObjectsBackend(Client(Place.parse(url)), sizes=FEW)
 
 
 def put(store: Opened, kind: str, key: str, value: str | None) -> None:
@@ -56,9 +56,9 @@ def note(store: Opened, kind: str, key: str) -> str | None:
     return store.backend.read(store.id, lambda snapshot: snapshot.get_record(kind, key))
 
 
-def root_bytes(url: str, store: Opened) -> int:
-    """How large the root is."""
-    return len(Bottom(url).get(f"roots/{store.id}"))
+def manifest_bytes(url: str, store: Opened) -> int:
+    """The size of the manifest."""
+    return len(Bottom(url).get(f"manifests/{store.id}"))
 
 
 # -- notes ---------------------------------------------------------------------------------------------------
@@ -98,16 +98,15 @@ def test_notes_that_moved_out_of_the_root_are_as_they_were(url: str, seed: int) 
     assert {kind: notes(Opened(few(url)), kind) for kind in expected} == expected
     assert stores[0].revision() == 0
     assert capabilities.purge(stores[0].backend)
-    assert_what_is_there_is_named(url, stores[0])
+    assert_all_is_reachable(url, stores[0])
 
 
-def assert_what_is_there_is_named(url: str, store: Opened) -> None:
-    """No object with notes is left but those that the root leads to."""
-    bottom = Bottom(url)
-    root = decode_root(bottom.get(f"roots/{store.id}"), store.id)
-    named = {name for kind in root.notes.values() for name in names_in(kind)}
-    assert {key.rpartition("/")[2] for key in bottom.listed(f"stores/{store.id}/notes")} == named
-    assert root.pending == ()
+def assert_all_is_reachable(url: str, store: Opened) -> None:
+    """No object is left but those that the manifest leads to."""
+    reach = reachable(manifest_of(url, store.id), few(url)._reader(store.id))
+    there = {key.rpartition("/")[2] for key in Bottom(url).listed(f"stores/{store.id}")}
+    assert there == reach.pages | reach.packs
+    assert reach.garbage == set()
 
 
 def test_removing_all_notes_leaves_nothing(url: str) -> None:
@@ -119,8 +118,8 @@ def test_removing_all_notes_leaves_nothing(url: str) -> None:
         put(store, "kind", str(number), None)
     assert notes(store, "kind") == {}
     capabilities.purge(store.backend)
-    assert_what_is_there_is_named(url, store)
-    assert Bottom(url).listed(f"stores/{store.id}/values") == []
+    assert_all_is_reachable(url, store)
+    assert Bottom(url).listed(f"stores/{store.id}/packs") == []
 
 
 def test_long_values_never_stand_in_the_root(url: str) -> None:
@@ -128,10 +127,10 @@ def test_long_values_never_stand_in_the_root(url: str) -> None:
     store = Opened(open_objects(url))
     for number in range(40):
         put(store, "kind", str(number % 20), f"{number} " + "x" * 100_000)
-    assert root_bytes(url, store) < 4_000
+    assert manifest_bytes(url, store) < 4_000
     assert notes(store, "kind") == {str(number): f"{number + 20} " + "x" * 100_000 for number in range(20)}
     capabilities.purge(store.backend)
-    assert len(Bottom(url).listed(f"stores/{store.id}/values")) == 20
+    assert len(Bottom(url).listed(f"stores/{store.id}/packs")) == 20
 
 
 @pytest.mark.parametrize("count", [1_500, pytest.param(10_000, marks=pytest.mark.long)])
@@ -143,12 +142,12 @@ def test_thousands_of_notes_cost_little_each(url: str, count: int) -> None:
     for number, key in enumerate(keys):
         put(store, "replies", key, f"reply {number} " * 10)
         if number % 50 == 0:
-            largest = max(largest, root_bytes(url, store))
+            largest = max(largest, manifest_bytes(url, store))
     assert largest < 20_000
     assert notes(store, "replies") == {key: f"reply {number} " * 10 for number, key in enumerate(keys)}
     assert note(Opened(open_objects(url)), "replies", keys[0]) == "reply 0 " * 10
     capabilities.purge(store.backend)
-    assert len(Bottom(url).listed(f"stores/{store.id}/notes")) <= 8 + count // 100
+    assert len(Bottom(url).listed(f"stores/{store.id}/pages")) <= 8 + count // 100
 
 
 def test_a_note_costs_no_request_of_its_own(wire: Wire, far: str) -> None:
@@ -174,16 +173,21 @@ def test_a_note_costs_no_request_of_its_own(wire: Wire, far: str) -> None:
 
 
 def test_a_note_is_found_with_one_request_at_most(wire: Wire, far: str) -> None:
-    """Besides that for the root; one that is not there too, and one in the root with none."""
-    store = Opened(few(far))
+    """Besides that for the manifest; one that is not there too, and one in the log with none."""
+
+    def opened() -> ObjectsBackend:
+        return ObjectsBackend(Client(Place.parse(far)), sizes=Sizes(log=8, page=7))
+
+    store = Opened(opened())
     for number in range(100):
         put(store, "kind", f"{number:03}", "value")
     for key in ("000", "050", "093", "099", "nothing", "0505"):
-        reader = few(far)
+        reader = opened()
         wire.asked.clear()
-        found = reader.read(store.id, lambda snapshot, key=key: snapshot.note("kind", key))  # type: ignore[misc]
+        found = reader.read(store.id, lambda snapshot, key=key: snapshot.get_record("kind", key))  # type: ignore[misc]
         assert found == ("value" if len(key) == 3 else None)
-        assert len(wire.asked) <= (1 if key == "099" else 2)
+        asked = [one for one in wire.asked if not one.path.endswith(b"/format")]  # once per opening
+        assert len(asked) <= (1 if key == "099" else 2)
         assert wire.asked[0].method == b"GET"
 
 
@@ -225,7 +229,7 @@ def test_notes_of_one_batch_see_each_other(url: str) -> None:
 
     together([partial(run, work) for work in (counting, failing, counting, failing, counting)])
     assert notes(store, "kind") == {"count": "60"}
-    assert Bottom(url).listed(f"stores/{store.id}/values") == []
+    assert Bottom(url).listed(f"stores/{store.id}/packs") == []
 
 
 # -- jottings ------------------------------------------------------------------------------------------------
@@ -233,7 +237,7 @@ def test_notes_of_one_batch_see_each_other(url: str) -> None:
 
 def parts(url: str, store: Opened) -> list[str]:
     """The objects with jottings."""
-    return Bottom(url).listed(f"stores/{store.id}/jottings")
+    return Bottom(url).listed(f"stores/{store.id}/side")
 
 
 def test_jottings_are_merged_and_stay_few(url: str) -> None:
@@ -327,7 +331,7 @@ def test_jottings_are_read_while_they_are_merged(wire: Wire, far: str) -> None:
             other.backend.put_side_records(other.id, "kind", {f"{number:02}": "x"})
         return forward(asked.raw)
 
-    wire.rule = nth({1}, lambda asked: asked.method == b"GET" and b"/jottings/" in asked.path, merged_first)
+    wire.rule = nth({1}, lambda asked: asked.method == b"GET" and b"/side/" in asked.path, merged_first)
     found = [key for key, _ in open_objects(far).side_records(store.id, "kind")]
     assert found == [f"{number:02}" for number in range(60)]
 
@@ -346,7 +350,7 @@ def filled(url: str) -> Opened:
     return store
 
 
-def test_a_root_that_says_erased_is_all_that_is_left(url: str) -> None:
+def test_a_manifest_that_says_erased_is_all_that_is_left(url: str) -> None:
     """And an object for the key that does not say which it was."""
     store, reader = filled(url), Opened(small(url), "secret-key")
     other = Opened(small(url), "other")
@@ -354,9 +358,9 @@ def test_a_root_that_says_erased_is_all_that_is_left(url: str) -> None:
     assert len(reader.versions()) == 30
     store.backend.erase_store(store.id, None)
     mine = [key for key in Bottom(url).listed() if other.id not in key]
-    assert sorted(key.split("/")[0] for key in mine) == ["keys", "keys", "roots"]
+    assert sorted(key.split("/")[0] for key in mine) == ["format", "keys", "keys", "manifests"]
     assert "secret" not in everything(url)
-    assert root_bytes(url, store) < 300
+    assert manifest_bytes(url, store) < 300
     for backend in (store.backend, reader.backend, small(url)):
         with pytest.raises(NotFound, match="was erased"):
             backend.read(store.id, lambda snapshot: snapshot.revision)
@@ -384,12 +388,12 @@ def test_writers_under_way_leave_nothing_in_an_erased_store(url: str) -> None:
         other.erase_store(store.id, None)
 
     committer = other._committer
-    prepared = committer.prepare(other._roots.now(store.id))
+    prepared = committer.prepare(other._manifests.now(store.id))
     with pytest.raises(NotFound):
         store.backend.write(store.id, work)
     late = Bottom(url)
-    for name, data in prepared.fold.objects.items():
-        late.put(f"stores/{store.id}/{name}", data)
+    for name, (data, _) in prepared.compaction.pages.items():
+        late.put(f"stores/{store.id}/pages/{name}", data)
     committer.use(store.id, prepared)
     assert Bottom(url).listed("stores") == []
 
@@ -413,7 +417,7 @@ def test_an_erasure_that_crashed_is_completed(wire: Wire, far: str, finish: str,
     else:
         assert fresh.purge()
     assert "secret" not in everything(far)
-    assert [key.split("/")[0] for key in Bottom(far).listed()] == ["keys", "roots"]
+    assert [key.split("/")[0] for key in Bottom(far).listed()] == ["format", "keys", "manifests"]
 
 
 def test_a_key_that_is_taken_anew_while_it_is_erased_stays_taken(url: str) -> None:

@@ -1,4 +1,4 @@
-"""How memory stores rest in object storage: folding, history, caches, what is cut or altered, and what is collected."""
+"""Memory stores in object storage: compaction, history, caches, damaged objects, and collection."""
 
 from __future__ import annotations
 
@@ -15,20 +15,25 @@ from profiles import LONG
 from retentive.errors import Damaged, InvalidInput, NotFound, UnknownSchema
 from retentive.storage.contract import Actor, Backend, Change, Snapshot, StoreInfo, Transaction, Usage, Version
 from retentive.storage.objects.backend import ObjectsBackend, open_objects
-from retentive.storage.objects.compaction import Sizes, fold
 from retentive.storage.objects.driver import Client, Place
-from retentive.storage.objects.manifest import decode_root
+from retentive.storage.objects.manifest import Manifest, compact, decode_manifest
+from retentive.storage.objects.ordered_map import Sizes
 from retentive.testing.backend_suite.opening import A, B, Opened
 from retentive.testing.backend_suite.sharing import count_up, together
 from retentive.values.paths import ROOT
 
-SMALL = Sizes(log=4, page=6, chunk=3, fan_out=3)
+SMALL = Sizes(log=4, page=6, fan_out=3)
 DAY_S = 86_400.0
 
 
 def small(url: str, **options: Any) -> ObjectsBackend:
-    """A backend that folds after a few writes."""
+    """A backend that compacts after a few writes."""
     return ObjectsBackend(Client(Place.parse(url)), sizes=SMALL, **options)
+
+
+def manifest_of(url: str, store_id: str) -> Manifest:
+    """The manifest of a store."""
+    return decode_manifest(Bottom(url).get(f"manifests/{store_id}"), store_id)
 
 
 class Bottom:
@@ -50,7 +55,7 @@ class Bottom:
         self.store.delete(key)
 
 
-# -- folding and history -------------------------------------------------------------------------------------
+# -- compaction and history ----------------------------------------------------------------------------------
 
 
 class Model:
@@ -134,11 +139,13 @@ def test_far_beyond_one_chunk_nothing_is_lost(url: str, seed: int) -> None:
     for store in (*stores, Opened(small(url))):
         check(model, store)
         check_history(model, store)
-    root = decode_root(Bottom(url).get(f"roots/{stores[0].id}"), stores[0].id)
-    assert len(root.history) >= 4
-    assert all(len(level) <= SMALL.fan_out for level in root.history)
-    assert len(root.log) < 2 * SMALL.log
-    assert len(root.pages) < 3 * len(model.files) / SMALL.page + 2
+    manifest = manifest_of(url, stores[0].id)
+    assert manifest.tree.depth >= 3
+    assert len(manifest.tree.refs) <= SMALL.fan_out
+    assert len(manifest.log) < 2 * SMALL.log
+    in_two_days(url).collect(stores[0].id)
+    items = len(model.files) + len(model.paths)
+    assert len(Bottom(url).listed(f"stores/{stores[0].id}/pages")) < 2 * 3 * items / SMALL.page
 
 
 def test_a_store_that_was_emptied_works_on(url: str) -> None:
@@ -170,7 +177,7 @@ def test_a_directory_is_known_across_pages(url: str) -> None:
 
 
 def test_moves_into_each_others_places_are_one_write(url: str) -> None:
-    """A chain of renames in one record ends as if all had happened at once, before and after folding."""
+    """A chain of renames in one record ends as if all had happened at once, before and after compaction."""
     store = Opened(small(url))
     store.create({"/memories/1": b"1", "/memories/2": b"2", "/memories/3": b"3"})
 
@@ -187,14 +194,35 @@ def test_moves_into_each_others_places_are_one_write(url: str) -> None:
     assert {path: data for path, data in Opened(small(url)).tree().items() if "more" not in path} == expected
 
 
-def test_of_two_folds_of_one_log_one_is_used(url: str) -> None:
+def test_a_change_of_path_and_text_is_one_version(url: str) -> None:
+    """And one memory, before and after compaction; the path it left is free."""
+    store = Opened(small(url))
+    store.create({A: b"one"})
+    before = store.memory(A)
+    store.backend.write(store.id, lambda tx: tx.record([Change(tx.get(A).memory, B, b"longer")], None))
+    for reader in (store, Opened(small(url))):
+        assert (reader.tree(), reader.usage()) == ({B: b"longer"}, Usage(1, 6))
+        assert not reader.get(A).exists
+    assert store.found(before.id) == store.memory(B)
+    assert [(one.operation, one.path, one.size_bytes) for one in store.versions()] == [
+        ("modified", B, 6),
+        ("created", A, 3),
+    ]
+    for number in range(9):
+        store.create({f"/memories/more/{number}": b""})
+    fresh = Opened(small(url))
+    assert (fresh.get(B).data, fresh.get(A).exists, fresh.memory(B).id) == (b"longer", False, before.id)
+
+
+def test_of_two_compactions_of_one_log_one_is_used(url: str) -> None:
     """The other fits no more, however long the log has become: its pages lack what the first took from the log."""
-    store = Opened(ObjectsBackend(Client(Place.parse(url))))
+    backend = open_objects(url)
+    store = Opened(backend)
     store.create({f"/memories/{number}": b"x" for number in range(9)})
-    root = decode_root(Bottom(url).get(f"roots/{store.id}"), store.id)
-    one, other = (fold(root, SMALL, lambda refs: []) for _ in range(2))
-    longer = replace(root, log=root.log * 3)
-    assert one.fits(root)
+    manifest = manifest_of(url, store.id)
+    one, other = (compact(manifest, SMALL, backend._reader(store.id)) for _ in range(2))
+    longer = replace(manifest, log=manifest.log * 3)
+    assert one.fits(manifest)
     assert other.fits(longer)
     assert len(one.applied(longer).log) == 18
     assert not other.fits(one.applied(longer))
@@ -203,7 +231,7 @@ def test_of_two_folds_of_one_log_one_is_used(url: str) -> None:
 # -- several openings ----------------------------------------------------------------------------------------
 
 
-def test_a_second_opening_with_an_old_root_loses_nothing(url: str) -> None:
+def test_a_second_opening_with_an_old_manifest_loses_nothing(url: str) -> None:
     """What it kept of the store has passed; it sees so when it reads, and before it commits."""
     stores = [Opened(small(url)) for _ in range(2)]
     stores[0].create({A: b"0"})
@@ -244,11 +272,12 @@ def test_one_write_that_fails_in_a_batch_leaves_no_trace(url: str) -> None:
         store.backend.write(store.id, fail)
     store.create({A: b"1"})
     bottom = Bottom(url)
-    assert [bottom.get(key) for key in bottom.listed(f"stores/{store.id}/texts")] == [b"1"]
+    (pack,) = bottom.listed(f"stores/{store.id}/packs")
+    assert b"secret" not in bottom.get(pack)
 
 
-def test_many_openings_fold_at_once(url: str) -> None:
-    """Every writer folds after a few writes, and somebody else has, or is about to."""
+def test_many_openings_compact_at_once(url: str) -> None:
+    """Every writer compacts after a few writes, and another has, or is about to."""
     stores = [Opened(small(url)) for _ in range(6)]
     stores[0].create({A: b"0"})
     together([partial(count_up, store, 25) for store in stores])
@@ -263,7 +292,7 @@ def test_a_creation_that_crashed_is_finished_by_the_next(url: str) -> None:
     """The key was taken and the store not made: until it is asked for again it is not there."""
     made = small(url).create_store(key="k", name="first", seal="s")
     bottom = Bottom(url)
-    bottom.delete(f"roots/{made.id}")
+    bottom.delete(f"manifests/{made.id}")
     backend = small(url)
     assert backend.get_store("k") is None
     assert backend.get_store(made.id) is None
@@ -290,7 +319,7 @@ def test_one_of_many_creations_of_a_key_wins(url: str) -> None:
 
 
 def filled(url: str) -> Opened:
-    """A store with a page, a chunk, a node and a log."""
+    """A store with leaves, nodes, packs and a log."""
     store = Opened(small(url))
     for number in range(60):
         store.create({f"/memories/{number:02d}": f"text {number}".encode()})
@@ -313,18 +342,19 @@ def all_of(snapshot: Snapshot) -> tuple[object, ...]:
         lambda data: data + b"x",
         lambda data: data[:-3] + bytes([data[-3] ^ 1]) + data[-2:],
         lambda data: data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 64]) + data[len(data) // 2 + 1 :],
-        lambda data: b"retentive node 1\n" + data.partition(b"\n")[2],
+        lambda data: b"retentive list 1\n" + data.partition(b"\n")[2],
         None,
     ],
 )
-@pytest.mark.parametrize("kind", ["roots", "pages", "history", "texts"])
+@pytest.mark.parametrize("kind", ["manifests", "pages", "packs"])
 def test_what_is_cut_or_altered_is_never_taken_for_sound(
     url: str, kind: str, harm: Callable[[bytes], bytes] | None
 ) -> None:
     """`Damaged`, whichever object it is, or the same answer as before; never another."""
     store, bottom = filled(url), Bottom(url)
     before = store.backend.read(store.id, all_of)
-    keys = bottom.listed("roots" if kind == "roots" else f"stores/{store.id}/{kind}")
+    in_two_days(url).collect(store.id)
+    keys = bottom.listed("manifests" if kind == "manifests" else f"stores/{store.id}/{kind}")
     for key in random.Random(1).sample(keys, min(len(keys), 8)):
         whole = bottom.get(key)
         harmed = None if harm is None else harm(whole)
@@ -333,10 +363,16 @@ def test_what_is_cut_or_altered_is_never_taken_for_sound(
         else:
             bottom.put(key, harmed)
         found = what_is_seen(url, store.id)
-        assert found in ("damaged", "not_found" if kind == "roots" else "damaged") or found == before
-        assert found != before or harmed == whole or kind in {"roots", "pages"}  # some pages nobody names any more
+        assert found in ("damaged", "not_found" if kind == "manifests" else "damaged") or found == before
+        is_noticed = kind == "pages" or (kind == "packs" and text_in(harmed) != text_in(whole))
+        assert found != before or not is_noticed
         bottom.put(key, whole)
     assert what_is_seen(url, store.id) == before
+
+
+def text_in(pack: bytes | None) -> bytes | None:
+    """The bytes of the text in a pack of one, without what stands before and behind it."""
+    return None if pack is None else pack[len(b"retentive pack 1\n") :].partition(b"[[")[0]
 
 
 def what_is_seen(url: str, store_id: str) -> object:
@@ -347,22 +383,47 @@ def what_is_seen(url: str, store_id: str) -> object:
         return error.code
 
 
-@pytest.mark.parametrize("kind", ["roots", "keys"])
-def test_a_newer_format_is_said_to_be_newer(url: str, kind: str) -> None:
-    """`UnknownSchema`, for roots and keys, which are read first."""
+@pytest.mark.parametrize("number", [b"2", b"0", b"17"])
+@pytest.mark.parametrize("kind", ["manifests", "keys", "format"])
+def test_an_unknown_format_is_refused_and_not_overwritten(url: str, kind: str, number: bytes) -> None:
+    """`UnknownSchema`, for manifests, keys and the marker of the location, which are read first."""
     store, bottom = filled(url), Bottom(url)
-    (key,) = bottom.listed(kind)
-    bottom.put(key, bottom.get(key).replace(b" 1\n", b" 2\n", 1))
-    with pytest.raises(UnknownSchema, match="format 2"):
-        small(url).get_store("tested")
-    assert store.id
+    key = "format" if kind == "format" else bottom.listed(kind)[0]
+    unknown = bottom.get(key).replace(b" 1\n", b" %b\n" % number, 1)
+    bottom.put(key, unknown)
+    before = bottom.listed()
+    calls: list[Callable[[Backend], object]] = [
+        lambda backend: backend.get_store("tested"),
+        lambda backend: backend.create_store(key="tested", name="new"),
+    ]
+    if kind != "keys":
+        calls += [
+            lambda backend: backend.write(store.id, lambda tx: tx.put_record("kind", "key", "value")),
+            lambda backend: backend.read(store.id, lambda snapshot: snapshot.revision),
+            lambda backend: backend.list_stores(),
+            lambda backend: backend.erase_store(store.id, None),
+            lambda backend: backend.put_side_records(store.id, "kind", {"key": "value"}),
+        ]
+    for call in calls:
+        with pytest.raises(UnknownSchema, match=f"format {number.decode()}, this retentive knows format 1"):
+            call(small(url))
+    assert (bottom.get(key), [one for one in bottom.listed() if "/side/" not in one]) == (unknown, before)
 
 
-def test_a_root_in_the_place_of_another_is_refused(url: str) -> None:
+def test_a_location_is_marked_with_its_format_once(url: str) -> None:
+    """By the first store that is made there; a reader of an empty location writes nothing."""
+    assert small(url).list_stores() == []
+    assert Bottom(url).listed() == []
+    for name in ("one", "two"):
+        small(url).create_store(key=name, name=name)
+        assert Bottom(url).get("format") == b"retentive format 1\n"
+
+
+def test_a_manifest_in_the_place_of_another_is_refused(url: str) -> None:
     """As is a key's object under another key."""
     one, other = Opened(small(url), "one"), Opened(small(url), "other")
     bottom = Bottom(url)
-    bottom.put(f"roots/{one.id}", bottom.get(f"roots/{other.id}"))
+    bottom.put(f"manifests/{one.id}", bottom.get(f"manifests/{other.id}"))
     with pytest.raises(Damaged):
         small(url).get_store(one.id)
     first, second = bottom.listed("keys")
@@ -388,16 +449,15 @@ def in_two_days(url: str) -> ObjectsBackend:
 
 
 def test_what_nothing_names_is_collected(url: str) -> None:
-    """Pages that folding replaced, and texts and pages of writers that crashed; nothing else."""
+    """Pages that compaction replaced, and packs and pages of writers that crashed; nothing else."""
     store, bottom = filled(url), Bottom(url)
     before = store.backend.read(store.id, all_of)
-    for kind in ("texts", "pages", "history"):
+    for kind in ("packs", "pages"):
         bottom.put(f"stores/{store.id}/{kind}/{'0' * 32}", b"left behind")
     pages = len(bottom.listed(f"stores/{store.id}/pages"))
     assert in_two_days(url).collect(store.id) > 3
-    root = decode_root(bottom.get(f"roots/{store.id}"), store.id)
-    assert len(bottom.listed(f"stores/{store.id}/pages")) == len(root.pages) < pages
-    assert len(bottom.listed(f"stores/{store.id}/texts")) == 60
+    assert len(bottom.listed(f"stores/{store.id}/pages")) < pages / 2
+    assert len(bottom.listed(f"stores/{store.id}/packs")) == 60
     assert not [key for key in bottom.listed() if key.endswith("0" * 32)]
     assert small(url).read(store.id, all_of) == before
     assert in_two_days(url).collect(store.id) == 0

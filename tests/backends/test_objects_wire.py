@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import threading
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -16,7 +14,6 @@ import servers
 from backends.wire import (
     BUCKET,
     HOST,
-    PATIENCE_S,
     Asked,
     Reply,
     Rule,
@@ -76,7 +73,7 @@ def test_many_writers_over_a_bad_wire_lose_nothing(wire: Wire) -> None:
 
 
 def test_a_lost_reply_is_settled_though_a_hundred_others_committed_since(wire: Wire) -> None:
-    """Beyond the commits a root remembers, its versions tell."""
+    """Beyond the commits a manifest remembers, its versions tell."""
     store, other = Opened(opened(wire)), Opened(opened(None))
     store.create({A: b"0", B: b"0"})
 
@@ -93,7 +90,7 @@ def test_a_lost_reply_is_settled_though_a_hundred_others_committed_since(wire: W
 
 
 def test_a_commit_without_a_version_is_settled_too(wire: Wire) -> None:
-    """By the ids of commits that a root remembers: the work is not run again though others committed since."""
+    """By the ids of commits that a manifest remembers: the work is not run again though others committed since."""
     store, other = Opened(opened(wire)), Opened(opened(None))
     store.create({A: b"0"})
     runs: list[int] = []
@@ -138,7 +135,7 @@ def test_what_cannot_be_settled_is_said_to_be_unknown(wire: Wire) -> None:
     def rule(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
         if asked.is_commit:
             forward(asked.raw)
-        return None if b"/roots/" in asked.path else forward(asked.raw)
+        return None if b"/manifests/" in asked.path else forward(asked.raw)
 
     wire.rule = rule
     with pytest.raises(OutcomeUnknown):
@@ -154,7 +151,7 @@ def test_a_storage_that_is_away_did_nothing(wire: Wire) -> None:
     for call in (partial(store.get, A), partial(store.put, A, b"1"), store.backend.list_stores):
         with pytest.raises(Unavailable) as caught:
             call()
-        assert not re.search(r"http|127|wired|roots|stores/", str(caught.value))
+        assert not re.search(r"http|127|wired|manifests|stores/", str(caught.value))
     wire.rule = lambda asked, forward: forward(asked.raw)
     assert store.get(A).data == b"0"
     store.put(A, b"2")
@@ -162,10 +159,12 @@ def test_a_storage_that_is_away_did_nothing(wire: Wire) -> None:
 
 
 def test_a_creation_whose_reply_is_lost_is_made_once(wire: Wire) -> None:
-    """The key and the root alike."""
+    """The key and the manifest alike."""
     for lost in ({1}, {2}, {1, 2}):
         wire.rule = nth(
-            lost, lambda asked: b"if-none-match: *" in asked.head and b"/probe/" not in asked.path, cut_after
+            lost,
+            lambda asked: b"if-none-match: *" in asked.head and bool(re.search(rb"/keys/|/manifests/", asked.path)),
+            cut_after,
         )
         backend = opened(wire)
         key = str(lost)
@@ -188,7 +187,7 @@ def test_a_view_is_one_round_trip_and_a_write_three_at_most(wire: Wire) -> None:
     for _ in range(3):
         store.get(A)
         store.sizes("/memories")
-    assert [(asked.method, b"/roots/" in asked.path) for asked in wire.asked] == [(b"GET", True)] * 6
+    assert [(asked.method, b"/manifests/" in asked.path) for asked in wire.asked] == [(b"GET", True)] * 6
     wire.asked.clear()
     store.put(A, b"1")
     assert [asked.method for asked in wire.asked] == [b"PUT", b"PUT"]
@@ -276,39 +275,3 @@ def test_plain_http_has_to_be_allowed(wire: Wire) -> None:
         with pytest.raises(InvalidInput, match="allow_http=true"):
             call()
     assert wire.asked == []
-
-
-# -- forks ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_children_of_children_go_on_for_themselves(wire: Wire) -> None:
-    """While threads of the parent write; all counts are there."""
-    store = Opened(opened(None))
-    store.create({A: b"0"})
-    threads = [threading.Thread(target=count_up, args=(store, 10)) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    child = os.fork()
-    if child == 0:
-        grandchild = os.fork()
-        count_up(store, 5)
-        os._exit(0 if grandchild == 0 else ended(grandchild))
-    for thread in threads:
-        thread.join(PATIENCE_S)
-    assert ended(child) == 0
-    assert store.tree() == {A: b"40"}
-
-
-def ended(child: int) -> int:
-    """The exit status of a child, 1 if it has to be killed."""
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        pid, status = os.waitpid(child, os.WNOHANG)
-        if pid:
-            return 1 if status else 0
-        time.sleep(0.01)
-    os.kill(child, 9)
-    os.waitpid(child, 0)
-    return 1

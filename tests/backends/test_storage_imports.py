@@ -22,6 +22,7 @@ FACES = {
     "sqlite": ["SqliteBackend"],
     "server": ["ServerBackend"],
     "files": ["DirectoryBackend"],
+    "objects": ["ObjectsBackend"],
 }
 STORAGE = ROOT / "storage"
 MODULES = [path for path in sorted(STORAGE.rglob("*.py")) if path != STORAGE / "__init__.py"]

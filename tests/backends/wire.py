@@ -24,8 +24,8 @@ class Asked:
 
     @property
     def is_commit(self) -> bool:
-        """Whether a root is to be replaced."""
-        return self.method == b"PUT" and b"/roots/" in self.path and b"\r\nif-match:" in self.head
+        """Whether a manifest is to be replaced."""
+        return self.method == b"PUT" and b"/manifests/" in self.path and b"\r\nif-match:" in self.head
 
     def without(self, header: str) -> bytes:
         """The request with a header left out."""

@@ -14,7 +14,8 @@ from retentive import Retentive
 from retentive.doctor import check, repair
 from retentive.storage.contract import Change
 from retentive.storage.objects.backend import ObjectsBackend
-from retentive.storage.objects.manifest import Root
+from retentive.storage.objects.manifest import Manifest
+from retentive.storage.objects.packs import pack_of
 from retentive.storage.objects.snapshot import ObjectsSnapshot
 
 from .breaking import A, codes, fill, look, opened, walked
@@ -26,7 +27,7 @@ DAY_S = 86_400.0
 
 @pytest.fixture
 def place(tmp_path: Path) -> str:
-    """Two stores, one of them with pages, chunks and long notes."""
+    """Two stores, one of them with pages and long records."""
     with opened("s3", tmp_path) as found:
         fill(found.store())
         second = found.store("second")
@@ -48,12 +49,12 @@ def objects(found: Retentive, kind: str) -> list[str]:
 
 
 def change(found: Retentive, **fields: Any) -> None:
-    """Change the root of the first store."""
+    """Change the sums in the manifest of the first store."""
 
-    def changed(root: Root) -> Root:
-        return replace(root, **fields)
+    def changed(manifest: Manifest) -> Manifest:
+        return replace(manifest, state=manifest.state._replace(**fields))
 
-    backend_of(found)._change(found.store().id, changed)
+    backend_of(found)._manifests.change(found.store().id, changed)
 
 
 def test_counts_that_are_wrong_are_found_and_made_right(place: str) -> None:
@@ -67,38 +68,39 @@ def test_counts_that_are_wrong_are_found_and_made_right(place: str) -> None:
 def test_a_missing_text_is_named_as_object_and_as_memory(place: str) -> None:
     with opened_again(place) as found:
         version = found.store().load(A)[0].version_id
-        text = found.store().read(lambda seen: cast("ObjectsSnapshot", seen).record_of(version)).text  # type: ignore[union-attr]
-        backend_of(found)._requests.delete([key for key in objects(found, "texts") if key.endswith(str(text))])
+        row = found.store().read(lambda seen: cast("ObjectsSnapshot", seen)._row(version))
+        assert row is not None
+        pack = pack_of(row.text or "")
+        backend_of(found)._requests.delete([key for key in objects(found, "packs") if key.endswith(pack)])
     findings = look(place, repair=True)
     assert codes(findings) == {"object_missing", "text_wrong", "old_text_wrong"}
     assert {one.subject for one in findings if one.code == "text_wrong"} == {A}
-    assert {one.subject for one in findings if one.code == "object_missing"} == {f"texts/{text}"}
+    assert {one.subject for one in findings if one.code == "object_missing"} == {f"packs/{pack}"}
     assert codes(findings, severity="ok") == {"healthy"}  # the other store
 
 
-@pytest.mark.parametrize("kind", ["pages", pytest.param("history", marks=pytest.mark.long)])
-def test_an_altered_object_is_named(kind: str, tmp_path: Path) -> None:
+def test_an_altered_page_is_named(tmp_path: Path) -> None:
     """One that leads to others: then what nothing seems to name is not called left."""
     with opened("s3", tmp_path) as found:
         store = found.store()
         for part in ("a", "b"):
             many = [Change(None, f"/memories/{part}{number}", b"x") for number in range(130)]
             store.backend.write(store.id, lambda tx, many=many: tx.record(many, None))  # type: ignore[misc]
-        keys = objects(found, kind)
-        assert keys, "too little to be folded"
+        keys = objects(found, "pages")
+        assert keys, "too little to be compacted"
         for key in keys:
             data, _ = backend_of(found)._requests.get(key)
             backend_of(found)._requests.put(key, data[:-1] + b"!")
     findings = look(place_of("s3", tmp_path))
     assert "object_damaged" in codes(findings)
-    assert {one.subject.partition("/")[0] for one in findings if one.code == "object_damaged"} == {kind}
+    assert {one.subject.partition("/")[0] for one in findings if one.code == "object_damaged"} == {"pages"}
     assert "objects_left" not in {one.code for one in findings}
 
 
-def test_a_damaged_root_is_named_and_the_other_stores_are_checked(place: str) -> None:
+def test_a_damaged_manifest_is_named_and_the_other_stores_are_checked(place: str) -> None:
     with opened_again(place) as found:
         store_id = found.store().id
-        backend_of(found)._requests.put(f"roots/{store_id}", b"nothing")
+        backend_of(found)._requests.put(f"manifests/{store_id}", b"nothing")
     findings = look(place)
     assert {(one.code, one.store_id) for one in findings if one.severity == "problem"} == {("object_damaged", store_id)}
     assert [one.store_key for one in findings if one.code == "healthy"] == ["second"]
@@ -107,7 +109,7 @@ def test_a_damaged_root_is_named_and_the_other_stores_are_checked(place: str) ->
 def test_what_nothing_names_is_told_once_it_is_a_day_old(place: str, tmp_path: Path) -> None:
     with opened_again(place) as found:
         store_id = found.store().id
-        backend_of(found)._requests.put(f"stores/{store_id}/texts/{'0' * 32}", b"left")
+        backend_of(found)._requests.put(f"stores/{store_id}/packs/{'0' * 32}", b"left")
     assert {one.code for one in look(place)} == {"healthy"}
     with opened("s3", tmp_path, clock=lambda: time.time() + 2 * DAY_S) as later:
         findings = list(check(later.backend))
@@ -131,12 +133,12 @@ def test_records_beside_the_store_are_read(place: str) -> None:
     with opened_again(place) as found:
         store = found.store()
         found.backend.put_side_records(store.id, "accessed", {"mem_1": "1.0"})
-        (key,) = objects(found, "jottings")
+        (key,) = objects(found, "side")
         data, _ = backend_of(found)._requests.get(key)
         backend_of(found)._requests.put(key, data[:-1])
     findings = look(place)
     assert codes(findings) == {"object_damaged", "unreadable"}
-    assert any(one.subject.startswith("jottings/") for one in findings)
+    assert any(one.subject.startswith("side/") for one in findings)
 
 
 def opened_again(place: str) -> Retentive:

@@ -139,7 +139,7 @@ class S3(Protocol):
 
     def commits(self, message: bytes) -> bool:
         line = message.partition(b"\r\n")[0]
-        return line.startswith(b"PUT ") and b"/roots/" in line
+        return line.startswith(b"PUT ") and b"/manifests/" in line
 
 
 def _more_follows(ok: bytes) -> bool:

@@ -1,42 +1,39 @@
 """Memory stores in object storage: S3 and what speaks like it, Google Cloud Storage, Azure Blob Storage, or memory.
 
-Safe for any number of threads, processes and hosts: the root of each memory store (`objects_root.py`) is replaced by
-compare-and-swap, and only if it is still the one that was looked at. A read asks for the root unless it is as before,
-and keeps what never changes; so a view costs one round trip, and a write at most three that wait for each other.
+Safe for any number of threads, processes and hosts: the manifest of each memory store (`manifest.py`) is replaced by
+compare-and-swap. A read asks for the manifest unless it is as before, and keeps objects that never change; so a view
+costs one round trip, and a write at most three that wait for each other.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import replace
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import TypeVar, cast
 from weakref import WeakValueDictionary
 
 from retentive.errors import InvalidInput, NotFound, RetentiveError, Unavailable
-from retentive.storage import forking
 from retentive.storage.capabilities import Checkable, Collectable, Purgeable
 from retentive.storage.contract import Actor, Backend, Clock, NewId, Snapshot, StoreInfo, Transaction, sortable_id
 from retentive.storage.findings import Finding
 from retentive.storage.objects import check
 from retentive.storage.objects.cache import DEFAULT_CACHE_BYTES, Cache
-from retentive.storage.objects.collect import COLLECT_AFTER_S, collect
-from retentive.storage.objects.commit import TEXT_GOOD_FOR_S, Committer, Roots
-from retentive.storage.objects.compaction import Sizes
-from retentive.storage.objects.driver import Client, Place
-from retentive.storage.objects.immutables import Gone, Immutables
-from retentive.storage.objects.manifest import Root
-from retentive.storage.objects.notes import NoteSizes
-from retentive.storage.objects.purge import marks_of, sweep
-from retentive.storage.objects.requests import Requests
-from retentive.storage.objects.side_records import Jottings
+from retentive.storage.objects.commit import WRITTEN_IS_GOOD_FOR_S, Committer
+from retentive.storage.objects.driver import Client, Place, check_process
+from retentive.storage.objects.garbage import COLLECT_AFTER_S, collect, delete_passed, erase_texts, marks_of
+from retentive.storage.objects.manifests import Manifests
+from retentive.storage.objects.ordered_map import Sizes
+from retentive.storage.objects.reader import Gone, Reader
+from retentive.storage.objects.requests import BUSY, Requests
+from retentive.storage.objects.side_records import SideRecords
 from retentive.storage.objects.snapshot import ObjectsSnapshot
 from retentive.storage.objects.stores import Stores, check_id
-from retentive.storage.objects.transaction import Means, ObjectsTransaction
+from retentive.storage.objects.transaction import ObjectsTransaction, Settings
 from retentive.storage.queue import StoreJob, WriteQueue
 
 T = TypeVar("T")
@@ -52,7 +49,10 @@ def open_objects(url: str, *, clock: Clock = time.time, new_id: NewId = sortable
 
 
 class ObjectsBackend(Backend, Checkable, Collectable, Purgeable):
-    """Memory stores at the place of a client. `cache_bytes` bounds what is kept of objects that never change."""
+    """Memory stores at the location of a client. `cache_bytes` bounds what is kept of objects that never change.
+
+    Belongs to the process that opened it: in a forked child, every call raises `InvalidInput`.
+    """
 
     def __init__(
         self,
@@ -61,49 +61,37 @@ class ObjectsBackend(Backend, Checkable, Collectable, Purgeable):
         clock: Clock = time.time,
         new_id: NewId = sortable_id,
         sizes: Sizes | None = None,
-        note_sizes: NoteSizes | None = None,
         cache_bytes: int = DEFAULT_CACHE_BYTES,
     ) -> None:
         self.clock = clock
         self.new_id = new_id
-        self._sizes = sizes or Sizes()
-        self._note_sizes = note_sizes or NoteSizes()
-        self._cache_bytes = cache_bytes
-        self._requests = Requests(client)
+        self._process = os.getpid()
         self._closed = False
-        self._new_state()
-        forking.watch(self)
-
-    def _new_state(self) -> None:
-        self._cache = Cache(self._cache_bytes)
-        self._roots = Roots(self._requests, Cache(self._cache_bytes))
-        means = Means(self.clock, self.new_id, self._sizes, self._note_sizes)
-        self._committer = Committer(self._requests, self._roots, self._objects, means)
-        self._stores = Stores(self._requests, self._roots, self._committer, means)
-        self._jottings = Jottings(self._requests, self._cache, self._roots.live)
+        self._requests = Requests(client)
+        self._cache = Cache(cache_bytes)
+        self._manifests = Manifests(self._requests, Cache(cache_bytes), self._reader)
+        shared = Settings(clock, new_id, sizes or Sizes())
+        self._committer = Committer(self._requests, self._manifests, self._reader, shared)
+        self._stores = Stores(self._requests, self._manifests, shared)
+        self._side_records = SideRecords(self._requests, self._cache, self._manifests.live)
         self._queues: WeakValueDictionary[str, WriteQueue[StoreJob]] = WeakValueDictionary()
         self._running: set[str] = set()
         self._lock = threading.Lock()
 
-    @contextmanager
-    def quiet(self) -> Iterator[None]:
-        """Over a fork: nothing has to come to rest, since the child leaves alone what it inherits."""
-        yield
-
-    def forget_threads(self) -> None:
-        """In a forked child: other threads, and the locks they held, are not there."""
-        self._requests.forget_threads()
-        self._new_state()
-
     def close(self) -> None:
         self._closed = True
 
-    def _check_open(self) -> None:
+    def _begin(self, store_id: str | None = None) -> None:
+        """Check that a call can be made, of a store with this id."""
+        check_process(self._process)
         if self._closed:
             raise Unavailable("the backend is closed")
+        self._stores.check_format()
+        if store_id is not None:
+            check_id(store_id)
 
-    def _objects(self, store_id: str) -> Immutables:
-        return Immutables(store_id, self._requests, self._cache)
+    def _reader(self, store_id: str) -> Reader:
+        return Reader(store_id, self._requests, self._cache)
 
     # -- memory stores ---------------------------------------------------------------------------------------
 
@@ -116,20 +104,19 @@ class ObjectsBackend(Backend, Checkable, Collectable, Purgeable):
         store_id: str | None = None,
         created_at: datetime | None = None,
     ) -> StoreInfo:
-        self._check_open()
+        self._begin()
         return self._stores.create(key=key, name=name, seal=seal, store_id=store_id, created_at=created_at)
 
     def get_store(self, id_or_key: str) -> StoreInfo | None:
-        self._check_open()
+        self._begin()
         return self._stores.get(id_or_key)
 
     def list_stores(self, *, after: str | None = None, limit: int | None = None) -> list[StoreInfo]:
-        self._check_open()
+        self._begin()
         return self._stores.listed(after=after, limit=limit)
 
     def erase_store(self, store_id: str, actor: Actor | None) -> None:
-        self._check_open()
-        check_id(store_id)
+        self._begin(store_id)
         with self._queue(store_id).paused():
             self._stores.mark_erased(store_id, actor)
         self._stores.clear(store_id)
@@ -138,126 +125,120 @@ class ObjectsBackend(Backend, Checkable, Collectable, Purgeable):
     # -- reading and writing ---------------------------------------------------------------------------------
 
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
-        self._check_open()
-        check_id(store_id)
-        held = self._roots.live(store_id)
+        self._begin(store_id)
+        held = self._manifests.live(store_id)
         while True:
             try:
-                return work(ObjectsSnapshot(held.root, self._objects(store_id)))
+                return work(ObjectsSnapshot(held.manifest, self._reader(store_id)))
             except Gone:
-                known, held = held, self._roots.live(store_id)
+                known, held = held, self._manifests.live(store_id)
                 if held.tag == known.tag:
                     raise
 
     def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
-        self._check_open()
-        check_id(store_id)
+        self._begin(store_id)
         queue = self._queue(store_id)
         if store_id in self._running:
             self._committer.rehearse(store_id, work)
         try:
             return cast("T", queue.submit(StoreJob(store_id, work, may_use_reserve=may_use_reserve)))
         finally:
-            self._fold_if_due(store_id, queue)
+            self._compact_if_due(store_id, queue)
             self._sweep_if_due(store_id)
 
-    def _fold_if_due(self, store_id: str, queue: WriteQueue[StoreJob]) -> None:
+    def _compact_if_due(self, store_id: str, queue: WriteQueue[StoreJob]) -> None:
         """Shorten the log, while others go on; they wait for the commit alone."""
         held = self._committer.due(store_id)
         if held is not None:
-            with suppress(RetentiveError):  # the change is made, and a later writer folds
+            with suppress(RetentiveError):  # the change is made, and a later writer compacts
                 prepared = self._committer.prepare(held)
                 with queue.paused():
                     self._committer.use(store_id, prepared)
 
     def _sweep_if_due(self, store_id: str) -> None:
-        """Delete what commits of this process dropped."""
-        marks = self._committer.sweeping.due(store_id)
+        """Erase what commits of this process removed."""
+        marks = self._committer.sweeps.due(store_id)
         if marks is not None:
             with suppress(RetentiveError):  # the change is made, and `purge` finds the marks
-                self._sweep(store_id, wholly=bool(marks))
+                self._sweep(store_id, pages=bool(marks))
                 self._requests.delete(marks)
 
-    def _sweep(self, store_id: str, *, wholly: bool) -> None:
-        sweep(
-            lambda: self._roots.live(store_id).root,
-            partial(self._change, store_id),
-            requests=self._requests,
-            objects=self._objects(store_id),
-            vain=self._committer.sweeping.vain(store_id),
-            wholly=wholly,
-        )
+    def _sweep(self, store_id: str, *, pages: bool) -> None:
+        """Erase the garbage of a store, and orphans of this process; also every page that was replaced."""
+        reader = self._reader(store_id)
+        self._requests.delete(self._committer.sweeps.take_orphans(store_id))
+        for _ in self._requests.attempts(BUSY):
+            manifest = self._manifests.live(store_id).manifest
+            try:
+                refs = ObjectsSnapshot(manifest, reader).garbage()
+                if pages:
+                    delete_passed(manifest, requests=self._requests, reader=reader)
+            except Gone:  # another has compacted and swept meanwhile
+                continue
+            break
+        if refs:
+            erase_texts(refs, requests=self._requests, reader=reader)
+            job = StoreJob(store_id, lambda tx: cast("ObjectsTransaction", tx).erased(refs), may_use_reserve=True)
+            self._queue(store_id).submit(job)
 
-    def _change(self, store_id: str, change: Callable[[Root], Root]) -> None:
-        with self._queue(store_id).paused():
-            self._committer.change(store_id, change)
+    # -- capabilities ----------------------------------------------------------------------------------------
 
     def collect(self, store_id: str, *, older_than_s: float = COLLECT_AFTER_S) -> int:
-        """Delete what crashed writers left behind and what folding replaced, if it is old enough; how many objects.
+        """Delete the orphans of crashed writers and the pages that compaction replaced, if they are old enough.
 
         Nobody has to stop for it. An age below two hours is refused, since a writer may still be at work.
         """
-        self._check_open()
-        check_id(store_id)
-        if older_than_s < 2 * TEXT_GOOD_FOR_S:
-            raise InvalidInput(f"what is younger than {2 * TEXT_GOOD_FOR_S:.0f} seconds may be in use")
-        root = self._roots.now(store_id).root
-        if root.erased is not None:
+        self._begin(store_id)
+        if older_than_s < 2 * WRITTEN_IS_GOOD_FOR_S:
+            raise InvalidInput(f"what is younger than {2 * WRITTEN_IS_GOOD_FOR_S:.0f} seconds may be in use")
+        if self._manifests.now(store_id).manifest.erased is not None:
             return self._stores.clear(store_id)
-        if root.pending:
-            self._sweep(store_id, wholly=False)
+        self._sweep(store_id, pages=False)
         before = datetime.fromtimestamp(self.clock() - older_than_s, UTC)
-        return collect(
-            store_id,
-            before,
-            requests=self._requests,
-            roots=self._roots,
-            committer=self._committer,
-            objects=self._objects(store_id),
-        )
+        reader = self._reader(store_id)
+        return collect(store_id, before, requests=self._requests, manifests=self._manifests, reader=reader)
 
     def check(self) -> Iterator[Finding]:
-        self._check_open()
+        self._begin()
         before = datetime.fromtimestamp(self.clock() - COLLECT_AFTER_S, UTC)
-        return check.examine(self._requests, self._roots, self._objects, before)
+        return check.examine(self._requests, self._manifests, self._reader, before)
 
     def repair(self) -> None:
         for store in self.list_stores():
             with suppress(RetentiveError):  # what cannot be read cannot be repaired
-                self._change(store.id, lambda root: check.corrected(root, self._objects(root.id)))
+                with self._queue(store.id).paused():
+                    self._manifests.change(store.id, lambda one: check.corrected(one, self._reader(one.id)))
                 self.collect(store.id)
 
     def purge(self) -> bool:
-        """Delete at once what was blanked, pruned, erased or replaced, also by processes that crashed meanwhile."""
-        self._check_open()
+        """Erase at once what was redacted, pruned, erased or replaced, also by processes that crashed meanwhile."""
+        self._begin()
         marks = marks_of(self._requests)
-        for store_id in sorted({*marks, *self._committer.sweeping.dropping()}):
+        for store_id in sorted({*marks, *self._committer.sweeps.touched()}):
             with suppress(NotFound):
                 self._purge_store(store_id)
             self._requests.delete(marks.get(store_id, []))
         return True
 
     def _purge_store(self, store_id: str) -> None:
-        root = self._roots.now(store_id).root
-        if root.erased is not None:
+        if self._manifests.now(store_id).manifest.erased is not None:
             self._stores.clear(store_id)
             return
-        self.write(store_id, lambda tx: cast("ObjectsTransaction", tx).merge_notes())
+        self.write(store_id, lambda tx: cast("ObjectsTransaction", tx).compact_log())
         # Under another tag, a commit that is being tried will fail, and its next try puts a mark of its own.
-        self._change(store_id, lambda now: now if now.erased else replace(now))
-        self._sweep(store_id, wholly=True)
+        with self._queue(store_id).paused():
+            self._manifests.fence(store_id)
+        self._sweep(store_id, pages=True)
 
-    # -- records beside the stores ---------------------------------------------------------------------------
+    # -- side records ----------------------------------------------------------------------------------------
 
     def put_side_records(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
-        self._check_open()
-        check_id(store_id)
-        self._jottings.write(store_id, kind, values)
+        self._begin(store_id)
+        self._side_records.write(store_id, kind, values)
 
     def side_records(self, store_id: str, kind: str, *, after: str = "") -> Iterator[tuple[str, str]]:
-        self._check_open()
-        check_id(store_id)
-        found = self._jottings.all(store_id, kind)
+        self._begin(store_id)
+        found = self._side_records.all(store_id, kind)
         return ((key, value) for key, value in found.items() if key > after)
 
     # -- batches ---------------------------------------------------------------------------------------------

@@ -1,353 +1,238 @@
-"""Commits of one memory store: the root replaced by compare-and-swap, tried again until it is clear what came of it."""
+"""Commits of one memory store: a batch of writers runs on a manifest, which is then replaced by compare-and-swap."""
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-from retentive.errors import NotFound, OutcomeUnknown, RetentiveError, Unavailable
+from retentive.errors import NotFound, RetentiveError, Unavailable
 from retentive.storage.contract import Transaction
-from retentive.storage.objects.cache import Cache
-from retentive.storage.objects.compaction import Fold, due, fold
-from retentive.storage.objects.contention import Crowd, new_writer
-from retentive.storage.objects.immutables import Gone, Immutables, NewObjects
-from retentive.storage.objects.manifest import Root, decode_root, encode_root
-from retentive.storage.objects.purge import Sweeping, passed, put_mark
-from retentive.storage.objects.requests import Missing, Requests, Tag, Taken, Unsure, together, within
-from retentive.storage.objects.snapshot import ObjectsSnapshot
-from retentive.storage.objects.transaction import Means, ObjectsTransaction
-from retentive.storage.queue import StoreJob
+from retentive.storage.objects.garbage import Sweeps, put_mark, reachable
+from retentive.storage.objects.manifest import Compaction, Manifest, compact, is_due
+from retentive.storage.objects.manifests import Held, Manifests, alive
+from retentive.storage.objects.ordered_map import Page
+from retentive.storage.objects.packs import NewTexts, pack_of
+from retentive.storage.objects.reader import PACKS, PAGES, Gone, Reader
+from retentive.storage.objects.records import GARBAGE
+from retentive.storage.objects.requests import BUSY, Requests, together
+from retentive.storage.objects.transaction import ObjectsTransaction, Settings
+from retentive.storage.queue import BatchFailed, Ran, StoreJob, run_batch, run_together
 
-TEXT_GOOD_FOR_S = 3_600.0  # how long a text may wait for its commit; those of crashed writers are collected after a day
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.004, 0.25
-
-
-class Held(NamedTuple):
-    """A root, and which state of the object it is."""
-
-    tag: Tag
-    root: Root
+WRITTEN_IS_GOOD_FOR_S = 3_600.0  # what was written waits so long for its commit; orphans are collected after a day
 
 
 class Prepared(NamedTuple):
-    """A fold whose objects are written, and when that began."""
+    """A compaction with its pages written, and when that began."""
 
-    fold: Fold
+    compaction: Compaction
     began: float
 
 
+class _Passed(Exception):
+    """The manifest an attempt began with is no longer the present one."""
+
+
 @dataclass(slots=True)
-class _Ran:
-    """What came of a job, until its commit makes it so."""
+class _Batch:
+    """A batch through its attempts: the manifest of the next one, and what was written for all of them."""
 
-    job: StoreJob
-    result: object = None
-    error: Exception | None = None
-    changed: bool = False
-    removed: bool = False
-
-
-class Roots:
-    """The roots of memory stores, as they are now. The last seen of each is kept, and asked for only if it changed."""
-
-    def __init__(self, requests: Requests, cache: Cache) -> None:
-        self._requests = requests
-        self._cache = cache
-
-    @staticmethod
-    def key(store_id: str) -> str:
-        """Where a root lies."""
-        return f"roots/{store_id}"
-
-    def cached(self, store_id: str) -> Held | None:
-        """The root as it was seen last."""
-        found = self._cache.get(self.key(store_id))
-        assert found is None or isinstance(found, Held)
-        return found
-
-    def now(self, store_id: str) -> Held:
-        """The root as it is; one round trip. Raises `NotFound`."""
-        held = self.cached(store_id)
-        try:
-            found = self._requests.get_unless(self.key(store_id), None if held is None else held.tag)
-        except Missing:
-            self._cache.drop(self.key(store_id))
-            raise NotFound(f"there is no memory store {store_id}") from None
-        if found is None:
-            assert held is not None
-            return held
-        data, tag = found
-        return self.keep(Held(tag, decode_root(data, store_id)), len(data))
-
-    def live(self, store_id: str) -> Held:
-        """As `now`. Raises `NotFound` also for a memory store that was erased."""
-        return alive(self.now(store_id))
-
-    def keep(self, held: Held, size_bytes: int) -> Held:
-        """Remember a root."""
-        self._cache.put(self.key(held.root.id), held, size_bytes * 10)
-        return held
+    store_id: str
+    held: Held
+    fresh: bool
+    texts: NewTexts = field(default_factory=NewTexts)
+    written: set[str] = field(default_factory=set)
+    doubtful: set[str] = field(default_factory=set)
+    marks: list[str] = field(default_factory=list)
+    deadline: float = 0.0
+    began: float = field(default_factory=time.time)
 
 
-def alive(held: Held) -> Held:
-    """The same. Raises `NotFound` if the memory store was erased."""
-    if held.root.erased is not None:
-        raise NotFound(f"the memory store {held.root.id} was erased")
-    return held
+class _Attempt:
+    """One attempt to run a batch on a manifest, and to replace that."""
+
+    def __init__(self, committer: Committer, batch: _Batch) -> None:
+        self._committer = committer
+        self._batch = batch
+        self._mark = 0
+        self._kept: dict[str, tuple[bytes, Page]] = {}
+        self.manifest = alive(batch.held).manifest
+        self.pages: dict[str, tuple[bytes, Page]] = {}
+        batch.texts.again()
+
+    def start(self, job: StoreJob) -> ObjectsTransaction:
+        """The transaction of a job, on the state the jobs before it made."""
+        self._mark, self._kept = len(self._batch.texts.used), dict(self.pages)
+        return self._committer.transaction(self.manifest, self._batch.texts, self.pages)
+
+    def finish(self, transaction: ObjectsTransaction) -> None:
+        """Keep what a job changed."""
+        after = transaction.finished()
+        self.manifest = after if transaction.changed else self.manifest
+
+    def undo(self, transaction: ObjectsTransaction | None, error: Exception) -> bool:
+        """Forget what a job changed."""
+        self._batch.texts.undo(self._mark)
+        self.pages = self._kept
+        return False
+
+    def commit(self, ran: Sequence[Ran[ObjectsTransaction]], changed: Sequence[ObjectsTransaction]) -> None:
+        """Write pack and pages, and replace the manifest. Raises `_Passed`."""
+        self._committer.commit(self._batch, self, ran, changed)
 
 
 class Committer:
     """Runs the batches of writers. Threads may share it; those of one memory store come one at a time."""
 
     def __init__(
-        self,
-        requests: Requests,
-        roots: Roots,
-        objects: Callable[[str], Immutables],
-        means: Means,
+        self, requests: Requests, manifests: Manifests, reader: Callable[[str], Reader], shared: Settings
     ) -> None:
         self._requests = requests
-        self._roots = roots
-        self._objects = objects
-        self._means = means
-        self._writer = new_writer()
+        self._manifests = manifests
+        self._reader = reader
+        self._shared = shared
         self._due: dict[str, Held] = {}
-        self._crowds: dict[str, Crowd] = {}
-        self.sweeping = Sweeping()
+        self.sweeps = Sweeps()
 
     def run(self, store_id: str, jobs: Sequence[StoreJob]) -> None:
         """Run all jobs and commit them together; each has its outcome then."""
+        run_batch(jobs, partial(self._attempts, store_id))
+
+    def _attempts(self, store_id: str, jobs: Sequence[StoreJob]) -> None:
+        batch: _Batch | None = None
         try:
-            self._run(store_id, jobs)
+            cached = self._manifests.cached(store_id)
+            batch = _Batch(store_id, cached or self._manifests.now(store_id), fresh=cached is None)
+            batch.deadline = time.monotonic() + self._requests.timeout_s
+            while True:
+                with suppress(_Passed):
+                    run_together(_Attempt(self, batch), jobs)
+                    return
         except RetentiveError as error:
-            for job in jobs:
-                job.error = error
+            if isinstance(error, NotFound) and batch is not None:  # erased meanwhile: nothing may be left in it
+                with suppress(RetentiveError):
+                    self._requests.delete(sorted(batch.written))
+            raise BatchFailed(error) from None
 
     def rehearse(self, store_id: str, work: Callable[[Transaction], object]) -> None:
-        """Run work of one who has to wait anyway, for nothing but to have read what it reads when its turn comes.
+        """Run the work of a writer that waits for its turn, only to have read what it will read then.
 
-        Those of a batch run one after the other, and each would wait for its texts: 48 of the 84 ms of a batch.
+        Jobs of a batch run one after the other, and each would wait for its texts: 48 of the 84 ms of a batch.
         """
-        held = self._roots.cached(store_id)
+        held = self._manifests.cached(store_id)
         if held is not None:
             with suppress(Exception):  # it will be met again
-                work(ObjectsTransaction(alive(held).root, self._objects(store_id), NewObjects(), self._means))
+                work(self.transaction(alive(held).manifest, NewTexts(), {}))
 
-    def _run(self, store_id: str, jobs: Sequence[StoreJob]) -> None:
-        written = set[str]()
-        try:
-            self._run_until_done(store_id, jobs, written)
-        except NotFound:  # it was erased meanwhile, and this must not be left of it
-            objects = self._objects(store_id)
-            self._requests.delete([objects.key(*name.split("/")) for name in sorted(written)])
-            raise
+    def transaction(
+        self, manifest: Manifest, texts: NewTexts, pages: dict[str, tuple[bytes, Page]]
+    ) -> ObjectsTransaction:
+        """A transaction on a manifest, with what an attempt is about to write."""
+        return ObjectsTransaction(manifest, self._reader(manifest.id), texts, pages, self._shared)
 
-    def _run_until_done(self, store_id: str, jobs: Sequence[StoreJob], written: set[str]) -> None:
-        started, began = time.monotonic(), time.time()
-        new, marks = NewObjects(), list[str]()
-        cached = self._roots.cached(store_id)
-        held, fresh = (self._roots.now(store_id), True) if cached is None else (cached, False)
-        named = set[str]()  # by this commit, or by a try that was in doubt
-        while True:
-            new.again()
-            root, ran, made = self._work(alive(held).root, jobs, new)
-            self._write_new(store_id, {name: new.named[name.partition("/")[2]] for name in made - written})
-            written |= made
-            known, held = held, alive(self._looked_again(held, ran, fresh=fresh))
-            fresh = True
-            if held.tag != known.tag:
-                continue
-            if not any(one.changed for one in ran):
-                break
-            if time.time() - began > TEXT_GOOD_FOR_S:
-                raise Unavailable("the command was held up for too long")
-            if any(one.removed for one in ran):
-                marks.append(put_mark(self._requests, store_id))
-            _in_doubt(ran)
-            deadline = started + self._requests.timeout_s
-            held, landed = self.replace(held, root, deadline=deadline)
-            if landed is not False:
-                named |= made
-            if landed:
-                break
-            if not within(deadline):
-                raise Unavailable("too many others write to the memory store")
-        _tell(ran)
-        self._committed(known.root, root, held)
-        self.sweeping.committed(held.root, marks, written - named)
+    def commit(
+        self,
+        batch: _Batch,
+        attempt: _Attempt,
+        ran: Sequence[Ran[ObjectsTransaction]],
+        changed: Sequence[ObjectsTransaction],
+    ) -> None:
+        """Write pack and pages of an attempt, and replace the manifest. Raises `_Passed`."""
+        manifest, known = self._write(batch, attempt.manifest, attempt.pages), batch.held
+        batch.held = alive(self._looked_again(batch, ran, all_changed=len(changed) == len(ran)))
+        batch.fresh = True
+        if batch.held.tag != known.tag:
+            raise _Passed
+        if not changed:
+            return
+        if time.time() - batch.began > WRITTEN_IS_GOOD_FOR_S:
+            raise Unavailable("the command was held up for too long")
+        if any(transaction.has_removed for transaction in changed):
+            batch.marks.append(put_mark(self._requests, batch.store_id))
+        batch.held, landed = self._manifests.replace(known, manifest, deadline=batch.deadline)
+        if landed:
+            self._committed(known.manifest, manifest, batch)
+            return
+        if landed is None:
+            batch.doubtful |= set(map(pack_of, batch.texts.used))
+        if time.monotonic() > batch.deadline:
+            raise Unavailable(BUSY)
+        raise _Passed
 
-    def _committed(self, before: Root, root: Root, held: Held) -> None:
-        if not self._crowd(root.id).is_there:
-            self._crowds.pop(root.id, None)
-        if due(before, root, self._means.sizes):
-            self._due[root.id] = held
+    def _write(self, batch: _Batch, manifest: Manifest, pages: Mapping[str, tuple[bytes, Page]]) -> Manifest:
+        """Write the pack and the pages that a commit is about to refer to; the manifest to be committed."""
+        reader, texts = self._reader(batch.store_id), batch.texts
+        objects = {reader.key(PAGES, name): data for name, (data, _) in pages.items()}
+        if texts.new:
+            objects[reader.key(PACKS, texts.pack)] = texts.encoded()
+        batch.written |= objects.keys()
+        self.write_all(objects)
+        for ref, text in texts.new.items():
+            reader.keep_text(ref, text)
+        for name, (data, page) in pages.items():
+            reader.keep_page(name, data, page)
+        texts.written()
+        parts, _ = texts.unused()
+        return manifest.with_edits({GARBAGE + ref: "" for ref in parts}) if parts else manifest
 
-    def _looked_again(self, held: Held, ran: Sequence[_Ran], *, fresh: bool) -> Held:
-        """The root to decide on: a refusal must not come from a state that has passed, nor from what is collected.
+    def write_all(self, objects: Mapping[str, bytes]) -> None:
+        """Write immutable objects, several at a time."""
+        together([partial(self._requests.put, key, data) for key, data in objects.items()])
 
-        In a crowd it is looked at with the texts already written, so that little time passes until its commit.
+    def _looked_again(self, batch: _Batch, ran: Sequence[Ran[ObjectsTransaction]], *, all_changed: bool) -> Held:
+        """The manifest to decide on: a refusal must not come from a state that has passed, nor from what is collected.
+
+        Under contention it is read with the texts already written, so that little time passes until its commit.
         """
-        crowd = self._crowd(held.root.id)
-        if not fresh and (crowd.is_there or not all(one.changed for one in ran)):
-            crowd.wait(held.root.commits)
-            return self._roots.now(held.root.id)
+        contention = self._manifests.contention(batch.store_id)
+        if not batch.fresh and (contention.is_seen or not all_changed):
+            contention.wait(batch.held.manifest.commits)
+            return self._manifests.now(batch.store_id)
         if any(isinstance(one.error, Gone) for one in ran):
-            return self._roots.now(held.root.id)
-        return held
+            return self._manifests.now(batch.store_id)
+        return batch.held
 
-    def _crowd(self, store_id: str) -> Crowd:
-        """Threads come one at a time for each store, so that to find none is no race."""
-        return self._crowds.setdefault(store_id, Crowd(self._writer))
+    def _committed(self, before: Manifest, after: Manifest, batch: _Batch) -> None:
+        self._manifests.forget_contention(batch.store_id)
+        if is_due(before, after, self._shared.sizes):
+            self._due[batch.store_id] = batch.held
+        _, orphans = batch.texts.unused()
+        reader = self._reader(batch.store_id)
+        keys = [reader.key(PACKS, pack) for pack in orphans if pack not in batch.doubtful]
+        self.sweeps.committed(before, after, marks=batch.marks, orphans=keys)
 
-    def _work(self, root: Root, jobs: Sequence[StoreJob], new: NewObjects) -> tuple[Root, list[_Ran], set[str]]:
-        """Run all jobs, each on what those before it left; what one raised leaves nothing."""
-        every: list[_Ran] = []
-        made = set[str]()
-        objects = self._objects(root.id)
-        for job in jobs:
-            transaction = ObjectsTransaction(root, objects, new, self._means)
-            ran = _Ran(job)
-            every.append(ran)
-            try:
-                ran.result = job.work(transaction)
-                after = transaction.after()
-            except Exception as error:
-                ran.error = error
-                continue
-            ran.changed, ran.removed = transaction.has_changed, transaction.has_removed
-            if ran.changed:
-                root = after
-                made |= transaction.made
-        return root, every, made
-
-    def _write_new(self, store_id: str, named: Mapping[str, bytes]) -> None:
-        """Write what a commit is about to name."""
-        objects = self._objects(store_id)
-        self.write_all(store_id, named)
-        for name, data in named.items():
-            kind, _, bare = name.partition("/")
-            objects.keep(kind, bare, data)
-
-    def write_all(self, store_id: str, named: Mapping[str, bytes]) -> None:
-        """Write immutable objects, several at a time; they are named with their kind, as in `texts/`."""
-        objects = self._objects(store_id)
-        together([partial(self._requests.put, objects.key(*name.split("/")), data) for name, data in named.items()])
-
-    def replace(self, held: Held, root: Root, *, deadline: float) -> tuple[Held, bool | None]:
-        """Replace the root that is held; what is there now, and whether that was done: None if not, after a doubt.
-
-        A request that failed in doubt may still be carried out. It is sent again with the same bytes over the same
-        state: one of the two finds the state gone. So it is done once, or it never will be. Raises `OutcomeUnknown`.
-        """
-        crowd = self._crowd(root.id)
-        commit = crowd.new_commit()
-        root = root.committed_as(commit)
-        data, doubtful = encode_root(root), False
-        for tries in range(1_000_000):
-            try:
-                tag = self._requests.replace(Roots.key(root.id), data, held.tag)
-                crowd.won()
-                return self._roots.keep(Held(tag, root), len(data)), True
-            except Taken:
-                crowd.lost()
-                crowd.wait(root.commits)
-            except Unsure:
-                doubtful = True
-            now = self._looked_after(root.id, doubtful=doubtful)
-            if now is not None and self._landed(now, held.root, root, commit, doubtful=doubtful):
-                return now, True
-            if now is not None and (now.tag != held.tag or not doubtful):
-                if doubtful:
-                    crowd.lost()  # Ceph RGW says 500 to one of two that meet
-                return now, None if doubtful else False
-            if not within(deadline):
-                raise OutcomeUnknown("the storage did not say whether the change was made")
-            _pause(tries + 3)
-        raise AssertionError("unreachable")
-
-    def _looked_after(self, store_id: str, *, doubtful: bool) -> Held | None:
-        """The root after an attempt; None if in doubt and it cannot be seen."""
-        try:
-            return self._roots.now(store_id)
-        except NotFound:
-            raise
-        except RetentiveError:
-            if not doubtful:
-                raise
-            return None
-
-    def _landed(self, now: Held, before: Root, root: Root, commit: str, *, doubtful: bool) -> bool:
-        if commit in now.root.commits:
-            return True
-        if not doubtful or root.newest <= before.newest or now.root.erased:  # a fold, a note, another seal
-            return False
-        return ObjectsSnapshot(now.root, self._objects(root.id)).record_of(root.newest) is not None
-
-    def touch(self, held: Held) -> Held | None:
-        """The same state under a new tag, so that commits being tried on it will fail; None if it has passed."""
-        deadline = time.monotonic() + self._requests.timeout_s
-        held, landed = self.replace(held, held.root, deadline=deadline)
-        return held if landed else None
-
-    # -- folding ---------------------------------------------------------------------------------------------
+    # -- compaction ------------------------------------------------------------------------------------------
 
     def due(self, store_id: str) -> Held | None:
-        """The state whose log is to be folded, if some is; told to one who asks."""
+        """The state whose log is to be compacted, if there is one; the next caller gets None."""
         return self._due.pop(store_id, None)
 
     def prepare(self, held: Held) -> Prepared:
-        """Write the pages and the history a log becomes. Others, also of this process, may commit meanwhile."""
-        began = time.time()
-        made = fold(held.root, self._means.sizes, self._objects(held.root.id).pages)
-        self.write_all(held.root.id, made.objects)
-        return Prepared(made, began)
+        """Write the pages that a log becomes. Others, also of this process, may commit meanwhile."""
+        began, reader = time.time(), self._reader(held.manifest.id)
+        compaction = compact(held.manifest, self._shared.sizes, reader)
+        self.write_all({reader.key(PAGES, name): data for name, (data, _) in compaction.pages.items()})
+        return Prepared(compaction, began)
 
     def use(self, store_id: str, prepared: Prepared) -> None:
-        """Commit a fold, unless somebody else folded. For a writer that is alone in this process."""
-        made, deadline = prepared.fold, time.monotonic() + self._requests.timeout_s
-        objects = self._objects(store_id)
+        """Commit a compaction, unless another writer compacted. For a writer that is alone in this process."""
+        compaction, deadline = prepared.compaction, time.monotonic() + self._requests.timeout_s
+        reader, names = self._reader(store_id), list(compaction.pages)
         try:
-            held = self._roots.live(store_id)
+            held = self._manifests.live(store_id)
             landed: bool | None = False
-            while not landed and made.fits(alive(held).root) and within(deadline):
-                if time.time() - prepared.began > TEXT_GOOD_FOR_S:
+            while not landed and compaction.fits(alive(held).manifest) and time.monotonic() < deadline:
+                if time.time() - prepared.began > WRITTEN_IS_GOOD_FOR_S:
                     return
-                held, landed = self.replace(held, made.applied(held.root), deadline=deadline)
-            going = [] if landed else passed(list(made.objects), held.root, objects)
+                held, landed = self._manifests.replace(held, compaction.applied(held.manifest), deadline=deadline)
+            going = [] if landed else reachable(held.manifest, reader, values=False).passed(names)
         except NotFound:
-            going = list(made.objects)
-        self._requests.delete([objects.key(*name.split("/")) for name in going])  # it may hold what is blanked by now
-
-    def change(self, store_id: str, change: Callable[[Root], Root]) -> Held:
-        """Replace the root by what `change` makes of it, however often others do. For one that is alone here."""
-        deadline = time.monotonic() + self._requests.timeout_s
-        held = self._roots.now(store_id)
-        while within(deadline):
-            after = change(held.root)
-            if after is held.root:
-                return held
-            held, landed = self.replace(held, after, deadline=deadline)
-            if landed:
-                return held
-        raise Unavailable("too many others write to the memory store")
-
-
-def _tell(ran: Sequence[_Ran]) -> None:
-    for one in ran:
-        one.job.result, one.job.error = one.result, one.error
-
-
-def _in_doubt(ran: Sequence[_Ran]) -> None:
-    """Should this thread be interrupted now, what its jobs did is not known."""
-    for one in ran:
-        one.job.error = OutcomeUnknown("the commit was interrupted")
-
-
-def _pause(tries: int) -> None:
-    longest = min(_FIRST_PAUSE_S * 2 ** min(tries, 20), _LONGEST_PAUSE_S)
-    time.sleep(random.uniform(0, longest))  # noqa: S311 - spreads those who wait, hides nothing
+            going = names
+        self._requests.delete([reader.key(PAGES, name) for name in going])  # they may hold what is redacted by now
+        if not going:
+            for name, (data, page) in compaction.pages.items():
+                reader.keep_page(name, data, page)
+            self.sweeps.compacted(store_id, compaction.edits)

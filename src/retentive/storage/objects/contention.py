@@ -1,8 +1,8 @@
-"""How long writers of one memory store in many processes wait, so that they get their turns and few are in vain.
+"""Contention between the writers of one memory store in several processes: the waits that give each its turn.
 
-Nobody hands out turns in object storage: who replaces the root first wins, and the work of the others was in vain. A
-root tells by the ids of its latest commits how many write at present; each can tell how long an attempt takes. With
-both known to all, all wait alike, and none is starved.
+Nothing hands out turns in object storage: the first to replace the manifest wins, and the attempts of the others fail.
+The ids of the latest commits in a manifest tell how many processes write at present, and each writer knows how long an
+attempt takes. As all know both, all wait alike, and none starves.
 """
 
 from __future__ import annotations
@@ -14,15 +14,13 @@ from collections.abc import Sequence
 
 _WRITER_CHARS = 6
 _LATEST = 32  # commits that tell who writes at present
-_ALERT = 16  # commits without a rival after which there is nobody else
+_ALERT = 16  # commits without a rival after which there is no contention
 _LONGEST_S = 1.0
-_SPREAD = (
-    4  # measured with 16 processes: 1.9 attempts for a commit; with 2 it took 2.7, with 1 it took 6, for fewer commits
-)
+_SPREAD = 4  # measured with 16 processes: 1.9 attempts for a commit; with 2 it took 2.7, with 1 it took 6
 
 
-class Crowd:
-    """One writer's view of those who write the same memory store."""
+class Contention:
+    """One writer's view of the others that write the same memory store."""
 
     def __init__(self, writer: str) -> None:
         self._writer = writer
@@ -36,17 +34,17 @@ class Crowd:
         return self._writer + os.urandom(6).hex()
 
     @property
-    def is_there(self) -> bool:
+    def is_seen(self) -> bool:
         """Whether others wrote lately."""
         return self._alert > 0
 
     def lost(self) -> None:
-        """Somebody else was first."""
+        """Another writer was first."""
         self._alert = _ALERT
         self._losses += 1
 
     def won(self) -> None:
-        """Nobody was."""
+        """This writer was first."""
         self._alert = max(self._alert - 1, 0)
         self._losses = 0
         if self._began is not None:
@@ -54,8 +52,8 @@ class Crowd:
             self._began = None
 
     def wait(self, commits: Sequence[str]) -> None:
-        """Give the others time; an attempt begins when this returns. `commits` are those of the root seen last."""
-        if self.is_there:
+        """Wait for the others; an attempt begins when this returns. `commits` are those of the latest manifest."""
+        if self.is_seen:
             longest = window_s(commits, self._writer, self._attempt_s) / (1 + self._losses)
             time.sleep(random.uniform(0, min(longest, _LONGEST_S)))  # noqa: S311 - spreads those who wait
         self._began = time.monotonic()

@@ -1,55 +1,48 @@
-"""What a memory store is in object storage, as values: no request is made here.
+"""Manifest: one state of a memory store, as a value. Pure but for loading pages.
 
-One small *root* object per memory store is replaced by compare-and-swap. It holds a *log* of the latest versions, names
-the *pages* (immutable, some 250 memories each, as they were before the log began) and the *history* (immutable chunks
-of versions older than the log). So most writes replace the root alone; the log is folded into pages and history now
-and then (`objects_folding.py`). The latest notes are in the root too (`objects_notes.py`).
+The manifest of a memory store is its only object that changes; it is replaced by compare-and-swap. It has the root of
+the map's tree, and a *log*: the rows of the latest versions and the latest edits to records and garbage, which are not
+in the tree yet. So most commits write a pack and the manifest. Compaction moves the log to the tree. It holds for every
+later state until the next compaction, since others only add to the log, so the writer that does it need not be alone.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from retentive.errors import Damaged
 from retentive.storage.contract import StoreInfo, to_datetime
-from retentive.storage.objects.records import Note, PageRef, Record, Ref, all_of, changes_of, pack, unpack
+from retentive.storage.objects.ordered_map import Page, Pages, Rebuild, Ref, Sizes, Tree
+from retentive.storage.objects.records import Overlay, Row, Value, add_rows, all_of, pack, unpack
 
 COMMITS_KEPT = 64  # by these a writer whose reply was lost finds out whether it was committed
+_CHARS_OF_ROW = 128  # characters of edits that weigh as much as a row
 
 
-class Segment(NamedTuple):
-    """Some notes in an object; `marks` has four characters for each key."""
-
-    name: str
-    marks: str
-
-
-@dataclass(frozen=True, slots=True)
-class Notes:
-    """The notes of a kind: the latest, by their keys; older ones, the newest segment last; the oldest in pages."""
-
-    recent: Mapping[str, Note] = field(default_factory=dict)
-    segments: tuple[Segment, ...] = ()
-    pages: tuple[PageRef, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Erased:
-    """Since when a memory store is erased, and by whom."""
+class Erased(NamedTuple):
+    """When a memory store was erased, and by whom."""
 
     at: int
     by: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Root:
-    """One state of a memory store. `changed` says what the log did to the pages; None where a path was left.
+class State(NamedTuple):
+    """Sums over the map. `newest` is the id of the version recorded last."""
 
-    `pending` are objects that no state names any more, to be deleted. `strays` are memories that are not present though
-    their newest version is no deletion, since it came blanked from elsewhere.
+    revision: int = 0
+    memories: int = 0
+    size_bytes: int = 0
+    last_at: int = 0
+    newest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One state of a memory store. `generation` counts compactions, `overlay` is what the log does to the tree.
+
+    `gaps` are memories that are not present though their newest version is no deletion, since it came redacted.
     """
 
     id: str
@@ -58,117 +51,98 @@ class Root:
     created: int
     seal: str | None
     settings: str | None = None
-    revision: int = 0
-    memories: int = 0
-    size_bytes: int = 0
-    last_at: int = 0
-    folds: int = 0
+    state: State = State()  # noqa: RUF009 - immutable
+    generation: int = 0
     commits: tuple[str, ...] = ()
-    pages: tuple[PageRef, ...] = ()
-    log: tuple[Record, ...] = ()
-    history: tuple[tuple[Ref, ...], ...] = ()
-    notes: Mapping[str, Notes] = field(default_factory=dict)
-    pending: tuple[str, ...] = ()
-    strays: tuple[str, ...] = ()
+    tree: Tree = Tree()  # noqa: RUF009 - immutable
+    log: tuple[Row, ...] = ()
+    edits: Mapping[str, str | None] = field(default_factory=dict)
+    gaps: tuple[str, ...] = ()
     erased: Erased | None = None
-    changed: Mapping[str, Record | None] = field(default_factory=dict, compare=False)
+    overlay: Overlay = field(default_factory=dict, compare=False, repr=False)
 
     def info(self) -> StoreInfo:
-        """As the contract has it."""
+        """The memory store as the contract has it."""
+        created, state = to_datetime(self.created), self.state
         if self.erased is not None:
-            gone = to_datetime(self.erased.at)
-            return StoreInfo(self.id, None, "", to_datetime(self.created), 0, 0, erased_at=gone)
-        return StoreInfo(
-            self.id, self.key, self.name, to_datetime(self.created), self.memories, self.size_bytes, self.seal
-        )
-
-    def page_of(self, path: str) -> PageRef | None:
-        """The page that has a path, if it is there."""
-        at = bisect_right(self.pages, path, key=_first) - 1
-        return self.pages[at] if at >= 0 else None
-
-    def pages_between(self, low: str, high: str) -> Sequence[PageRef]:
-        """The pages that may have paths strictly between two."""
-        return self.pages[
-            max(bisect_right(self.pages, low, key=_first) - 1, 0) : bisect_left(self.pages, high, key=_first)
-        ]
+            return StoreInfo(self.id, None, "", created, 0, 0, erased_at=to_datetime(self.erased.at))
+        return StoreInfo(self.id, self.key, self.name, created, state.memories, state.size_bytes, self.seal)
 
     @property
-    def newest(self) -> str:
-        """The id of the newest version, empty if there is none."""
-        if self.log:
-            return self.log[-1].id
-        return next((level[-1].last for level in self.history if level), "")
+    def weight(self) -> int:
+        """The weight of the log, in rows."""
+        chars = sum(len(value or "") for value in self.edits.values())
+        return len(self.log) + len(self.edits) + chars // _CHARS_OF_ROW
 
-    def committed_as(self, commit: str) -> Root:
+    def committed_as(self, commit: str) -> Manifest:
         """This state, to be written under the id of a commit."""
         return replace(self, commits=(*self.commits, commit)[-COMMITS_KEPT:])
 
+    def with_edits(self, edits: Mapping[str, str | None]) -> Manifest:
+        """This state with more edits to records and garbage."""
+        return replace(self, edits={**self.edits, **edits}, overlay={**self.overlay, **edits})
 
-def _first(ref: PageRef) -> str:
-    return ref.first
-
-
-# -- bytes ---------------------------------------------------------------------------------------------------
-
-
-def encode_root(root: Root) -> bytes:
-    """The bytes of a root."""
-    return pack(
-        "root",
-        {
-            "store": [root.id, root.key, root.name, root.created, root.seal, root.settings],
-            "counts": [root.revision, root.memories, root.size_bytes, root.last_at, root.folds],
-            "commits": root.commits,
-            "pages": root.pages,
-            "log": root.log,
-            "history": root.history,
-            "notes": {
-                kind: [list(notes.recent.values()), notes.segments, notes.pages] for kind, notes in root.notes.items()
-            },
-            "pending": root.pending,
-            "strays": root.strays,
-            "erased": None if root.erased is None else [root.erased.at, root.erased.by],
-        },
-    )
+    def encoded(self) -> bytes:
+        """The bytes of this manifest."""
+        return pack("manifest", {name: getattr(self, name) for name in self.__slots__ if name != "overlay"})
 
 
-def decode_root(data: bytes, store_id: str) -> Root:
-    """The root in some bytes. Raises `Damaged`, `UnknownSchema`."""
-    value = unpack("root", data)
+def decode_manifest(data: bytes, store_id: str) -> Manifest:
+    """The manifest in some bytes. Raises `Damaged`, `UnknownSchema`."""
+    value = unpack("manifest", data)
     try:
-        log = tuple(all_of(Record, value["log"]))
-        store, key, name, created, seal, settings = value["store"]
-        revision, memories, size_bytes, last_at, folds = value["counts"]
-        root = Root(
-            store,
-            key,
-            name,
-            created,
-            seal,
-            settings,
-            revision,
-            memories,
-            size_bytes,
-            last_at,
-            folds,
-            commits=tuple(value["commits"]),
-            pages=tuple(all_of(PageRef, value["pages"])),
-            log=log,
-            history=tuple(tuple(all_of(Ref, level)) for level in value["history"]),
-            notes={kind: _decode_notes(*parts) for kind, parts in value["notes"].items()},
-            pending=tuple(value["pending"]),
-            strays=tuple(value["strays"]),
-            erased=None if value["erased"] is None else Erased(*value["erased"]),
-            changed=changes_of(log),
-        )
+        (depth, refs), erased = value["tree"], value["erased"]
+        value["tree"] = Tree(depth, tuple(all_of(Ref, refs)))
+        value["log"] = tuple(all_of(Row, value["log"]))
+        value |= {name: tuple(value[name]) for name in ("commits", "gaps")}
+        value |= {"state": State(*value["state"]), "erased": None if erased is None else Erased(*erased)}
+        manifest = Manifest(**value, overlay=overlay_of(value["log"], value["edits"]))
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise Damaged("the root of a memory store cannot be read") from None
-    if root.id != store_id:
-        raise Damaged("the root of a memory store is that of another")
-    return root
+        raise Damaged("the manifest of a memory store cannot be read") from None
+    if manifest.id != store_id:
+        raise Damaged("the manifest of a memory store is that of another")
+    return manifest
 
 
-def _decode_notes(recent: list[Any], segments: list[Any], pages: list[Any]) -> Notes:
-    latest = {note.key: note for note in all_of(Note, recent)}
-    return Notes(latest, tuple(all_of(Segment, segments)), tuple(all_of(PageRef, pages)))
+def overlay_of(log: Iterable[Row], edits: Mapping[str, str | None]) -> Overlay:
+    """The edits a log makes to the tree below it."""
+    overlay: dict[str, Value | None] = {}
+    add_rows(overlay, log)
+    return {**overlay, **edits} if edits else overlay
+
+
+# -- compaction ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """A tree with the first `count` rows and the `edits` of a log in it; `pages` are to be written before its use."""
+
+    generation: int
+    count: int
+    edits: Mapping[str, str | None]
+    tree: Tree
+    pages: Mapping[str, tuple[bytes, Page]]
+
+    def fits(self, manifest: Manifest) -> bool:
+        """Whether nobody else has compacted since."""
+        return manifest.generation == self.generation and len(manifest.log) >= self.count
+
+    def applied(self, manifest: Manifest) -> Manifest:
+        """The same state with a shorter log."""
+        log, missing = manifest.log[self.count :], object()
+        edits = {key: value for key, value in manifest.edits.items() if self.edits.get(key, missing) != value}
+        made = replace(manifest, generation=manifest.generation + 1, tree=self.tree, log=log, edits=edits)
+        return replace(made, overlay=overlay_of(log, edits))
+
+
+def compact(manifest: Manifest, sizes: Sizes, pages: Pages) -> Compaction:
+    """Move the whole log of a manifest to the tree."""
+    generation = manifest.generation
+    rebuilt = Rebuild(manifest.tree, manifest.overlay, pages=pages, sizes=sizes, generation=generation)
+    return Compaction(generation, len(manifest.log), manifest.edits, rebuilt.tree, rebuilt.written)
+
+
+def is_due(before: Manifest, after: Manifest, sizes: Sizes) -> bool:
+    """Whether a commit made the log long enough to be compacted by its writer; again and again, should one fail."""
+    return after.weight // sizes.log > before.weight // sizes.log

@@ -1,4 +1,4 @@
-"""The requests a memory store makes of object storage, and what their failures mean. No driver's error gets out."""
+"""Requests to object storage, and the meaning of their failures. No driver's error gets out."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from datetime import datetime
-from functools import partial
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from functools import cache, partial
+from typing import Any, NamedTuple, TypeVar
 
 from retentive.errors import InvalidInput, PermissionDenied, RetentiveError, Unavailable
 from retentive.storage.objects.driver import UNQUOTED_ETAG, Client, library
 
 T = TypeVar("T")
 PARALLEL = 16
+BUSY = "too many others write to the memory store"
 _NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|bucket does not exist", re.IGNORECASE)
 _REFUSED = re.compile(r"40[13] (Forbidden|Unauthorized)")
 _NO_CREDENTIALS = re.compile(r"169\.254\.|token request|TokenRequest")  # asked of the machine, as the last resort
+_OUT_OF_RANGE = re.compile(r"[Ii]nvalid ?[Rr]ange|\b416\b|[Nn]ot [Ss]atisfiable")
 _NEVER_SENT = re.compile(r"kind: Connect,")
 _IGNORES = "the object storage ignores conditions (If-Match, If-None-Match), so writers would overwrite each other"
 
@@ -52,7 +54,7 @@ class Listed(NamedTuple):
 
 
 class Requests:
-    """Requests to one place. Threads may share it, and so may the sides of a fork."""
+    """Requests to one location. Threads may share it."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -65,10 +67,12 @@ class Requests:
         """How long a command may wait for the storage."""
         return self._client.place.timeout_s
 
-    def forget_threads(self) -> None:
-        """In a forked child."""
-        self._probing = threading.Lock()
-        self._client.forget_threads()
+    def attempts(self, said: str = "the object storage cannot be reached, or failed") -> Iterator[None]:
+        """Attempts at a command, until there is no time left for it; then raises `Unavailable`."""
+        deadline = time.monotonic() + self.timeout_s
+        while time.monotonic() < deadline:
+            yield
+        raise Unavailable(said)
 
     # -- reading ---------------------------------------------------------------------------------------------
 
@@ -88,16 +92,26 @@ class Requests:
         except _driver_errors() as error:
             if isinstance(error, _errors().NotModifiedError):
                 return None
-            _raise_for(error)
+            raise _meaning(error) from None
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        """Some bytes of an object; fewer, or others, if it was replaced. Raises `Missing`."""
+        store: Any = self._client.patient
+        try:
+            return bytes(store.get_range(key, start=start, length=length))
+        except _driver_errors() as error:
+            if _OUT_OF_RANGE.search(str(error)):
+                return b""
+            raise _meaning(error) from None
 
     def names(self, under: str, *, after: str | None = None) -> Iterator[Listed]:
-        """What lies under a prefix, in the order of the names; `after` is a whole key."""
+        """The objects under a prefix, in the order of their names; `after` is a whole key."""
         store: Any = self._client.patient
         try:
             for part in store.list(under, offset=after, chunk_size=1000):
                 yield from [Listed(one["path"], one["last_modified"]) for one in part]
         except _driver_errors() as error:
-            _raise_for(error)
+            raise _meaning(error) from None
 
     # -- writing ---------------------------------------------------------------------------------------------
 
@@ -113,31 +127,18 @@ class Requests:
         """Remove objects, if they are there."""
         store: Any = self._client.patient
         for start in range(0, len(keys), 1000):
+            part = list(keys[start : start + 1000])
             try:
-                store.delete(list(keys[start : start + 1000]))
+                store.delete(part)
             except FileNotFoundError:  # of several, some clouds stop at the first
-                together([partial(self._delete_one, key) for key in keys[start : start + 1000]])
+                together([partial(self.delete, [key]) for key in part] if len(part) > 1 else [])
             except _driver_errors() as error:
-                _raise_for(error)
+                raise _meaning(error) from None
 
-    def _delete_one(self, key: str) -> None:
-        store: Any = self._client.patient
-        try:
-            store.delete(key)
-        except FileNotFoundError:
-            return
-        except _driver_errors() as error:
-            _raise_for(error)
-
-    def put_new(self, key: str, data: bytes) -> Tag:
-        """Write an object that is not there. Raises `Taken` if it is, `Unsure`."""
+    def replace(self, key: str, data: bytes, tag: Tag | None) -> Tag:
+        """Write an object over the state with this tag, None for no object. Raises `Taken` if it changed, `Unsure`."""
         self.probe()
-        return self._put_if(key, data, "create")
-
-    def replace(self, key: str, data: bytes, tag: Tag) -> Tag:
-        """Write an object over the state with this tag. Raises `Taken` if it has another by now, `Unsure`."""
-        self.probe()
-        return self._put_if(key, data, self._condition(tag, unquoted=self._unquoted))
+        return self._put_if(key, data, "create" if tag is None else self._condition(tag, unquoted=self._unquoted))
 
     def _condition(self, tag: Tag, *, unquoted: bool) -> dict[str, str]:
         e_tag = tag.e_tag.strip('"') if unquoted and tag.e_tag is not None else tag.e_tag
@@ -174,7 +175,7 @@ class Requests:
                     raise Unavailable("the object storage did not answer") from None
                 finally:
                     with suppress(RetentiveError):  # what it found out counts more than what it leaves
-                        self._delete_one(key)
+                        self.delete([key])
                 self._probed = True
 
     def _probe(self, key: str) -> bool:
@@ -199,8 +200,9 @@ class Requests:
         return True
 
 
+@cache
 def _driver_errors() -> tuple[type[Exception], ...]:
-    """What obstore raises for what goes wrong outside of this process."""
+    """The errors obstore raises for failures outside of this process."""
     return (_errors().BaseError, OSError, ValueError)
 
 
@@ -208,12 +210,8 @@ def _errors() -> Any:
     return library().exceptions
 
 
-def _raise_for(error: Exception) -> NoReturn:
-    raise _meaning(error) from None
-
-
 def _meaning(error: Exception) -> Exception:
-    """What an error of the driver is to a caller. Its text names URLs and keys, so none of it is kept."""
+    """The error for a caller. The text of the driver's names URLs and keys, so none of it is kept."""
     if isinstance(error, RetentiveError):
         return error
     errors, text = _errors(), str(error)
@@ -238,12 +236,9 @@ def _meaning_of_write(error: Exception) -> Exception:
 
 # -- several at once -----------------------------------------------------------------------------------------
 
-_pool: ThreadPoolExecutor | None = None
-_making = threading.Lock()
-
 
 def together(calls: Sequence[Callable[[], T]]) -> list[T]:
-    """What all calls give, up to 16 made at a time; when all are done, raises the first error. Not from within one."""
+    """The results of all calls, up to 16 at a time; when all are done, raises the first error. Not to be nested."""
     if len(calls) < 2:
         return [call() for call in calls]
     futures = [_threads().submit(call) for call in calls]
@@ -251,23 +246,7 @@ def together(calls: Sequence[Callable[[], T]]) -> list[T]:
     return [future.result() for future in futures]
 
 
+@cache
 def _threads() -> ThreadPoolExecutor:
-    global _pool  # noqa: PLW0603 - one for the process, so that many stores do not mean many threads
-    with _making:
-        if _pool is None:
-            _pool = ThreadPoolExecutor(PARALLEL, thread_name_prefix="retentive-objects")
-        return _pool
-
-
-def _forked() -> None:
-    global _pool, _making
-    _pool, _making = None, threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
-
-
-def within(deadline: float) -> bool:
-    """Whether there is time left before a deadline of `time.monotonic`."""
-    return time.monotonic() < deadline
+    """One pool for the process, so that many stores do not mean many threads."""
+    return ThreadPoolExecutor(PARALLEL, thread_name_prefix="retentive-objects")

@@ -1,8 +1,9 @@
-"""Small records beside the memory stores: each write is an object of its own, and needs no turn.
+"""Side records: each write is an object of its own, a part, so that it waits for no writer of the store.
 
-Its name sorts by time. When there are many of about the same size, whoever comes by merges them into one: what is
-merged is written before it is deleted, and each value keeps the time it was written at. So two who merge at once, or
-one that crashes, lose nothing, and of two values of a key the later wins wherever it stands by now.
+They are not in the map of the store, since every write of the map replaces the manifest and would contend with its
+writers. The name of a part sorts by time. When there are many parts of about the same size, the next caller merges them
+into one, which is written before they are deleted, and in which each value keeps its time. So merging twice at once, or
+a crash, loses nothing, and of two values of a key the later one wins in whatever part it is.
 """
 
 from __future__ import annotations
@@ -18,33 +19,34 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple, cast
 
-from retentive.errors import Damaged, NotFound, RetentiveError, Unavailable
+from retentive.errors import Damaged, NotFound, RetentiveError
 from retentive.storage.objects.cache import Cache
 from retentive.storage.objects.records import check_name, name_for, pack, unpack
-from retentive.storage.objects.requests import Missing, Requests, together, within
+from retentive.storage.objects.requests import BUSY, Missing, Requests, together
 
+SIDE = "side"
 MOST = 32  # objects of about the same size
-_KEPT_S = 86_400.0  # how long it is remembered that a key was removed: an older write may still come late
+_KEPT_S = 86_400.0  # a removal is remembered so long: an older write may still arrive
 _TIME_DIGITS, _STAMP_CHARS = 14, 22
 _NAME = re.compile(r"[0-9a-f]{39}")
 _SIZE_OF_PARSED = 10
 
 
-class Jotting(NamedTuple):
-    """A value, None if it was removed, and a text that sorts by when that was."""
+class Stamped(NamedTuple):
+    """A value, None if it was removed, and a text that sorts by the time of the write."""
 
     value: str | None
     stamp: str
 
 
-Part = Mapping[str, Jotting]
+Part = Mapping[str, Stamped]
 
 
-class Jottings:
-    """The records beside the stores of one place. Threads may share it.
+class SideRecords:
+    """The side records of the stores of one location. Threads may share it.
 
-    `check` is given the id of a store and raises `NotFound` if it is gone: asked after each write, so that nothing is
-    left in a store that was erased meanwhile.
+    `check` raises `NotFound` if the store with an id is gone. It is called after each write, so that nothing is left in
+    a store that was erased meanwhile.
     """
 
     def __init__(self, requests: Requests, cache: Cache, check: Callable[[str], object]) -> None:
@@ -56,32 +58,31 @@ class Jottings:
         self._written: Counter[str] = Counter()
 
     def write(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
-        """Write some: two requests, and now and then those of merging."""
+        """Write some: two requests, and at times those of merging."""
         stamp, under = self._new_stamp(), _under(store_id, kind)
-        self._put(store_id, under, stamp, {key: Jotting(value, stamp) for key, value in values.items()})
+        self._put(store_id, under, stamp, {key: Stamped(value, stamp) for key, value in values.items()})
         if self._is_due(under):
-            with suppress(RetentiveError):  # what was to be written is
-                self._tidy(store_id, under)
+            with suppress(RetentiveError):  # the records are written
+                self._merge(store_id, under)
 
     def all(self, store_id: str, kind: str) -> dict[str, str]:
         """Keys and values of a kind, in the order of the keys."""
         self._check(store_id)
         under = _under(store_id, kind)
-        deadline = time.monotonic() + self._requests.timeout_s
-        while within(deadline):
+        for _ in self._requests.attempts(BUSY):
             names = self._names(under)
             parts = self._read(under, names)
             if parts is None:
                 continue
-            if _mergeable(names):
-                with suppress(RetentiveError):  # what was to be read is
-                    self._tidy(store_id, under)
+            if _to_merge(names):
+                with suppress(RetentiveError):  # the records are read
+                    self._merge(store_id, under)
             found = _newest(parts)
             return {key: found[key].value or "" for key in sorted(found) if found[key].value is not None}
-        raise Unavailable("too many others write to the memory store")
+        raise AssertionError("unreachable")
 
     def _is_due(self, under: str) -> bool:
-        """Whether this process has written so many that it should see to them."""
+        """Whether this process has written so many parts that it should merge."""
         with self._lock:
             self._written[under] += 1
             if self._written[under] < MOST:
@@ -89,12 +90,12 @@ class Jottings:
             del self._written[under]
             return True
 
-    def _tidy(self, store_id: str, under: str) -> None:
-        """Merge some, if they are many."""
+    def _merge(self, store_id: str, under: str) -> None:
+        """Merge some parts, if there are many."""
         names = self._names(under)
-        chosen = _mergeable(names)
+        chosen = _to_merge(names)
         parts = self._read(under, chosen)
-        if parts:  # else there is nothing to do, or another does it
+        if parts:  # else there is nothing to merge, or another merges it
             merged = _without_old_removals(parts) if len(chosen) == len(names) else _newest(parts)
             if merged:
                 self._put(store_id, under, self._new_stamp(), merged)
@@ -120,14 +121,14 @@ class Jottings:
         except Missing:
             return None
         try:
-            values = {key: Jotting(*value) for key, value in unpack("jottings", check_name(name, data)).items()}
+            values = {key: Stamped(*value) for key, value in unpack(SIDE, check_name(name, data)).items()}
         except (AttributeError, TypeError):
-            raise Damaged("records beside a memory store cannot be read") from None
+            raise Damaged("side records of a memory store cannot be read") from None
         self._cache.put((under, name), values, len(data) * _SIZE_OF_PARSED)
         return values
 
     def _put(self, store_id: str, under: str, stamp: str, part: Part) -> None:
-        data = pack("jottings", part)
+        data = pack(SIDE, part)
         key = f"{under}/{stamp}{_level(len(part)):x}{name_for(data)[16:]}"
         self._requests.put(key, data)
         try:
@@ -144,9 +145,9 @@ class Jottings:
 
 
 def _under(store_id: str, kind: str) -> str:
-    """Where the records of a kind lie; a kind may hold what names of objects may not."""
+    """Where the records of a kind are; a kind may have characters that names of objects may not."""
     return (
-        f"stores/{store_id}/jottings/{hashlib.blake2b(kind.encode(errors='surrogatepass'), digest_size=16).hexdigest()}"
+        f"stores/{store_id}/{SIDE}/{hashlib.blake2b(kind.encode(errors='surrogatepass'), digest_size=16).hexdigest()}"
     )
 
 
@@ -155,15 +156,15 @@ def _level(count: int) -> int:
     return min(max(count.bit_length() - 1, 0) // 5, 15)
 
 
-def _mergeable(names: Sequence[str]) -> list[str]:
+def _to_merge(names: Sequence[str]) -> list[str]:
     """The parts to merge: if there are many of one size, all of that size and smaller ones."""
     levels = [int(name[_STAMP_CHARS : _STAMP_CHARS + 1], 16) for name in names]
     many = [level for level, count in Counter(levels).items() if count > MOST]
     return [name for name, level in zip(names, levels, strict=True) if level <= max(many, default=-1)]
 
 
-def _newest(parts: Sequence[Part]) -> dict[str, Jotting]:
-    found: dict[str, Jotting] = {}
+def _newest(parts: Sequence[Part]) -> dict[str, Stamped]:
+    found: dict[str, Stamped] = {}
     for part in parts:
         for key, one in part.items():
             there = found.get(key)
@@ -172,10 +173,10 @@ def _newest(parts: Sequence[Part]) -> dict[str, Jotting]:
     return found
 
 
-def _without_old_removals(parts: Sequence[Part]) -> dict[str, Jotting]:
-    """The newest of parts that are all there are: who was removed long ago, and is not named any more, is forgotten.
+def _without_old_removals(parts: Sequence[Part]) -> dict[str, Stamped]:
+    """The newest values of all parts there are, without keys that were removed long ago and have no value in any part.
 
-    One that is still named stays removed, since the part that names it may outlast a crash.
+    A key with a value in some part stays removed, since that part may outlast a crash.
     """
     long_ago = f"{int((time.time() - _KEPT_S) * 1_000_000):0{_TIME_DIGITS}x}"
     named = {key for part in parts for key, one in part.items() if one.value is not None}

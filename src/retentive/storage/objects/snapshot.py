@@ -1,80 +1,94 @@
-"""A memory store in object storage, as one root has it."""
+"""Snapshot of a memory store in object storage: the state that one manifest leads to."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice, takewhile
-from operator import attrgetter
+from itertools import islice, takewhile
+from typing import cast
 
 from retentive.errors import Damaged, NotFound
 from retentive.storage.contract import Entry, Memory, Snapshot, Usage, Version
-from retentive.storage.objects.history import History
-from retentive.storage.objects.immutables import Immutables
-from retentive.storage.objects.manifest import Notes, Root
-from retentive.storage.objects.notes import all_notes, find_note
-from retentive.storage.objects.records import MemoryEntry, Record
+from retentive.storage.objects.manifest import Manifest
+from retentive.storage.objects.ordered_map import OrderedMap
+from retentive.storage.objects.reader import Reader
+from retentive.storage.objects.records import GARBAGE, MEMORY, VERSION, Overlay, Row, Value, record_key, text_in
 from retentive.storage.sql.snapshot import below
 from retentive.values.paths import ROOT, ancestors
 
 _TEXTS_AT_ONCE = 64
 _BYTES_AT_ONCE = 8 * 1024 * 1024
+_ALL_VERSIONS = VERSION + chr(0x10FFFF)
 
 
 class ObjectsSnapshot(Snapshot):
-    """A memory store as one root has it."""
+    """A memory store as one manifest has it."""
 
-    def __init__(self, root: Root, objects: Immutables) -> None:
-        self.root = root
-        self._objects = objects
-        self._changed = root.changed
+    def __init__(self, manifest: Manifest, reader: Reader) -> None:
+        self._manifest = manifest
+        self._state = manifest.state
+        self._reader = reader
+        self._see(manifest.overlay)
+
+    def _see(self, overlay: Overlay) -> None:
+        """Read through these edits from now on."""
+        self._overlay = overlay
+        self._map = OrderedMap(self._manifest.tree, overlay, self._reader)
 
     @property
     def revision(self) -> int:
-        return self.root.revision
+        return self._state.revision
 
     @property
     def seal(self) -> str | None:
-        return self.root.seal
+        return self._manifest.seal
 
     @property
     def settings(self) -> str | None:
-        return self.root.settings
+        return self._manifest.settings
 
     def usage(self) -> Usage:
-        return Usage(self.root.memories, self.root.size_bytes)
+        return Usage(self._state.memories, self._state.size_bytes)
+
+    # -- memories --------------------------------------------------------------------------------------------
 
     def get(self, path: str) -> Entry:
-        entry = self._entry(path)
-        if entry is not None:
-            return Entry(entry.memory(), self._objects.text(_text_of(entry)))
+        row = self._row_at(path)
+        if row is not None:
+            return Entry(row.as_memory(), self._reader.text(_text_of(row)))
         above = ancestors(path)
-        self._load([path, *above])
-        return Entry(above=next((one for one in above if self._entry(one)), None), below=self._any_below(path))
+        self._map.prefetch(MEMORY + one for one in [path, *above])
+        low, high = _below(path)
+        return Entry(above=next((one for one in above if self._row_at(one)), None), below=self._map.has_any(low, high))
 
     def memories(self, under: str) -> Iterator[Memory]:
-        return map(MemoryEntry.memory, self._entries(under))
+        return (row.as_memory() for row in self._present(under))
 
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
-        return ((entry.path, entry.size) for entry in self._entries(under))
+        return ((row.path, row.size or 0) for row in self._present(under))
 
     def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
-        for group in _groups(self._entries(under)):
-            texts = self._objects.texts(list(map(_text_of, group)))
-            yield from zip(map(MemoryEntry.memory, group), texts, strict=True)
+        for group in _groups(self._present(under)):
+            texts = self._reader.texts(list(map(_text_of, group)))
+            yield from zip(map(Row.as_memory, group), texts, strict=True)
 
     def find(self, memory_id: str) -> Memory | None:
-        every = chain(
-            (record.entry() for record in self._changed.values() if record is not None),
-            (
-                entry
-                for page in self._objects.pages(self.root.pages)
-                for entry in page.entries
-                if entry.path not in self._changed
-            ),
-        )
-        return next((entry.memory() for entry in every if entry.id == memory_id), None)
+        recent = (row for row in self._overlay.values() if isinstance(row, Row) and row.memory == memory_id)
+        chosen = max(recent, key=lambda row: row.id, default=None)
+        if chosen is not None and self._row_at(chosen.path) == chosen:
+            return chosen.as_memory()
+        if chosen is not None and chosen.operation == "deleted" and chosen.redacted_at is None:
+            return None
+        return next((row.as_memory() for row in self._present(ROOT) if row.memory == memory_id), None)
 
-    # -- history ---------------------------------------------------------------------------------------------
+    def _row_at(self, path: str) -> Row | None:
+        """The newest version of the memory at a path."""
+        return cast("Row | None", self._map.get(MEMORY + path))
+
+    def _present(self, under: str) -> Iterator[Row]:
+        """The newest versions of the memories below a path."""
+        return cast("Iterator[Row]", self._map.values(*_below(under)))
+
+    # -- versions --------------------------------------------------------------------------------------------
 
     def versions(
         self,
@@ -87,107 +101,115 @@ class ObjectsSnapshot(Snapshot):
         limit: int | None = None,
     ) -> Iterator[Version]:
         if revision_of is not None:
-            record = self.record_of(revision_of)
-            found: Iterator[Record] = (
-                each
-                for each in (() if record is None else _of_revision(self._history(), record))
-                if (after or "") < each.id and (before is None or each.id < before) and memory_id in {None, each.memory}
-            )
-        elif memory_id is None:
-            found = self._history().between(after=after, before=before)
+            bound = after or "", before or chr(0x10FFFF)
+            rows: Iterable[Row] = (row for row in self._of_revision(revision_of) if bound[0] < row.id < bound[1])
         else:
-            found = self._history().of_memory(memory_id, after=after, before=before)
-        chosen = (record.version() for record in found if path is None or record.path == path)
+            rows = self._rows("" if after is None else after + "\0", before)
+        if memory_id is not None:
+            rows = _of_memory(rows, memory_id)
+        chosen = (row.as_version() for row in rows if path is None or row.path == path)
         return chosen if limit is None else islice(chosen, limit)
 
     def as_of(self, before: str) -> Iterator[Version]:
-        return self._history().heads(before, self._entries(ROOT), self.root.strays)
+        begun, changed = set[str](), set(self._manifest.gaps)
+        for row in self._rows(before, None):
+            changed.add(row.memory)
+            if row.first:
+                begun.add(row.memory)
+        for row in self._present(ROOT):  # a memory without a change since then is as it was
+            if row.id < before and row.memory not in changed | begun:
+                yield row.as_version()
+        sought, older = changed - begun, self._rows("", before)
+        while sought and (found := next(older, None)) is not None:
+            if found.memory in sought:
+                sought.discard(found.memory)
+                if found.operation != "deleted":
+                    yield found.as_version()
 
     def version(self, version_id: str) -> tuple[Version, bytes | None]:
-        record = self.record_of(version_id)
-        if record is None:
+        row = self._row(version_id)
+        if row is None:
             raise NotFound(f"there is no version {version_id}")
-        return record.version(), None if record.text is None else self._objects.text(record.text)
+        return row.as_version(), None if row.text is None else self._reader.text(row.text)
 
-    def record_of(self, version_id: str) -> Record | None:
-        """The version with this id, if there is one."""
-        return self._history().record(version_id)
+    def _row(self, version_id: str) -> Row | None:
+        return cast("Row | None", self._map.get(VERSION + version_id))
 
-    def _history(self) -> History:
-        return History(self.root.history, [record for record in self._latest() if record.is_version], self._objects)
+    def _rows(self, least: str, before: str | None) -> Iterator[Row]:
+        """Versions with ids from `least` on and below `before`, newest first."""
+        high = _ALL_VERSIONS if before is None else VERSION + before
+        return cast("Iterator[Row]", self._map.values(VERSION + least, high, reverse=True, ahead=1))
 
-    def _latest(self) -> list[Record]:
-        """What is not in the history yet, newest first."""
-        return list(reversed(self.root.log))
+    def _of_revision(self, version_id: str) -> list[Row]:
+        """The versions of the revision of one, newest first: its neighbours in the order of ids."""
+        row = self._row(version_id)
+        if row is None:
+            return []
 
-    # -- notes -----------------------------------------------------------------------------------------------
+        def is_of_it(each: Row) -> bool:
+            return each.revision == row.revision
+
+        since = cast("Iterator[Row]", self._map.values(VERSION + version_id, _ALL_VERSIONS, ahead=1))
+        newer = list(takewhile(is_of_it, since))
+        return [*reversed(newer), *takewhile(is_of_it, self._rows("", version_id))]
+
+    # -- records ---------------------------------------------------------------------------------------------
 
     def get_record(self, kind: str, key: str) -> str | None:
-        note = find_note(self.root.notes.get(kind, Notes()), key, self._objects.notes)
-        return None if note is None or note.is_removed else self._objects.values([note])[0]
+        value = self._map.get(record_key(kind, key))
+        return None if value is None else self._contents([value])[0]
 
     def records(self, kind: str) -> Iterator[tuple[str, str]]:
-        every = all_notes(self.root.notes.get(kind, Notes()), self._objects.notes)
-        for start in range(0, len(every), _TEXTS_AT_ONCE):
-            group = every[start : start + _TEXTS_AT_ONCE]
-            yield from zip([note.key for note in group], self._objects.values(group), strict=True)
+        start = record_key(kind, "")
+        for chunk in self._map.chunks(start, start[:-1] + "\1"):
+            for at in range(0, len(chunk), _TEXTS_AT_ONCE):
+                group = chunk[at : at + _TEXTS_AT_ONCE]
+                contents = self._contents([value for _, value in group])
+                yield from zip([key.removeprefix(start) for key, _ in group], contents, strict=True)
 
-    # -- memories --------------------------------------------------------------------------------------------
+    def _contents(self, values: Iterable[Value]) -> list[str]:
+        """The values of records, long ones read at once."""
+        found = [(value, text_in(value)) for value in values]
+        texts = iter(self._reader.texts([text for _, text in found if text is not None]))
+        return [
+            cast("str", value)[1:] if text is None else next(texts).decode(errors="surrogatepass")
+            for value, text in found
+        ]
 
-    def _entry(self, path: str) -> MemoryEntry | None:
-        if path in self._changed:
-            record = self._changed[path]
-            return None if record is None else record.entry()
-        ref = self.root.page_of(path)
-        return None if ref is None else self._objects.page(ref).get(path)
-
-    def _load(self, paths: Iterable[str]) -> None:
-        """Have the pages of all these paths, in one round trip."""
-        refs = {self.root.page_of(path) for path in paths if path not in self._changed}
-        self._objects.pages([ref for ref in refs if ref is not None])
-
-    def _entries(self, under: str) -> Iterable[MemoryEntry]:
-        low, high = below(under)
-        pages = self._objects.pages(self.root.pages_between(low, high))
-        changed = [record for path, record in self._changed.items() if low < path < high]
-        kept = (entry for page in pages for entry in page.between(low, high) if entry.path not in self._changed)
-        if not changed:
-            return kept
-        added = (record.entry() for record in changed if record is not None)
-        return sorted(chain(kept, added), key=attrgetter("path"))
-
-    def _any_below(self, path: str) -> bool:
-        low, high = below(path)
-        if any(record is not None and low < one < high for one, record in self._changed.items()):
-            return True
-        return any(
-            entry.path not in self._changed
-            for ref in self.root.pages_between(low, high)
-            for entry in self._objects.page(ref).between(low, high)
-        )
+    def garbage(self) -> list[str]:
+        """References to the texts that are to be erased."""
+        return [key[1:] for chunk in self._map.chunks(GARBAGE, MEMORY) for key, _ in chunk]
 
 
-def _of_revision(history: History, record: Record) -> Iterator[Record]:
-    """The versions of the revision of one, newest first: its neighbours in the order of ids."""
-    yield from (each for each in history.since(record.id) if each.revision == record.revision)
-    yield from takewhile(lambda each: each.revision == record.revision, history.between(before=record.id))
+def _of_memory(rows: Iterable[Row], memory_id: str) -> Iterator[Row]:
+    for row in rows:
+        if row.memory == memory_id:
+            yield row
+            if row.first:
+                return
 
 
-def _text_of(entry: MemoryEntry) -> str:
-    if entry.text is None:
+def _below(path: str) -> tuple[str, str]:
+    """The range of the keys of memories strictly below a path."""
+    low, high = below(path)
+    return MEMORY + low, MEMORY + high
+
+
+def _text_of(row: Row) -> str:
+    if row.text is None:
         raise Damaged("a text of the memory store is missing")
-    return entry.text
+    return row.text
 
 
-def _groups(entries: Iterable[MemoryEntry]) -> Iterator[list[MemoryEntry]]:
+def _groups(rows: Iterable[Row]) -> Iterator[list[Row]]:
     """Some at a time, so that not all texts are in memory at once."""
-    group: list[MemoryEntry] = []
+    group: list[Row] = []
     size_bytes = 0
-    for entry in entries:
-        if group and (len(group) >= _TEXTS_AT_ONCE or size_bytes + entry.size > _BYTES_AT_ONCE):
+    for row in rows:
+        if group and (len(group) >= _TEXTS_AT_ONCE or size_bytes + (row.size or 0) > _BYTES_AT_ONCE):
             yield group
             group, size_bytes = [], 0
-        group.append(entry)
-        size_bytes += entry.size
+        group.append(row)
+        size_bytes += row.size or 0
     if group:
         yield group

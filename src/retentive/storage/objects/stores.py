@@ -1,7 +1,7 @@
-"""Memory stores in object storage: making, finding, listing and erasing them.
+"""Memory stores in object storage: creates, finds, lists and erases them.
 
-A key is an object that names a store, taken once. When the store is erased the object stays, and says that the key is
-free: it can only be written over by compare-and-swap, while a deletion might hit one that took the key anew.
+A key is an object with the id of its store, created once. When the store is erased, the object stays and says that the
+key is free: it can only be replaced by compare-and-swap, while a deletion might hit a store that took the key anew.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import time
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -18,76 +16,97 @@ from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
-from retentive.errors import Damaged, InvalidInput, NotFound, Unavailable
+from retentive.errors import Damaged, InvalidInput, NotFound
 from retentive.storage.contract import Actor, StoreInfo, now_us
-from retentive.storage.objects.commit import Committer, Held, Roots
-from retentive.storage.objects.manifest import Erased, Root, encode_root
-from retentive.storage.objects.purge import marks_of, put_mark
-from retentive.storage.objects.records import pack, unpack
-from retentive.storage.objects.requests import Missing, Requests, Tag, Taken, Unsure, together, within
-from retentive.storage.objects.transaction import Means
+from retentive.storage.objects.garbage import marks_of, put_mark
+from retentive.storage.objects.manifest import Erased, Manifest
+from retentive.storage.objects.manifests import MANIFESTS, Held, Manifests
+from retentive.storage.objects.records import check_head, head_of, pack, unpack
+from retentive.storage.objects.requests import Missing, Requests, Tag, Taken, Unsure, together
+from retentive.storage.objects.transaction import Settings
 from retentive.values.records import to_us
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _PREFIX = "memstore_"
 _AT_ONCE = 64
+_MARKER = "format"  # an object of the location: the format it was written in
 
 
 class Key(NamedTuple):
-    """What is known of a key: the object's tag, None if there is none, and the new store it was taken for."""
+    """State of a key: the tag of its object, None if there is none, and the new store it was taken for."""
 
     tag: Tag | None
-    root: Root | None
+    manifest: Manifest | None
 
 
 class Stores:
-    """The memory stores of one place. Threads may share it."""
+    """The memory stores of one location. Threads may share it."""
 
-    def __init__(self, requests: Requests, roots: Roots, committer: Committer, means: Means) -> None:
+    def __init__(self, requests: Requests, manifests: Manifests, shared: Settings) -> None:
         self._requests = requests
-        self._roots = roots
-        self._committer = committer
-        self._means = means
+        self._manifests = manifests
+        self._shared = shared
+        self._is_marked: bool | None = None
 
-    # -- making ----------------------------------------------------------------------------------------------
+    # -- the location ----------------------------------------------------------------------------------------
+
+    def check_format(self) -> None:
+        """Read the marker of the location, once. Raises `UnknownSchema` if it is of another format."""
+        if self._is_marked is None:
+            self._is_marked = self._reads_marker()
+
+    def _reads_marker(self) -> bool:
+        try:
+            data, _ = self._requests.get(_MARKER)
+        except Missing:
+            return False
+        check_head(_MARKER, data)
+        return True
+
+    def _mark(self) -> None:
+        """Mark the location with the format, before anything else is written to it."""
+        self.check_format()
+        if not self._is_marked:
+            for _ in self._requests.attempts():
+                with suppress(Taken, Unsure):
+                    self._requests.replace(_MARKER, head_of(_MARKER), None)
+                self._is_marked = self._reads_marker()
+                if self._is_marked:
+                    return
+
+    # -- creating --------------------------------------------------------------------------------------------
 
     def create(
         self, *, key: str | None, name: str, seal: str | None, store_id: str | None, created_at: datetime | None
     ) -> StoreInfo:
         """A new memory store, or the one that has the key or the id."""
-        new = self._new_root(key, name, seal, store_id, created_at)
+        self._mark()
+        new = self._new_manifest(key, name, seal, store_id, created_at)
         if key is None:
             return self._made(new).info()
-        found = self._key(key)
-        deadline = time.monotonic() + self._requests.timeout_s
-        while within(deadline):
-            if found.root is not None:
-                made = self._made(found.root)
+        for _ in self._requests.attempts():
+            found = self._key(key)
+            if found.manifest is not None:
+                made = self._made(found.manifest)
                 if made.erased is None and made.key == key:
                     return made.info()
             if store_id is not None:
                 with suppress(NotFound):
-                    return self._roots.now(store_id).root.info()
+                    return self._manifests.now(store_id).manifest.info()
             with suppress(Taken, Unsure):
-                self._put_key(key, pack("key", [new.id, new.key, new.name, new.created, new.seal]), found.tag)
+                data = pack("key", [new.id, new.key, new.name, new.created, new.seal])
+                self._requests.replace(_key_object(key), data, found.tag)
                 return self._made(new).info()
-            found = self._key(key)
-        raise Unavailable("the object storage cannot be reached, or failed")
+        raise AssertionError("unreachable")
 
-    def _new_root(
+    def _new_manifest(
         self, key: str | None, name: str, seal: str | None, store_id: str | None, created_at: datetime | None
-    ) -> Root:
-        at = now_us(self._means.clock) if created_at is None else to_us(created_at)
-        chosen = self._means.new_id(_PREFIX, at) if store_id is None else store_id
+    ) -> Manifest:
+        at = now_us(self._shared.clock) if created_at is None else to_us(created_at)
+        chosen = self._shared.new_id(_PREFIX, at) if store_id is None else store_id
         if not _ID.fullmatch(chosen):
             raise InvalidInput("ids must be made of letters, digits, '_' and '-', to name objects by them")
-        return Root(chosen, key, name, at, seal)
-
-    def _put_key(self, key: str, data: bytes, tag: Tag | None) -> None:
-        if tag is None:
-            self._requests.put_new(_key_object(key), data)
-        else:
-            self._requests.replace(_key_object(key), data, tag)
+        return Manifest(chosen, key, name, at, seal)
 
     def _key(self, key: str) -> Key:
         try:
@@ -98,28 +117,27 @@ class Stores:
         if value is None:
             return Key(tag, None)
         try:
-            root = Root(*value)
+            begun = Manifest(*value)
         except TypeError:
             raise Damaged("the key of a memory store cannot be read") from None
-        if root.key != key:
+        if begun.key != key:
             raise Damaged("the key of a memory store is that of another")
-        return Key(tag, root)
+        return Key(tag, begun)
 
-    def _made(self, root: Root) -> Root:
-        """The root of a store whose making was begun, here or by one that crashed."""
-        deadline = time.monotonic() + self._requests.timeout_s
-        while within(deadline):
+    def _made(self, manifest: Manifest) -> Manifest:
+        """The manifest of a store whose creation was begun, here or by a process that crashed."""
+        for _ in self._requests.attempts():
             with suppress(NotFound):
-                if self._roots.cached(root.id) is not None or root.key is not None:
-                    return self._roots.now(root.id).root
+                if self._manifests.cached(manifest.id) is not None or manifest.key is not None:
+                    return self._manifests.now(manifest.id).manifest
             try:
-                data = encode_root(root)
-                tag = self._requests.put_new(Roots.key(root.id), data)
-                return self._roots.keep(Held(tag, root), len(data)).root
+                data = manifest.encoded()
+                tag = self._requests.replace(Manifests.key(manifest.id), data, None)
+                return self._manifests.keep(Held(tag, manifest), len(data)).manifest
             except (Taken, Unsure):
                 with suppress(NotFound):
-                    return self._roots.now(root.id).root
-        raise Unavailable("the object storage cannot be reached, or failed")
+                    return self._manifests.now(manifest.id).manifest
+        raise AssertionError("unreachable")
 
     # -- finding ---------------------------------------------------------------------------------------------
 
@@ -127,14 +145,16 @@ class Stores:
         """The store with this id, also if it was erased; else the one with this key."""
         if id_or_key.startswith(_PREFIX) and _ID.fullmatch(id_or_key):
             with suppress(NotFound):
-                return self._roots.now(id_or_key).root.info()
-        begun = self._key(id_or_key).root
+                return self._manifests.now(id_or_key).manifest.info()
+        begun = self._key(id_or_key).manifest
         found = None if begun is None else self._present(begun.id)
         return found if found is not None and found.key == id_or_key else None
 
     def listed(self, *, after: str | None, limit: int | None) -> list[StoreInfo]:
         """Stores in the order of their ids."""
-        ids = self._ids(after)
+        offset = Manifests.key(after) if after is not None and _ID.fullmatch(after) else None
+        names = (listed.key.rpartition("/")[2] for listed in self._requests.names(MANIFESTS, after=offset))
+        ids = (store_id for store_id in names if after is None or store_id > after)
         found: list[StoreInfo] = []
         while limit is None or len(found) < limit:
             some = list(islice(ids, _AT_ONCE if limit is None else min(limit - len(found), _AT_ONCE)))
@@ -144,48 +164,39 @@ class Stores:
             found += [info for info in infos if info is not None]
         return found
 
-    def _ids(self, after: str | None) -> Iterator[str]:
-        offset = Roots.key(after) if after is not None and _ID.fullmatch(after) else None
-        for listed in self._requests.names("roots", after=offset):
-            store_id = listed.key.rpartition("/")[2]
-            if after is None or store_id > after:
-                yield store_id
-
     def _present(self, store_id: str) -> StoreInfo | None:
         with suppress(NotFound):
-            return self._roots.live(store_id).root.info()
+            return self._manifests.live(store_id).manifest.info()
         return None
 
     # -- erasing ---------------------------------------------------------------------------------------------
 
     def mark_erased(self, store_id: str, actor: Actor | None) -> None:
-        """Replace the root by one that says that the store is erased. For one that is alone in this process."""
-        if self._roots.now(store_id).root.erased is None:
+        """Replace the manifest by one that says that the store is erased. For one that is alone in this process."""
+        if self._manifests.now(store_id).manifest.erased is None:
             put_mark(self._requests, store_id)
-        erased = Erased(now_us(self._means.clock), None if actor is None else str(actor))
-        self._committer.change(store_id, lambda root: _emptied(root, erased))
+        erased = Erased(now_us(self._shared.clock), None if actor is None else str(actor))
+        self._manifests.change(store_id, lambda now: _emptied(now, erased))
 
     def clear(self, store_id: str) -> int:
         """Delete all that is left of an erased store, and free its key; how many objects. Once more does no harm."""
-        root = self._roots.now(store_id).root
+        manifest = self._manifests.now(store_id).manifest
         keys = [listed.key for listed in self._requests.names(f"stores/{store_id}")]
         self._requests.delete(keys)
-        if root.key is not None:
-            self._free(root.key, store_id)
-            self._committer.change(store_id, lambda now: now if now.key is None else replace(now, key=None))
+        if manifest.key is not None:
+            self._free(manifest.key, store_id)
+            self._manifests.change(store_id, lambda now: now if now.key is None else replace(now, key=None))
         self._requests.delete(marks_of(self._requests, store_id).get(store_id, []))
         return len(keys)
 
     def _free(self, key: str, store_id: str) -> None:
-        deadline = time.monotonic() + self._requests.timeout_s
-        while within(deadline):
+        for _ in self._requests.attempts():
             found = self._key(key)
-            if found.root is None or found.root.id != store_id:
+            if found.manifest is None or found.manifest.id != store_id:
                 return
             with suppress(Taken, Unsure):
-                self._put_key(key, pack("key", None), found.tag)
+                self._requests.replace(_key_object(key), pack("key", None), found.tag)
                 return
-        raise Unavailable("the object storage cannot be reached, or failed")
 
 
 def check_id(store_id: str) -> None:
@@ -194,11 +205,12 @@ def check_id(store_id: str) -> None:
         raise NotFound(f"there is no memory store {store_id}")
 
 
-def _emptied(root: Root, erased: Erased) -> Root:
+def _emptied(manifest: Manifest, erased: Erased) -> Manifest:
     """What is left of a store: its key, too, until it is free."""
-    if root.erased is not None:
-        return root
-    return Root(root.id, root.key, "", root.created, None, folds=root.folds, erased=erased)
+    if manifest.erased is not None:
+        return manifest
+    emptied = Manifest(manifest.id, manifest.key, "", manifest.created, None)
+    return replace(emptied, generation=manifest.generation, erased=erased)
 
 
 def _key_object(key: str) -> str:

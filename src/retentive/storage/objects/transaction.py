@@ -1,10 +1,10 @@
-"""A memory store in object storage while it is being changed: a value on top of a root."""
+"""Transaction on a memory store in object storage: a value on top of a manifest, until it is committed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from types import MappingProxyType
 
 from retentive.errors import Conflict, InvalidInput
 from retentive.storage.contract import (
@@ -20,313 +20,301 @@ from retentive.storage.contract import (
     Version,
     now_us,
 )
-from retentive.storage.objects.compaction import Sizes, fold
-from retentive.storage.objects.history import Rewriting
-from retentive.storage.objects.immutables import Immutables, NewObjects
-from retentive.storage.objects.manifest import Root
-from retentive.storage.objects.notes import LONG_CHARS, NoteSizes, Settled, has_overlay, merge_all, settle, with_note
-from retentive.storage.objects.records import MemoryEntry, Note, Record, apply, name_for, pack, sealed
+from retentive.storage.objects.manifest import Manifest, compact
+from retentive.storage.objects.ordered_map import Page, Sizes
+from retentive.storage.objects.packs import NewTexts
+from retentive.storage.objects.reader import Reader
+from retentive.storage.objects.records import (
+    GARBAGE,
+    INLINE,
+    LONG_CHARS,
+    MEMORY,
+    PACKED,
+    VERSION,
+    Overlay,
+    Row,
+    Value,
+    add_rows,
+    record_key,
+    sealed,
+    text_in,
+)
 from retentive.storage.objects.snapshot import ObjectsSnapshot
 from retentive.values.records import to_us
 
-_PENDING_IN_ROOT = 256  # more names of objects to be deleted go into an object
+_LONG_LOG = 4  # times the log that is compacted: a transaction that adds so much compacts it itself
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
-    """What transactions of one backend share."""
+class Settings:
+    """What the transactions of one backend share."""
 
     clock: Clock
     new_id: NewId
     sizes: Sizes
-    note_sizes: NoteSizes
 
 
 class ObjectsTransaction(ObjectsSnapshot, Transaction):
-    """A store while it is being changed. `after` is what it becomes, `made` are objects to be written before that."""
+    """A memory store while it is being changed. `finished` is the manifest it becomes.
 
-    def __init__(self, root: Root, objects: Immutables, new: NewObjects, means: Means) -> None:
-        super().__init__(root, objects.with_new(new))
-        self._revision_before = root.revision
-        self._means = means
-        self._written = new
-        self._new: list[Record] = []
-        self._has_noted = self._has_blanked = False
-        self.made: set[str] = set()
-        self.has_changed = False
+    `pages` are to be written before that; so are the texts added to `texts`.
+    """
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        reader: Reader,
+        texts: NewTexts,
+        pages: dict[str, tuple[bytes, Page]],
+        shared: Settings,
+    ) -> None:
+        super().__init__(manifest, reader.with_new(texts, pages))
+        self._revision_before = manifest.state.revision
+        self._shared = shared
+        self._texts = texts
+        self._pages = pages
+        self._edited: dict[str, Value | None] = {}
+        self._new: list[Row] = []
+        self._edits: dict[str, str | None] = {}
+        self._gaps = manifest.gaps
+        self.changed = False
         self.has_removed = False
+
+    def _edit(self, edits: Overlay = MappingProxyType({}), rows: Iterable[Row] = ()) -> None:
+        """Make edits of the map visible to this transaction."""
+        if self._overlay is not self._edited:
+            self._edited = dict(self._overlay)
+            self._see(self._edited)
+        self._edited.update(edits)
+        add_rows(self._edited, rows)
+
+    def finished(self) -> Manifest:
+        """The manifest after this transaction."""
+        manifest = self._with_log()
+        is_left = self.has_removed and manifest.weight > 0  # pages may hold records that were removed with versions
+        if is_left or len(self._new) + len(self._edits) >= _LONG_LOG * self._shared.sizes.log:
+            self._compact()
+            manifest = self._manifest
+        return manifest
+
+    def _with_log(self) -> Manifest:
+        log = (*self._manifest.log, *self._new)
+        edits = {**self._manifest.edits, **self._edits} if self._edits else self._manifest.edits
+        overlay = self._overlay
+        return replace(self._manifest, state=self._state, log=log, edits=edits, gaps=self._gaps, overlay=overlay)
+
+    def _compact(self) -> None:
+        """Move the log, with what this transaction added to it, to the tree."""
+        manifest = self._with_log()
+        compaction = compact(manifest, self._shared.sizes, self._reader)
+        self._pages.update(compaction.pages)
+        self._manifest = compaction.applied(manifest)
+        self._new, self._edits = [], {}
+        self._see(self._manifest.overlay)
+
+    def compact_log(self) -> None:
+        """Leave nothing in the log; the next purge deletes the pages that are replaced."""
+        if self._manifest.weight:
+            self.changed = True
+            self._compact()
 
     # -- memories --------------------------------------------------------------------------------------------
 
     def record(self, changes: Sequence[Change], actor: Actor | None) -> list[Recorded]:
         if not changes:
             return []
-        if not self._new:
-            self._changed = dict(self.root.changed)
-        self.has_changed = True
-        self._changes_history()
-        sources = [None if change.before is None else self._entry(change.before.path) for change in changes]
+        self._begin_revision()
+        sources = [None if change.before is None else self._row_at(change.before.path) for change in changes]
         return [self._record_one(change, source, actor) for change, source in zip(changes, sources, strict=True)]
 
-    def _record_one(self, change: Change, source: MemoryEntry | None, actor: Actor | None) -> Recorded:
+    def _record_one(self, change: Change, source: Row | None, actor: Actor | None) -> Recorded:
         origin = change.origin
         if origin is not None and origin.redacted_at is not None:
-            return self._add(self._blank_from_elsewhere(origin))
+            return self._add(self._redacted_elsewhere(origin))
         source = self._source(change, source)
-        who = actor if origin is None else origin.actor
         at = self._tick(origin)
         memory = self._memory_id(change, source, at)
-        version = self._means.new_id("memver_", at) if origin is None else origin.id
-        kept = change.kept(memory, version)
-        record = Record(
-            version,
-            memory,
-            change.operation,
-            change.path or "",
-            change.size_bytes,
-            kept.sha256,
-            _name(who),
-            at,
-            self.root.revision if origin is None else origin.revision,
-            sealed(kept.seal),
-            None,
-            _born(change, source, at),
-            None,
-            source is None and origin is None and change.again is None,
-        )
-        if change.path is None:
-            gone = origin.path if source is None and origin is not None else None if source is None else source.path
-            left = None if source is None else source.path
-            record = record._replace(path=gone or "", size=None, sha256=None, left=left)
-        elif change.size_bytes is None:
-            assert source is not None
-            record = record._replace(size=source.size, sha256=source.sha256, text=source.text, left=source.path)
-        else:
-            left = None if source is None or source.path == change.path else source.path
-            record = record._replace(text=self._named("texts", kept.data or b""), left=left)
-        self._count(record, source)
-        return self._add(record)
+        version = self._shared.new_id("memver_", at) if origin is None else origin.id
+        who = _name(actor if origin is None else origin.actor)
+        born = at if change.again is None else to_us(change.again.created_at)
+        revision = self._state.revision if origin is None else origin.revision
+        row = Row(version, memory, change.operation, who, born if source is None else source.born, at, revision)
+        row = self._with_text(row, change, source)
+        is_first = source is None and origin is None and change.again is None
+        row = row._replace(left=self._left(change, source), first=is_first)
+        self._count(row, source)
+        return self._add(row)
 
-    def _source(self, change: Change, source: MemoryEntry | None) -> MemoryEntry | None:
+    def _with_text(self, row: Row, change: Change, source: Row | None) -> Row:
+        """The row with path and text: no text after a deletion, that of the version before after a rename."""
+        kept = change.kept(row.memory, row.id)
+        seal = sealed(kept.seal)
+        if change.path is None:
+            elsewhere = "" if change.origin is None else change.origin.path
+            return row._replace(path=elsewhere if source is None else source.path, seal=seal)
+        if change.size_bytes is not None:
+            text = self._texts.add(kept.data or b"")
+            return row._replace(path=change.path, size=change.size_bytes, sha256=kept.sha256, seal=seal, text=text)
+        assert source is not None
+        return row._replace(path=change.path, size=source.size, sha256=source.sha256, seal=seal, text=source.text)
+
+    def _left(self, change: Change, source: Row | None) -> str | None:
+        """The path the memory leaves, unless another took it in the same write."""
+        if source is None or source.path == change.path:
+            return None
+        there = self._row_at(source.path)
+        return source.path if there is not None and there.memory == source.memory else None
+
+    def _source(self, change: Change, source: Row | None) -> Row | None:
         """The memory that is changed, as it is now."""
         before = change.before
         if before is None:
             return None
-        now = self._entry(before.path)
-        source = now if now is not None and now.id == before.id else source
-        if source is None or source.id != before.id:
+        now = self._row_at(before.path)
+        source = now if now is not None and now.memory == before.id else source
+        if source is None or source.memory != before.id:
             raise Conflict("a memory is no longer where it was")
         return source
 
-    def _memory_id(self, change: Change, source: MemoryEntry | None, at: int) -> str:
+    def _memory_id(self, change: Change, source: Row | None, at: int) -> str:
         if source is not None:
-            return source.id
+            return source.memory
         if change.again is not None:
             return change.again.id
-        return self._means.new_id("mem_", at) if change.origin is None else change.origin.memory_id
+        return self._shared.new_id("mem_", at) if change.origin is None else change.origin.memory_id
 
-    def _blank_from_elsewhere(self, origin: Version) -> Record:
-        at = self._tick(origin)
-        revision, redacted = origin.revision, None if origin.redacted_at is None else to_us(origin.redacted_at)
-        who, by = _name(origin.actor), _name(origin.redacted_by)
-        return Record(
-            origin.id,
-            origin.memory_id,
-            origin.operation,
-            "",
-            None,
-            None,
-            who,
-            at,
-            revision,
-            None,
-            None,
-            at,
-            None,
-            first=False,
-            redacted_at=redacted,
-            redacted_by=by,
-        )
+    def _redacted_elsewhere(self, origin: Version) -> Row:
+        """The row of a version that comes redacted."""
+        at, who, by = self._tick(origin), _name(origin.actor), _name(origin.redacted_by)
+        row = Row(origin.id, origin.memory_id, origin.operation, who, at, at, origin.revision)
+        return row.redacted(at if origin.redacted_at is None else to_us(origin.redacted_at), by)
 
-    def _add(self, record: Record) -> Recorded:
-        self._new.append(record)
-        apply(cast("dict[str, Record | None]", self._changed), [record])
-        is_stray = record.redacted_at is not None and (
-            record.operation != "deleted" or self.find(record.memory) is not None
-        )
-        if is_stray or record.memory in self.root.strays:
-            others = tuple(memory for memory in self.root.strays if memory != record.memory)
-            self.root = replace(self.root, strays=(*others, record.memory) if is_stray else others)
-        return Recorded(record.memory, record.id)
+    def _add(self, row: Row) -> Recorded:
+        self._new.append(row)
+        self._edit(rows=[row])
+        is_gap = row.redacted_at is not None and (row.operation != "deleted" or self.find(row.memory) is not None)
+        if is_gap or row.memory in self._gaps:
+            others = tuple(memory for memory in self._gaps if memory != row.memory)
+            self._gaps = (*others, row.memory) if is_gap else others
+        if row.revision:
+            self._state = self._state._replace(newest=row.id)
+        return Recorded(row.memory, row.id)
 
-    def _count(self, record: Record, source: MemoryEntry | None) -> None:
-        is_gone = record.operation == "deleted"
-        memories = (not is_gone) - (source is not None)
-        self.root = replace(
-            self.root,
-            memories=self.root.memories + memories,
-            size_bytes=self.root.size_bytes + (record.size or 0) - (0 if source is None else source.size),
-        )
+    def _count(self, row: Row, source: Row | None) -> None:
+        memories = self._state.memories + (row.operation != "deleted") - (source is not None)
+        size_bytes = self._state.size_bytes + (row.size or 0) - (0 if source is None else source.size or 0)
+        self._state = self._state._replace(memories=memories, size_bytes=size_bytes)
 
     def _tick(self, origin: Version | None) -> int:
         """The time of the next version: now, but later than the one before, whatever the clock says."""
-        at = max(now_us(self._means.clock), self.root.last_at + 1) if origin is None else to_us(origin.created_at)
-        if at <= self.root.last_at:
+        last = self._state.last_at
+        at = max(now_us(self._shared.clock), last + 1) if origin is None else to_us(origin.created_at)
+        if at <= last:
             raise InvalidInput("versions from elsewhere must be later than those that are there")
-        revision = self.root.revision if origin is None else max(self.root.revision, origin.revision)
-        self.root = replace(self.root, last_at=at, revision=revision)
+        revision = max(self._state.revision, 0 if origin is None else origin.revision)
+        self._state = self._state._replace(last_at=at, revision=revision)
         return at
 
-    def _changes_history(self) -> None:
-        self.root = replace(self.root, revision=max(self.root.revision, self._revision_before + 1))
-
-    def _latest(self) -> list[Record]:
-        return [*reversed(self._new), *reversed(self.root.log)]
+    def _begin_revision(self) -> None:
+        self.changed = True
+        revision = max(self._state.revision, self._revision_before + 1)
+        self._state = self._state._replace(revision=revision)
 
     def drop(self, memories: Sequence[Memory]) -> None:
         if not memories:
             return
-        if not self._new:
-            self._changed = dict(self.root.changed)
-        self.has_changed = True
-        self._changes_history()
+        self._begin_revision()
         for memory in memories:
-            self._forget(memory)
+            source = self._row_at(memory.path)
+            if source is None or source.memory != memory.id:
+                raise Conflict("a memory is no longer where it was")
+            gone = Row(source.id, source.memory, "deleted", None, source.born, source.at, 0, left=source.path)
+            self._count(gone, source)
+            self._add(gone)
+            self._gaps = (*self._gaps, memory.id)
 
-    def _forget(self, memory: Memory) -> None:
-        entry = self._entry(memory.path)
-        if entry is None or entry.id != memory.id:
-            raise Conflict("a memory is no longer where it was")
-        newest = self._new[-1].id if self._new else self.root.newest
-        gone = Record(newest, entry.id, "deleted", "", None, None, None, 0, 0, None, None, 0, entry.path, first=False)
-        self._count(gone, entry)
-        self._add(gone)
-        self.root = replace(self.root, strays=(*self.root.strays, entry.id))
-
-    # -- what is kept with them ------------------------------------------------------------------------------
+    # -- metadata and records --------------------------------------------------------------------------------
 
     def set_metadata(self, *, settings: Metadata = UNCHANGED, seal: Metadata = UNCHANGED) -> None:
-        self.has_changed = True
+        self.changed = True
         if settings is not UNCHANGED:
-            self.root = replace(self.root, settings=settings)
+            self._manifest = replace(self._manifest, settings=settings)
         if seal is not UNCHANGED:
-            self.root = replace(self.root, seal=seal)
+            self._manifest = replace(self._manifest, seal=seal)
 
     def put_record(self, kind: str, key: str, value: str | None) -> None:
-        self.has_changed = self._has_noted = True
-        held = value is not None and len(value) > LONG_CHARS
-        note = Note(key, None, self._named("values", pack("value", value))) if held else Note(key, value, None)
-        before = self.root.notes.get(kind)
-        replaced = None if before is None else before.recent.get(key)
-        if replaced is not None and replaced.held_in is not None:
-            self._drop([f"values/{replaced.held_in}"])
-        self.root = replace(self.root, notes=with_note(self.root.notes, kind, note))
-        notes = self.root.notes.get(kind)
-        if notes is not None and len(notes.recent) >= self._means.note_sizes.segment:
-            self._use(settle(self.root.notes, self._means.note_sizes, self._objects.notes))
+        self.changed = True
+        name = record_key(kind, key)
+        edits = {} if (replaced := self._map.get(name)) is None else _garbage([text_in(replaced)])
+        if value is None or len(value) <= LONG_CHARS:
+            edits[name] = None if value is None else INLINE + value
+        else:
+            edits[name] = PACKED + self._texts.add(value.encode(errors="surrogatepass"))
+        self._edits.update(edits)
+        self._edit(edits)
 
-    def merge_notes(self) -> None:
-        """Leave nothing of notes that were replaced or removed."""
-        if any(has_overlay(notes) for notes in self.root.notes.values()):
-            self.has_changed = True
-            self._use(merge_all(self.root.notes, self._means.note_sizes, self._objects.notes))
-
-    def _use(self, settled: Settled) -> None:
-        for name, data in settled.objects.items():
-            self._make(f"notes/{name}", data)
-        self.root = replace(self.root, notes=settled.notes)
-        self._drop([f"notes/{name}" for name in sorted(settled.dropped)])
-        self._drop([f"values/{name}" for name in sorted(settled.dropped_values)])
-
-    # -- what goes for good ----------------------------------------------------------------------------------
+    # -- removing --------------------------------------------------------------------------------------------
 
     def redact(self, version_ids: Sequence[str], actor: Actor | None) -> None:
-        chosen = [record for record in self._removable(version_ids) if record.redacted_at is None]
-        at, who = now_us(self._means.clock), _name(actor)
-        self._remove(chosen, lambda record: record.blanked(at, who))
-        self._has_blanked = self._has_blanked or bool(chosen)
+        chosen = [row for row in self._removable(version_ids) if row.redacted_at is None]
+        at, who = now_us(self._shared.clock), _name(actor)
+        self._remove(chosen, lambda row: row.redacted(at, who))
 
     def prune(self, version_ids: Sequence[str]) -> None:
         chosen = self._removable(version_ids)
-        _, writers = self._history().shared_texts(chosen)
-        self._remove([record for record in chosen if record.id not in writers], lambda record: None)
+        _, writers = self._shared_texts(chosen)
+        self._remove([row for row in chosen if row.id not in writers], lambda row: None)
 
-    def _removable(self, version_ids: Sequence[str]) -> list[Record]:
-        """The versions with these ids, but for the newest of present memories."""
-        history = self._history()
-        found = [record for record in map(history.record, dict.fromkeys(version_ids)) if record is not None]
-        self._load([record.path for record in found])
-        return [record for record in found if not self._is_present(record)]
+    def _removable(self, version_ids: Sequence[str]) -> list[Row]:
+        """The versions with these ids, without the newest of present memories."""
+        ids = list(dict.fromkeys(version_ids))
+        self._map.prefetch(VERSION + each for each in ids)
+        found = [row for row in map(self._row, ids) if row is not None]
+        self._map.prefetch(MEMORY + row.path for row in found)
+        return [row for row in found if (there := self._row_at(row.path)) is None or there.id != row.id]
 
-    def _is_present(self, record: Record) -> bool:
-        entry = self._entry(record.path)
-        return entry is not None and entry.version == record.id
+    def _shared_texts(self, going: Sequence[Row]) -> tuple[set[str], set[str]]:
+        """The texts of versions that go which versions that stay have too, and the versions that wrote them."""
+        ids, memories = {row.id for row in going}, {row.memory for row in going}
+        texts = {row.text for row in going if row.text}
+        stay, oldest = set[str](), dict[str, str]()
+        rows = self._rows("", None)
+        while memories and (found := next(rows, None)) is not None:
+            if found.text in texts and found.text is not None:
+                oldest[found.text] = found.id
+                if found.id not in ids:
+                    stay.add(found.text)
+            if found.first:
+                memories.discard(found.memory)
+        return stay, {oldest[text] for text in stay}
 
-    def _remove(self, going: Sequence[Record], edit: Callable[[Record], Record | None]) -> None:
-        """Edit versions, and drop the texts that no other has.
+    def _remove(self, going: Sequence[Row], edit: Callable[[Row], Row | None]) -> None:
+        """Edit versions, and have the texts erased that no other version has.
 
-        Before, the log becomes pages and history, which are then all there is of them.
+        The log is compacted at once, since it holds the paths of versions.
         """
         if not going:
             return
-        self.has_changed = self.has_removed = True
-        shared, _ = self._history().shared_texts(going)
-        texts = {record.text for record in going if record.text is not None} - shared
-        self._fold()
-        rewriting = Rewriting(self._objects, self._means.sizes, edit, folds=self.root.folds)
-        levels = rewriting.levels(self.root.history, [record.id for record in going])
-        for name, data in rewriting.objects.items():
-            self._make(name, data)
-        self._changes_history()
-        self.root = replace(self.root, history=levels, folds=self.root.folds + 1)
-        self._drop([f"texts/{name}" for name in sorted(texts)])
-        self.made.difference_update(f"history/{name}" for name in rewriting.replaced)
+        shared, _ = self._shared_texts(going)
+        garbage = _garbage({row.text for row in going} - shared)
+        self._begin_revision()
+        self._edits.update(garbage)
+        self._edit({**{VERSION + row.id: edit(row) for row in going}, **garbage})
+        self._compact()
+        self.has_removed = True
 
-    def _fold(self) -> None:
-        folded = fold(self._with_log(), self._means.sizes, self._objects.pages)
-        for name, data in folded.objects.items():
-            self._make(name, data)
-        self.root = folded.applied(self._with_log())
-        self._new, self._changed = [], self.root.changed
-
-    # -- objects ---------------------------------------------------------------------------------------------
-
-    def _named(self, kind: str, data: bytes) -> str:
-        name = self._written.name(kind, data)
-        self.made.add(f"{kind}/{name}")
-        return name
-
-    def _make(self, name: str, data: bytes) -> None:
-        self._written.add(name.partition("/")[2], data)
-        self.made.add(name)
-
-    def _drop(self, names: Sequence[str]) -> None:
-        """Have objects deleted once this is committed; those of this transaction are not written at all."""
-        pending = (*self.root.pending, *(name for name in names if name not in self.made))
-        self.made.difference_update(names)
-        if len(pending) > _PENDING_IN_ROOT:
-            data = pack("list", pending)
-            name = f"lists/{name_for(data)}"
-            self._make(name, data)
-            pending = (name,)
-        self.root = replace(self.root, pending=pending)
-
-    def after(self) -> Root:
-        """The root after this transaction."""
-        if self._has_blanked:  # what was removed of notes in the same write shall not rest in older objects either
-            self._use(merge_all(self.root.notes, self._means.note_sizes, self._objects.notes))
-        if self._has_noted:
-            self._use(settle(self.root.notes, self._means.note_sizes, self._objects.notes))
-        return self._with_log()
-
-    def _with_log(self) -> Root:
-        return replace(self.root, log=(*self.root.log, *self._new), changed=self._changed)
+    def erased(self, refs: Sequence[str]) -> None:
+        """Note that texts have been erased."""
+        there = [GARBAGE + ref for ref in refs]
+        edits = {key: None for key in there if self._map.get(key) is not None}
+        self.changed = self.changed or bool(edits)
+        self._edits.update(edits)
+        self._edit(edits)
 
 
-def _born(change: Change, source: MemoryEntry | None, at: int) -> int:
-    if source is not None:
-        return source.born
-    return at if change.again is None else to_us(change.again.created_at)
+def _garbage(texts: Iterable[str | None]) -> dict[str, str | None]:
+    """The edits by which texts become garbage."""
+    return {GARBAGE + text: "" for text in texts if text}
 
 
 def _name(actor: Actor | None) -> str | None:

@@ -187,9 +187,9 @@ class SharingSuite(SuiteOpening):
             pytest.skip("this backend keeps nothing once it is closed, or this system does not fork")
         store = Opened(self.opened(tmp_path))
         store.create({A: b"0"})
-        child = _fork(lambda: count_up(store, 10))
+        child = fork_child(lambda: count_up(store, 10))
         count_up(store, 10)
-        assert _exit_status(child) == 0
+        assert exit_status(child) == 0
         assert store.tree() == {A: b"20"}
         assert len(store.versions()) == 21
 
@@ -202,14 +202,14 @@ class SharingSuite(SuiteOpening):
         backend.close()
         files = [os.open(os.devnull, os.O_RDONLY) for _ in range(64)]
         try:
-            child = _fork(lambda: [os.fstat(descriptor) for descriptor in files])
-            assert _exit_status(child) == 0
+            child = fork_child(lambda: [os.fstat(descriptor) for descriptor in files])
+            assert exit_status(child) == 0
         finally:
             for descriptor in files:
                 os.close(descriptor)
 
 
-def _exit_status(child: int) -> int:
+def exit_status(child: int) -> int:
     """Wait for a child process and return its exit status. A hanging child is killed."""
     deadline = time.monotonic() + PATIENCE_S / 3
     while time.monotonic() < deadline:
@@ -221,7 +221,7 @@ def _exit_status(child: int) -> int:
     return os.waitpid(child, 0)[1]
 
 
-def _fork(work: Callable[[], object]) -> int:
+def fork_child(work: Callable[[], object]) -> int:
     """Fork a child process that runs the work and exits with 0 on success."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # warning about forks with threads

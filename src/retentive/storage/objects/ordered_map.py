@@ -1,0 +1,294 @@
+"""Copy-on-write ordered map: a tree of immutable pages, and an overlay of the latest edits above it.
+
+No request is made here: pages are loaded through `Pages`, and a rebuild returns the pages to be written. A node of the
+tree is a page with references to pages. Every page begins with the lowest key that is in it now, so that nothing is
+left of a key that was removed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, islice
+from operator import itemgetter
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
+
+from retentive.errors import Damaged
+from retentive.storage.objects.records import Overlay, Value, all_of, decode_items, encode_leaf, name_for, pack, unpack
+
+T = TypeVar("T")
+AHEAD = 16  # pages that a scan loads at once, at most
+
+
+class Ref(NamedTuple):
+    """A page, the lowest key in it, and how many items it has."""
+
+    first: str
+    name: str
+    length: int
+
+
+class Leaf(NamedTuple):
+    """Keys in their order, and their values."""
+
+    keys: list[str]
+    values: list[Value]
+
+    def get(self, key: str) -> Value | None:
+        """The value of a key."""
+        at = bisect_left(self.keys, key)
+        return self.values[at] if at < len(self.keys) and self.keys[at] == key else None
+
+    def between(self, low: str, high: str) -> list[tuple[str, Value]]:
+        """Keys and values from `low` on and below `high`."""
+        start, end = bisect_left(self.keys, low), bisect_left(self.keys, high)
+        return list(zip(self.keys[start:end], self.values[start:end], strict=True))
+
+
+Node: TypeAlias = list[Ref]
+Page: TypeAlias = "Leaf | Node"
+
+
+class Tree(NamedTuple):
+    """The root of a tree: pages at a depth of 0 are leaves."""
+
+    depth: int = 0
+    refs: tuple[Ref, ...] = ()
+
+
+class Pages(Protocol):
+    """Loads pages, several at once."""
+
+    def leaves(self, refs: Sequence[Ref]) -> list[Leaf]:
+        """Some leaves."""
+
+    def nodes(self, refs: Sequence[Ref]) -> list[Node]:
+        """Some nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Items in the log before it is compacted, in a leaf, and in a node or the root. A manifest stays in tens of KB."""
+
+    log: int = 128
+    page: int = 256
+    fan_out: int = 64
+
+
+class OrderedMap:
+    """A tree under an overlay, in which None stands for a key that was removed."""
+
+    def __init__(self, tree: Tree, overlay: Overlay, pages: Pages) -> None:
+        self._tree = tree
+        self._overlay = overlay
+        self._pages = pages
+
+    def get(self, key: str) -> Value | None:
+        """The value of a key."""
+        if key in self._overlay:
+            return self._overlay[key]
+        refs: Sequence[Ref] = self._tree.refs
+        if not refs:
+            return None
+        for _ in range(self._tree.depth):
+            refs = self._pages.nodes([refs[_index(refs, key)]])[0]
+        return self._pages.leaves([refs[_index(refs, key)]])[0].get(key)
+
+    def prefetch(self, keys: Iterable[str]) -> None:
+        """Load the pages of all these keys, each level of the tree in one round trip."""
+        level: list[tuple[Sequence[Ref], list[str]]] = [
+            (self._tree.refs, [key for key in keys if key not in self._overlay])
+        ]
+        for depth in range(self._tree.depth, -1, -1):
+            below: dict[Ref, list[str]] = {}
+            for refs, sought in level:
+                for key in sought if refs else ():
+                    below.setdefault(refs[_index(refs, key)], []).append(key)
+            if depth == 0:
+                self._pages.leaves(list(below))
+            else:
+                level = list(zip(self._pages.nodes(list(below)), below.values(), strict=True))
+
+    def chunks(
+        self, low: str, high: str, *, reverse: bool = False, ahead: int = AHEAD
+    ) -> Iterator[list[tuple[str, Value]]]:
+        """Keys from `low` on and below `high` with their values, a leaf at a time, ascending within each.
+
+        `reverse` gives the last leaf first. The first `ahead` leaves are loaded at once, then more.
+        """
+        own = sorted(key for key in self._overlay if low <= key < high)
+        if not self._tree.refs:
+            yield self._merged([], own)
+            return
+        leaves = self._leaves(self._tree.refs, self._tree.depth, low, high, reverse=reverse)
+        while found := list(islice(leaves, ahead)):
+            for leaf, (_, least, most) in zip(self._pages.leaves([ref for ref, _, _ in found]), found, strict=True):
+                edited = own[bisect_left(own, least) : bisect_left(own, most)]
+                items = leaf.between(least, most)
+                yield self._merged(items, edited) if edited else items
+            ahead = min(2 * ahead, AHEAD)
+
+    def values(self, low: str, high: str, *, reverse: bool = False, ahead: int = AHEAD) -> Iterator[Value]:
+        """The values of keys from `low` on and below `high`, in the order of the keys or in reverse."""
+        for chunk in self.chunks(low, high, reverse=reverse, ahead=ahead):
+            yield from (value for _, value in (reversed(chunk) if reverse else chunk))
+
+    def has_any(self, low: str, high: str) -> bool:
+        """Whether a key from `low` on and below `high` is there."""
+        if any(value is not None and low <= key < high for key, value in self._overlay.items()):
+            return True
+        return any(self.chunks(low, high, ahead=1))
+
+    def _merged(self, items: Iterable[tuple[str, Value]], edited: Iterable[str]) -> list[tuple[str, Value]]:
+        kept = [item for item in items if item[0] not in self._overlay]
+        kept += [(key, value) for key in edited if (value := self._overlay[key]) is not None]
+        return sorted(kept, key=itemgetter(0))
+
+    def _leaves(
+        self, refs: Sequence[Ref], depth: int, low: str, high: str, *, reverse: bool
+    ) -> Iterator[tuple[Ref, str, str]]:
+        """The leaves that may have keys in a range, and the part of the range that falls into each."""
+        start = _index(refs, low)
+        end = max(bisect_left(refs, high, key=_first), start + 1)
+        for at in reversed(range(start, end)) if reverse else range(start, end):
+            least = low if at == start else refs[at].first
+            most = high if at + 1 == end else refs[at + 1].first
+            if depth == 0:
+                yield refs[at], least, most
+            else:
+                node = self._pages.nodes([refs[at]])[0]
+                yield from self._leaves(node, depth - 1, least, most, reverse=reverse)
+
+
+def _first(ref: Ref) -> str:
+    return ref.first
+
+
+def _index(refs: Sequence[Ref], key: str) -> int:
+    """Where in some references a key falls; a key before the first falls there, too."""
+    return max(bisect_right(refs, key, key=_first) - 1, 0)
+
+
+# -- rebuilding ----------------------------------------------------------------------------------------------
+
+
+class Rebuild:
+    """A tree with edits applied. Pages without an edit stay; `written` has the bytes of new ones, and the pages."""
+
+    def __init__(self, tree: Tree, edits: Overlay, *, pages: Pages, sizes: Sizes, generation: int) -> None:
+        self._edits = edits
+        self._pages = pages
+        self._sizes = sizes
+        self._generation = generation
+        self.written: dict[str, tuple[bytes, Page]] = {}
+        self.tree = self._grown(self._level(tree.refs, tree.depth, sorted(edits)), tree.depth)
+
+    def _grown(self, refs: list[Ref], depth: int) -> Tree:
+        """The tree over these pages, higher or lower than before."""
+        while len(refs) > self._sizes.fan_out:
+            depth += 1
+            refs = self._new_nodes(refs)
+        while depth and len(refs) < 2:
+            refs = self._children(refs[0]) if refs else []
+            depth = depth - 1 if refs else 0
+        return Tree(depth, tuple(refs))
+
+    def _children(self, ref: Ref) -> Node:
+        """The pages below a node that is not needed."""
+        if ref.name in self.written:
+            _, node = self.written.pop(ref.name)
+            assert not isinstance(node, Leaf)
+            return node
+        return self._pages.nodes([ref])[0]
+
+    def _level(self, refs: Sequence[Ref], depth: int, keys: Sequence[str]) -> list[Ref]:
+        """Pages of one level with the edits of these keys. Pages that are edited side by side are divided anew."""
+        if not keys:
+            return list(refs)
+        if not refs:
+            return self._new_leaves(self._edited(None, keys))
+        shares = list(_shares(refs, keys))
+        touched = self._touched(refs, shares, depth)
+        chosen = [refs[at] for at in sorted(touched)]
+        leaves = iter([] if depth else self._pages.leaves(chosen))
+        nodes = iter(self._pages.nodes(chosen) if depth else [])
+        made: list[Ref] = []
+        for is_touched, run in groupby(range(len(refs)), key=touched.__contains__):
+            if not is_touched:
+                made += [refs[at] for at in run]
+            elif depth:
+                below = [ref for at in run for ref in self._level(next(nodes), depth - 1, shares[at])]
+                made += self._new_nodes(below)
+            else:
+                made += self._new_leaves([item for at in run for item in self._edited(next(leaves), shares[at])])
+        return made
+
+    def _touched(self, refs: Sequence[Ref], shares: Sequence[Sequence[str]], depth: int) -> set[int]:
+        """The pages with edits; with one that may get small, one beside it."""
+        touched = {at for at, share in enumerate(shares) if share}
+        for at in list(touched):
+            removed = 0 if depth else sum(self._edits[key] is None for key in shares[at])
+            if refs[at].length - removed < (self._sizes.fan_out if depth else self._sizes.page) // 4 and len(refs) > 1:
+                touched.add(at + 1 if at + 1 < len(refs) else at - 1)
+        return touched
+
+    def _edited(self, leaf: Leaf | None, keys: Sequence[str]) -> list[tuple[str, Value]]:
+        items: dict[str, Value] = {} if leaf is None else dict(zip(leaf.keys, leaf.values, strict=True))
+        for key in keys:
+            value = self._edits[key]
+            if value is None:
+                items.pop(key, None)
+            else:
+                items[key] = value
+        return sorted(items.items(), key=itemgetter(0))
+
+    def _new_leaves(self, items: Sequence[tuple[str, Value]]) -> list[Ref]:
+        made = []
+        for part in evenly(items, self._sizes.page):
+            leaf = Leaf([key for key, _ in part], [value for _, value in part])
+            made.append(self._new(leaf.keys[0], encode_leaf(leaf.keys, leaf.values), leaf, len(part)))
+        return made
+
+    def _new_nodes(self, refs: Sequence[Ref]) -> list[Ref]:
+        return [
+            self._new(part[0].first, pack("node", part), list(part), len(part))
+            for part in evenly(refs, self._sizes.fan_out)
+        ]
+
+    def _new(self, first: str, data: bytes, page: Page, length: int) -> Ref:
+        name = name_for(data, generation=self._generation)
+        self.written[name] = data, page
+        return Ref(first, name, length)
+
+
+def _shares(refs: Sequence[Ref], keys: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The keys that fall into each page."""
+    at = 0
+    for following in [*refs[1:], None]:
+        end = len(keys) if following is None else bisect_left(keys, following.first, at)
+        yield keys[at:end]
+        at = end
+
+
+def evenly(items: Sequence[T], most: int) -> Iterator[Sequence[T]]:
+    """Parts of about the same length, none longer than `most`."""
+    parts = -(-len(items) // most)
+    for number in range(parts):
+        yield items[number * len(items) // parts : (number + 1) * len(items) // parts]
+
+
+# -- bytes ---------------------------------------------------------------------------------------------------
+
+
+def decode_node(data: bytes) -> Node:
+    """The node in some bytes. Raises `Damaged`."""
+    try:
+        return all_of(Ref, unpack("node", data))
+    except (TypeError, ValueError):
+        raise Damaged("a node of a memory store cannot be read") from None
+
+
+def decode_leaf(data: bytes) -> Leaf:
+    """The leaf in some bytes. Raises `Damaged`."""
+    return Leaf(*decode_items(data))

@@ -1,0 +1,112 @@
+"""The ordered map of object storage against a dictionary, without any storage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retentive.storage.objects.ordered_map import (
+    Leaf,
+    Node,
+    OrderedMap,
+    Page,
+    Rebuild,
+    Ref,
+    Sizes,
+    Tree,
+    decode_leaf,
+    decode_node,
+)
+
+SIZES = Sizes(log=4, page=4, fan_out=3)
+KEYS = st.integers(0, 60).map(lambda number: f"rkind\0{number:02}")
+EDITS = st.lists(st.dictionaries(KEYS, st.none() | st.just("=x") | st.just("=y"), max_size=30), max_size=12)
+
+
+class Written:
+    """The pages that rebuilds wrote, read from their bytes; `read` counts them."""
+
+    def __init__(self) -> None:
+        self.pages: dict[str, bytes] = {}
+        self.read = 0
+
+    def add(self, pages: Mapping[str, tuple[bytes, Page]]) -> None:
+        self.pages.update({name: data for name, (data, _) in pages.items()})
+
+    def leaves(self, refs: Sequence[Ref]) -> list[Leaf]:
+        self.read += len(refs)
+        return [decode_leaf(self.pages[ref.name]) for ref in refs]
+
+    def nodes(self, refs: Sequence[Ref]) -> list[Node]:
+        self.read += len(refs)
+        return [decode_node(self.pages[ref.name]) for ref in refs]
+
+
+def reachable(tree: Tree, pages: Written) -> list[Ref]:
+    """The references to all pages of a tree."""
+    level, found = list(tree.refs), list(tree.refs)
+    for _ in range(tree.depth):
+        level = [ref for node in pages.nodes(level) for ref in node]
+        found += level
+    return found
+
+
+@given(EDITS, st.integers(0, 12), KEYS, KEYS)
+def test_a_map_is_as_a_dictionary(batches: list[dict[str, str | None]], kept: int, low: str, high: str) -> None:
+    """Through any number of rebuilds, and with edits above the tree: by key, by range, and in both directions."""
+    tree, pages, expected = Tree(), Written(), dict[str, str]()
+    overlay: dict[str, str | None] = {}
+    for number, batch in enumerate(batches):
+        for key, value in batch.items():
+            expected.pop(key, None)
+            if value is not None:
+                expected[key] = value
+        overlay |= batch
+        if number < kept:
+            rebuilt = Rebuild(tree, overlay, pages=pages, sizes=SIZES, generation=number)
+            pages.add(rebuilt.written)
+            tree, overlay = rebuilt.tree, {}
+            firsts = {ref.first for ref in reachable(tree, pages)}
+            assert firsts <= expected.keys()  # nothing is left of a key that was removed
+            assert len(tree.refs) <= SIZES.fan_out
+    found = OrderedMap(tree, overlay, pages)
+    everything = sorted(expected.items())
+    assert [found.get(f"rkind\0{number:02}") for number in range(61)] == [
+        expected.get(f"rkind\0{number:02}") for number in range(61)
+    ]
+    assert [item for chunk in found.chunks("r", "s") for item in chunk] == everything
+    backwards = [item for chunk in found.chunks("r", "s", reverse=True, ahead=1) for item in reversed(chunk)]
+    assert backwards == everything[::-1]
+    between = [value for key, value in everything if low <= key < high]
+    assert list(found.values(low, high)) == (between if low < high else [])
+    assert found.has_any(low, high) == bool(between)
+
+
+def test_a_lookup_reads_one_page_of_each_level() -> None:
+    """Of a tree of a thousand keys; and a range reads its own leaves alone."""
+    pages = Written()
+    edits = {f"rkind\0{number:04}": f"={number}" for number in range(1_000)}
+    rebuilt = Rebuild(Tree(), edits, pages=pages, sizes=Sizes(page=8, fan_out=8), generation=0)
+    pages.add(rebuilt.written)
+    assert rebuilt.tree.depth == 2
+    found = OrderedMap(rebuilt.tree, {}, pages)
+    assert found.get("rkind\0" + "0500") == "=500"
+    assert pages.read == 3
+    pages.read = 0
+    assert next(found.values("rkind\0" + "0500", "s", ahead=1)) == "=500"
+    assert pages.read == 3
+
+
+def test_an_edit_rewrites_one_page_of_each_level() -> None:
+    """All others stay as they are."""
+    pages = Written()
+    edits = {f"rkind\0{number:04}": f"={number}" for number in range(1_000)}
+    first = Rebuild(Tree(), edits, pages=pages, sizes=Sizes(page=8, fan_out=8), generation=0)
+    pages.add(first.written)
+    second = Rebuild(
+        first.tree, {"rkind\0" + "0500": "=new"}, pages=pages, sizes=Sizes(page=8, fan_out=8), generation=1
+    )
+    assert len(second.written) == second.tree.depth + 1 == 3
+    assert all(name.startswith("1-") for name in second.written)

@@ -87,7 +87,7 @@ def test_an_empty_file_differs_from_a_missing_one(tmp_path: Path) -> None:
     for repair in (False, True):  # a lost database must not become an empty healthy one
         (only,) = look(f"sqlite:///{tmp_path}/empty.db", repair=repair)
         assert (only.code, only.severity) == ("unreadable", "problem")
-        assert only.subject == "the database is empty; nothing of what was in it is left"
+        assert only.subject == "the database is empty; everything in it was lost"
         assert (tmp_path / "empty.db").read_bytes() == b""
     assert here(f"sqlite:///{tmp_path}/none.db", "doctor").exit_code == 3
     assert not (tmp_path / "none.db").exists()

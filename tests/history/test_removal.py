@@ -358,14 +358,14 @@ def test_a_write_while_a_directory_is_erased_leaves_no_file(tmp_path: Path, monk
     """A store that is given the same name later finds nothing of it."""
     with opened("directory", tmp_path) as place, opened("directory", tmp_path) as other:
         create(place.store("tested"), A, SECRET)
-        writer, sync, written = other.store("tested"), place.backend._sync, list[str]()  # type: ignore[attr-defined]
+        writer, sync, written = other.store("tested"), place.backend._make_durable, list[str]()  # type: ignore[attr-defined]
 
         def written_meanwhile() -> None:
             sync()
             if not written:
                 written.append(create(writer, B, SECRET))
 
-        monkeypatch.setattr(place.backend, "_sync", written_meanwhile)
+        monkeypatch.setattr(place.backend, "_make_durable", written_meanwhile)
         place.erase("tested")
         assert len(written) == 1
         assert tree(place.store("tested")) == {}

@@ -24,7 +24,9 @@ ENTRY, HEAD, DETAIL = "audit", "audit.head", "audit.detail"
 """Kinds of records: entries and details by their number, and the end of the chain."""
 FIRST = "0" * 64  # the hash before the first entry
 LISTED_CHANGES = 500  # an entry that made more versions names the first, the last, their number and a digest
+_ENDS = 2  # the first and the last of many
 _HEAD_KEY = "head"
+_DIGITS = 12  # of the number in a key, so that keys sort as numbers
 _HEAD = re.compile(r"([0-9]{1,12}):([0-9a-f]{64})", re.ASCII)
 
 
@@ -82,7 +84,12 @@ class AuditEntry:
 
 def key_of(seq: int) -> str:
     """The record key of an entry."""
-    return f"{seq:012}"
+    return f"{seq:0{_DIGITS}}"
+
+
+def seq_of(key: str) -> int:
+    """The number of the entry with a record key; 0 for a key that is not one of ours."""
+    return int(key) if len(key) == _DIGITS and key.isascii() and key.isdecimal() else 0
 
 
 def canonical(value: object) -> str:
@@ -142,7 +149,8 @@ def digest_of_detail(detail: str) -> str:
 
 def withhold(tx: Transaction, paths: Collection[str]) -> list[int]:
     """Remove the details that name one of these paths; the numbers of their entries."""
-    gone = [int(key) for key, detail in tx.records(DETAIL) if not set(paths).isdisjoint(paths_of_detail(detail) or ())]
+    found = ((seq_of(key), detail) for key, detail in tx.records(DETAIL))
+    gone = [seq for seq, detail in found if seq and not set(paths).isdisjoint(paths_of_detail(detail) or ())]
     for seq in gone:
         tx.put_record(DETAIL, key_of(seq), None)
     return gone
@@ -161,6 +169,9 @@ def parsed(value: str, detail: str | None = None) -> AuditEntry | None:
     try:
         said = json.loads(value)
         changes = tuple(_recorded(each) for each in said.get("changes", ()))
+        change_count = int(said.get("count", len(changes)))
+        if change_count != len(changes) and not (len(changes) == _ENDS < change_count):
+            return None
         return AuditEntry(
             seq=int(said["seq"]),
             time=to_datetime(int(said["time"])),
@@ -169,7 +180,7 @@ def parsed(value: str, detail: str | None = None) -> AuditEntry | None:
             integration=_text(said["integration"]),
             outcome=_text(said["outcome"]),
             changes=changes,
-            change_count=int(said.get("count", len(changes))),
+            change_count=change_count,
             paths=paths_of_detail(detail) if "detail" in said else (),
             read=_recorded(said["read"]) if "read" in said else None,
             listed=bool(said.get("listed")),

@@ -59,6 +59,14 @@ def entry_of_read(
     context.follow_up(work, may_use_reserve=True)
 
 
+def entry_of_failed_read(
+    context: StoreContext, operation: Operation[Any], invocation: Invocation, failed: Outcome[Any]
+) -> None:
+    """Write the entry of a read that storage failed, as far as storage lets us."""
+    with suppress(RetentiveError):  # the caller hears of the first failure
+        entry_of_read(context, operation, invocation, failed)
+
+
 def entry_of_failure(attempt: Attempt[Any], error: RetentiveError) -> None:
     """Write the entry of an operation that storage failed, as far as storage lets us."""
     if not needs_entry(attempt):

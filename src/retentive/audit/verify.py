@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, TypeAlias
@@ -18,8 +18,8 @@ from retentive.audit.chain import (
     digest_of_detail,
     entry_hash,
     head_of,
-    key_of,
     parsed,
+    seq_of,
 )
 from retentive.errors import Damaged, InvalidInput
 from retentive.storage.contract import Snapshot, Version
@@ -70,7 +70,7 @@ class _Verification:
 
     def add(self, key: str, value: str) -> None:
         """Check the next entry in the order of keys."""
-        seq = int(key) if key.isdecimal() and key == key_of(int(key)) else 0
+        seq = seq_of(key)
         entry = parsed(value)
         what, at = self._difference(seq, value, entry)
         if what is not None:
@@ -91,15 +91,22 @@ class _Verification:
         if entry.seq != seq:
             return "reordered", seq
         said = json.loads(value)
-        body = {name: field for name, field in said.items() if name != "hash"}
-        if canonical(said) != value or entry_hash(self.store_id, body) != entry.hash or said["prev"] != self.head.hash:
+        if not self._is_sound(said, value, entry):
             return "altered", seq
         self.details[seq] = said.get("detail")
         return None, seq
 
+    def _is_sound(self, said: Mapping[str, object], value: str, entry: AuditEntry) -> bool:
+        body = {name: field for name, field in said.items() if name != "hash"}
+        try:
+            is_canonical = canonical(said) == value
+        except RecursionError:  # nested as deep as can just be read
+            return False
+        return is_canonical and entry_hash(self.store_id, body) == entry.hash and said.get("prev") == self.head.hash
+
     def check_details(self, records: Iterable[tuple[str, str]]) -> None:
         """Compare the details with the digests in the entries."""
-        present = {int(key): value for key, value in records if key.isdecimal()}
+        present = {seq_of(key): value for key, value in records}
         for seq, digest in self.details.items():
             detail = present.pop(seq, None)
             if digest is None:
@@ -109,7 +116,13 @@ class _Verification:
                     self.problems.append(Problem("detail missing", seq))
             elif digest_of_detail(detail) != digest:
                 self.problems.append(Problem("detail altered", seq))
-        self.problems += [Problem("detail altered", seq) for seq in present]
+        self.problems += [self._without_entry(seq) for seq in present]
+
+    def _without_entry(self, seq: int) -> Problem:
+        """The problem that a detail shows whose entry has none, or is gone."""
+        if seq in self.hashes:
+            return Problem("detail altered", seq)
+        return Problem("missing" if seq else "unknown", seq)
 
     def check_heads(self, expected: Iterable[Head]) -> None:
         """Check that entries known from elsewhere are present with their hashes."""

@@ -55,7 +55,8 @@ class AuditEntry:
     `changes` are the memories and versions it made; of more than 500 only the first and the last, with `change_count`.
     `paths` are those it named, None where they were withheld because the memory was erased. `read` is the version a
     view showed, `listed` marks a view of a directory, `repeated` a first reply given again, `proposed` changes that
-    await review. `audit` is the new value of the setting, where the operation changed it.
+    await review. `audit` is the new value of the setting, where the operation changed it; such an entry and the first
+    one name the newest version of that time, since clocks do not tell which versions came before it.
     """
 
     seq: int
@@ -72,6 +73,7 @@ class AuditEntry:
     repeated: bool = False
     proposed: bool = False
     audit: bool | None = None
+    newest: str | None = None
     withheld: tuple[int, ...] = ()
     hash: str = ""
 
@@ -116,6 +118,9 @@ def append(tx: Transaction, store_id: str, body: Mapping[str, object], paths: Se
         detail = canonical({"paths": list(paths), "salt": os.urandom(16).hex()})
         tx.put_record(DETAIL, key_of(seq), detail)
     whole = {**body, "seq": seq, "prev": head.hash}
+    if head.seq == 0 or "audit" in body:
+        newest = next(tx.versions(limit=1), None)
+        whole["newest"] = "" if newest is None else newest.id
     if detail is not None:
         whole["detail"] = digest_of_detail(detail)
     digest = entry_hash(store_id, whole)
@@ -187,6 +192,7 @@ def parsed(value: str, detail: str | None = None) -> AuditEntry | None:
             repeated=bool(said.get("repeated")),
             proposed=bool(said.get("proposed")),
             audit=_switch(said.get("audit")),
+            newest=_text_or_none(said.get("newest")),
             withheld=tuple(int(seq) for seq in said.get("withheld", ())),
             hash=_text(said["hash"]),
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Literal, TypeAlias
 
 from retentive.audit.chain import (
@@ -23,7 +22,7 @@ from retentive.audit.chain import (
 )
 from retentive.errors import Damaged, InvalidInput
 from retentive.storage.contract import Snapshot, Version
-from retentive.values.records import EXTERNAL, to_us
+from retentive.values.records import EXTERNAL
 
 What: TypeAlias = Literal["altered", "missing", "reordered", "unknown", "detail altered", "detail missing"]
 
@@ -157,18 +156,15 @@ def _unaudited(snapshot: Snapshot, entries: Sequence[AuditEntry]) -> Iterator[Ve
         return
     listed = {change.version_id for entry in entries for change in entry.changes}
     bulk = [entry for entry in entries if entry.change_count > len(entry.changes)]
-    switches = [(entry.time, entry.audit) for entry in entries if entry.audit is not None]
-    began = min(entry.time for entry in entries)
-    for version in reversed(list(snapshot.versions(after=f"memver_{to_us(began):014x}"))):
-        if version.actor == EXTERNAL or version.id in listed or not _was_on(version.created_at, began, switches):
+    switches = [(entry.newest, entry.audit is not False) for entry in entries if entry.newest is not None]
+    began = min((newest for newest, _ in switches), default="")
+    for version in reversed(list(snapshot.versions(after=began))):
+        if version.actor == EXTERNAL or version.id in listed or not _was_on(version.id, switches):
             continue
         if not any(entry.covers(version.id) for entry in bulk):
             yield version
 
 
-def _was_on(at: datetime, began: datetime, switches: Sequence[tuple[datetime, bool]]) -> bool:
-    """Whether the log was on at a time, as far as its entries tell."""
-    if at < began:
-        return False
-    before = [state for time, state in sorted(switches) if time <= at]
-    return before[-1] if before else True
+def _was_on(version_id: str, switches: Sequence[tuple[str, bool]]) -> bool:
+    """Whether the log was on when a version was recorded, as far as its entries tell."""
+    return next((state for newest, state in reversed(switches) if newest < version_id), True)

@@ -13,7 +13,7 @@ from retentive.engine.operation import Invocation, Operation, Outcome
 from retentive.engine.queries import ListMemories, ListVersions, Load, ReadUsage, ReadVersion, Search, parsed
 from retentive.engine.rendering import Say, error_reply, paths_named, rendered
 from retentive.engine.settings import ChangeSettings
-from retentive.errors import InvalidInput, ReadOnly, Refused, RetentiveError
+from retentive.errors import InvalidInput, Refused, RetentiveError
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Memory, Transaction, Usage, Version, as_actor
 from retentive.values.commands import Clear, Command, Delete, View, command_name, parse
@@ -201,9 +201,7 @@ class MemoryStore(StoreContext):
         A value of None restores the default. Raises `InvalidInput`, and changes nothing, if one is unknown or invalid;
         `ReadOnly` where this process has pinned `read_only`.
         """
-        if self.pins.get("read_only"):
-            raise ReadOnly("the memory store was opened read-only, and so are its settings")
-        operation = ChangeSettings(changes, self.examination)
+        operation = ChangeSettings(changes, self.examination, bool(self.pins.get("read_only")))
         return self.run(operation, Invocation(as_actor(actor), None, self.integration)).value()
 
     @property

@@ -88,9 +88,11 @@ def _failed(attempt: Attempt[R], error: RetentiveError) -> Outcome[R]:
     """
     if not isinstance(error, REFUSALS):
         refused = attempt.outcome
-        if isinstance(error, StoreFull) and refused is not None and refused.error and not needs_entry(attempt):
-            return refused  # there is no room to remember a refusal, and nothing was done
-        entry_of_failure(attempt, error)
+        if isinstance(error, StoreFull) and refused is not None and refused.error is not None:
+            if entry_of_failure(attempt, refused.error):
+                return refused  # there is no room to remember a refusal, and nothing was done
+        else:
+            entry_of_failure(attempt, error)
         raise error
     if not attempt.has_begun:
         raise error  # the whole memory store is gone

@@ -12,12 +12,13 @@ import json
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import NamedTuple
 
 from retentive.errors import InvalidInput
 from retentive.storage.contract import Snapshot, Transaction, to_datetime
+from retentive.values.paths import ancestors
 from retentive.values.records import Recorded
 
 ENTRY, HEAD, DETAIL = "audit", "audit.head", "audit.detail"
@@ -56,7 +57,8 @@ class AuditEntry:
     `paths` are those it named, None where they were withheld because the memory was erased. `read` is the version a
     view showed, `listed` marks a view of a directory, `repeated` a first reply given again, `proposed` changes that
     await review. `audit` is the new value of the setting, where the operation changed it; such an entry and the first
-    one name the newest version of that time, since clocks do not tell which versions came before it.
+    one name the newest version of that time, since clocks do not tell which versions came before it. `withheld` are the
+    entries whose paths the operation removed; `facts` what else is known of it, such as the settings it changed.
     """
 
     seq: int
@@ -76,6 +78,7 @@ class AuditEntry:
     newest: str | None = None
     withheld: tuple[int, ...] = ()
     hash: str = ""
+    facts: Mapping[str, object] = field(default_factory=dict)
 
     def covers(self, version_id: str) -> bool:
         """Whether the entry names this version."""
@@ -153,9 +156,11 @@ def digest_of_detail(detail: str) -> str:
 
 
 def withhold(tx: Transaction, paths: Collection[str]) -> list[int]:
-    """Remove the details that name one of these paths; the numbers of their entries."""
+    """Remove the details that name one of these paths, or a directory above that is gone; the numbers of entries."""
+    above = {each for path in paths for each in ancestors(path)}
+    names = {*paths, *(each for each in above if not tx.get(each).exists)}
     found = ((seq_of(key), detail) for key, detail in tx.records(DETAIL))
-    gone = [seq for seq, detail in found if seq and not set(paths).isdisjoint(paths_of_detail(detail) or ())]
+    gone = [seq for seq, detail in found if seq and not names.isdisjoint(paths_of_detail(detail) or ())]
     for seq in gone:
         tx.put_record(DETAIL, key_of(seq), None)
     return gone
@@ -195,9 +200,13 @@ def parsed(value: str, detail: str | None = None) -> AuditEntry | None:
             newest=_text_or_none(said.get("newest")),
             withheld=tuple(int(seq) for seq in said.get("withheld", ())),
             hash=_text(said["hash"]),
+            facts={name: value for name, value in said.items() if name not in _FIELDS},
         )
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
+
+
+_FIELDS = {each.name for each in fields(AuditEntry)} | {"id", "count", "versions_sha256", "detail", "prev"}
 
 
 def _text(value: object) -> str:

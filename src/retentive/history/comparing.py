@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from retentive.engine.operation import ReadOperation
 from retentive.errors import InvalidInput, NotFound
@@ -26,6 +27,10 @@ class ReadTwo(ReadOperation[list[tuple[Version, str | None]]]):
     old: str
     new: str
 
+    def facts(self, result: Any) -> Mapping[str, object]:
+        """The versions that were compared."""
+        return _compared(result)
+
     def apply(self, snapshot: Snapshot, settings: Settings) -> list[tuple[Version, str | None]]:
         """Read both."""
         found = [snapshot.version(each) for each in (self.old, self.new)]
@@ -42,6 +47,10 @@ class ReadChange(ReadOperation[Sides]):
     name = "diff"
     version_id: str
     old: str | None = None
+
+    def facts(self, result: Any) -> Mapping[str, object]:
+        """The versions that were compared."""
+        return _compared(result)
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> Sides:
         """Read both."""
@@ -61,6 +70,10 @@ class ReadChangesSince(ReadOperation[Sides]):
         """The path."""
         return (self.path.text,)
 
+    def facts(self, result: Any) -> Mapping[str, object]:
+        """The versions that were compared."""
+        return _compared(result)
+
     def apply(self, snapshot: Snapshot, settings: Settings) -> Sides:
         """Read both. A memory that is gone by now was deleted since."""
         memory = None if self.path.is_root else snapshot.get(self.path.text).memory
@@ -74,6 +87,10 @@ class ReadChangesSince(ReadOperation[Sides]):
             return _side(snapshot, _replaced(snapshot, memory.version_id)), _side(snapshot, memory.version_id)
         then = past.find(memory.id)
         return _side(snapshot, None if then is None else then.version_id), _side(snapshot, memory.version_id)
+
+
+def _compared(sides: Iterable[tuple[Version | None, str | None]]) -> Mapping[str, object]:
+    return {"compared": [None if version is None else version.id for version, _ in sides]}
 
 
 def _replaced(found: Snapshot, version_id: str) -> str | None:

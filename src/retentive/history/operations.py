@@ -83,6 +83,10 @@ class TextAt(ReadOperation[tuple[Version, str]]):
         """The path."""
         return (self.path.text,)
 
+    def facts(self, result: Any) -> Mapping[str, object]:
+        """The version that was read."""
+        return {"read": [result[0].memory_id, result[0].id]}
+
     def apply(self, snapshot: Snapshot, settings: Settings) -> tuple[Version, str]:
         """Read the version."""
         memory = past_of(snapshot, self.at).get(self.path.text).memory

@@ -10,7 +10,7 @@ from pathlib import Path
 from retentive.audit.chain import DETAIL, ENTRY, HEAD, key_of
 
 KINDS = (ENTRY, DETAIL, HEAD)
-_TABLE = "notes"  # of the records, with the columns store, kind, name and value
+_TABLE = "records"  # of the records, with the columns store, kind, name and value
 
 
 def database(directory: Path) -> Path:

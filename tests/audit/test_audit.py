@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import pytest
 
 import retentive
-from backends.places import LOCAL, SERVERS, opened
+from backends.places import EVERYWHERE, opened
 from retentive import MemoryStore, Mounts
 from retentive.audit.chain import DETAIL, ENTRY, LISTED_CHANGES
 from retentive.errors import Damaged, OutcomeUnknown, RetentiveError, Unavailable
@@ -43,7 +43,7 @@ def seen(store: MemoryStore) -> list[tuple[str | None, str]]:
     return [(entry.operation, entry.outcome) for entry in store.audit.entries()]
 
 
-@pytest.mark.parametrize("backend", [*LOCAL, *SERVERS, "sealed sqlite", "hidden directory"])
+@pytest.mark.parametrize("backend", EVERYWHERE)
 def test_every_operation_has_its_entry(backend: str, tmp_path: Path) -> None:
     """With actor, time, outcome, paths, and what was changed or read; refused and malformed ones too."""
     with audited(backend, tmp_path, actor="user:ann") as place:
@@ -275,13 +275,13 @@ def test_without_an_entry_nothing_is_done_or_shown(tmp_path: Path) -> None:
 class Failing(SqliteBackend):
     """A backend that can be made to fail once, before it reads or at the commit."""
 
-    reading: RetentiveError | None = None
+    failing_read: RetentiveError | None = None
     committing: RetentiveError | None = None
 
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
         def failing(snapshot: Snapshot) -> T:
             result = work(snapshot)
-            error, self.reading = self.reading, None
+            error, self.failing_read = self.failing_read, None
             if error is not None:
                 raise error
             return result
@@ -309,9 +309,9 @@ def test_failures_of_storage_have_entries_too(failing: Failing) -> None:
     store = MemoryStore(failing, failing.create_store(key="k", name="k"), pins={"audit": True})
     failing.committing = OutcomeUnknown("lost")
     assert store.execute(create()).code == "outcome_unknown"
-    failing.reading = Unavailable("away")
+    failing.failing_read = Unavailable("away")
     assert store.execute(VIEW).code == "unavailable"
-    failing.reading = Damaged("not the text of its version")
+    failing.failing_read = Damaged("not the text of its version")
     with pytest.raises(Damaged):
         store.text(A)
     assert seen(store) == [("create", "outcome_unknown"), ("view", "unavailable"), ("load", "damaged")]

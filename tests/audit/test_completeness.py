@@ -21,15 +21,17 @@ import pytest
 import retentive
 from retentive import MemoryStore, Mounts
 from retentive.audit.log import AuditEntry
-from retentive.cli import as_of
 from retentive.engine.handlers import HANDLERS
 from retentive.engine.operation import Invocation, Operation, ReadOperation, WriteOperation
+from retentive.engine.queries import ListMemories
 from retentive.errors import RetentiveError
+from retentive.history.operations import AsOf
 from retentive.history.sweep import Prune
 from retentive.stats import stats
 from retentive.transfer.export import export_files
 from retentive.transfer.import_files import Import
 from retentive.transfer.sources import DirectorySource
+from retentive.values.paths import MemoryPath
 
 ROOT, A, B, GONE, NEW = "/memories", "/memories/a.md", "/memories/d/b.md", "/memories/gone.md", "/memories/new.md"
 MARKED = "/memories/marked.md"
@@ -93,6 +95,11 @@ def reads(operation: str, act: Callable[[Scene, MemoryStore], object], *paths: s
     return Case(act, operation, paths)
 
 
+def list_as_of(scene: Scene, at: MemoryStore) -> object:
+    operation = AsOf(ListMemories(MemoryPath.known(ROOT)), scene.oldest.id)
+    return at.run(operation, Invocation()).value()
+
+
 CASES: dict[str, Case] = {
     "RunCommand create": by_command("create", NEW, path=NEW, file_text="x"),
     "RunCommand str_replace": by_command("str_replace", A, path=A, old_str="two", new_str="2"),
@@ -140,7 +147,7 @@ CASES: dict[str, Case] = {
         refused="read_only",
     ),
     "Preview": reads("restore.preview", lambda scene, at: at.history.restore(A, scene.oldest.id, dry_run=True), A),
-    "AsOf": reads("list.as_of", lambda scene, at: as_of.memories(at, ROOT, scene.oldest.id), ROOT),
+    "AsOf": reads("list.as_of", list_as_of, ROOT),
     "Redact": Case(
         lambda scene, at: at.history.redact([scene.oldest.id], actor=BOB), "redact", actor=BOB, refused="read_only"
     ),
@@ -185,9 +192,9 @@ def operations() -> set[str]:
         if not module.name.endswith(".__main__"):
             importlib.import_module(module.name)
     found = {kind.__name__ for base in (ReadOperation, WriteOperation) for kind in _concrete(base)}
-    assert {"RunCommand", "RunView"} < found
+    assert {"RunCommand", "RunDeletion", "RunView"} < found
     commands = {f"RunCommand {kind.name}" for kind in HANDLERS} | {"RunView view"}
-    return (found - {"RunCommand", "RunView"}) | commands
+    return (found - {"RunCommand", "RunDeletion", "RunView"}) | commands
 
 
 def _concrete(base: type[Operation[Any]]) -> Iterator[type[Operation[Any]]]:

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import compress
 from typing import Any, TypeAlias, TypeVar
 
-from retentive.audit.stage import audited, entry_of_failure, entry_of_read, needs_entry
+from retentive.audit.stage import audited, entry_of_failed_read, entry_of_failure, entry_of_read, needs_entry
 from retentive.engine.attempt import Attempt
 from retentive.engine.context import StoreContext
 from retentive.engine.idempotency import forget_now_and_then, idempotent, is_remembered
@@ -88,9 +88,11 @@ def _failed(attempt: Attempt[R], error: RetentiveError) -> Outcome[R]:
     """
     if not isinstance(error, REFUSALS):
         refused = attempt.outcome
-        if isinstance(error, StoreFull) and refused is not None and refused.error and not needs_entry(attempt):
-            return refused  # there is no room to remember a refusal, and nothing was done
-        entry_of_failure(attempt, error)
+        if isinstance(error, StoreFull) and refused is not None and refused.error is not None:
+            if entry_of_failure(attempt, refused.error):
+                return refused  # there is no room to remember a refusal, and nothing was done
+        else:
+            entry_of_failure(attempt, error)
         raise error
     if not attempt.has_begun:
         raise error  # the whole memory store is gone
@@ -104,7 +106,13 @@ def _failed(attempt: Attempt[R], error: RetentiveError) -> Outcome[R]:
 
 
 def _read(context: StoreContext, operation: ReadOperation[R], invocation: Invocation) -> Outcome[R]:
-    outcome = context.backend.read(context.id, partial(_applied, context, operation, invocation))
+    try:
+        outcome = context.backend.read(context.id, partial(_applied, context, operation, invocation))
+    except RetentiveError as error:
+        settings = context.known_settings[1]
+        if settings is not None and settings.audit:
+            entry_of_failed_read(context, operation, invocation, Outcome(settings, error=error))
+        raise
     if outcome.settings.audit:
         entry_of_read(context, operation, invocation, outcome)
     return outcome

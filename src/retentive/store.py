@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, TypeVar
 
 from retentive import pipeline
@@ -12,7 +13,7 @@ from retentive.engine.operation import Invocation, Operation, Outcome
 from retentive.engine.queries import ListMemories, ListVersions, Load, ReadUsage, ReadVersion, Search, parsed
 from retentive.engine.rendering import Say, error_reply, paths_named, rendered
 from retentive.engine.settings import ChangeSettings
-from retentive.errors import InvalidInput, ReadOnly, Refused, RetentiveError
+from retentive.errors import InvalidInput, Refused, RetentiveError
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Memory, Transaction, Usage, Version, as_actor
 from retentive.values.commands import Clear, Command, Delete, View, command_name, parse
@@ -42,6 +43,7 @@ class MemoryStore(StoreContext):
 
     integration = "python"
     _corpus: Corpus | None = None
+    _through: dict[str, MemoryStore] | None = None
 
     @property
     def key(self) -> str | None:
@@ -58,23 +60,24 @@ class MemoryStore(StoreContext):
         return self._again(pins=self.pins | {"read_only": True})
 
     def through(self, integration: str) -> MemoryStore:
-        """The same memory store; the audit log names this integration for what is asked through it."""
-        store = self._again(pins=self.pins)
-        store.integration = integration
-        return store
+        """The same memory store; the audit log names this integration for what is asked through it.
+
+        The same object for the same name, so that integrations may ask for it with every call.
+        """
+        if integration == self.integration:
+            return self
+        known = self._through = self._through or {}
+        if integration not in known:
+            store = self._again(pins=self.pins)
+            store.integration = integration
+            known[integration] = store
+        return known[integration]
 
     def _again(self, *, pins: Mapping[str, object]) -> MemoryStore:
-        store = MemoryStore(
-            self.backend,
-            self.info,
-            pins=pins,
-            examination=self.examination,
-            replies=self.replies,
-            actor=self.actor,
-            clock=self.clock,
-            accesses=self.accesses,
-        )
-        store.integration = self.integration
+        store = copy(self)  # of the application's own subclass too
+        store.pins = dict(pins)
+        store.known_settings = (None, None)
+        store._through = None  # noqa: SLF001 - of this class
         return store
 
     def directory(self) -> str | None:
@@ -198,9 +201,7 @@ class MemoryStore(StoreContext):
         A value of None restores the default. Raises `InvalidInput`, and changes nothing, if one is unknown or invalid;
         `ReadOnly` where this process has pinned `read_only`.
         """
-        if self.pins.get("read_only"):
-            raise ReadOnly("the memory store was opened read-only, and so are its settings")
-        operation = ChangeSettings(changes, self.examination)
+        operation = ChangeSettings(changes, self.examination, bool(self.pins.get("read_only")))
         return self.run(operation, Invocation(as_actor(actor), None, self.integration)).value()
 
     @property

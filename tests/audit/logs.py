@@ -1,4 +1,4 @@
-"""Audit logs as somebody with the database file in hand changes them."""
+"""Audit logs as somebody with write access to the database file changes them."""
 
 from __future__ import annotations
 
@@ -7,33 +7,42 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
-from retentive.audit.entries import KIND
+from retentive.audit.chain import DETAIL, ENTRY, HEAD, key_of
+
+KINDS = (ENTRY, DETAIL, HEAD)
+_TABLE = "records"  # of the records, with the columns store, kind, name and value
 
 
 def database(directory: Path) -> Path:
-    """The SQLite file of the one memory below a directory."""
+    """The SQLite file of the one location below a directory."""
     (found,) = [path for path in directory.rglob("*.db") if path.read_bytes()[:6] == b"SQLite"]
     return found
 
 
 class Log:
-    """The records of the audit log in a database file, by key; what is assigned rests at once."""
+    """The records of an audit log in a database file, by kind and key. Changes are durable at once."""
 
     def __init__(self, directory: Path) -> None:
         self._path = database(directory)
 
-    def records(self) -> dict[str, str]:
-        """All of them, in the order of their keys."""
+    def records(self, kind: str = ENTRY) -> dict[str, str]:
+        """All records of a kind, in the order of their keys."""
         with closing(sqlite3.connect(self._path)) as connection:
-            found = connection.execute("SELECT name, value FROM records WHERE kind = ? ORDER BY name", (KIND,))
+            found = connection.execute(f"SELECT name, value FROM {_TABLE} WHERE kind = ? ORDER BY name", (kind,))
             return dict(found.fetchall())
 
-    def put(self, records: Mapping[str, str]) -> None:
-        """Replace all records."""
+    def put(self, records: Mapping[str, str], kind: str = ENTRY) -> None:
+        """Replace all records of a kind."""
         with closing(sqlite3.connect(self._path)) as connection, connection:
             store = connection.execute("SELECT no FROM stores").fetchone()[0]
-            connection.execute("DELETE FROM records WHERE kind = ?", (KIND,))
+            connection.execute(f"DELETE FROM {_TABLE} WHERE kind = ?", (kind,))
             connection.executemany(
-                "INSERT INTO records (store, kind, name, value) VALUES (?, ?, ?, ?)",
-                [(store, KIND, key, value) for key, value in records.items()],
+                f"INSERT INTO {_TABLE} (store, kind, name, value) VALUES (?, ?, ?, ?)",
+                [(store, kind, key, value) for key, value in records.items()],
             )
+
+    def cut_after(self, seq: int) -> None:
+        """Cut off the entries after this one, as somebody would who hides it: with their details and the head."""
+        entries = {key: value for key, value in self.records().items() if key <= key_of(seq)}
+        self.put(entries)
+        self.put({key: value for key, value in self.records(DETAIL).items() if key in entries}, DETAIL)

@@ -6,16 +6,16 @@ import json
 from pathlib import Path
 
 import pytest
-from retentive.audit.entries import key_of
 
 from cli.running import here
+from retentive.audit.chain import key_of
 
 from .logs import Log
 
 
 @pytest.fixture
 def at(tmp_path: Path) -> str:
-    """A place with an audited store, used a little."""
+    """A location with an audited store, used a little."""
     place = f"sqlite:///{tmp_path}/memory.db"
     for arguments in (
         ["create", "/memories/a.md", "one"],
@@ -29,47 +29,46 @@ def at(tmp_path: Path) -> str:
     return place
 
 
-def test_the_log_is_told(at: str) -> None:
-    """As lines, as JSON, and as it is kept."""
-    told = here(at, "audit", "show")
-    rows = [line.split("\t") for line in told.stdout.splitlines()]
-    assert [row[1:4] for row in rows] == [
-        ["user:ann", "audit on", "ok"],
-        ["user:ann", "view", "ok"],
-        ["user:ann", "view", "not_found"],
-        ["user:ann", "view", "ok"],
-        ["user:ann", "str_replace", "ok"],
+def test_the_log_is_shown(at: str) -> None:
+    """As lines, as JSON, and as it is stored."""
+    shown = here(at, "audit", "show")
+    rows = [line.split("\t") for line in shown.stdout.splitlines()]
+    assert [row[1:5] for row in rows] == [
+        ["user:ann", "settings audit=on", "ok", ""],
+        ["user:ann", "view", "ok", "/memories/a.md"],
+        ["user:ann", "view", "not_found", "/memories/none"],
+        ["user:ann", "view", "ok", "/memories"],
+        ["user:ann", "str_replace", "ok", "/memories/a.md"],
     ]
-    assert rows[3][4] == "listing"
-    assert rows[4][4].startswith("memver_")
+    assert rows[3][5] == "listing"
+    assert rows[4][5].startswith("memver_")
     listed = json.loads(here(at, "audit", "show", "--json", "--since", "1h").stdout)
     assert [each["outcome"] for each in listed] == [row[3] for row in rows]
-    assert listed[4]["changes"][0]["version_id"] == rows[4][4]
+    assert {each["integration"] for each in listed} == {"cli"}
+    assert listed[4]["changes"][0]["version_id"] == rows[4][5]
     lines = [json.loads(line) for line in here(at, "audit", "export").stdout.splitlines()]
-    assert [each["command"] for each in lines] == [None, "view", "view", "view", "str_replace"]
+    assert [each["operation"] for each in lines] == ["settings", "view", "view", "view", "str_replace"]
     assert here(at, "audit", "export", "--since", "0s").stdout == ""
 
 
 def test_a_sound_log_and_one_that_is_not(at: str, tmp_path: Path) -> None:
-    """Status 0, and 13 for what was changed; an end that was noted is expected."""
-    told = here(at, "audit", "verify")
-    assert told.exit_code == 0
-    first, end = told.stdout.splitlines()
-    assert first == "Sound: 5 entries in 5 chains."
-    noted = end.removeprefix("end\t")
+    """Status 0, and 13 for a log that was tampered with; a head that was noted is expected."""
+    verified = here(at, "audit", "verify")
+    assert verified.exit_code == 0
+    first, end = verified.stdout.splitlines()
+    assert first == "Sound: 5 entries."
+    noted = end.removeprefix("head\t")
     assert here(at, "audit", "verify", "--expect", noted).exit_code == 0
     assert here(at, "audit", "verify", "--expect", "nothing").exit_code == 2
     log = Log(tmp_path)
     sound = log.records()
-    chain = noted.split(":")[0]
-    log.put({key: value for key, value in sound.items() if chain not in key})
-    assert here(at, "audit", "verify").exit_code == 0
+    log.put({key: value for key, value in sound.items() if key != key_of(5)})
     cut = here(at, "audit", "verify", "--expect", noted)
-    assert (cut.exit_code, cut.stdout.splitlines()[0]) == (13, f"Not sound: entry 1 of chain {chain} is missing.")
-    log.put(sound | {key_of(chain, 1): "{}"})
+    assert (cut.exit_code, cut.stdout.splitlines()[0]) == (13, "Not sound: entry 5: missing.")
+    log.put(sound | {key_of(2): "{}"})
     found = here(at, "audit", "verify", "--json")
     assert found.exit_code == 13
-    assert json.loads(found.stdout)["problem"] == {"what": "altered", "chain": chain, "seq": 1}
+    assert json.loads(found.stdout)["problem"] == {"what": "altered", "seq": 2}
 
 
 def test_a_log_that_was_never_on(tmp_path: Path) -> None:
@@ -77,6 +76,6 @@ def test_a_log_that_was_never_on(tmp_path: Path) -> None:
     here(place, "create", "/memories/a.md", "one")
     assert here(place, "audit", "show").stdout == ""
     verified = here(place, "audit", "verify", "--json")
-    empty: dict[str, object] = {"entries": 0, "chains": 0, "problem": None, "ends": [], "unaudited": []}
+    empty: dict[str, object] = {"entries": 0, "problem": None, "head": None, "unaudited": []}
     assert (verified.exit_code, json.loads(verified.stdout)) == (0, empty)
     assert here(place, "--store", "other", "audit", "verify").exit_code == 3

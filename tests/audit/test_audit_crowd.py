@@ -1,4 +1,4 @@
-"""Audit logs of many threads and processes at once, and of processes that are killed at work."""
+"""Audit logs under contention of threads and processes, and of processes that are killed while they write."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ import pytest
 
 from backends.places import opened, place_of
 from profiles import LONG
-
-pytestmark = pytest.mark.long
 
 PROGRAM = """
 import sys, threading
@@ -32,7 +30,7 @@ with retentive.open(at) as memory:
     for thread in threads: thread.start()
     for thread in threads: thread.join()
 """
-BACKENDS = ["sqlite", "directory", "postgresql"] if LONG else ["sqlite"]
+BACKENDS = ["sqlite", "directory", "postgresql"]
 
 
 def start(at: str, name: str, count: int) -> subprocess.Popen[bytes]:
@@ -40,27 +38,27 @@ def start(at: str, name: str, count: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_processes_of_eight_threads_write_at_once(backend: str, tmp_path: Path) -> None:
-    """Each its own chain; all hold, and name every version."""
+def test_processes_of_eight_threads_share_a_chain(backend: str, tmp_path: Path) -> None:
     count = 4
     with opened(backend, tmp_path) as place:
         store = place.store()
         store.change_settings({"audit": True})
         at = place_of(backend, tmp_path)
         running = [start(at, str(number), count) for number in range(4)]
-        ended = [each.communicate(timeout=120) for each in running]
+        ended = [each.communicate(timeout=240) for each in running]
         assert [(each.returncode, errors) for each, (_, errors) in zip(running, ended, strict=True)] == [(0, b"")] * 4
         found = store.audit.verify()
-        assert (found.entries, found.chains) == (1 + 4 * 8 * count * 2, 5)
+        assert found.entries == 1 + 4 * 8 * count * 2
         assert (found.problem, found.unaudited) == (None, ())
-        for end in found.ends:
-            assert store.audit.verify(expect=[end]).problem is None
+        assert found.head is not None
+        assert store.audit.verify(expect=[found.head]).problem is None
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_process_killed_under_load_leaves_chains_that_verify(backend: str, tmp_path: Path) -> None:
-    """What it changed and could not write down any more is named, and is no error."""
+@pytest.mark.parametrize("backend", BACKENDS if LONG else ["sqlite"])
+def test_a_process_killed_under_load_leaves_a_chain_that_verifies(backend: str, tmp_path: Path) -> None:
+    """And not one version without an entry, nor an entry without its version."""
     with opened(backend, tmp_path) as place:
         store = place.store()
         store.change_settings({"audit": True})
@@ -74,9 +72,6 @@ def test_a_process_killed_under_load_leaves_chains_that_verify(backend: str, tmp
             running.communicate(timeout=60)
             assert store.execute({"command": "view", "path": "/memories"}).is_error is False
         found = store.audit.verify()
-        assert found.problem is None
-        assert found.chains == 4
-        told = {change.version_id for entry in store.audit.entries() for change in entry.changes}
-        missed = {version.id for version in store.versions()} - told
-        assert {version.id for version in found.unaudited} == missed
-        assert len(missed) <= 3 * 8
+        assert (found.problem, found.unaudited) == (None, ())
+        named = {change.version_id for entry in store.audit.entries() for change in entry.changes}
+        assert named == {version.id for version in store.versions()}

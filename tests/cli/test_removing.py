@@ -72,7 +72,7 @@ def test_a_memory_is_erased_with_its_history(location: str) -> None:
     gone = json.loads(here(location, "log", B, "--json").stdout)[0]["memory_id"]
     assert here(location, "erase", A, "--yes").stdout == f"Erased {A} with 3 versions.\n"
     missing = here(location, "erase", B, "--yes")
-    assert (missing.exit_code, f"--memory {gone}" in missing.stderr) == (3, True)
+    assert (missing.exit_code, gone in missing.stderr) == (3, True)
     ended = here(location, "erase", "--memory", gone, "--yes", "--json")
     assert json.loads(ended.stdout) == {"versions": 2, "pending": False}
     assert here(location, "log").stdout == ""

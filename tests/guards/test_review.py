@@ -177,10 +177,12 @@ def test_a_memory_that_was_only_proposed_keeps_what_builds_on_it(store: MemorySt
     assert len({version.memory_id for version in store.versions()}) == 1
 
 
-def obstacles(store: MemoryStore, ids: list[str], **how: bool) -> list[tuple[str, str | None, str]]:
+def obstacles(
+    store: MemoryStore, ids: list[str], *, merge: bool = False, force: bool = False
+) -> list[tuple[str, str | None, str]]:
     """What stands in the way; nothing was changed then."""
     before, waiting = tree(store), store.review.pending()
-    found = store.review.accept(ids, actor=ANN, **how)
+    found = store.review.accept(ids, actor=ANN, merge=merge, force=force)
     if found.obstacles:
         assert found == Outcome(obstacles=found.obstacles)
         assert (tree(store), store.review.pending()) == (before, waiting)

@@ -16,6 +16,7 @@ from retentive.agent.memory import check_memory
 from retentive.agent.prompts import memory_protocol
 from retentive.errors import InvalidInput
 from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA, NAME, SupportsExecute
+from retentive.integrations.named import named
 from retentive.storage.contract import Actor, as_actor
 from retentive.values.replies import Reply
 
@@ -39,7 +40,7 @@ class FunctionTool:
 
     def reply(self, arguments: Mapping[str, Any] | str) -> Reply:
         """Run a call and return the reply with `is_error`. Invalid input gets an error reply, never an exception."""
-        return self.memory.execute(_command(arguments), actor=self.actor)
+        return named(self.memory, "function_tool").execute(_command(arguments), actor=self.actor)
 
     def call(self, arguments: Mapping[str, Any] | str) -> str:
         """Run a call and return only the text, for clients without an error flag. Error texts start with "Error"."""

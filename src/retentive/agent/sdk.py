@@ -33,6 +33,7 @@ from retentive.agent.errors import (
 from retentive.errors import InvalidInput
 from retentive.integrations.function_tool import SupportsExecute
 from retentive.integrations.messages import TOOL
+from retentive.integrations.named import named
 from retentive.storage.contract import Actor
 from retentive.values.replies import REPLIES
 
@@ -89,7 +90,7 @@ class AsyncMemoryCommands(BetaAsyncBuiltinFunctionTool):
 
 def _answer(memory: SupportsExecute, command: object, actor: Actor) -> str:
     try:
-        reply = memory.execute(command, actor=actor)
+        reply = named(memory, "agent").execute(command, actor=actor)
     except Exception:
         # A bug in this package or in the application's memory. The SDK would pass the exception text to the model.
         _LOG.exception("the memory raised an unexpected error")

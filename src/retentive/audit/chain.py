@@ -12,19 +12,22 @@ import json
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import NamedTuple
 
 from retentive.errors import InvalidInput
 from retentive.storage.contract import Snapshot, Transaction, to_datetime
+from retentive.values.paths import ancestors
 from retentive.values.records import Recorded
 
 ENTRY, HEAD, DETAIL = "audit", "audit.head", "audit.detail"
 """Kinds of records: entries and details by their number, and the end of the chain."""
 FIRST = "0" * 64  # the hash before the first entry
 LISTED_CHANGES = 500  # an entry that made more versions names the first, the last, their number and a digest
+_ENDS = 2  # the first and the last of many
 _HEAD_KEY = "head"
+_DIGITS = 12  # of the number in a key, so that keys sort as numbers
 _HEAD = re.compile(r"([0-9]{1,12}):([0-9a-f]{64})", re.ASCII)
 
 
@@ -53,7 +56,9 @@ class AuditEntry:
     `changes` are the memories and versions it made; of more than 500 only the first and the last, with `change_count`.
     `paths` are those it named, None where they were withheld because the memory was erased. `read` is the version a
     view showed, `listed` marks a view of a directory, `repeated` a first reply given again, `proposed` changes that
-    await review. `audit` is the new value of the setting, where the operation changed it.
+    await review. `audit` is the new value of the setting, where the operation changed it; such an entry and the first
+    one name the newest version of that time, since clocks do not tell which versions came before it. `withheld` are the
+    entries whose paths the operation removed; `facts` what else is known of it, such as the settings it changed.
     """
 
     seq: int
@@ -70,8 +75,10 @@ class AuditEntry:
     repeated: bool = False
     proposed: bool = False
     audit: bool | None = None
+    newest: str | None = None
     withheld: tuple[int, ...] = ()
     hash: str = ""
+    facts: Mapping[str, object] = field(default_factory=dict)
 
     def covers(self, version_id: str) -> bool:
         """Whether the entry names this version."""
@@ -82,7 +89,12 @@ class AuditEntry:
 
 def key_of(seq: int) -> str:
     """The record key of an entry."""
-    return f"{seq:012}"
+    return f"{seq:0{_DIGITS}}"
+
+
+def seq_of(key: str) -> int:
+    """The number of the entry with a record key; 0 for a key that is not one of ours."""
+    return int(key) if len(key) == _DIGITS and key.isascii() and key.isdecimal() else 0
 
 
 def canonical(value: object) -> str:
@@ -109,6 +121,9 @@ def append(tx: Transaction, store_id: str, body: Mapping[str, object], paths: Se
         detail = canonical({"paths": list(paths), "salt": os.urandom(16).hex()})
         tx.put_record(DETAIL, key_of(seq), detail)
     whole = {**body, "seq": seq, "prev": head.hash}
+    if head.seq == 0 or "audit" in body:
+        newest = next(tx.versions(limit=1), None)
+        whole["newest"] = "" if newest is None else newest.id
     if detail is not None:
         whole["detail"] = digest_of_detail(detail)
     digest = entry_hash(store_id, whole)
@@ -141,8 +156,11 @@ def digest_of_detail(detail: str) -> str:
 
 
 def withhold(tx: Transaction, paths: Collection[str]) -> list[int]:
-    """Remove the details that name one of these paths; the numbers of their entries."""
-    gone = [int(key) for key, detail in tx.records(DETAIL) if not set(paths).isdisjoint(paths_of_detail(detail) or ())]
+    """Remove the details that name one of these paths, or a directory above that is gone; the numbers of entries."""
+    above = {each for path in paths for each in ancestors(path)}
+    names = {*paths, *(each for each in above if not tx.get(each).exists)}
+    found = ((seq_of(key), detail) for key, detail in tx.records(DETAIL))
+    gone = [seq for seq, detail in found if seq and not names.isdisjoint(paths_of_detail(detail) or ())]
     for seq in gone:
         tx.put_record(DETAIL, key_of(seq), None)
     return gone
@@ -161,6 +179,9 @@ def parsed(value: str, detail: str | None = None) -> AuditEntry | None:
     try:
         said = json.loads(value)
         changes = tuple(_recorded(each) for each in said.get("changes", ()))
+        change_count = int(said.get("count", len(changes)))
+        if change_count != len(changes) and not (len(changes) == _ENDS < change_count):
+            return None
         return AuditEntry(
             seq=int(said["seq"]),
             time=to_datetime(int(said["time"])),
@@ -169,18 +190,23 @@ def parsed(value: str, detail: str | None = None) -> AuditEntry | None:
             integration=_text(said["integration"]),
             outcome=_text(said["outcome"]),
             changes=changes,
-            change_count=int(said.get("count", len(changes))),
+            change_count=change_count,
             paths=paths_of_detail(detail) if "detail" in said else (),
             read=_recorded(said["read"]) if "read" in said else None,
             listed=bool(said.get("listed")),
             repeated=bool(said.get("repeated")),
             proposed=bool(said.get("proposed")),
             audit=_switch(said.get("audit")),
+            newest=_text_or_none(said.get("newest")),
             withheld=tuple(int(seq) for seq in said.get("withheld", ())),
             hash=_text(said["hash"]),
+            facts={name: value for name, value in said.items() if name not in _FIELDS},
         )
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
+
+
+_FIELDS = {each.name for each in fields(AuditEntry)} | {"id", "count", "versions_sha256", "detail", "prev"}
 
 
 def _text(value: object) -> str:

@@ -59,18 +59,29 @@ def entry_of_read(
     context.follow_up(work, may_use_reserve=True)
 
 
-def entry_of_failure(attempt: Attempt[Any], error: RetentiveError) -> None:
-    """Write the entry of an operation that storage failed, as far as storage lets us."""
+def entry_of_failed_read(
+    context: StoreContext, operation: Operation[Any], invocation: Invocation, failed: Outcome[Any]
+) -> None:
+    """Write the entry of a read that storage failed, as far as storage lets us."""
+    with suppress(RetentiveError):  # the caller hears of the first failure
+        entry_of_read(context, operation, invocation, failed)
+
+
+def entry_of_failure(attempt: Attempt[Any], error: RetentiveError) -> bool:
+    """Write the entry of an operation that storage failed; whether there is one now, or none is needed."""
     if not needs_entry(attempt):
-        return
+        return True
     outcome: Outcome[Any] = Outcome(attempt.settings, error=error)
 
     def work(tx: Transaction) -> None:
         if attempt.entry is None or not has_entry(tx, *attempt.entry):
             _write_entry(attempt, tx, outcome)
 
-    with suppress(RetentiveError):  # the caller hears of the first failure
+    try:
         attempt.context.follow_up(work, may_use_reserve=True)
+    except RetentiveError:  # the caller hears of the first failure
+        return False
+    return True
 
 
 def _append(

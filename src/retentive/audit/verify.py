@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Literal, TypeAlias
 
 from retentive.audit.chain import (
@@ -18,12 +17,12 @@ from retentive.audit.chain import (
     digest_of_detail,
     entry_hash,
     head_of,
-    key_of,
     parsed,
+    seq_of,
 )
 from retentive.errors import Damaged, InvalidInput
 from retentive.storage.contract import Snapshot, Version
-from retentive.values.records import EXTERNAL, to_us
+from retentive.values.records import EXTERNAL
 
 What: TypeAlias = Literal["altered", "missing", "reordered", "unknown", "detail altered", "detail missing"]
 
@@ -70,7 +69,7 @@ class _Verification:
 
     def add(self, key: str, value: str) -> None:
         """Check the next entry in the order of keys."""
-        seq = int(key) if key.isdecimal() and key == key_of(int(key)) else 0
+        seq = seq_of(key)
         entry = parsed(value)
         what, at = self._difference(seq, value, entry)
         if what is not None:
@@ -91,15 +90,22 @@ class _Verification:
         if entry.seq != seq:
             return "reordered", seq
         said = json.loads(value)
-        body = {name: field for name, field in said.items() if name != "hash"}
-        if canonical(said) != value or entry_hash(self.store_id, body) != entry.hash or said["prev"] != self.head.hash:
+        if not self._is_sound(said, value, entry):
             return "altered", seq
         self.details[seq] = said.get("detail")
         return None, seq
 
+    def _is_sound(self, said: Mapping[str, object], value: str, entry: AuditEntry) -> bool:
+        body = {name: field for name, field in said.items() if name != "hash"}
+        try:
+            is_canonical = canonical(said) == value
+        except RecursionError:  # nested as deep as can just be read
+            return False
+        return is_canonical and entry_hash(self.store_id, body) == entry.hash and said.get("prev") == self.head.hash
+
     def check_details(self, records: Iterable[tuple[str, str]]) -> None:
         """Compare the details with the digests in the entries."""
-        present = {int(key): value for key, value in records if key.isdecimal()}
+        present = {seq_of(key): value for key, value in records}
         for seq, digest in self.details.items():
             detail = present.pop(seq, None)
             if digest is None:
@@ -109,7 +115,13 @@ class _Verification:
                     self.problems.append(Problem("detail missing", seq))
             elif digest_of_detail(detail) != digest:
                 self.problems.append(Problem("detail altered", seq))
-        self.problems += [Problem("detail altered", seq) for seq in present]
+        self.problems += [self._without_entry(seq) for seq in present]
+
+    def _without_entry(self, seq: int) -> Problem:
+        """The problem that a detail shows whose entry has none, or is gone."""
+        if seq in self.hashes:
+            return Problem("detail altered", seq)
+        return Problem("missing" if seq else "unknown", seq)
 
     def check_heads(self, expected: Iterable[Head]) -> None:
         """Check that entries known from elsewhere are present with their hashes."""
@@ -144,18 +156,15 @@ def _unaudited(snapshot: Snapshot, entries: Sequence[AuditEntry]) -> Iterator[Ve
         return
     listed = {change.version_id for entry in entries for change in entry.changes}
     bulk = [entry for entry in entries if entry.change_count > len(entry.changes)]
-    switches = [(entry.time, entry.audit) for entry in entries if entry.audit is not None]
-    began = min(entry.time for entry in entries)
-    for version in reversed(list(snapshot.versions(after=f"memver_{to_us(began):014x}"))):
-        if version.actor == EXTERNAL or version.id in listed or not _was_on(version.created_at, began, switches):
+    switches = [(entry.newest, entry.audit is not False) for entry in entries if entry.newest is not None]
+    began = min((newest for newest, _ in switches), default="")
+    for version in reversed(list(snapshot.versions(after=began))):
+        if version.actor == EXTERNAL or version.id in listed or not _was_on(version.id, switches):
             continue
         if not any(entry.covers(version.id) for entry in bulk):
             yield version
 
 
-def _was_on(at: datetime, began: datetime, switches: Sequence[tuple[datetime, bool]]) -> bool:
-    """Whether the log was on at a time, as far as its entries tell."""
-    if at < began:
-        return False
-    before = [state for time, state in sorted(switches) if time <= at]
-    return before[-1] if before else True
+def _was_on(version_id: str, switches: Sequence[tuple[str, bool]]) -> bool:
+    """Whether the log was on when a version was recorded, as far as its entries tell."""
+    return next((state for newest, state in reversed(switches) if newest < version_id), True)

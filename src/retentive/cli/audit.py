@@ -109,6 +109,8 @@ def _object(entry: AuditEntry) -> dict[str, object]:
         "repeated": entry.repeated,
         "audit": entry.audit,
         "proposed": entry.proposed,
+        "withheld": entry.withheld,
+        "facts": entry.facts,
         "seq": entry.seq,
         "hash": entry.hash,
     }
@@ -123,6 +125,6 @@ def _row(entry: AuditEntry) -> tuple[str, ...]:
         entry.actor or "",
         operation,
         entry.outcome,
-        " ".join(entry.paths or ()),
+        "withheld" if entry.paths is None else " ".join(entry.paths),
         " ".join([*marks, *versions]),
     )

@@ -9,9 +9,7 @@ import click
 from retentive.cli import layouts, output
 from retentive.cli.location import Location, pass_location
 from retentive.cli.parameters import FORMS, VERSION, Moment, moment_option, time_option
-from retentive.errors import InvalidInput, NotFound
 from retentive.storage.contract import Operation, Version
-from retentive.store import MemoryStore
 from retentive.values.diff import DiffLine, as_text, unified
 
 _NOWHERE = "/dev/null"  # as in every diff
@@ -106,11 +104,10 @@ def diff(location: Location, first: str, second: str | None, *, since: Moment | 
         raise click.UsageError("--since needs a path.")
     with location.existing() as store:
         if by_path:
-            old_id, new_id = _of_memory(store, first, since)
+            sides = store.history.changes_since(first, since)
         else:
-            old_id, new_id = (_before(store, first), first) if second is None else (first, second)
-        old, old_text = _version_and_text(store, old_id)
-        new, new_text = _version_and_text(store, new_id)
+            sides = store.history.change(second or first, old=None if second is None else first)
+    (old, old_text), (new, new_text) = sides
     rows = unified(old_text, new_text, old_name=_name("a", old), new_name=_name("b", new))
     lines = [*_header(old, new), *rows]
     output.emit(
@@ -142,39 +139,6 @@ def blame(location: Location, path: str, *, as_json: bool) -> None:
         plain=((*_row(line.version)[:3], str(line.number), line.text.removesuffix("\n")) for line in found),
         shown=[layouts.Aligned(rows, ("yellow", "blue", "green", "bright_black"), right={3})],
     )
-
-
-def _of_memory(store: MemoryStore, path: str, since: Moment | None) -> tuple[str | None, str | None]:
-    """Old and new version of the memory at a path: at a moment, or before the newest, and the newest."""
-    try:
-        memory = store.load(path)[0]
-    except NotFound:
-        if since is None:
-            raise
-        return store.history.text_at(path, since)[0].id, None
-    if since is None:
-        return _before(store, memory.version_id), memory.version_id
-    return _version_at(store, memory.id, since), memory.version_id
-
-
-def _before(store: MemoryStore, version_id: str) -> str | None:
-    version, _ = store.history.show(version_id)
-    before = store.history.before(version_id)
-    if before is None and version.operation != "created":
-        raise InvalidInput(f"the version that {version_id} replaced was removed by retention")
-    return None if before is None else before.id
-
-
-def _version_and_text(store: MemoryStore, version_id: str | None) -> tuple[Version | None, str]:
-    """A version and its text; None and the empty text for a memory that did not exist."""
-    if version_id is None:
-        return None, ""
-    version, text = store.history.show(version_id)
-    if version.operation == "deleted":
-        return None, ""
-    if text is None:
-        raise InvalidInput(f"{version_id} was redacted; its text no longer exists")
-    return version, text
 
 
 def _header(old: Version | None, new: Version | None) -> list[DiffLine]:
@@ -230,12 +194,3 @@ def _object(version: Version) -> dict[str, object]:
         "redacted_at": None if version.redacted_at is None else output.timestamp(version.redacted_at),
         "redacted_by": None if version.redacted_by is None else str(version.redacted_by),
     }
-
-
-def _version_at(store: MemoryStore, memory_id: str, at: Moment) -> str | None:
-    """The version of a memory at a moment, at any path; None if it did not exist.
-
-    Raises `NotFound`, `InvalidInput` as `History.at`.
-    """
-    found = store.read(lambda now: store.history.at(at, now).find(memory_id))
-    return None if found is None else found.version_id

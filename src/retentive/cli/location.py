@@ -21,6 +21,8 @@ from retentive.values.extras import pip_install
 if TYPE_CHECKING:
     from retentive.storage.sealed.keys import KeyRing
 
+INTEGRATION = "cli"
+"""The name of the command line in audit logs."""
 KEYS_VARIABLE, FILE_VARIABLE = "RETENTIVE_KEYS", "RETENTIVE_KEYS_FILE"  # as in storage/sealed/keys.py, slow to import
 STORAGE_CODES = frozenset({"store_full", "unavailable", "outcome_unknown", "damaged", "unknown_schema", "locked"})
 """Codes of errors of the storage as a whole, for which the location is printed."""
@@ -65,7 +67,7 @@ class Location:
             raise NotFound(
                 f"the memory store {self.store_key!r} does not exist; `retentive stores` lists the existing ones"
             )
-        return found.store(self.store_key)
+        return found.store(self.store_key).through(INTEGRATION)
 
     def _becomes_store(self) -> bool:
         """True if opening the default store records files that exist, or leaves nothing behind."""
@@ -80,7 +82,7 @@ class Location:
     def created(self, *, sweep: bool = False) -> Iterator[MemoryStore]:
         """The memory store, created if it does not exist; `sweep` as in `existing`."""
         with self.opened(create=True, sweep=sweep) as found:
-            yield found.store(self.store_key)
+            yield found.store(self.store_key).through(INTEGRATION)
 
     @contextmanager
     def opened(self, *, create: bool = False, sweep: bool = False) -> Iterator[Retentive]:

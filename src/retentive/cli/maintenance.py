@@ -12,7 +12,7 @@ import click
 
 from retentive.cli import layouts, output
 from retentive.cli.exits import PROBLEMS, status_of
-from retentive.cli.location import Location, pass_location
+from retentive.cli.location import INTEGRATION, Location, pass_location
 from retentive.history.sweep import Expired, Swept
 from retentive.locations import migrate_schema
 from retentive.opening import Retentive
@@ -89,7 +89,7 @@ def _stores(location: Location, found: Retentive, *, every_store: bool) -> Itera
         yield location.chosen(found)
         return
     for info in found.stores():
-        yield found.store(info.id)
+        yield found.store(info.id).through(INTEGRATION)
 
 
 def _emit_swept(store: MemoryStore, swept: Swept, *, dry_run: bool, as_json: bool) -> None:

@@ -13,7 +13,6 @@ from retentive.cli.location import Location, pass_location
 from retentive.errors import NotFound
 from retentive.locations import find_store
 from retentive.storage import capabilities
-from retentive.storage.contract import Version
 from retentive.store import MemoryStore
 
 if TYPE_CHECKING:
@@ -54,11 +53,11 @@ def redact(
     if sum((bool(version_ids), all_of is not None, finish)) != 1:
         raise click.UsageError("Specify versions, --all-of or --finish.")
     with location.existing() as store:
-        chosen = list(version_ids) if all_of is None else _older(store, all_of)
-        if chosen:
-            _ask(f"Permanently remove the text and path of {_versions(len(chosen))}?", yes=yes)
+        count = len(version_ids) if all_of is None or yes else _count(store, all_of)
+        if count:
+            _ask(f"Permanently remove the text and path of {_versions(count)}?", yes=yes)
         cleared = not finish or capabilities.purge(store.backend)
-        removed = store.history.redact(chosen)
+        removed = store.history.redact(version_ids, all_of=all_of)
     pending = removed.pending or not cleared
     _emit(location, f"Redacted {_versions(removed.versions)}.", removed.versions, pending=pending, as_json=as_json)
 
@@ -97,33 +96,29 @@ def _erase_store(location: Location, key: str, *, yes: bool) -> tuple[str, Remov
 
 def _erase_memory(location: Location, path: str | None, memory_id: str | None, *, yes: bool) -> tuple[str, Removed]:
     with location.existing() as store:
-        memory = memory_id if path is None else _memory_at(store, path)
-        name = path or memory
-        count = len(store.history.log(memory_id=memory))
-        if count:
-            _ask(f"Permanently erase {name} with {_versions(count)}?", yes=yes)
-        removed = store.history.erase(memory_id=memory)
+        name, memory = path or memory_id, memory_id
+        if not yes:
+            memory = _memory_at(store, path) if path is not None else memory_id
+            count = 0 if memory is None else len(store.history.log(memory_id=memory))
+            if count:
+                _ask(f"Permanently erase {name} with {_versions(count)}?", yes=yes)
+        removed = store.history.erase(path if memory is None else None, memory_id=memory)
         return f"Erased {name} with {_versions(removed.versions)}.", removed
 
 
-def _memory_at(store: MemoryStore, path: str) -> str:
-    """The id of the memory at a path. The message of `NotFound` has the id of the last memory at the path."""
+def _memory_at(store: MemoryStore, path: str) -> str | None:
+    """The id of the memory at a path; None if there is none, which erasing it reports."""
     try:
         return store.load(path)[0].id
-    except NotFound as error:
-        last = next(iter(store.history.log(path, limit=1)), None)
-        if last is None or any(True for _ in store.memories(path)):
-            raise
-        raise NotFound(f"{error}; to erase the last memory at this path, use --memory {last.memory_id}") from None
+    except NotFound:
+        return None
 
 
-def _older(store: MemoryStore, path: str) -> list[str]:
-    """Old versions at or below a path that are not redacted."""
+def _count(store: MemoryStore, path: str) -> int:
+    """The number of old versions at or below a path that are not redacted."""
     present = {memory.version_id for memory in store.memories()}
-    found: list[Version] = store.history.log(path)
-    if not found:
-        raise NotFound(f"{path} has no versions")
-    return [version.id for version in found if version.id not in present and version.redacted_at is None]
+    found = store.history.log(path)
+    return sum(version.id not in present and version.redacted_at is None for version in found)
 
 
 def _ask(question: str, *, yes: bool) -> None:

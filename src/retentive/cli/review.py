@@ -11,7 +11,6 @@ from retentive.cli import layouts, output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location, pass_location
 from retentive.review.session import Outcome, Proposal, ProposedChange
-from retentive.store import MemoryStore
 from retentive.values.diff import DiffLine, as_text, unified
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -65,8 +64,7 @@ def show_list(location: Location, *, whose: str | None, as_json: bool) -> None:
 def show(location: Location, *, proposal_id: str, as_json: bool) -> None:
     """Show a proposed change as a unified diff."""
     with location.existing() as store:
-        found = store.review.get(proposal_id)
-        texts = store.review.texts(found)
+        found, texts = store.review.show(proposal_id)
     changes = [_change_object(change) | {"text_before": before, "text_after": after} for change, before, after in texts]
     head = f"{found.id}, by {found.actor or 'an unnamed actor'} at {output.timestamp(found.at)}"
     lines = [DiffLine("header", head)]
@@ -99,9 +97,8 @@ def accept(
     """
     _check(ids, everything=everything, whose=whose)
     with location.existing() as store:
-        summaries, wanted = _wanted(store, ids, whose)
-        outcome = store.review.accept(wanted, actor=store.actor, merge=merge, force=force)
-    _emit("accepted", outcome, summaries, as_json=as_json)
+        outcome = store.review.accept(ids or None, actor=store.actor, proposed_by=whose, merge=merge, force=force)
+    _emit("accepted", outcome, as_json=as_json)
 
 
 @review.command("refuse", cls=output.Command)
@@ -111,9 +108,8 @@ def refuse(location: Location, *, ids: tuple[str, ...], everything: bool, whose:
     """Permanently remove proposed changes, and the proposals that build on them."""
     _check(ids, everything=everything, whose=whose)
     with location.existing() as store:
-        summaries, wanted = _wanted(store, ids, whose)
-        outcome = store.review.refuse(wanted, actor=store.actor)
-    _emit("refused", outcome, summaries, as_json=as_json)
+        outcome = store.review.refuse(ids or None, actor=store.actor, proposed_by=whose)
+    _emit("refused", outcome, as_json=as_json)
 
 
 def _check(ids: Sequence[str], *, everything: bool, whose: str | None) -> None:
@@ -123,15 +119,9 @@ def _check(ids: Sequence[str], *, everything: bool, whose: str | None) -> None:
         raise click.UsageError("--actor needs --all.")
 
 
-def _wanted(store: MemoryStore, ids: Sequence[str], whose: str | None) -> tuple[dict[str, str], list[str]]:
-    """Summaries of all proposals by id, and the selected ids."""
-    found = store.review.pending(actor=whose)
-    return {each.id: each.summary for each in found}, list(ids) or [each.id for each in found]
-
-
-def _emit(done: str, outcome: Outcome, summaries: dict[str, str], *, as_json: bool) -> None:
+def _emit(done: str, outcome: Outcome, *, as_json: bool) -> None:
     """Print the result, or the conflicts with their exit status."""
-    lines = [f"{each} was {done}: {summaries.get(each, '')}".rstrip(": ") for each in outcome.done]
+    lines = [f"{each} was {done}: {outcome.summaries.get(each, '')}".rstrip(": ") for each in outcome.done]
     lines += [f"{each} was {done} too, because it builds on another one" for each in outcome.with_them]
     lines += [f"{each} was already {done}" for each in outcome.already]
     obstacles = [f"Error: nothing was {done}.", *(f"{each.proposal_id}: {each.text}" for each in outcome.obstacles)]

@@ -127,10 +127,15 @@ class Answered(ReadOperation[None]):
     name: str | None
     error: RetentiveError | None
     written: tuple[MemoryPath, ...] = ()
+    listed: bool = False
 
     def paths(self) -> tuple[str, ...]:
         """The paths it names, as far as they could be parsed."""
         return tuple(path.text for path in self.written)
+
+    def facts(self, result: Any) -> Mapping[str, object]:
+        """That a directory was listed."""
+        return {"listed": True} if self.listed else {}
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> None:
         """Raise the error, if there was one."""

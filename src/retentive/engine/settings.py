@@ -8,6 +8,7 @@ from typing import Any
 
 from retentive.engine.operation import WriteOperation
 from retentive.engine.writer import GuardedWriter
+from retentive.errors import ReadOnly
 from retentive.redaction.guard import RedactionGuard
 from retentive.storage.contract import Transaction
 from retentive.values.settings import DEFAULTS, Settings, check_names, from_text
@@ -22,6 +23,7 @@ class ChangeSettings(WriteOperation[Settings]):
     switches_audit = True
     changes: Mapping[str, object]
     examination: RedactionGuard
+    is_read_only: bool = False  # pinned by this process; what is stored can always be changed
 
     def __post_init__(self) -> None:
         """Raise `InvalidInput` for unknown names."""
@@ -33,7 +35,9 @@ class ChangeSettings(WriteOperation[Settings]):
         return {"settings": sorted(self.changes), **switched}
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> Settings:
-        """Store the settings. Raises `InvalidInput` for an unknown name or an invalid value."""
+        """Store the settings. Raises `InvalidInput` for an unknown name or an invalid value, `ReadOnly`."""
+        if self.is_read_only:
+            raise ReadOnly("the memory store was opened read-only, and so are its settings")
         given = {
             name: getattr(DEFAULTS, name, None) if value is None else value for name, value in self.changes.items()
         }

@@ -13,7 +13,8 @@ from retentive.engine.operation import Operation as StoreOperation
 from retentive.engine.queries import ReadVersion, parsed, raised
 from retentive.errors import Refused
 from retentive.history.apply import Outcome
-from retentive.history.operations import Lineage, Log, Preview, ReadTwo, Restore, TextAt, Undo, past_of
+from retentive.history.comparing import ReadChange, ReadChangesSince, ReadTwo, Sides
+from retentive.history.operations import Lineage, Log, Preview, Restore, TextAt, Undo, past_of
 from retentive.history.past import PastSnapshot
 from retentive.history.plan import Mode
 from retentive.history.removal import Removed, erase, redact
@@ -85,14 +86,19 @@ class History:
         old_name, new_name = f"{first.path}@{first.id}", f"{second.path}@{second.id}"
         return diff.unified(one or "", other or "", old_name=old_name, new_name=new_name)
 
-    def before(self, version_id: str) -> Version | None:
-        """The version that one replaced, of the same memory."""
+    def change(self, version_id: str, *, old: str | None = None) -> Sides:
+        """A version and the one it replaced, or another one, each with its text; None and no text for a deletion.
 
-        def work(found: Snapshot) -> Version | None:
-            version, _ = found.version(version_id)
-            return next(found.versions(memory_id=version.memory_id, before=version.id, limit=1), None)
+        Raises `NotFound`, and `InvalidInput` for a version whose text was redacted or is kept no longer.
+        """
+        return self._run(ReadChange(version_id, old))
 
-        return self._context.read(work)
+    def changes_since(self, path: str, since: datetime | str | None = None) -> Sides:
+        """The memory at a path as it was at a moment, or else before its newest version, and as it is now.
+
+        Raises as `change`.
+        """
+        return self._run(ReadChangesSince(self._parsed(path), since))
 
     def blame(self, path: str) -> list[BlameLine]:
         """Who wrote each line of the memory at a path, and when. Raises `NotFound`.
@@ -146,13 +152,16 @@ class History:
 
     # -- removal -------------------------------------------------------------------------------------------------
 
-    def redact(self, version_ids: Sequence[str], *, actor: Actor | str | None = None) -> Removed:
+    def redact(
+        self, version_ids: Sequence[str] = (), *, all_of: str | None = None, actor: Actor | str | None = None
+    ) -> Removed:
         """Remove text, path, size and hash of versions permanently; who changed what when stays. All or nothing.
 
-        Raises `NotFound`, and `InvalidInput` for the newest version of a present memory: write a new one first, or
-        delete it.
+        With `all_of`, all versions of the memories that are or were at or below a path, but their present ones. Raises
+        `NotFound`, and `InvalidInput` for the newest version of a present memory: write a new one first, or delete it.
         """
-        return redact(self._context, version_ids, self._invocation(actor))
+        target = None if all_of is None else self._parsed(all_of)
+        return redact(self._context, version_ids, self._invocation(actor), all_of=target)
 
     def erase(
         self, path: str | None = None, *, memory_id: str | None = None, actor: Actor | str | None = None

@@ -13,7 +13,7 @@ from retentive.engine.operation import ReadOperation, WriteOperation
 from retentive.engine.writer import GuardedWriter
 from retentive.errors import InvalidInput, NotFound
 from retentive.history.apply import Outcome, carry_out, clashing, in_the_way, steps
-from retentive.history.past import PastSnapshot, check_kept, check_zone, moment
+from retentive.history.past import PastSnapshot, check_kept, check_zone, moment, versions_of
 from retentive.history.plan import Mode, Plan, State, restored, undone
 from retentive.review.proposals import is_under_review
 from retentive.storage.contract import Operation, Snapshot, Transaction, Version
@@ -57,7 +57,7 @@ class Log(ReadOperation[list[Version]]):
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> list[Version]:
         """Read the versions."""
-        chosen = _of(snapshot, self.path, self.memory_id)
+        chosen = versions_of(snapshot, self.path, self.memory_id)
         if self.since is not None:
             chosen = _while_since(chosen, self.since)
         return list(islice(filter(self._fits, chosen), self.limit))
@@ -83,6 +83,10 @@ class TextAt(ReadOperation[tuple[Version, str]]):
         """The path."""
         return (self.path.text,)
 
+    def facts(self, result: Any) -> Mapping[str, object]:
+        """The version that was read."""
+        return {"read": [result[0].memory_id, result[0].id]}
+
     def apply(self, snapshot: Snapshot, settings: Settings) -> tuple[Version, str]:
         """Read the version."""
         memory = past_of(snapshot, self.at).get(self.path.text).memory
@@ -90,23 +94,6 @@ class TextAt(ReadOperation[tuple[Version, str]]):
             raise NotFound(f"there was no memory at {self.path.written}")
         version, data = snapshot.version(memory.version_id)
         return version, decoded(data)
-
-
-@dataclass(frozen=True, slots=True)
-class ReadTwo(ReadOperation[list[tuple[Version, str | None]]]):
-    """Two versions with their texts, to be compared. Raises `NotFound`, `InvalidInput` for a redacted one."""
-
-    name = "diff"
-    old: str
-    new: str
-
-    def apply(self, snapshot: Snapshot, settings: Settings) -> list[tuple[Version, str | None]]:
-        """Read both."""
-        found = [snapshot.version(each) for each in (self.old, self.new)]
-        for version, _ in found:
-            if version.redacted_at is not None and version.operation != "deleted":
-                raise InvalidInput(f"{version.id} was redacted: its text is gone")
-        return [(version, None if data is None else decoded(data)) for version, data in found]
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,21 +286,6 @@ def _one(version: Version, path: str, memory_id: str) -> Plan:
     if version.redacted_at is not None:
         raise NotFound(f"what the memory at {path} was then was redacted")
     return Plan({memory_id: State(path, version.id, version.sha256 or "", version.size_bytes or 0)})
-
-
-def _of(found: Snapshot, target: MemoryPath | None, memory_id: str | None) -> Iterator[Version]:
-    """The versions of what a log is asked for, newest first."""
-    if memory_id is not None or target is None or target.is_root:
-        return all_versions(found, memory_id=memory_id)
-    look = found.get(target.text)
-    if look.memory is not None:
-        return all_versions(found, memory_id=look.memory.id)
-    below = target.text + "/"
-    if not look.below:
-        last = next(found.versions(path=target.text, limit=1), None)
-        if last is not None:
-            return all_versions(found, memory_id=last.memory_id)
-    return (version for version in all_versions(found) if version.path.startswith(below))
 
 
 def _while_since(versions: Iterator[Version], since: datetime) -> Iterator[Version]:

@@ -13,7 +13,7 @@ from retentive.history.sweep import HISTORY, PRUNED
 from retentive.storage.contract import Entry, Memory, Selection, Snapshot, Usage, Version
 from retentive.storage.overlay import Overlay
 from retentive.storage.paging import all_versions
-from retentive.values.paths import ROOT, ancestors
+from retentive.values.paths import ROOT, MemoryPath, ancestors
 from retentive.values.records import to_us
 
 OUR_ID = re.compile(r"memver_[0-9a-f]{32}")
@@ -131,3 +131,18 @@ class PastSnapshot(Overlay):
 
     def usage(self) -> Usage:
         return Usage(len(self._by_path), sum(version.size_bytes or 0 for version in self._by_path.values()))
+
+
+def versions_of(found: Snapshot, target: MemoryPath | None, memory_id: str | None = None) -> Iterator[Version]:
+    """The versions of what a log is asked for, newest first."""
+    if memory_id is not None or target is None or target.is_root:
+        return all_versions(found, memory_id=memory_id)
+    look = found.get(target.text)
+    if look.memory is not None:
+        return all_versions(found, memory_id=look.memory.id)
+    below = target.text + "/"
+    if not look.below:
+        last = next(found.versions(path=target.text, limit=1), None)
+        if last is not None:
+            return all_versions(found, memory_id=last.memory_id)
+    return (version for version in all_versions(found) if version.path.startswith(below))

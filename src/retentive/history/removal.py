@@ -14,10 +14,11 @@ from retentive.engine.context import StoreContext
 from retentive.engine.operation import Invocation, Operation, WriteOperation
 from retentive.engine.writer import GuardedWriter
 from retentive.errors import InvalidInput, NotFound, PermissionDenied, ReadOnly
+from retentive.history.past import versions_of
 from retentive.review.proposals import forget_proposals
 from retentive.storage import capabilities
-from retentive.storage.contract import Snapshot, Transaction
-from retentive.values.paths import MemoryPath
+from retentive.storage.contract import Entry, Snapshot, Transaction, Version
+from retentive.values.paths import ROOT, MemoryPath
 
 R = TypeVar("R")
 TOMBSTONE = "tombstone"
@@ -37,36 +38,60 @@ class Removed:
 
 
 @dataclass(frozen=True, slots=True)
-class Redact(WriteOperation[tuple[int, list[int]]]):
-    """Remove text, path, size and hash of versions; the result: how many, and the audit entries that lost paths."""
+class Redacted:
+    """The ids of the versions that were redacted, and the audit entries that lost their paths."""
+
+    version_ids: tuple[str, ...]
+    withheld: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Redact(WriteOperation[Redacted]):
+    """Remove text, path, size and hash of versions: of those given, or of all that a path ever had but the present."""
 
     name = "redact"
+    needs_external_edits = True
     may_use_reserve = True
     under_review = "refuse"
     version_ids: tuple[str, ...]
     now: float
+    all_of: MemoryPath | None = None
 
     def facts(self, result: Any) -> Mapping[str, object]:
         """The ids of the versions, and the entries whose paths were removed."""
-        return {"redacted": list(self.version_ids), "withheld": result[1]}
+        return {"redacted": list(result.version_ids), "withheld": list(result.withheld)}
 
-    def apply(self, tx: Transaction, writer: GuardedWriter) -> tuple[int, list[int]]:
-        """Redact them all, or none. Raises `NotFound`, `InvalidInput`, `ReadOnly`."""
-        todo, removed = [], set[str]()
-        for version_id in self.version_ids:
-            version, _ = tx.version(version_id)
-            memory = tx.find(version.memory_id)
-            if memory is not None and memory.version_id == version_id:
-                raise InvalidInput(f"{version_id} is the newest version: write a new one first, or delete the memory")
-            _check_may_change(writer, version.path if memory is None else memory.path)
-            if version.redacted_at is None:
-                todo.append(version_id)
-                removed.add(version.path)
-                forget_proposals(tx, version.memory_id, base_sha256=version.sha256)
-        if todo:
-            tx.redact(todo, writer.actor)
-            tx.put_record(PENDING, "since", f"{self.now:.6f}")
-        return len(todo), withhold(tx, {path for path in removed if tx.get(path).memory is None}) if removed else []
+    def apply(self, tx: Transaction, writer: GuardedWriter) -> Redacted:
+        """Redact them all, or none. Raises `NotFound`, `InvalidInput`, `ReadOnly`, before anything is changed."""
+        asked = self.version_ids if self.all_of is None else _older(tx, self.all_of)
+        checked = [_redactable(tx, writer, version_id) for version_id in asked]
+        todo = [version for version in checked if version.redacted_at is None]
+        for version in todo:
+            forget_proposals(tx, version.memory_id, base_sha256=version.sha256)
+        if not todo:
+            return Redacted((), ())
+        ids = tuple(version.id for version in todo)
+        tx.redact(ids, writer.actor)
+        tx.put_record(PENDING, "since", f"{self.now:.6f}")
+        return Redacted(ids, tuple(withhold(tx, {each.path for each in todo if tx.get(each.path).memory is None})))
+
+
+def _redactable(tx: Transaction, writer: GuardedWriter, version_id: str) -> Version:
+    version, _ = tx.version(version_id)
+    memory = tx.find(version.memory_id)
+    if memory is not None and memory.version_id == version_id:
+        raise InvalidInput(f"{version_id} is the newest version: write a new one first, or delete the memory")
+    _check_may_change(writer, version.path if memory is None else memory.path)
+    return version
+
+
+def _older(tx: Transaction, path: MemoryPath) -> list[str]:
+    """The versions of what is or was at a path, without the present ones and those redacted before."""
+    found = list(versions_of(tx, path))
+    if not found:
+        raise NotFound(f"{path.written} has no versions")
+    present = {memory.version_id for memory in tx.memories(ROOT)}
+    return [version.id for version in found if version.id not in present and version.redacted_at is None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,20 +127,24 @@ class Erase(WriteOperation[tuple[str, list[int]]]):
 
 
 def _id_at(tx: Transaction, path: MemoryPath) -> str:
-    memory = None if path.is_root else tx.get(path.text).memory
-    if memory is None:
-        raise NotFound(f"there is no memory at {path.written}")
-    return memory.id
+    entry = Entry(below=True) if path.is_root else tx.get(path.text)
+    if entry.memory is not None:
+        return entry.memory.id
+    last = None if entry.below else next(tx.versions(path=path.text, limit=1), None)
+    hint = "" if last is None else f"; the id of the one that was there last is {last.memory_id}"
+    raise NotFound(f"there is no memory at {path.written}{hint}")
 
 
-def redact(context: StoreContext, version_ids: Sequence[str], invocation: Invocation) -> Removed:
+def redact(
+    context: StoreContext, version_ids: Sequence[str], invocation: Invocation, *, all_of: MemoryPath | None = None
+) -> Removed:
     """Remove text, path, size and hash of versions; who changed what when stays. All or nothing.
 
     Raises `NotFound` for an unknown one, `InvalidInput` for the newest version of a present memory, `ReadOnly`.
     """
     ids = (version_ids,) if isinstance(version_ids, str) else tuple(dict.fromkeys(version_ids))
-    count, _ = _run(context, Redact(ids, context.clock()), invocation)
-    return Removed(count, pending=not finish(context))
+    redacted = _run(context, Redact(ids, context.clock(), all_of), invocation)
+    return Removed(len(redacted.version_ids), pending=not finish(context))
 
 
 def erase(context: StoreContext, target: MemoryPath | str, invocation: Invocation) -> Removed:

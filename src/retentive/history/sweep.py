@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from retentive.engine.context import StoreContext
 from retentive.engine.idempotency import forget_old
@@ -64,6 +63,27 @@ class Expire(WriteOperation[tuple[Expired, ...]]):
 
 
 @dataclass(frozen=True, slots=True)
+class Prune(WriteOperation[int]):
+    """Remove versions, given with the times until which they were present; the result: how many."""
+
+    name = "prune"
+    may_use_reserve = True
+    under_review = "skip"
+    old: tuple[tuple[str, int], ...]
+
+    def facts(self, result: Any) -> Mapping[str, object]:
+        """The number of versions."""
+        return {"pruned": result}
+
+    def apply(self, tx: Transaction, writer: GuardedWriter) -> int:
+        """Remove them, and record since when the history is known as a whole."""
+        tx.prune([version_id for version_id, _ in self.old])
+        known_since = max(int(tx.get_record(HISTORY, PRUNED) or 0), *(until for _, until in self.old))
+        tx.put_record(HISTORY, PRUNED, str(known_since))
+        return len(self.old)
+
+
+@dataclass(frozen=True, slots=True)
 class FindIdle(ReadOperation["Found"]):
     """The idle memories and the versions to prune, as the settings say. The read half of a sweep, or its preview."""
 
@@ -98,12 +118,21 @@ def sweep(context: StoreContext, invocation: Invocation, *, dry_run: bool = Fals
         found = context.run(find, invocation).value()
         kept = {memory.id for memory, _ in found.idle if GuardedWriter.is_read_only(found.settings, memory.path)}
         return _swept([_expired(*each) for each in found.idle], kept, len(found.prunable))
-    found = context.read(lambda snapshot: find.apply(snapshot, context.settings_of(snapshot)))
-    expiry = replace(invocation, actor=EXPIRY)
-    gone = {each.memory_id for each in context.run(Expire(found.idle), expiry).value()}
+    return _swept_now(context, find, replace(invocation, actor=EXPIRY), is_asked=True)
+
+
+def _swept_now(context: StoreContext, find: FindIdle, expiry: Invocation, *, is_asked: bool) -> Swept:
+    """Delete what is idle, and prune what is prunable after that.
+
+    Unless somebody asked for the sweep, one that finds nothing idle leaves no audit entry.
+    """
+    found, gone = context.read(lambda snapshot: find.apply(snapshot, context.settings_of(snapshot))), set[str]()
+    if found.idle or is_asked:
+        gone = {each.memory_id for each in context.run(Expire(found.idle), expiry).value()}
     pruned = context.read(lambda snapshot: _prunable(snapshot, context.settings_of(snapshot), find.now))
     for some in _parts(pruned):
-        context.follow_up(partial(_prune, old=some), may_use_reserve=True)
+        context.run(Prune(tuple(some)), expiry).value()
+    accessed = find.accessed
     present = context.read(lambda snapshot: {memory.id for memory in snapshot.memories(ROOT)})
     context.accesses.forget(context.id, {key: None for key in accessed if key not in present})
     forget_old(context)
@@ -129,7 +158,7 @@ def sweep_at_opening(context: StoreContext) -> None:
         if abs(now - swept_at) < AGAIN_AFTER_S:  # not just `now -`: a clock may have been ahead
             return
         context.follow_up(lambda tx: tx.put_record(SWEPT, LAST, f"{now:.0f}"))
-        sweep(context, Invocation())
+        _swept_now(context, FindIdle(context.accesses.of(context.id), now), Invocation(EXPIRY), is_asked=False)
     except RetentiveError as error:
         logging.getLogger("retentive").warning("the memory store was not swept: %s", error.code)
 
@@ -139,13 +168,6 @@ def _prunable(found: Snapshot, settings: Settings, now: float) -> list[tuple[str
         return []
     living = {memory.id: None for memory in found.memories(ROOT)}
     return retention.prunable(found.versions(), living, settings, now)
-
-
-def _prune(tx: Transaction, *, old: Sequence[tuple[str, int]]) -> None:
-    """Remove versions, and record since when the history is known as a whole."""
-    tx.prune([version_id for version_id, _ in old])
-    known_since = max(int(tx.get_record(HISTORY, PRUNED) or 0), *(until for _, until in old))
-    tx.put_record(HISTORY, PRUNED, str(known_since))
 
 
 def _parts(items: Sequence[T]) -> Iterator[Sequence[T]]:

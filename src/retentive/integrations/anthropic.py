@@ -22,6 +22,7 @@ except ImportError as error:
 
 from retentive import aio, opening
 from retentive.errors import InvalidInput
+from retentive.integrations.named import named
 from retentive.mounts import MemoryTree
 from retentive.storage.contract import Actor, as_actor
 from retentive.store import MemoryStore
@@ -78,6 +79,10 @@ class _OpenedStore:
         if self._opened is not None:
             self._opened.close()
 
+    @property
+    def _named(self) -> MemoryTree:
+        return named(self.tree, "anthropic")
+
     def _files(self) -> Path:
         root = self.tree.directory()
         if root is None:
@@ -124,7 +129,7 @@ class MemoryTool(_OpenedStore, BetaAbstractMemoryTool):
 
     def call(self, input: object) -> str:  # noqa: A002 - the SDK's name
         """Run a command and return the text of the reply. Raises `ToolError` for an error reply."""
-        return _text(self.tree.execute(input, actor=self.actor))
+        return _text(self._named.execute(input, actor=self.actor))
 
     def execute(self, command: BetaMemoryTool20250818Command) -> str:
         """Run a command given as an SDK command object."""
@@ -156,7 +161,7 @@ class MemoryTool(_OpenedStore, BetaAbstractMemoryTool):
 
     def clear_all_memory(self) -> str:
         """Delete all memories, each store in one transaction. The history keeps them."""
-        return _text(self.tree.clear(actor=self.actor))
+        return _text(self._named.clear(actor=self.actor))
 
 
 class AsyncMemoryTool(_OpenedStore, BetaAsyncAbstractMemoryTool):
@@ -193,7 +198,7 @@ class AsyncMemoryTool(_OpenedStore, BetaAsyncAbstractMemoryTool):
 
     async def call(self, input: object) -> str:  # noqa: A002 - the SDK's name
         """Run a command and return the text of the reply. Raises `ToolError` for an error reply."""
-        return _text(await aio.execute(self.tree, input, actor=self.actor))
+        return _text(await aio.execute(self._named, input, actor=self.actor))
 
     async def execute(self, command: BetaMemoryTool20250818Command) -> str:
         """Run a command given as an SDK command object."""
@@ -225,7 +230,7 @@ class AsyncMemoryTool(_OpenedStore, BetaAsyncAbstractMemoryTool):
 
     async def clear_all_memory(self) -> str:
         """Delete all memories, each store in one transaction. The history keeps them."""
-        return _text(await aio.clear(self.tree, actor=self.actor))
+        return _text(await aio.clear(self._named, actor=self.actor))
 
 
 def _location(

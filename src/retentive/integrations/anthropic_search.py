@@ -15,6 +15,7 @@ except ImportError as error:
     raise ImportError(f"MemorySearchTool needs the SDK: {pip_install('anthropic')}") from error
 
 from retentive import opening
+from retentive.integrations.named import named
 from retentive.integrations.search_tool import DESCRIPTION, INPUT_SCHEMA, NAME, search_reply
 from retentive.mounts import Mounts
 from retentive.store import MemoryStore
@@ -69,7 +70,7 @@ class MemorySearchTool(_SearchBase, BetaBuiltinFunctionTool):
 
     def call(self, input: object) -> str:  # noqa: A002 - the SDK's name
         """Run a search and return the text of the reply. Raises `ToolError` for an error reply."""
-        return _text(search_reply(self.tree, input))
+        return _text(search_reply(named(self.tree, "anthropic"), input))
 
 
 class AsyncMemorySearchTool(_SearchBase, BetaAsyncBuiltinFunctionTool):
@@ -77,7 +78,7 @@ class AsyncMemorySearchTool(_SearchBase, BetaAsyncBuiltinFunctionTool):
 
     async def call(self, input: object) -> str:  # noqa: A002 - the SDK's name
         """Run a search and return the text of the reply. Raises `ToolError` for an error reply."""
-        return _text(await to_thread.run_sync(search_reply, self.tree, input))
+        return _text(await to_thread.run_sync(search_reply, named(self.tree, "anthropic"), input))
 
 
 def _text(reply: Reply) -> str:

@@ -20,6 +20,7 @@ from pydantic import PrivateAttr
 from retentive import aio
 from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA, NAME, SupportsExecute
 from retentive.integrations.messages import TOOL
+from retentive.integrations.named import named
 from retentive.storage.contract import Actor, as_actor
 from retentive.values.replies import Reply
 
@@ -79,7 +80,7 @@ class _MemoryTool(BaseTool):
 
     def _resolve(self, config: RunnableConfig) -> tuple[SupportsExecute, ActorLike]:
         memory = self._memory(config) if callable(self._memory) else self._memory
-        return memory, self._actor(config) if callable(self._actor) else self._actor
+        return named(memory, "langchain"), self._actor(config) if callable(self._actor) else self._actor
 
 
 def _text(reply: Reply) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from retentive.errors import InvalidInput
+from retentive.integrations.named import named
 from retentive.mounts import MemoryTree
 from retentive.storage.contract import Actor
 from retentive.values.paths import visible
@@ -28,7 +29,7 @@ def tool_result(store: MemoryTree, block: object, *, actor: Actor | str | None =
     if not isinstance(block_id, str):
         raise InvalidInput("block must be a tool_use block with an id")
     if name == TOOL["name"]:
-        reply = store.execute(command, actor=actor, tool_use_id=block_id)
+        reply = named(store, "messages").execute(command, actor=actor, tool_use_id=block_id)
     else:
         shown = f"'{visible(name[:3_001])}'" if isinstance(name, str) else "nothing"
         reply = store.replies.error("not_this_tool", {"value": shown})

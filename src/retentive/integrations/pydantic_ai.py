@@ -23,6 +23,7 @@ except ImportError as error:
 
 from retentive import aio
 from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA, NAME, SupportsExecute
+from retentive.integrations.named import named
 from retentive.storage.contract import Actor, as_actor
 
 if TYPE_CHECKING:
@@ -77,7 +78,8 @@ def memory_tool(
     async def execute(context: RunContext[AgentDepsT], /, **command: Any) -> str:
         run_memory = memory(context) if callable(memory) else memory
         run_actor = actor(context) if callable(actor) else actor
-        reply = await aio.execute(cast("MemoryTree", run_memory), command, actor=run_actor)  # calls only `execute`
+        through = cast("MemoryTree", named(run_memory, "pydantic_ai"))
+        reply = await aio.execute(through, command, actor=run_actor)  # calls only `execute`
         if reply.is_error:
             raise ToolFailed(reply.text)
         return reply.text

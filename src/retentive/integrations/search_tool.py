@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol
 
 from retentive.engine.rendering import Say, error_reply
 from retentive.errors import InvalidInput, Refused, RetentiveError
+from retentive.integrations.named import named
 from retentive.search.query import Hit, Results
 from retentive.values.paths import ROOT, MemoryPath, visible
 from retentive.values.replies import Replies, Reply
@@ -96,7 +97,7 @@ class SearchTool:
                 request = json.loads(arguments)
             except (ValueError, RecursionError):
                 request = arguments
-        return search_reply(self.memory, request)
+        return search_reply(named(self.memory, "search_tool"), request)
 
     def call(self, arguments: Mapping[str, Any] | str) -> str:
         """Run a search and return only the text, for clients without an error flag. Error texts start with "Error"."""

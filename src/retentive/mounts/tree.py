@@ -73,6 +73,7 @@ class Mounts:
         above = {each for point in points for each in (point, *ancestors(point), ROOT)}
         self._fixed = frozenset(above) if len(points) > 1 else frozenset[str]()
         self._mounts: dict[str, Mount] = {}
+        self._through: dict[str, Mounts] = {}
         for point in points:
             covered = tuple(f"{each}/" for each in points if each.startswith(f"{point}/"))
             self._mounts[point] = Mount(by_point[point], Part(point, covered, self._fixed))
@@ -89,6 +90,13 @@ class Mounts:
     def directory(self) -> str | None:
         """None: the memories of several stores lie in no one directory."""
         return None
+
+    def through(self, integration: str) -> Mounts:
+        """The same tree; the audit logs of its stores name this integration. The same object for the same name."""
+        if integration not in self._through:
+            stores = {point: mount.store.through(integration) for point, mount in self._mounts.items()}
+            self._through[integration] = Mounts(stores)
+        return self._through[integration]
 
     # -- commands --------------------------------------------------------------------------------------------
 
@@ -249,13 +257,23 @@ class Mounts:
         """The reply, once the audit logs of the stores it is about have their entries."""
         try:
             for mount in mounts:
-                mount.store.run(Answered(name, error, paths), self._invocation(mount, who))
+                inner = tuple(dict.fromkeys(self._within(mount, path) for path in paths if self._is_about(mount, path)))
+                answered = Answered(name, error, inner, listed=viewed is not None)
+                mount.store.run(answered, self._invocation(mount, who))
         except RetentiveError as failure:
             error = failure
         if error is not None or viewed is None:
             assert error is not None
             return error_reply(Say(self.replies, self.redacted), error, paths)
         return listing_reply(Say(self.replies, self.redacted), paths[0], viewed)
+
+    def _is_about(self, mount: Mount, path: MemoryPath) -> bool:
+        """Whether a path of the tree is in a store, or a directory above it."""
+        return self._mount_of(path) == mount or f"{mount.point}/".startswith(f"{path.text}/")
+
+    def _within(self, mount: Mount, path: MemoryPath) -> MemoryPath:
+        """A path of the tree in a store that it is about; its root for a directory above it."""
+        return path.within(mount.point) if self._mount_of(path) == mount else MemoryPath.known(ROOT)
 
     def _invocation(self, mount: Mount, who: Actor | None) -> Invocation:
         return Invocation(who, None, mount.store.integration)

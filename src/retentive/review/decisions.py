@@ -30,7 +30,7 @@ from retentive.review.proposals import (
     text_of,
     with_ids,
 )
-from retentive.storage.contract import Change, Entry, Memory, Transaction
+from retentive.storage.contract import Actor, Change, Entry, Memory, Transaction
 from retentive.values.diff import merge as merged
 from retentive.values.paths import MemoryPath
 from retentive.values.records import Again
@@ -47,21 +47,27 @@ class Stopped(Conflict):
 
 
 class Deciding:
-    """A decision on proposals, in one transaction: of `wanted`, those that wait are `chosen`."""
+    """A decision on proposals, in one transaction: of `wanted`, those that wait are `chosen`.
+
+    With `wanted` None all that wait are, or those of the actor `proposed_by`.
+    """
 
     def __init__(
         self,
         tx: Transaction,
-        wanted: Sequence[str],
+        wanted: Sequence[str] | None,
         *,
         writer: GuardedWriter,
         at: datetime,
         replies: Replies,
+        proposed_by: Actor | None = None,
     ) -> None:
         self._tx, self._writer, self._replies = tx, writer, replies
         self._by, self._at = writer.actor, at
         self._pending = pending(tx)
         self._foundations = foundations(self._pending)
+        if wanted is None:
+            wanted = [each.id for each in self._pending if proposed_by is None or each.actor == proposed_by]
         self._chosen = [proposal for proposal in self._pending if proposal.id in set(wanted)]
         self._decided = [self._decision(each) for each in wanted if each not in self._foundations]
 
@@ -133,6 +139,7 @@ class Deciding:
             done=tuple(proposal.id for proposal in closed if proposal.id in chosen),
             already=tuple(decision.proposal_id for decision in self._decided),
             with_them=tuple(proposal.id for proposal in closed if proposal.id not in chosen),
+            summaries={proposal.id: proposal.summary for proposal in closed},
         )
 
 
@@ -141,12 +148,13 @@ class Decide(WriteOperation[Outcome]):
     """Accept or refuse proposals, all of them or none. Raises `Stopped`, `NotFound`, `PermissionDenied`."""
 
     under_review = "refuse"
-    wanted: tuple[str, ...]
+    wanted: tuple[str, ...] | None  # None: all that wait
     is_accepted: bool
     at: datetime
     replies: Replies
     merge: bool = False
     force: bool = False
+    proposed_by: Actor | None = None
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -155,13 +163,15 @@ class Decide(WriteOperation[Outcome]):
 
     def facts(self, result: Any) -> Mapping[str, object]:
         """The ids of the proposals."""
-        return {"proposals": list(self.wanted)}
+        return {"proposals": [*result.done, *result.already, *result.with_them]}
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> Outcome:
         """Decide."""
         if writer.settings.read_only:
             raise PermissionDenied("the memory store is read-only")
-        deciding = Deciding(tx, self.wanted, writer=writer, at=self.at, replies=self.replies)
+        deciding = Deciding(
+            tx, self.wanted, writer=writer, at=self.at, replies=self.replies, proposed_by=self.proposed_by
+        )
         return deciding.accept(merge=self.merge, force=self.force) if self.is_accepted else deciding.refuse()
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias, cast
@@ -99,13 +99,14 @@ class Outcome:
     """What came of accepting or refusing. With `obstacles`, nothing at all was changed.
 
     `done` are the ids now accepted or refused, `already` those that were before, `with_them` those that were refused
-    since they build on one of them.
+    since they build on one of them. `summaries` say in a few words what was proposed, by id.
     """
 
     done: tuple[str, ...] = ()
     already: tuple[str, ...] = ()
     with_them: tuple[str, ...] = ()
     obstacles: tuple[Obstacle, ...] = ()
+    summaries: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,23 +104,32 @@ class Review:
         return self.show(proposal.id)[1]
 
     def accept(
-        self, ids: Iterable[str], *, actor: Actor | str | None, merge: bool = False, force: bool = False
+        self,
+        ids: Iterable[str] | None,
+        *,
+        actor: Actor | str | None,
+        proposed_by: Actor | str | None = None,
+        merge: bool = False,
+        force: bool = False,
     ) -> Outcome:
         """Make what was proposed, all of it or nothing, each version by the actor who proposed it.
 
+        `ids` None means all that wait, with `proposed_by` those of this actor.
         Guards are asked again. If others changed meanwhile what a proposal changes, that is an obstacle, and nothing
         is changed; `merge` merges such texts line by line, and follows renames; `force` takes the text of the
         proposal, and deletes what is to be deleted whatever it holds now. Accepting twice does nothing. Raises
         `NotFound` for an unknown id, `PermissionDenied` for an actor under review.
         """
-        return self._decide(ids, actor, is_accepted=True, merge=merge, force=force)
+        return self._decide(ids, actor, proposed_by, is_accepted=True, merge=merge, force=force)
 
-    def refuse(self, ids: Iterable[str], *, actor: Actor | str | None) -> Outcome:
-        """Remove proposals, and those that build on them. Raises as `accept`.
+    def refuse(
+        self, ids: Iterable[str] | None, *, actor: Actor | str | None, proposed_by: Actor | str | None = None
+    ) -> Outcome:
+        """Remove proposals, and those that build on them. `ids` and errors as for `accept`.
 
         Nothing of their texts is left in the storage once `capabilities.purge` has returned True.
         """
-        return self._decide(ids, actor, is_accepted=False)
+        return self._decide(ids, actor, proposed_by, is_accepted=False)
 
     def decisions(self) -> list[Decision]:
         """Who accepted or refused what and when, newest first: the newest 1,000."""
@@ -128,17 +137,18 @@ class Review:
 
     def _decide(
         self,
-        ids: Iterable[str],
+        ids: Iterable[str] | None,
         actor: Actor | str | None,
+        proposed_by: Actor | str | None,
         *,
         is_accepted: bool,
         merge: bool = False,
         force: bool = False,
     ) -> Outcome:
-        wanted = (ids,) if isinstance(ids, str) else tuple(dict.fromkeys(ids))
+        wanted = (ids,) if isinstance(ids, str) else None if ids is None else tuple(dict.fromkeys(ids))
         context = self._context
         at = to_datetime(now_us(context.clock))
-        operation = Decide(wanted, is_accepted, at, context.replies, merge, force)
+        operation = Decide(wanted, is_accepted, at, context.replies, merge, force, as_actor(proposed_by))
         try:
             return context.run(operation, self._invocation(actor)).value()
         except Stopped as stopped:

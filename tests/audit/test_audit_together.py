@@ -1,0 +1,168 @@
+"""The audit log together with reviews, tool_use ids, refusals by the storage, and a full disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+import retentive
+from retentive import InvalidInput, MemoryStore
+from retentive.errors import StoreFull
+from retentive.storage.contract import Transaction
+from retentive.storage.sqlite.backend import SqliteBackend
+
+T = TypeVar("T")
+A, B = "/memories/a.md", "/memories/b.md"
+AGENT = "session:s"
+VIEW = {"command": "view", "path": A}
+
+
+def create(path: str = A, text: str = "one\n") -> dict[str, object]:
+    return {"command": "create", "path": path, "file_text": text}
+
+
+def edit(old: str, new: str) -> dict[str, object]:
+    return {"command": "str_replace", "path": A, "old_str": old, "new_str": new}
+
+
+@pytest.fixture
+def audited(store: MemoryStore) -> MemoryStore:
+    store.change_settings({"audit": True, "review": ["session:*"], "max_proposals": 2})
+    return store
+
+
+def outcomes(store: MemoryStore) -> list[tuple[str | None, str]]:
+    """The entries but the first, in a log that is sound and complete."""
+    verified = store.audit.verify()
+    assert (verified.problem, verified.unaudited) == (None, ())
+    return [(entry.operation, entry.outcome) for entry in store.audit.entries()][1:]
+
+
+def test_a_proposal_and_its_decision(audited: MemoryStore) -> None:
+    """The proposal is marked, names what it would change, and is no version; the decision has the versions."""
+    first = audited.execute(create(), actor=AGENT, tool_use_id="t")
+    again = audited.execute(create(), actor=AGENT, tool_use_id="t")
+    assert first == again
+    (proposal,) = (each.id for each in audited.review.pending())
+    audited.review.accept([proposal], actor="user:ann")
+    proposed, repeated, _, accepted = list(audited.audit.entries())[1:]
+    assert [(each.proposed, each.repeated) for each in (proposed, repeated, accepted)] == [
+        (True, False),
+        (True, True),
+        (False, False),
+    ]
+    assert proposed.changes == repeated.changes
+    assert proposed.changes[0].version_id.startswith(proposal)
+    assert [change.version_id for change in accepted.changes] == [version.id for version in audited.versions()]
+    assert accepted.facts == {"proposals": [proposal]}
+    assert outcomes(audited)[-2:] == [("review.accept", "ok"), ("versions", "ok")]
+
+
+def test_a_decision_with_obstacles_changes_nothing(audited: MemoryStore) -> None:
+    """Though some of what was decided had been recorded when the obstacle was met."""
+    audited.execute(create(B), actor=AGENT)
+    audited.execute(create(), actor=AGENT)
+    audited.execute(create(text="another\n"), actor="user:ann")
+    ids = [each.id for each in audited.review.pending()]
+    assert audited.review.accept(ids, actor="user:ann").obstacles
+    assert [each.id for each in audited.review.pending()] == ids
+    assert audited.read(lambda found: [memory.path for memory in found.memories("/memories")]) == [A]
+    assert ("review.accept", "conflict") in outcomes(audited)
+
+
+def test_too_many_proposals(audited: MemoryStore) -> None:
+    """The refusal comes when the change is recorded; under its tool_use id it is given again."""
+    replies = [
+        audited.execute(create(f"/memories/{number}"), actor=AGENT, tool_use_id=str(number)) for number in (1, 2, 3, 3)
+    ]
+    assert [reply.is_error for reply in replies] == [False, False, True, True]
+    assert replies[2] == replies[3]
+    assert [entry.repeated for entry in audited.audit.entries()][1:] == [False, False, False, True]
+    assert [outcome for _, outcome in outcomes(audited)] == ["ok", "ok", replies[2].code, replies[2].code]
+    assert len(audited.review.pending()) == 2
+
+
+def test_what_cannot_be_proposed(audited: MemoryStore) -> None:
+    """Removals and decisions by an actor under review: refused, with an entry."""
+    audited.execute(create(), actor="user:ann")
+    version = next(audited.versions()).id
+    actions: list[Callable[[], object]] = [
+        lambda: audited.history.erase(A, actor=AGENT),
+        lambda: audited.history.redact([version], actor=AGENT),
+        lambda: audited.scan(redact=True, actor=AGENT),
+    ]
+    for action in actions:
+        with pytest.raises(InvalidInput, match="under review"):
+            action()
+    assert outcomes(audited)[2:] == [
+        ("erase", "permission_denied"),
+        ("redact", "permission_denied"),
+        ("scan.redact", "permission_denied"),
+    ]
+    assert {entry.actor for entry in audited.audit.entries() if entry.outcome == "permission_denied"} == {AGENT}
+
+
+def test_a_refusal_of_the_storage(tmp_path: Path) -> None:
+    """Something that is no memory is at the path: found when the change is made, which is undone."""
+    with retentive.open(tmp_path / "memory", audit=True) as place:
+        store = place.store()
+        store.execute(create(B))
+        directory = store.directory()
+        assert directory is not None
+        (Path(directory) / "a.md").symlink_to("elsewhere")
+        replies = [store.execute(create(), tool_use_id="t") for _ in range(2)]
+        assert [reply.code for reply in replies] == ["path_taken"] * 2
+        assert replies[0] == replies[1]
+        found = [(entry.operation, entry.outcome, entry.changes) for entry in store.audit.entries()][1:]
+        assert found == [("create", "path_taken", ())] * 2
+        assert store.audit.verify().problem is None
+
+
+class Full(SqliteBackend):
+    """A backend whose disk can be full: what may not use the reserve is refused."""
+
+    is_full = False
+
+    def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
+        def failing(tx: Transaction) -> T:
+            result = work(tx)
+            if self.is_full and not may_use_reserve:
+                raise StoreFull("no space is left")
+            return result
+
+        return super().write(store_id, failing, may_use_reserve=may_use_reserve)
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> Iterator[MemoryStore]:
+    backend = Full(str(tmp_path / "memory.db"))
+    store = MemoryStore(backend, backend.create_store(key="k", name="k"))
+    store.change_settings({"audit": True})
+    store.execute(create())
+    backend.is_full = True
+    yield store
+    backend.close()
+
+
+def test_a_full_disk(full: MemoryStore) -> None:
+    """Views and deletions work and have their entries; so do refusals, which stay what they are."""
+    codes = [
+        full.execute(command, tool_use_id=str(number)).code
+        for number, command in enumerate(
+            (create(), create(B), edit("one", "two"), edit("none", "two"), VIEW, {"command": "delete", "path": A}, VIEW)
+        )
+    ]
+    assert codes == ["already_exists", "store_full", "store_full", "no_match", None, None, "not_found"]
+    assert outcomes(full) == [
+        ("create", "ok"),
+        ("create", "already_exists"),
+        ("create", "store_full"),
+        ("str_replace", "store_full"),
+        ("str_replace", "no_match"),
+        ("view", "ok"),
+        ("delete", "ok"),
+        ("view", "not_found"),
+    ]

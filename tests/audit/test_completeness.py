@@ -1,0 +1,273 @@
+"""Every operation of the code, through its public method: exactly one entry, with all that it must say.
+
+The operations are found in the code. One without a case in the table fails the first test.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import retentive
+from retentive import MemoryStore, Mounts
+from retentive.audit.log import AuditEntry
+from retentive.engine.handlers import HANDLERS
+from retentive.engine.operation import Invocation, Operation, ReadOperation, WriteOperation
+from retentive.engine.queries import ListMemories
+from retentive.errors import RetentiveError
+from retentive.history.operations import AsOf
+from retentive.history.sweep import Prune
+from retentive.stats import stats
+from retentive.transfer.export import export_files
+from retentive.transfer.import_files import Import
+from retentive.transfer.sources import DirectorySource
+from retentive.values.paths import MemoryPath
+
+ROOT, A, B, GONE, NEW = "/memories", "/memories/a.md", "/memories/d/b.md", "/memories/gone.md", "/memories/new.md"
+MARKED = "/memories/marked.md"
+ANN, BOB = "user:ann", "user:bob"
+DAY = 86_400.0
+
+
+class Scene:
+    """A memory store with some history, then audited. `now` can be moved."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.now = 1_800_000_000.0
+        self.place = retentive.open(f"sqlite:///{directory}/memory.db", actor=ANN, clock=lambda: self.now)
+        self.store = self.place.store()
+        self.store.change_settings({"sensitive": "off", "review": ["session:*"], "expire_paths": {"/memories/d/*": 1}})
+        for path in (A, B, GONE):
+            self.run("create", path=path, file_text="one\ntwo\n")
+        self.run("str_replace", path=A, old_str="one", new_str="1")
+        self.run("delete", path=GONE)
+        self.run("create", path=MARKED, file_text="password = hunter2hunter2")
+        self.run("create", actor="session:s", path="/memories/p", file_text="proposed")
+        self.newest, *_, self.oldest = self.store.versions(A)
+        self.proposal = self.store.review.pending()[0].id
+        self.files = directory / "files"
+        self.files.mkdir()
+        (self.files / "f.md").write_text("imported")
+
+    def run(self, command: str, *, actor: str | None = None, **fields: object) -> None:
+        reply = self.store.execute({"command": command, **fields}, actor=actor)
+        assert not reply.is_error, reply
+
+    def switch_on(self, *, days: float) -> None:
+        """Switch the log on after some days; what is done next is done later."""
+        self.now += days * DAY
+        self.store.change_settings({"audit": True})
+        self.now += 1
+
+
+@dataclass(frozen=True)
+class Case:
+    """How an operation is reached, and what its entry says. `makes`: the number of versions."""
+
+    act: Callable[[Scene, MemoryStore], object]
+    operation: str | None
+    paths: tuple[str, ...] = ()
+    outcome: str = "ok"
+    makes: int = 0
+    actor: str = ANN
+    days: float = 0.0
+    refused: str | None = None
+    """The outcome where the store is read-only, if that differs."""
+
+
+def by_command(name: str, *paths: str, makes: int = 1, **fields: object) -> Case:
+    given = {"command": name, **fields}
+    return Case(lambda _, at: at.execute(given, actor=BOB), name, paths, makes=makes, actor=BOB, refused="read_only")
+
+
+def reads(operation: str, act: Callable[[Scene, MemoryStore], object], *paths: str) -> Case:
+    return Case(act, operation, paths)
+
+
+def list_as_of(scene: Scene, at: MemoryStore) -> object:
+    operation = AsOf(ListMemories(MemoryPath.known(ROOT)), scene.oldest.id)
+    return at.run(operation, Invocation()).value()
+
+
+CASES: dict[str, Case] = {
+    "RunCommand create": by_command("create", NEW, path=NEW, file_text="x"),
+    "RunCommand str_replace": by_command("str_replace", A, path=A, old_str="two", new_str="2"),
+    "RunCommand insert": by_command("insert", A, path=A, insert_line=0, insert_text="zero"),
+    "RunCommand delete": by_command("delete", "/memories/d", path="/memories/d"),
+    "RunCommand rename": by_command("rename", A, NEW, old_path=A, new_path=NEW),
+    "RunCommand clear": Case(
+        lambda _, at: at.clear(actor=BOB), "clear", (ROOT,), makes=3, actor=BOB, refused="read_only"
+    ),
+    "RunView view": Case(lambda _, at: at.execute({"command": "view", "path": A}, actor=BOB), "view", (A,), actor=BOB),
+    "Answered": Case(lambda _, at: at.execute({"command": "nothing"}), None, outcome="invalid_input"),
+    "Save": Case(
+        lambda scene, at: at.save(A, "x", if_version=scene.newest.id), "save", (A,), makes=1, refused="read_only"
+    ),
+    "Load": reads("load", lambda _, at: at.text(A), A),
+    "GetEntry": reads("load", lambda _, at: Mounts({ROOT: at}).load(A), A),
+    "BulkRead": reads("export", lambda scene, at: export_files(at, str(scene.directory / "out"))),
+    "ListMemories": reads("list", lambda _, at: list(at.memories("/memories/d")), "/memories/d"),
+    "ListVersions": reads("versions", lambda _, at: list(at.versions(A)), A),
+    "ReadVersion": reads("show", lambda scene, at: at.history.show(scene.oldest.id)),
+    "ReadUsage": reads("usage", lambda _, at: at.usage()),
+    "Search": reads("search", lambda _, at: at.search("two", under="/memories/d"), "/memories/d"),
+    "ChangeSettings": Case(
+        lambda _, at: at.change_settings({"view_chars": 5_000}, actor=BOB), "settings", actor=BOB, refused="read_only"
+    ),
+    "Log": reads("log", lambda _, at: at.history.log(A), A),
+    "TextAt": reads("text_at", lambda scene, at: at.history.text_at(A, scene.oldest.id), A),
+    "ReadTwo": reads("diff", lambda scene, at: at.history.diff(scene.oldest.id, scene.newest.id)),
+    "ReadChange": reads("diff", lambda scene, at: at.history.change(scene.newest.id)),
+    "ReadChangesSince": reads("diff", lambda scene, at: at.history.changes_since(A, scene.oldest.id), A),
+    "Lineage": reads("blame", lambda _, at: at.history.blame(A), A),
+    "Restore": Case(
+        lambda scene, at: at.history.restore(A, scene.oldest.id, actor=BOB),
+        "restore",
+        (A,),
+        makes=1,
+        actor=BOB,
+        refused="read_only",
+    ),
+    "Undo": Case(
+        lambda scene, at: at.history.undo(change=scene.newest.id, actor=BOB),
+        "undo",
+        makes=1,
+        actor=BOB,
+        refused="read_only",
+    ),
+    "Preview": reads("restore.preview", lambda scene, at: at.history.restore(A, scene.oldest.id, dry_run=True), A),
+    "AsOf": reads("list.as_of", list_as_of, ROOT),
+    "Redact": Case(
+        lambda scene, at: at.history.redact([scene.oldest.id], actor=BOB), "redact", actor=BOB, refused="read_only"
+    ),
+    "Erase": Case(lambda _, at: at.history.erase(B, actor=BOB), "erase", makes=1, actor=BOB, refused="read_only"),
+    "Expire": Case(lambda _, at: at.sweep(), "expire", makes=1, actor="job:expiry", days=3),
+    "FindIdle": Case(lambda _, at: at.sweep(dry_run=True), "expire.preview", days=3),
+    "Prune": Case(
+        lambda scene, at: at.run(Prune(((scene.oldest.id, 1),)), Invocation()),
+        "prune",
+    ),
+    "Scan": reads("scan", lambda _, at: at.scan()),
+    "RedactFound": Case(
+        lambda _, at: at.scan(redact=True, actor=BOB), "scan.redact", makes=1, actor=BOB, refused="read_only"
+    ),
+    "ImportFiles": Case(
+        lambda scene, at: list(Import(at, under="/memories/in").run(DirectorySource(str(scene.files)))),
+        "import",
+        ("/memories/in",),
+        makes=1,
+        actor="job:import",
+    ),
+    "ListProposals": reads("review.list", lambda _, at: at.review.pending()),
+    "ReadProposal": reads("review.show", lambda scene, at: at.review.show(scene.proposal)),
+    "ListDecisions": reads("review.decisions", lambda _, at: at.review.decisions()),
+    "Decide": Case(
+        lambda scene, at: at.review.accept([scene.proposal], actor=BOB),
+        "review.accept",
+        makes=1,
+        actor=BOB,
+        refused="permission_denied",
+    ),
+    "ClearPart": Case(
+        lambda _, at: Mounts({ROOT: at}).clear(actor=BOB), "clear", (ROOT,), makes=3, actor=BOB, refused="read_only"
+    ),
+    "ReadStats": reads("stats", lambda _, at: stats(at)),
+}
+
+
+def operations() -> set[str]:
+    """The names of all concrete operations; of those that run commands one for each command."""
+    for module in pkgutil.walk_packages(retentive.__path__, "retentive."):
+        if not module.name.endswith(".__main__"):
+            importlib.import_module(module.name)
+    found = {kind.__name__ for base in (ReadOperation, WriteOperation) for kind in _concrete(base)}
+    assert {"RunCommand", "RunDeletion", "RunView"} < found
+    commands = {f"RunCommand {kind.name}" for kind in HANDLERS} | {"RunView view"}
+    return (found - {"RunCommand", "RunDeletion", "RunView"}) | commands
+
+
+def _concrete(base: type[Operation[Any]]) -> Iterator[type[Operation[Any]]]:
+    for kind in base.__subclasses__():
+        if not inspect.isabstract(kind) and kind.__module__.startswith("retentive."):
+            yield kind
+        yield from _concrete(kind)
+
+
+def entries_of(store: MemoryStore, act: Callable[[MemoryStore], object]) -> list[AuditEntry]:
+    """The entries that something leaves, and the error it may end with."""
+    before = len(list(store.audit.entries()))
+    with suppress(RetentiveError):
+        act(store)
+    verified = store.audit.verify()
+    assert (verified.problem, verified.unaudited) == (None, ())
+    return list(store.audit.entries())[before:]
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    made = Scene(tmp_path)
+    with made.place:
+        yield made
+
+
+def versions_after(store: MemoryStore, last: str) -> list[tuple[str, str]]:
+    found = store.read(lambda snapshot: list(snapshot.versions(after=last)))
+    return [(version.memory_id, version.id) for version in reversed(found)]
+
+
+def test_every_operation_has_a_case() -> None:
+    assert operations() == set(CASES)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_operation_leaves_one_entry(name: str, scene: Scene) -> None:
+    """With its actor, name, paths, outcome, integration, time and versions."""
+    case, store = CASES[name], scene.store
+    scene.switch_on(days=case.days)
+    last = store.read(lambda snapshot: next(snapshot.versions(limit=1)).id)
+    (entry,) = entries_of(store, partial(case.act, scene))
+    assert (entry.operation, entry.actor, entry.outcome) == (case.operation, case.actor, case.outcome)
+    assert (entry.paths, entry.integration) == (case.paths, "python")
+    assert entry.time == datetime.fromtimestamp(scene.now, UTC)
+    made = versions_after(store, last)
+    assert [tuple(change) for change in entry.changes] == made or name == "Erase"  # whose version went too
+    assert entry.change_count == case.makes
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_refused_operation_leaves_one_entry(name: str, scene: Scene) -> None:
+    """In a store that is read-only: writes are refused and make nothing, reads are as ever."""
+    case = CASES[name]
+    scene.switch_on(days=case.days)
+    before = scene.store.read(lambda snapshot: [version.id for version in snapshot.versions()])
+    store = scene.store.read_only()
+    (entry,) = entries_of(store, partial(case.act, scene))
+    assert (entry.operation, entry.actor, entry.outcome) == (
+        case.operation,
+        case.actor,
+        case.refused or case.outcome,
+    )
+    assert entry.changes == ()
+    after = scene.store.read(lambda snapshot: [version.id for version in snapshot.versions()])
+    assert after == before or name == "Prune"  # retention goes on
+
+
+def test_an_operation_through_an_integration_names_it(scene: Scene) -> None:
+    """Whatever it is: the name goes with the store."""
+    scene.switch_on(days=0)
+    named = scene.store.through("somewhere")
+    assert named is scene.store.through("somewhere")
+    for name in ("RunCommand create", "Load", "Log", "ListProposals", "Undo", "ReadStats", "Scan", "GetEntry"):
+        (entry,) = entries_of(named, partial(CASES[name].act, scene))
+        assert (name, entry.integration) == (name, "somewhere")

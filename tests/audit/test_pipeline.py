@@ -1,0 +1,147 @@
+"""The pipeline: nothing else writes, its stages are in their order, and none of them can be left out."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import retentive
+from retentive import MemoryStore, pipeline
+from retentive.audit.stage import audited
+from retentive.engine.attempt import Attempt
+from retentive.engine.idempotency import idempotent
+from retentive.engine.operation import Outcome
+from retentive.engine.writer import GuardedWriter
+from retentive.pipeline import STAGES, Proceed, guarded
+from retentive.review.stage import under_review
+from retentive.values.settings import DEFAULTS
+
+SOURCE = Path(retentive.__file__).parent
+BELOW = ("storage", "testing")
+"""The backends themselves, with what wraps them, and the tests of backends."""
+WRITERS = {"pipeline.py", "transfer/migrate.py", "transfer/restore.py"}
+"""The pipeline, and what copies whole stores, logs included."""
+A = "/memories/a.md"
+CREATE = {"command": "create", "path": A, "file_text": "one\n"}
+
+
+def called(tree: ast.AST) -> list[ast.Call]:
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
+
+
+def is_backend_write(call: ast.Call) -> bool:
+    """Whether a call is `something.write(store_id, work)`: files are written with one argument."""
+    assert isinstance(call.func, ast.Attribute)
+    names = {keyword.arg for keyword in call.keywords}
+    if ast.unparse(call.func.value) == "os":
+        return False
+    return call.func.attr == "write" and (len(call.args) == 2 or bool(names & {"work", "may_use_reserve"}))
+
+
+def test_only_the_pipeline_writes() -> None:
+    """`Backend.write` is called there, and by nothing else that is not about whole stores."""
+    found = set[str]()
+    for file in SOURCE.rglob("*.py"):
+        name = file.relative_to(SOURCE).as_posix()
+        if not name.startswith(tuple(f"{each}/" for each in BELOW)):
+            tree = ast.parse(file.read_text("utf-8"))
+            mentions = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr == "write"]
+            calls = [call for call in called(tree) if is_backend_write(call)]
+            passed = {id(call.func) for call in called(tree)}
+            taken = [node for node in mentions if id(node) not in passed]  # handed on, to be called elsewhere
+            if calls or any(ast.unparse(node.value).endswith("backend") for node in taken):
+                found.add(name)
+    assert found == WRITERS
+
+
+def test_bookkeeping_past_the_stages_is_known() -> None:
+    """`follow_up` belongs to operations that were recorded before. A new caller must say why it is not one itself."""
+    found = set[str]()
+    for file in SOURCE.rglob("*.py"):
+        calls = called(ast.parse(file.read_text("utf-8")))
+        if any(isinstance(call.func, ast.Attribute) and call.func.attr == "follow_up" for call in calls):
+            found.add(file.relative_to(SOURCE).as_posix())
+    assert found == {
+        "audit/stage.py",  # entries of reads, and of operations that storage failed
+        "doctor/repair.py",  # texts that a removal left behind
+        "engine/idempotency.py",  # records that are too old
+        "history/removal.py",  # the second half of an erasure
+        "history/sweep.py",  # the time of the last sweep
+        "store.py",  # the method itself
+    }
+
+
+def test_the_stages_are_in_their_order() -> None:
+    """An entry tells what came of all others; a repeated command is proposed only once; guards are asked last."""
+    assert (audited, idempotent, under_review, guarded) == STAGES
+
+
+def audits(store: MemoryStore) -> None:
+    """An operation on an audited store has its entry."""
+    store.change_settings({"audit": True})
+    store.execute(CREATE)
+    assert [entry.operation for entry in store.audit.entries()] == ["settings", "create"]
+
+
+def repeats(store: MemoryStore) -> None:
+    """A command under a tool_use id that was used gets its first reply again."""
+    replies = [store.execute(CREATE, tool_use_id="t") for _ in range(2)]
+    assert replies[0] == replies[1]
+    assert len(list(store.versions())) == 1
+
+
+def proposes(store: MemoryStore) -> None:
+    """The change of an actor under review waits."""
+    store.change_settings({"review": ["session:*"]})
+    store.execute(CREATE, actor="session:s")
+    assert list(store.versions()) == []
+    assert len(store.review.pending()) == 1
+
+
+def guards(store: MemoryStore) -> None:
+    """A path that is read-only is refused."""
+    store.change_settings({"read_only_paths": [A]})
+    assert store.execute(CREATE).code == "read_only"
+    assert list(store.versions()) == []
+
+
+NEEDED: dict[str, Callable[[MemoryStore], None]] = {
+    "audited": audits,
+    "idempotent": repeats,
+    "under_review": proposes,
+    "guarded": guards,
+}
+
+
+def test_every_stage_has_its_test() -> None:
+    assert list(NEEDED) == [stage.__name__ for stage in STAGES]
+
+
+@pytest.mark.parametrize("stage", NEEDED)
+def test_a_stage_does_its_work(stage: str, store: MemoryStore) -> None:
+    NEEDED[stage](store)
+
+
+def passing(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
+    """A stage that does nothing."""
+    return proceed(attempt)
+
+
+def unguarded(_: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
+    """The end of the road without the rules of the store."""
+    attempt.writer = GuardedWriter(attempt.tx, DEFAULTS, attempt.actor, attempt.context.examination)
+    return Outcome(attempt.settings, attempt.operation.apply(attempt.tx, attempt.writer))
+
+
+@pytest.mark.parametrize("stage", NEEDED)
+def test_a_stage_cannot_be_left_out(stage: str, store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With another in its place that does nothing, its own test fails."""
+    present = getattr(pipeline, stage)
+    idle = unguarded if present is guarded else passing
+    monkeypatch.setattr(pipeline, "STAGES", tuple(idle if each is present else each for each in STAGES))
+    with pytest.raises(AssertionError):
+        NEEDED[stage](store)

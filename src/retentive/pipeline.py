@@ -48,7 +48,9 @@ def run(context: StoreContext, operation: Operation[R], invocation: Invocation) 
     assert isinstance(operation, WriteOperation)
     attempt = Attempt(context, operation, invocation, invocation.actor or context.actor)
     try:
-        outcome = context.backend.write(context.id, partial(_through_stages, attempt), may_use_reserve=operation.may_use_reserve)
+        outcome = context.backend.write(
+            context.id, partial(_through_stages, attempt), may_use_reserve=operation.may_use_reserve
+        )
     except RetentiveError as error:
         outcome = _failed(attempt, error)
     if attempt.remembered is not None:

@@ -24,8 +24,8 @@ from retentive.values.settings import Settings
 if TYPE_CHECKING:  # imported when they are first wanted: most processes run commands and nothing else
     from retentive.audit.reader import Audit
     from retentive.history import History
-    from retentive.history.scan import Finding
     from retentive.history.expiry import Swept
+    from retentive.history.scan import Finding
     from retentive.review.session import Review
     from retentive.search.index import Corpus
     from retentive.search.query import Results

@@ -25,8 +25,8 @@ from retentive.engine.handlers import HANDLERS
 from retentive.engine.operation import Invocation, Operation, ReadOperation, WriteOperation
 from retentive.engine.queries import ListMemories
 from retentive.errors import RetentiveError
-from retentive.history.operations import AsOf
 from retentive.history.expiry import Prune
+from retentive.history.operations import AsOf
 from retentive.stats import stats
 from retentive.transfer.export import export_files
 from retentive.transfer.import_files import Import

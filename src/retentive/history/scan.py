@@ -127,9 +127,7 @@ def scan(context: StoreContext, invocation: Invocation, *, redact: bool, history
     Raises `InvalidInput`, and writes nothing, if one of those memories is read-only; if one cannot be rewritten for
     another reason, after the others are.
     """
-    operation = (
-        RedactFound(context.examiner, history, context.clock()) if redact else Scan(context.examiner, history)
-    )
+    operation = RedactFound(context.examiner, history, context.clock()) if redact else Scan(context.examiner, history)
     try:
         scanned = context.run(operation, invocation).value()
     except PermissionDenied as error:

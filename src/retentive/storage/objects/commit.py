@@ -227,7 +227,9 @@ class Committer:
             while not landed and compaction.fits(alive(held).manifest) and time.monotonic() < deadline:
                 if time.time() - prepared.began > WRITTEN_IS_GOOD_FOR_S:
                     return
-                held, landed = self._manifests.compare_and_swap(held, compaction.applied(held.manifest), deadline=deadline)
+                held, landed = self._manifests.compare_and_swap(
+                    held, compaction.applied(held.manifest), deadline=deadline
+                )
             going = [] if landed else reachable(held.manifest, reader, values=False).passed(names)
         except NotFound:
             going = names

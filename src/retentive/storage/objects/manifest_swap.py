@@ -10,12 +10,12 @@ from typing import NamedTuple
 from retentive.errors import NotFound, OutcomeUnknown, RetentiveError
 from retentive.storage.backoff import Backoff
 from retentive.storage.objects.cache import Cache
-from retentive.storage.objects.writer_turns import WriterTurns, new_writer
 from retentive.storage.objects.manifest import Manifest, decode_manifest
 from retentive.storage.objects.ordered_map import OrderedMap
 from retentive.storage.objects.reader import Reader
 from retentive.storage.objects.records import VERSION
 from retentive.storage.objects.requests import BUSY, Missing, Requests, Tag, Taken, Unsure
+from retentive.storage.objects.writer_turns import WriterTurns, new_writer
 
 MANIFESTS = "manifests"
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.03, 0.25

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Self, TypeAlias, Unpack
 
 from retentive.engine.access_times import Accesses
 from retentive.errors import InvalidInput, NotFound, RetentiveError
-from retentive.history.retention import is_on
+from retentive.history.expiry_rules import is_on
 from retentive.locations import find_store, open_backend
-from retentive.redaction.guard import Detect, RedactionGuard
+from retentive.redaction.examiner import Detect, TextExaminer
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Clock, NewId, StoreInfo, as_actor, plain_name, sortable_id
 from retentive.store import MemoryStore
@@ -42,7 +42,7 @@ class Retentive:
         backend: Backend,
         *,
         pins: Mapping[str, object],
-        guard: RedactionGuard,
+        guard: TextExaminer,
         replies: Replies,
         actor: Actor | None,
         clock: Clock,
@@ -80,7 +80,7 @@ class Retentive:
             self.backend,
             info,
             pins=self._pins,
-            examination=self._guard,
+            examiner=self._guard,
             replies=self._replies,
             actor=self._actor,
             clock=self._clock,
@@ -157,7 +157,7 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
       this process only.
     """
     pins = dict(settings)
-    guard = RedactionGuard(rules, detectors)
+    guard = TextExaminer(rules, detectors)
     guard.check(DEFAULTS.changed(pins))  # refuse wrong settings before anything is created
     who = as_actor(actor)
     seal = _sealing(keys, clock, seal_paths=seal_paths)
@@ -172,7 +172,7 @@ def _sweep(store: MemoryStore) -> None:
             return
     except RetentiveError:  # the first command reports it
         return
-    from retentive.history.sweep import sweep_at_opening  # noqa: PLC0415 - rarely needed
+    from retentive.history.expiry import sweep_at_opening  # noqa: PLC0415 - rarely needed
 
     sweep_at_opening(store)
 

@@ -26,7 +26,7 @@ Stage: TypeAlias = Callable[[Proceed, Attempt[Any]], Outcome[Any]]
 def guarded(_: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
     """Stage, and the end of the road: apply the operation with the one writer, which holds every rule about writing."""
     operation, context = attempt.operation, attempt.context
-    attempt.writer = writer = GuardedWriter(attempt.tx, attempt.settings, attempt.actor, context.examination)
+    attempt.writer = writer = GuardedWriter(attempt.tx, attempt.settings, attempt.actor, context.examiner)
     if attempt.failure is not None:
         raise attempt.failure
     if operation.needs_external_edits:
@@ -48,7 +48,9 @@ def run(context: StoreContext, operation: Operation[R], invocation: Invocation) 
     assert isinstance(operation, WriteOperation)
     attempt = Attempt(context, operation, invocation, invocation.actor or context.actor)
     try:
-        outcome = context.backend.write(context.id, partial(_apply, attempt), may_use_reserve=operation.may_use_reserve)
+        outcome = context.backend.write(
+            context.id, partial(_through_stages, attempt), may_use_reserve=operation.may_use_reserve
+        )
     except RetentiveError as error:
         outcome = _failed(attempt, error)
     if attempt.remembered is not None:
@@ -56,7 +58,7 @@ def run(context: StoreContext, operation: Operation[R], invocation: Invocation) 
     return outcome
 
 
-def _apply(attempt: Attempt[R], tx: Transaction) -> Outcome[R]:
+def _through_stages(attempt: Attempt[R], tx: Transaction) -> Outcome[R]:
     """One run of the transaction of a write: through all stages that have something to do."""
     attempt.tx, attempt.writer = tx, None
     text, settings = attempt.context.known_settings
@@ -100,14 +102,14 @@ def _failed(attempt: Attempt[R], error: RetentiveError) -> Outcome[R]:
         attempt.failure = error
         context = attempt.context
         return context.backend.write(
-            context.id, partial(_apply, attempt), may_use_reserve=attempt.operation.may_use_reserve
+            context.id, partial(_through_stages, attempt), may_use_reserve=attempt.operation.may_use_reserve
         )
     return Outcome(attempt.settings, error=error)
 
 
 def _read(context: StoreContext, operation: ReadOperation[R], invocation: Invocation) -> Outcome[R]:
     try:
-        outcome = context.backend.read(context.id, partial(_applied, context, operation, invocation))
+        outcome = context.backend.read(context.id, partial(_read_once, context, operation, invocation))
     except RetentiveError as error:
         settings = context.known_settings[1]
         if settings is not None and settings.audit:
@@ -118,7 +120,7 @@ def _read(context: StoreContext, operation: ReadOperation[R], invocation: Invoca
     return outcome
 
 
-def _applied(
+def _read_once(
     context: StoreContext, operation: ReadOperation[R], invocation: Invocation, snapshot: Snapshot
 ) -> Outcome[R]:
     """The outcome of a read on one state, as its actor sees it."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from retentive.engine.operation import Invocation, ReadOperation
 from retentive.engine.writer import NEAR
-from retentive.history import retention
+from retentive.history import expiry_rules
 from retentive.review.proposals import PROPOSAL
 from retentive.storage.contract import Memory, Snapshot, StoreInfo, Version
 from retentive.storage.paging import all_versions
@@ -266,7 +266,7 @@ def _expiring(
     """Memories with at most `SOON_DAYS` left, the first to expire first."""
     found: list[Expiring] = []
     for memory in memories:
-        left = retention.days_left(memory, accessed, settings, now)
+        left = expiry_rules.days_left(memory, accessed, settings, now)
         if left is not None and left <= SOON_DAYS:
             found.append(Expiring(memory.path, left))
     return sorted(found, key=lambda one: (one.in_days, one.path))

@@ -22,10 +22,10 @@ from retentive.values.replies import Reply
 from retentive.values.settings import Settings
 
 if TYPE_CHECKING:  # imported when they are first wanted: most processes run commands and nothing else
-    from retentive.audit.log import Audit
+    from retentive.audit.reader import Audit
     from retentive.history import History
+    from retentive.history.expiry import Swept
     from retentive.history.scan import Finding
-    from retentive.history.sweep import Swept
     from retentive.review.session import Review
     from retentive.search.index import Corpus
     from retentive.search.query import Results
@@ -201,7 +201,7 @@ class MemoryStore(StoreContext):
         A value of None restores the default. Raises `InvalidInput`, and changes nothing, if one is unknown or invalid;
         `ReadOnly` where this process has pinned `read_only`.
         """
-        operation = ChangeSettings(changes, self.examination, bool(self.pins.get("read_only")))
+        operation = ChangeSettings(changes, self.examiner, bool(self.pins.get("read_only")))
         return self.run(operation, Invocation(as_actor(actor), None, self.integration)).value()
 
     @property
@@ -221,13 +221,13 @@ class MemoryStore(StoreContext):
     @property
     def audit(self) -> Audit:
         """The audit log: who asked for what, when, and with what outcome, if the setting `audit` is on."""
-        from retentive.audit.log import Audit  # noqa: PLC0415 - see above
+        from retentive.audit.reader import Audit  # noqa: PLC0415 - see above
 
         return Audit(self)
 
     def sweep(self, *, dry_run: bool = False) -> Swept:
         """Expire idle memories and prune old versions, as the settings say; with `dry_run`, only report them."""
-        from retentive.history.sweep import sweep  # noqa: PLC0415 - see above
+        from retentive.history.expiry import sweep  # noqa: PLC0415 - see above
 
         return sweep(self, Invocation(None, None, self.integration), dry_run=dry_run)
 

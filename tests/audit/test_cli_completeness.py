@@ -15,7 +15,7 @@ import pytest
 
 import retentive
 from cli.running import here
-from retentive.audit.log import AuditEntry
+from retentive.audit.reader import AuditEntry
 from retentive.cli.app import app
 
 A, B = "/memories/a.md", "/memories/b.md"

@@ -20,13 +20,13 @@ import pytest
 
 import retentive
 from retentive import MemoryStore, Mounts
-from retentive.audit.log import AuditEntry
+from retentive.audit.reader import AuditEntry
 from retentive.engine.handlers import HANDLERS
 from retentive.engine.operation import Invocation, Operation, ReadOperation, WriteOperation
 from retentive.engine.queries import ListMemories
 from retentive.errors import RetentiveError
+from retentive.history.expiry import Prune
 from retentive.history.operations import AsOf
-from retentive.history.sweep import Prune
 from retentive.stats import stats
 from retentive.transfer.export import export_files
 from retentive.transfer.import_files import Import

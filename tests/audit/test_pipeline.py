@@ -70,7 +70,7 @@ def test_bookkeeping_past_the_stages_is_known() -> None:
         "doctor/repair.py",  # texts that a removal left behind
         "engine/idempotency.py",  # records that are too old
         "history/removal.py",  # the second half of an erasure
-        "history/sweep.py",  # the time of the last sweep
+        "history/expiry.py",  # the time of the last sweep
         "store.py",  # the method itself
     }
 
@@ -133,7 +133,7 @@ def passing(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
 
 def unguarded(_: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
     """The end of the road without the rules of the store."""
-    attempt.writer = GuardedWriter(attempt.tx, DEFAULTS, attempt.actor, attempt.context.examination)
+    attempt.writer = GuardedWriter(attempt.tx, DEFAULTS, attempt.actor, attempt.context.examiner)
     return Outcome(attempt.settings, attempt.operation.apply(attempt.tx, attempt.writer))
 
 

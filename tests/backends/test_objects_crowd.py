@@ -12,7 +12,7 @@ import pytest
 import servers
 from retentive.storage.contract import Change, Transaction
 from retentive.storage.objects.backend import open_objects
-from retentive.storage.objects.contention import Contention, window_s
+from retentive.storage.objects.writer_turns import WriterTurns, window_s
 from retentive.testing.backend_suite.opening import A, B, Opened
 from retentive.testing.backend_suite.sharing import count_up
 
@@ -21,7 +21,7 @@ PATIENCE_S = 60.0
 
 def commits(*writers: str) -> list[str]:
     """Ids of commits, one by each of these writers."""
-    return [Contention(writer).new_commit() for writer in writers]
+    return [WriterTurns(writer).new_commit() for writer in writers]
 
 
 def test_the_more_write_the_longer_all_wait() -> None:
@@ -37,7 +37,7 @@ def test_the_more_write_the_longer_all_wait() -> None:
 
 def test_contention_is_seen_until_nobody_else_writes() -> None:
     """One commit that came too late says so, and some that did not say that it is over."""
-    contention = Contention("000001")
+    contention = WriterTurns("000001")
     seen = [contention.is_seen]
     contention.lost()
     for _ in range(64):

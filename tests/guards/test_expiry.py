@@ -17,8 +17,8 @@ from backends.places import EVERYWHERE, LASTING, opened
 from cli.running import here
 from retentive import Actor, InvalidInput, MemoryStore, MemoryTool, Retentive
 from retentive.engine.access_times import KIND
-from retentive.history import sweep
-from retentive.history.retention import days_allowed
+from retentive.history import expiry
+from retentive.history.expiry_rules import days_allowed
 from retentive.storage.contract import Memory, Snapshot
 from retentive.values.settings import DEFAULTS, Settings
 
@@ -302,9 +302,9 @@ def test_what_is_changed_while_it_is_swept_stays(
     create(store, A, B, C)
     store.change_settings({"expire_after_days": 5})
     time.pass_days(6)
-    found, expire = sweep.FindIdle.apply, sweep.Expire
+    found, expire = expiry.FindIdle.apply, expiry.Expire
 
-    def then_changes(operation: sweep.FindIdle, snapshot: Snapshot, settings: Settings) -> sweep.Found:
+    def then_changes(operation: expiry.FindIdle, snapshot: Snapshot, settings: Settings) -> expiry.Found:
         idle = found(operation, snapshot, settings)
         changes.start()
         return idle
@@ -315,13 +315,13 @@ def test_what_is_changed_while_it_is_swept_stays(
         create(store, B)
 
     changes = Thread(target=change)
-    monkeypatch.setattr(sweep.FindIdle, "apply", then_changes)
+    monkeypatch.setattr(expiry.FindIdle, "apply", then_changes)
 
-    def after_changes(idle: tuple[tuple[Memory, float], ...]) -> sweep.Expire:
+    def after_changes(idle: tuple[tuple[Memory, float], ...]) -> expiry.Expire:
         changes.join()
         return expire(idle)
 
-    monkeypatch.setattr(sweep, "Expire", after_changes)
+    monkeypatch.setattr(expiry, "Expire", after_changes)
     assert [one.path for one in store.sweep().expired] == [C]
     assert paths(store) == [A, B]
 

@@ -19,7 +19,7 @@ from cli.running import here
 from guards.sensitive_values import BARE, NAMED
 from retentive import InvalidInput, MemoryStore, MemoryTool
 from retentive.redaction.detector import Find, Rule
-from retentive.redaction.guard import RedactionGuard
+from retentive.redaction.examiner import TextExaminer
 
 A = "/memories/a.md"
 KEY = "AKIA" + "QYLPMN5HFIQR7XYA"  # put together here, so that no scanner takes this file for a leak
@@ -276,13 +276,13 @@ def test_an_error_holds_nothing_of_the_text_a_detector_failed_at(tmp_path: Path)
 )
 def test_what_is_too_plain_to_be_examined_holds_no_value(template: str) -> None:
     """Of all values that the tests know, and words that announce one."""
-    examination, rng = RedactionGuard(), Random(7)
+    examiner, rng = TextExaminer(), Random(7)
     makes = [make for made in BARE.values() for make in made] + [row[2] for rows in NAMED.values() for row in rows]
     values = [make(rng) for make in makes for _ in range(5)]
     for text in [template.format(v=value) for value in values]:
-        assert examination.plain is not None
-        if examination.plain(text):
-            assert examination.detector(None).find(text) == []
+        assert examiner.plain is not None
+        if examiner.plain(text):
+            assert examiner.detector(None).find(text) == []
 
 
 NAMED_BY_KEY = f"/memories/{KEY}"

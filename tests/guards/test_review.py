@@ -17,7 +17,7 @@ from retentive import MemoryStore, MemoryTool, NotFound, Usage
 from retentive.errors import PermissionDenied
 from retentive.review import proposals
 from retentive.review.proposals import AFTER, BEFORE, forget_proposals
-from retentive.review.session import Obstacle, Outcome, Proposal
+from retentive.review.session import DecisionOutcome, Obstacle, Proposal
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Transaction
 
@@ -125,7 +125,7 @@ def test_accepted_changes_are_made_by_who_proposed_them(anywhere: MemoryStore) -
     ]
     seen = said(store, view())
     assert tree(store) == {A: "one\n", f"{D}/x": "one\n", f"{D}/y": "one\n"}
-    assert store.review.accept(ids, actor=ANN) == Outcome(done=tuple(ids))
+    assert store.review.accept(ids, actor=ANN) == DecisionOutcome(done=tuple(ids))
     assert tree(store) == {A: "two\n", B: "c\n", "/memories/e/x": "three\n"}
     assert said(store, view(), ANN) == said(store, view()) == seen
     assert [str(version.actor) for version in store.versions()] == [S1] * 7 + [ANN] * 3
@@ -134,7 +134,7 @@ def test_accepted_changes_are_made_by_who_proposed_them(anywhere: MemoryStore) -
     assert {(each.proposal_id, each.accepted, str(each.actor), str(each.by)) for each in found} == {
         (each, True, S1, ANN) for each in ids
     }
-    assert store.review.accept(ids, actor=ANN) == Outcome(already=tuple(ids))
+    assert store.review.accept(ids, actor=ANN) == DecisionOutcome(already=tuple(ids))
 
 
 def test_refused_changes_are_gone(anywhere: MemoryStore) -> None:
@@ -145,11 +145,11 @@ def test_refused_changes_are_gone(anywhere: MemoryStore) -> None:
         proposed(store, each)
         for each in (edit(A, "one", "two"), edit(A, "two", "three"), rename(A, "/memories/c"), create(B))
     )
-    assert store.review.refuse([second], actor=ANN) == Outcome(done=(second,), with_them=(third,))
+    assert store.review.refuse([second], actor=ANN) == DecisionOutcome(done=(second,), with_them=(third,))
     assert said(store, view(A)).endswith("1\ttwo")
     assert [each.id for each in store.review.pending(actor=S1)] == [first, apart]
     assert store.review.refuse([first, apart], actor=ANN).done == (first, apart)
-    assert store.review.refuse([first], actor=ANN) == Outcome(already=(first,))
+    assert store.review.refuse([first], actor=ANN) == DecisionOutcome(already=(first,))
     assert said(store, view()) == said(store, view(), ANN) == f"{HEADER}\n4B\t/memories\n4B\t{A}"
     against = store.review.accept([first], actor=ANN)
     assert against.obstacles == (Obstacle(first, "refused", None, "it was refused by user:ann before"),)
@@ -161,7 +161,7 @@ def test_what_builds_on_another_is_accepted_with_or_after_it(store: MemoryStore)
     deleted, again, edited = (proposed(store, each) for each in (delete(A), create(f"{A}/b"), edit(f"{A}/b", "x", "y")))
     found = store.review.accept([edited], actor=ANN)
     text = f"it builds on {deleted}, {again}, to be accepted before or with it"
-    assert found == Outcome(obstacles=(Obstacle(edited, "builds_on", None, text),))
+    assert found == DecisionOutcome(obstacles=(Obstacle(edited, "builds_on", None, text),))
     assert store.review.accept([deleted], actor=ANN).done == (deleted,)
     assert store.review.accept([edited, again], actor=ANN).done == (again, edited)
     assert tree(store) == {f"{A}/b": "teyt\n"}
@@ -184,7 +184,7 @@ def obstacles(
     before, waiting = tree(store), store.review.pending()
     found = store.review.accept(ids, actor=ANN, merge=merge, force=force)
     if found.obstacles:
-        assert found == Outcome(obstacles=found.obstacles)
+        assert found == DecisionOutcome(obstacles=found.obstacles)
         assert (tree(store), store.review.pending()) == (before, waiting)
     return [(each.what, each.path, each.text) for each in found.obstacles]
 

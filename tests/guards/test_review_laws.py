@@ -18,7 +18,7 @@ from guards.seen import read_as
 from laws.strategies import command_named, commands, plain_paths, texts
 from profiles import LONG, sized
 from retentive import MemoryStore, Reply, Retentive, Usage
-from retentive.review.session import Outcome
+from retentive.review.session import DecisionOutcome
 from retentive.storage.contract import Actor
 from retentive.values.paths import ancestors
 
@@ -130,7 +130,7 @@ class Reviewed(RuleBasedStateMachine):
         count = data.draw(st.integers(1, len(self.trees) - 1))
         for store in self.stores:
             ids = tuple(each.id for each in store.review.pending())[:count]
-            assert store.review.accept(reversed(ids), actor=ANN) == Outcome(done=ids)
+            assert store.review.accept(reversed(ids), actor=ANN) == DecisionOutcome(done=ids)
         del self.trees[:count]
         self.check()
 

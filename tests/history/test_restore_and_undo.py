@@ -17,7 +17,7 @@ from laws.walk import Walk
 from profiles import LONG
 from retentive import Actor, InvalidInput, MemoryStore, NotFound
 from retentive.errors import ReadOnly, SensitiveValue, TooLarge
-from retentive.history.apply import Outcome
+from retentive.history.apply import RestoreOutcome
 from retentive.history.plan import Mode
 from retentive.storage.contract import Change, Snapshot
 
@@ -63,13 +63,13 @@ def tree_at(store: MemoryStore, version: str) -> dict[str, str]:
     return store.read(work)
 
 
-def done(outcome: Outcome) -> list[tuple[str, str]]:
+def done(outcome: RestoreOutcome) -> list[tuple[str, str]]:
     assert outcome.conflicts == ()
     assert outcome.done
     return [(step.what, step.path) for step in outcome.steps]
 
 
-def refused(outcome: Outcome) -> list[tuple[str, str]]:
+def refused(outcome: RestoreOutcome) -> list[tuple[str, str]]:
     assert not outcome.done
     return [(conflict.path, conflict.reason) for conflict in outcome.conflicts]
 
@@ -292,7 +292,7 @@ def test_what_was_redacted_cannot_be_had_back_and_that_is_told(store: MemoryStor
     run(store, "delete", path="/memories/d/gone")
     store.history.redact([first, gone])
     before, told = tree(store), "what it was then was redacted"
-    asked: list[Callable[[Mode], Outcome]] = [
+    asked: list[Callable[[Mode], RestoreOutcome]] = [
         lambda mode: store.history.restore("/memories", then, mode=mode),
         lambda mode: store.history.restore("/memories/d", then, mode=mode),
         lambda mode: store.history.undo(by="session:s", mode=mode),

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from backends.places import ALL_LOCAL, COMPARED, opened
 from profiles import LONG, sized
 from retentive import InvalidInput, MemoryStore, Retentive, Usage
-from retentive.history.apply import Outcome
+from retentive.history.apply import RestoreOutcome
 from retentive.history.plan import Mode
 from retentive.storage.contract import Snapshot
 
@@ -169,7 +169,7 @@ class LocalBackends(RuleBasedStateMachine):
         }
         assert len(found) == 1, found
 
-    def go_to(self, tree: dict[str, str], go: Callable[[MemoryStore, str], Outcome]) -> None:
+    def go_to(self, tree: dict[str, str], go: Callable[[MemoryStore, str], RestoreOutcome]) -> None:
         for backend, store in self.stores.items():
             outcome = go(store, backend)
             assert outcome.done, (backend, outcome)

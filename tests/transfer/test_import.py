@@ -17,7 +17,7 @@ from retentive.errors import InvalidInput, NotFound
 from retentive.transfer.archive_reader import open_archive
 from retentive.transfer.export import export_files, export_whole
 from retentive.transfer.git_source import GitSource
-from retentive.transfer.import_files import IMPORT, Import, Outcome
+from retentive.transfer.import_files import IMPORT, FileOutcome, Import
 from retentive.transfer.sources import ArchiveSource, DirectorySource, Source
 
 from .copies import place
@@ -56,7 +56,7 @@ def files(tmp_path: Path) -> Path:
     return root
 
 
-def run(store: MemoryStore, source: Source, **options: object) -> dict[str, Outcome]:
+def run(store: MemoryStore, source: Source, **options: object) -> dict[str, FileOutcome]:
     under = str(options.pop("under", "/memories"))
     outcomes = list(Import(store, under=under, **options).run(source))  # type: ignore[arg-type]
     assert len({outcome.name for outcome in outcomes}) == len(outcomes)

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import click
 
-from retentive.audit.log import AuditEntry, Verified
+from retentive.audit.reader import AuditEntry, Verified
 from retentive.cli import layouts, output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location, pass_location

@@ -13,7 +13,7 @@ import click
 from retentive.cli import layouts, output
 from retentive.cli.exits import PROBLEMS, status_of
 from retentive.cli.location import INTEGRATION, Location, pass_location
-from retentive.history.sweep import Expired, Swept
+from retentive.history.expiry import Expired, Swept
 from retentive.locations import migrate_schema
 from retentive.opening import Retentive
 from retentive.storage import capabilities

@@ -10,7 +10,7 @@ import click
 from retentive.cli import layouts, output
 from retentive.cli.exits import status_of
 from retentive.cli.location import Location, pass_location
-from retentive.review.session import Outcome, Proposal, ProposedChange
+from retentive.review.session import DecisionOutcome, Proposal, ProposedChange
 from retentive.values.diff import DiffLine, as_text, unified
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -119,7 +119,7 @@ def _check(ids: Sequence[str], *, everything: bool, whose: str | None) -> None:
         raise click.UsageError("--actor needs --all.")
 
 
-def _emit(done: str, outcome: Outcome, *, as_json: bool) -> None:
+def _emit(done: str, outcome: DecisionOutcome, *, as_json: bool) -> None:
     """Print the result, or the conflicts with their exit status."""
     lines = [f"{each} was {done}: {outcome.summaries.get(each, '')}".rstrip(": ") for each in outcome.done]
     lines += [f"{each} was {done} too, because it builds on another one" for each in outcome.with_them]
@@ -162,7 +162,7 @@ def _change_object(change: ProposedChange) -> dict[str, object]:
     }
 
 
-def _outcome_object(done: str, outcome: Outcome) -> dict[str, object]:
+def _outcome_object(done: str, outcome: DecisionOutcome) -> dict[str, object]:
     obstacles = [
         {"id": each.proposal_id, "what": each.what, "path": each.path, "text": each.text} for each in outcome.obstacles
     ]

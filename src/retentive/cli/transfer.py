@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from retentive.storage.contract import Backend
     from retentive.store import MemoryStore
     from retentive.transfer.archive_reader import Archive
-    from retentive.transfer.import_files import Outcome
+    from retentive.transfer.import_files import FileOutcome
     from retentive.transfer.sources import Source
 
 _WHOLE = (".tar", ".tar.gz", ".tgz")
@@ -132,7 +132,7 @@ def import_(
         raise click.exceptions.Exit(status_of("refused"))
 
 
-def _print(outcome: Outcome) -> None:
+def _print(outcome: FileOutcome) -> None:
     why = [outcome.why] if outcome.why else []
     output.emit_row([outcome.became, outcome.path or outcome.name, *why], widths=[len("replaced")])
 

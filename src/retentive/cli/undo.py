@@ -15,7 +15,7 @@ from retentive.cli.location import Location, pass_location
 from retentive.cli.parameters import FORMS, Moment, moment_option, time_option
 
 if TYPE_CHECKING:
-    from retentive.history.apply import Outcome, Step
+    from retentive.history.apply import RestoreOutcome, Step
     from retentive.history.plan import Mode
     from retentive.values.replies import Replies
 
@@ -92,7 +92,7 @@ def _pattern(session: str) -> str:
     return f"session:{session}"
 
 
-def _emit(outcome: Outcome, replies: Replies, *, as_json: bool) -> None:
+def _emit(outcome: RestoreOutcome, replies: Replies, *, as_json: bool) -> None:
     """Print the steps, or the conflicts with their exit status."""
     would = "nothing would be done" if outcome.dry_run else "nothing was done"
     conflicts = [f"Error: {would}.", *(f"{each.path}: {each.reason}." for each in outcome.conflicts)]
@@ -121,7 +121,7 @@ def _row(step: Step, *, is_done: bool) -> tuple[str, str]:
     return what, f"{came}{step.path}"
 
 
-def _object(outcome: Outcome) -> dict[str, object]:
+def _object(outcome: RestoreOutcome) -> dict[str, object]:
     return {
         "done": outcome.done,
         "dry_run": outcome.dry_run,

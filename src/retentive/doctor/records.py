@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 from retentive.engine.idempotency import KIND as REPEAT
+from retentive.history.expiry import HISTORY, SWEPT
 from retentive.history.removal import ERASING, PENDING, TOMBSTONE
-from retentive.history.sweep import HISTORY, SWEPT
 from retentive.review.proposals import AFTER, BEFORE, PROPOSAL, REVIEWED, text_key
 from retentive.storage.contract import Actor, Snapshot, to_datetime
 

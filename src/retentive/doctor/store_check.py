@@ -10,8 +10,8 @@ from typing import TypeAlias, get_args
 
 from retentive.doctor.records import check_records
 from retentive.errors import Damaged, InvalidInput, NotFound, Refused, UnknownSchema
+from retentive.history.expiry import HISTORY, PRUNED
 from retentive.history.removal import ERASING, PENDING
-from retentive.history.sweep import HISTORY, PRUNED
 from retentive.storage.contract import Memory, Operation, Snapshot, StoreInfo, Usage, Version, to_datetime
 from retentive.storage.findings import Finding, found
 from retentive.storage.paging import all_versions

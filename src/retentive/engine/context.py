@@ -10,7 +10,7 @@ from typing import TypeVar
 from retentive.engine.access_times import Accesses
 from retentive.engine.operation import Invocation, Operation, Outcome
 from retentive.errors import Refused
-from retentive.redaction.guard import RedactionGuard
+from retentive.redaction.examiner import TextExaminer
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Clock, Snapshot, StoreInfo, Transaction
 from retentive.values.paths import ROOT
@@ -31,7 +31,7 @@ class StoreContext(ABC):
         info: StoreInfo,
         *,
         pins: Mapping[str, object] | None = None,
-        examination: RedactionGuard | None = None,
+        examiner: TextExaminer | None = None,
         replies: Replies = REPLIES,
         actor: Actor | None = None,
         clock: Clock = time.time,
@@ -41,8 +41,8 @@ class StoreContext(ABC):
         self.info = info
         self.id = info.id
         self.pins = dict(pins or {})
-        self.examination = examination or RedactionGuard()
-        self.examination.check(DEFAULTS.changed(self.pins))  # invalid settings are refused here
+        self.examiner = examiner or TextExaminer()
+        self.examiner.check(DEFAULTS.changed(self.pins))  # invalid settings are refused here
         self.replies = replies
         self.actor = actor
         self.clock = clock
@@ -83,7 +83,7 @@ class StoreContext(ABC):
         if settings is None:
             settings = self.known_settings[1] or DEFAULTS.changed(self.pins)
         try:
-            return self.examination(settings, text)[0]
+            return self.examiner(settings, text)[0]
         except Refused:  # a detector failed, which is logged
             return "…"
 

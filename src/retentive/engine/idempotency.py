@@ -89,7 +89,7 @@ def _forget(tx: Transaction, *, keys: list[str], now: float) -> None:
 
 def _writer(attempt: Attempt[Any]) -> GuardedWriter:
     """The writer of the attempt, or one for its echoes if the command was refused before there was one."""
-    return attempt.writer or GuardedWriter(attempt.tx, attempt.settings, attempt.actor, attempt.context.examination)
+    return attempt.writer or GuardedWriter(attempt.tx, attempt.settings, attempt.actor, attempt.context.examiner)
 
 
 def _result_record(outcome: Outcome[CommandResult]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ OF_BACKENDS = {"path_taken", "path_folds"}
 class Say:
     """Sentences of a catalogue for one invocation: what they echo of the input holds no sensitive value.
 
-    `is_plain` tells short values that need no examination.
+    `is_plain` tells short values that need no examiner.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ def rendered(context: StoreContext, operation: Operation[Any], outcome: Outcome[
     """The reply of an outcome. Raises errors of the application."""
     settings = outcome.settings
     redact = partial(context.redacted, settings=settings)
-    say = Say(context.replies, redact, None if settings.sensitive_kinds else context.examination.plain)
+    say = Say(context.replies, redact, None if settings.sensitive_kinds else context.examiner.plain)
     if outcome.error is not None:
         return error_reply(say, outcome.error, paths_named(operation))
     match operation, outcome.result:

@@ -9,7 +9,7 @@ from typing import Any
 from retentive.engine.operation import WriteOperation
 from retentive.engine.writer import GuardedWriter
 from retentive.errors import ReadOnly
-from retentive.redaction.guard import RedactionGuard
+from retentive.redaction.examiner import TextExaminer
 from retentive.storage.contract import Transaction
 from retentive.values.settings import DEFAULTS, Settings, check_names, from_text
 
@@ -22,7 +22,7 @@ class ChangeSettings(WriteOperation[Settings]):
     under_review = "skip"  # else a setting that puts everyone under review could not be reversed
     switches_audit = True
     changes: Mapping[str, object]
-    examination: RedactionGuard
+    examiner: TextExaminer
     is_read_only: bool = False  # pinned by this process; what is stored can always be changed
 
     def __post_init__(self) -> None:
@@ -42,6 +42,6 @@ class ChangeSettings(WriteOperation[Settings]):
             name: getattr(DEFAULTS, name, None) if value is None else value for name, value in self.changes.items()
         }
         settings = from_text(tx.settings).changed(given)
-        self.examination.check(settings)
+        self.examiner.check(settings)
         tx.set_metadata(settings=settings.to_text())
         return settings

@@ -33,7 +33,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RestoreOutcome:
     """What restoring or undoing did, or would do. With conflicts nothing was done.
 
     `left` are the memories that are not what was asked: what was redacted cannot be had back even by force, and a guard

@@ -12,7 +12,7 @@ from retentive.engine.operation import Invocation
 from retentive.engine.operation import Operation as StoreOperation
 from retentive.engine.queries import ReadVersion, parsed, raised
 from retentive.errors import Refused
-from retentive.history.apply import Outcome
+from retentive.history.apply import RestoreOutcome
 from retentive.history.comparing import ReadChange, ReadChangesSince, ReadTwo, Sides
 from retentive.history.operations import Lineage, Log, Preview, Restore, TextAt, Undo, past_of
 from retentive.history.past import PastSnapshot
@@ -122,7 +122,7 @@ class History:
         mode: Mode = "refuse",
         dry_run: bool = False,
         actor: Actor | str | None = None,
-    ) -> Outcome:
+    ) -> RestoreOutcome:
         """Make a memory, a directory or (`/memories`) the whole store what it was at a moment; one change, or none.
 
         The memory at `path` gets the text it had then. If there is none now, or another one was there then, that one
@@ -141,7 +141,7 @@ class History:
         mode: Mode = "refuse",
         dry_run: bool = False,
         actor: Actor | str | None = None,
-    ) -> Outcome:
+    ) -> RestoreOutcome:
         """Reverse one change (all of it, by the id of one of its versions), or all changes of an actor.
 
         `by` is a pattern of actors, as in `session:s1`; `since` leaves older ones. In reverse order, in one change that
@@ -170,8 +170,8 @@ class History:
         target = None if memory_id is not None else self._parsed(path or "")
         return erase(self._context, target or str(memory_id), self._invocation(actor))
 
-    def _change(self, operation: Restore | Undo, *, dry_run: bool, actor: Actor | str | None) -> Outcome:
-        wanted: StoreOperation[Outcome] = Preview(operation) if dry_run else operation
+    def _change(self, operation: Restore | Undo, *, dry_run: bool, actor: Actor | str | None) -> RestoreOutcome:
+        wanted: StoreOperation[RestoreOutcome] = Preview(operation) if dry_run else operation
         try:
             return self._context.run(wanted, self._invocation(actor)).value()
         except Refused as refusal:

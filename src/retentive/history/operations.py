@@ -12,7 +12,7 @@ from typing import Any, TypeVar, get_args
 from retentive.engine.operation import ReadOperation, WriteOperation
 from retentive.engine.writer import GuardedWriter
 from retentive.errors import InvalidInput, NotFound
-from retentive.history.apply import Outcome, carry_out, clashing, in_the_way, steps
+from retentive.history.apply import RestoreOutcome, carry_out, clashing, in_the_way, steps
 from retentive.history.past import PastSnapshot, check_kept, check_zone, moment, versions_of
 from retentive.history.plan import Mode, Plan, State, restored, undone
 from retentive.review.proposals import is_under_review
@@ -118,7 +118,7 @@ class Lineage(ReadOperation[list[tuple[Version, str]]]):
 
 
 @dataclass(frozen=True, slots=True)
-class Restore(WriteOperation[Outcome]):
+class Restore(WriteOperation[RestoreOutcome]):
     """Make a memory, a directory or the whole store what it was at a moment."""
 
     name = "restore"
@@ -135,7 +135,7 @@ class Restore(WriteOperation[Outcome]):
         """The path."""
         return (self.path.text,)
 
-    def apply(self, tx: Transaction, writer: GuardedWriter) -> Outcome:
+    def apply(self, tx: Transaction, writer: GuardedWriter) -> RestoreOutcome:
         """Carry out the plan, or nothing if there are conflicts."""
         return _carried_out(tx, writer, self.plan(tx), self.mode)
 
@@ -161,7 +161,7 @@ class Restore(WriteOperation[Outcome]):
 
 
 @dataclass(frozen=True, slots=True)
-class Undo(WriteOperation[Outcome]):
+class Undo(WriteOperation[RestoreOutcome]):
     """Reverse one change (by the id of one of its versions), or all changes of an actor."""
 
     name = "undo"
@@ -178,7 +178,7 @@ class Undo(WriteOperation[Outcome]):
             raise InvalidInput("specify either the change to undo or its actor")
         check_zone(self.since)
 
-    def apply(self, tx: Transaction, writer: GuardedWriter) -> Outcome:
+    def apply(self, tx: Transaction, writer: GuardedWriter) -> RestoreOutcome:
         """Carry out the plan, or nothing if there are conflicts."""
         return _carried_out(tx, writer, self.plan(tx), self.mode)
 
@@ -195,7 +195,7 @@ class Undo(WriteOperation[Outcome]):
 
 
 @dataclass(frozen=True, slots=True)
-class Preview(ReadOperation[Outcome]):
+class Preview(ReadOperation[RestoreOutcome]):
     """What a restore or an undo would do."""
 
     intent: Restore | Undo
@@ -210,7 +210,7 @@ class Preview(ReadOperation[Outcome]):
         """The paths of the operation."""
         return self.intent.paths()
 
-    def apply(self, snapshot: Snapshot, settings: Settings) -> Outcome:
+    def apply(self, snapshot: Snapshot, settings: Settings) -> RestoreOutcome:
         """Plan, and change nothing."""
         return replace(_decided(snapshot, self.intent.plan(snapshot), self.intent.mode), dry_run=True)
 
@@ -252,18 +252,18 @@ def _check_mode(mode: Mode) -> None:
         raise InvalidInput(f"the mode must be one of {', '.join(get_args(Mode))}")
 
 
-def _decided(found: Snapshot, made: Plan, mode: Mode) -> Outcome:
+def _decided(found: Snapshot, made: Plan, mode: Mode) -> RestoreOutcome:
     """The steps of a plan, or what is in their way."""
     todo = steps(found, made.targets)
     blocking, clashes = in_the_way(found, todo), clashing(todo)
     if mode == "force" and (todo or not made.conflicts):
         todo = steps(found, {**made.targets, **dict.fromkeys((*blocking, *clashes))})
-        return Outcome(tuple(todo), left=made.conflicts)
+        return RestoreOutcome(tuple(todo), left=made.conflicts)
     others = (*(conflict for _, conflict in blocking.values()), *clashes.values())
-    return Outcome(tuple(todo), (*made.conflicts, *others))
+    return RestoreOutcome(tuple(todo), (*made.conflicts, *others))
 
 
-def _carried_out(tx: Transaction, writer: GuardedWriter, made: Plan, mode: Mode) -> Outcome:
+def _carried_out(tx: Transaction, writer: GuardedWriter, made: Plan, mode: Mode) -> RestoreOutcome:
     outcome = _decided(tx, made, mode)
     if outcome.conflicts:
         return outcome

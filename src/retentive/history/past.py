@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Unpack
 
 from retentive.errors import InvalidInput
-from retentive.history.sweep import HISTORY, PRUNED
+from retentive.history.expiry import HISTORY, PRUNED
 from retentive.storage.contract import Entry, Memory, Selection, Snapshot, Usage, Version
 from retentive.storage.overlay import Overlay
 from retentive.storage.paging import all_versions

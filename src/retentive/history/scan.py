@@ -13,7 +13,7 @@ from retentive.engine.queries import raised
 from retentive.engine.writer import GuardedWriter
 from retentive.errors import InvalidInput, PermissionDenied, Refused
 from retentive.history.removal import PENDING, finish
-from retentive.redaction.guard import RedactionGuard
+from retentive.redaction.examiner import TextExaminer
 from retentive.review.proposals import forget_proposals
 from retentive.storage.contract import Snapshot, Transaction, Version
 from retentive.values.paths import ROOT, MemoryPath
@@ -60,12 +60,12 @@ class Scan(ReadOperation[Scanned]):
 
     name = "scan"
     needs_external_edits = True
-    examination: RedactionGuard
+    examiner: TextExaminer
     history: bool
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> Scanned:
         """Examine every text."""
-        look = _Look(self.examination, settings)
+        look = _Look(self.examiner, settings)
         findings = [found.finding() for found in look.present(snapshot)]
         if self.history:
             findings += [finding for _, finding in look.older(snapshot)]
@@ -80,7 +80,7 @@ class RedactFound(WriteOperation[Scanned]):
     needs_external_edits = True
     may_use_reserve = True
     under_review = "refuse"
-    examination: RedactionGuard
+    examiner: TextExaminer
     history: bool
     now: float
 
@@ -90,7 +90,7 @@ class RedactFound(WriteOperation[Scanned]):
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> Scanned:
         """Rewrite all, in one transaction. Raises `Refused` if one of the memories is read-only."""
-        look = _Look(self.examination, writer.settings)
+        look = _Look(self.examiner, writer.settings)
         found = list(look.present(tx))
         refusals = []
         unclean = [each.path for each in found if each.in_text]
@@ -127,9 +127,7 @@ def scan(context: StoreContext, invocation: Invocation, *, redact: bool, history
     Raises `InvalidInput`, and writes nothing, if one of those memories is read-only; if one cannot be rewritten for
     another reason, after the others are.
     """
-    operation = (
-        RedactFound(context.examination, history, context.clock()) if redact else Scan(context.examination, history)
-    )
+    operation = RedactFound(context.examiner, history, context.clock()) if redact else Scan(context.examiner, history)
     try:
         scanned = context.run(operation, invocation).value()
     except PermissionDenied as error:
@@ -147,8 +145,8 @@ def scan(context: StoreContext, invocation: Invocation, *, redact: bool, history
 class _Look:
     """Examines texts and paths by the kinds that the settings of a store name, whatever they do with finds."""
 
-    def __init__(self, examination: RedactionGuard, settings: Settings) -> None:
-        self._examination = examination
+    def __init__(self, examiner: TextExaminer, settings: Settings) -> None:
+        self._examination = examiner
         self._settings = settings.changed({"sensitive": "redact"})
 
     def clean(self, text: str) -> str:

@@ -94,7 +94,7 @@ class Mount:
         """The state as an actor sees it, and the rules for its changes."""
         store, settings = self.store, self.store.settings_of(snapshot)
         who = actor or store.actor
-        return seen_by(who, snapshot, settings), WriteRules(settings, who, store.examination)
+        return seen_by(who, snapshot, settings), WriteRules(settings, who, store.examiner)
 
     def rules(self, actor: Actor | None) -> WriteRules:
         """The rules for the changes of an actor."""

@@ -14,8 +14,8 @@ from retentive.review.proposals import (
     AFTER,
     BEFORE,
     Decision,
+    DecisionOutcome,
     Obstacle,
-    Outcome,
     Proposal,
     ProposedChange,
     What,
@@ -71,7 +71,7 @@ class Deciding:
         self._chosen = [proposal for proposal in self._pending if proposal.id in set(wanted)]
         self._decided = [self._decision(each) for each in wanted if each not in self._foundations]
 
-    def accept(self, *, merge: bool, force: bool) -> Outcome:
+    def accept(self, *, merge: bool, force: bool) -> DecisionOutcome:
         """Make the changes. Raises `Stopped`."""
         obstacles = [*self._against(accepted=True), *self._without_foundation()]
         stuck = {obstacle.proposal_id for obstacle in obstacles}
@@ -88,7 +88,7 @@ class Deciding:
             raise Stopped(obstacles)
         return self._close(self._chosen, ids=ids, accepted=True)
 
-    def refuse(self) -> Outcome:
+    def refuse(self) -> DecisionOutcome:
         """Remove the proposals, and those that build on them. Raises `Stopped`."""
         obstacles = self._against(accepted=False)
         if obstacles:
@@ -124,7 +124,7 @@ class Deciding:
             if below
         ]
 
-    def _close(self, closed: Sequence[Proposal], *, ids: dict[str, str], accepted: bool) -> Outcome:
+    def _close(self, closed: Sequence[Proposal], *, ids: dict[str, str], accepted: bool) -> DecisionOutcome:
         """Remove proposals, say who decided, and give those that build on them the ids that memories have now."""
         chosen, gone = {proposal.id for proposal in self._chosen}, {proposal.id for proposal in closed}
         for proposal in closed:
@@ -135,7 +135,7 @@ class Deciding:
                 put_proposal(self._tx, with_ids(proposal, ids))
         if closed:
             forget_decisions(self._tx)
-        return Outcome(
+        return DecisionOutcome(
             done=tuple(proposal.id for proposal in closed if proposal.id in chosen),
             already=tuple(decision.proposal_id for decision in self._decided),
             with_them=tuple(proposal.id for proposal in closed if proposal.id not in chosen),
@@ -144,7 +144,7 @@ class Deciding:
 
 
 @dataclass(frozen=True, slots=True)
-class Decide(WriteOperation[Outcome]):
+class Decide(WriteOperation[DecisionOutcome]):
     """Accept or refuse proposals, all of them or none. Raises `Stopped`, `NotFound`, `PermissionDenied`."""
 
     under_review = "refuse"
@@ -165,7 +165,7 @@ class Decide(WriteOperation[Outcome]):
         """The ids of the proposals."""
         return {"proposals": [*result.done, *result.already, *result.with_them]}
 
-    def apply(self, tx: Transaction, writer: GuardedWriter) -> Outcome:
+    def apply(self, tx: Transaction, writer: GuardedWriter) -> DecisionOutcome:
         """Decide."""
         if writer.settings.read_only:
             raise PermissionDenied("the memory store is read-only")

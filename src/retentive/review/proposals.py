@@ -95,7 +95,7 @@ class Obstacle:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class DecisionOutcome:
     """What came of accepting or refusing. With `obstacles`, nothing at all was changed.
 
     `done` are the ids now accepted or refused, `already` those that were before, `with_them` those that were refused

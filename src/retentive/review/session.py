@@ -14,8 +14,8 @@ from retentive.review.proposals import (
     AFTER,
     BEFORE,
     Decision,
+    DecisionOutcome,
     Obstacle,
-    Outcome,
     Proposal,
     ProposedChange,
     decisions,
@@ -27,7 +27,7 @@ from retentive.storage.contract import Actor, Snapshot, as_actor, now_us, to_dat
 from retentive.values.settings import Settings
 from retentive.values.text import decoded
 
-__all__ = ["Decision", "Obstacle", "Outcome", "Proposal", "ProposedChange", "Review"]
+__all__ = ["Decision", "DecisionOutcome", "Obstacle", "Proposal", "ProposedChange", "Review"]
 
 Texts: TypeAlias = list[tuple[ProposedChange, str | None, str | None]]
 """Each change with the text before it and the text after it; None where there is none."""
@@ -111,7 +111,7 @@ class Review:
         proposed_by: Actor | str | None = None,
         merge: bool = False,
         force: bool = False,
-    ) -> Outcome:
+    ) -> DecisionOutcome:
         """Make what was proposed, all of it or nothing, each version by the actor who proposed it.
 
         `ids` None means all that wait, with `proposed_by` those of this actor.
@@ -124,7 +124,7 @@ class Review:
 
     def refuse(
         self, ids: Iterable[str] | None, *, actor: Actor | str | None, proposed_by: Actor | str | None = None
-    ) -> Outcome:
+    ) -> DecisionOutcome:
         """Remove proposals, and those that build on them. `ids` and errors as for `accept`.
 
         Nothing of their texts is left in the storage once `capabilities.purge` has returned True.
@@ -144,7 +144,7 @@ class Review:
         is_accepted: bool,
         merge: bool = False,
         force: bool = False,
-    ) -> Outcome:
+    ) -> DecisionOutcome:
         wanted = (ids,) if isinstance(ids, str) else None if ids is None else tuple(dict.fromkeys(ids))
         context = self._context
         at = to_datetime(now_us(context.clock))
@@ -152,7 +152,7 @@ class Review:
         try:
             return context.run(operation, self._invocation(actor)).value()
         except Stopped as stopped:
-            return Outcome(obstacles=stopped.obstacles)
+            return DecisionOutcome(obstacles=stopped.obstacles)
 
     def _invocation(self, actor: Actor | str | None) -> Invocation:
         return Invocation(as_actor(actor), None, self._integration)

@@ -24,7 +24,7 @@ Became: TypeAlias = Literal["created", "replaced", "same", "exists", "left", "re
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class FileOutcome:
     """Result for one file. `why` explains it, always if refused.
 
     `exists`: the memory exists with another text and was kept. `left`: a directory that never holds memories, such as
@@ -47,7 +47,7 @@ class _Ready:
 
 
 @dataclass(frozen=True, slots=True)
-class ImportFiles(WriteOperation[list[Outcome]]):
+class ImportFiles(WriteOperation[list[FileOutcome]]):
     """Write files as memories in one transaction, under the rules of every write. Each file is refused by itself."""
 
     name = "import"
@@ -61,23 +61,23 @@ class ImportFiles(WriteOperation[list[Outcome]]):
         """The directory that the files are imported to."""
         return (self.under,)
 
-    def apply(self, tx: Transaction, writer: GuardedWriter) -> list[Outcome]:
+    def apply(self, tx: Transaction, writer: GuardedWriter) -> list[FileOutcome]:
         """Write the files. Raises `RolledBack` with the outcomes of a dry run."""
         outcomes = [self._one(one, tx, writer) for one in self.files]
         if self.dry_run:
             raise RolledBack(outcomes)
         return outcomes
 
-    def _one(self, one: _Ready, tx: Transaction, writer: GuardedWriter) -> Outcome:
+    def _one(self, one: _Ready, tx: Transaction, writer: GuardedWriter) -> FileOutcome:
         path = one.path
         try:
             writer.check_name(path)
             writer.check(path)
             entry = tx.get(path.text)
             if entry.memory is not None and entry.data == one.text.encode():
-                return Outcome(one.name, path.text, "same")
+                return FileOutcome(one.name, path.text, "same")
             if entry.memory is not None and not self.overwrite:
-                return Outcome(one.name, path.text, "exists")
+                return FileOutcome(one.name, path.text, "exists")
             _check_free(entry)
             written = writer.put(entry, path, one.text)
         except Refused as refusal:
@@ -88,7 +88,7 @@ class ImportFiles(WriteOperation[list[Outcome]]):
         became: Became = "created" if entry.memory is None else "replaced"
         if entry.data is not None and written.text.encode() == entry.data:
             became = "same"
-        return Outcome(one.name, path.text, became, " ".join(notes) or None)
+        return FileOutcome(one.name, path.text, became, " ".join(notes) or None)
 
 
 class Import:
@@ -107,7 +107,7 @@ class Import:
         self._dry_run = dry_run
         self._seen: set[str] = set()
 
-    def run(self, source: Source, progress: Progress | None = None) -> Iterator[Outcome]:
+    def run(self, source: Source, progress: Progress | None = None) -> Iterator[FileOutcome]:
         """Import all files; yields the outcome of each. One transaction at the end writes everything.
 
         Raises the errors of storage; nothing is imported then.
@@ -117,7 +117,7 @@ class Import:
             ready: list[_Ready] = []
             for done, item in enumerate(source.items(), start=1):
                 one = self._ready(item)
-                if isinstance(one, Outcome):
+                if isinstance(one, FileOutcome):
                     yield one
                 else:
                     ready.append(one)
@@ -125,35 +125,35 @@ class Import:
                     progress(done, total)
             yield from self._write(ready)
 
-    def _ready(self, item: Item) -> _Ready | Outcome:
+    def _ready(self, item: Item) -> _Ready | FileOutcome:
         name = visible(item.name)
         if item.expected:
-            return Outcome(name, None, "left", str(item.read()))
+            return FileOutcome(name, None, "left", str(item.read()))
         try:
             path = MemoryPath.parse(f"{self._under}/{item.name}")
         except Refused as refusal:
-            return Outcome(name, None, "refused", _sentence(self._store.replies, refusal, item.name))
+            return FileOutcome(name, None, "refused", _sentence(self._store.replies, refusal, item.name))
         data = item.read()
         if isinstance(data, str):
-            return Outcome(name, None, "refused", data)
+            return FileOutcome(name, None, "refused", data)
         if path.text in self._seen:
-            return Outcome(name, path.text, "refused", "another file of this import has the same path")
+            return FileOutcome(name, path.text, "refused", "another file of this import has the same path")
         try:
             text = data.decode()
             check_text("text", text)
         except (UnicodeDecodeError, Refused):
-            return Outcome(name, None, "refused", "not a text (UTF-8 without NUL)")
+            return FileOutcome(name, None, "refused", "not a text (UTF-8 without NUL)")
         self._seen.add(path.text)
         return _Ready(name, path, text)
 
-    def _write(self, ready: Sequence[_Ready]) -> list[Outcome]:
+    def _write(self, ready: Sequence[_Ready]) -> list[FileOutcome]:
         """Write all files. If the storage refuses one, try again without it."""
         operation = ImportFiles(tuple(ready), self._under, self._overwrite, self._dry_run, self._store.replies)
         try:
             outcome = self._store.run(operation, Invocation(IMPORT, None, self._store.integration))
             return outcome.value()
         except RolledBack as dry:
-            return cast("list[Outcome]", dry.result)
+            return cast("list[FileOutcome]", dry.result)
         except Refused as refusal:
             at = str(refusal.values.get("path", ""))
             bad = [one for one in ready if one.path.text == at] or list(ready[:1])
@@ -161,8 +161,8 @@ class Import:
             return [*(_refused(one, refusal, self._store.replies) for one in bad), *(self._write(rest) if rest else ())]
 
 
-def _refused(one: _Ready, refusal: Refused, replies: Replies) -> Outcome:
-    return Outcome(one.name, None, "refused", _sentence(replies, refusal, one.path.text))
+def _refused(one: _Ready, refusal: Refused, replies: Replies) -> FileOutcome:
+    return FileOutcome(one.name, None, "refused", _sentence(replies, refusal, one.path.text))
 
 
 def _check_free(look: Entry) -> None:

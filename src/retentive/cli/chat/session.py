@@ -15,7 +15,7 @@ from retentive.agent.errors import AgentError
 from retentive.agent.events import Compaction, EditsApplied, Event, Finished, Text, ToolCall, ToolReply, UsageReport
 from retentive.agent.responses import AppliedEdit
 from retentive.errors import InvalidInput
-from retentive.history.apply import Outcome
+from retentive.history.apply import RestoreOutcome
 from retentive.storage.contract import Actor, Version
 from retentive.store import MemoryStore
 
@@ -182,7 +182,7 @@ class Session:
         found = self.store.history.log(since=self.started_at)
         return [version for version in found if version.actor == self.actor and version.revision not in self._undone]
 
-    def undo_last(self) -> Outcome | None:
+    def undo_last(self) -> RestoreOutcome | None:
         """Undo the last change with all its versions; None without changes."""
         changes = self.changes()
         if not changes:
@@ -193,7 +193,7 @@ class Session:
             self._mark_undone(changes[0].revision)
         return outcome
 
-    def undo_all(self) -> Outcome | None:
+    def undo_all(self) -> RestoreOutcome | None:
         """Undo all changes in one step; None without changes. Raises `InvalidInput`."""
         if not self.changes():
             return None

@@ -13,7 +13,7 @@ from retentive.agent.responses import TokenCount, token_count
 from retentive.cli.chat.screen import API_ERRORS, Answer, edited
 from retentive.cli.chat.session import Session
 from retentive.errors import RetentiveError
-from retentive.history.apply import Outcome
+from retentive.history.apply import RestoreOutcome
 from retentive.integrations.messages import TOOL
 from retentive.storage.contract import Memory, Version
 from retentive.store import MemoryStore
@@ -207,7 +207,7 @@ def _shown(store: MemoryStore, version: Version | None) -> tuple[str, str]:
     return found.path, text or ""
 
 
-def _undone(outcome: Outcome) -> Answer:
+def _undone(outcome: RestoreOutcome) -> Answer:
     if outcome.conflicts:
         lines = ["nothing was undone.", *(f"{each.path}: {each.reason}." for each in outcome.conflicts)]
         return _error("\n".join(lines))

@@ -26,7 +26,7 @@ from retentive.storage.objects.cache import DEFAULT_CACHE_BYTES, Cache
 from retentive.storage.objects.commit import WRITTEN_IS_GOOD_FOR_S, Committer
 from retentive.storage.objects.driver import Client, Place, check_process
 from retentive.storage.objects.garbage import COLLECT_AFTER_S, collect, delete_passed, erase_texts, marks_of
-from retentive.storage.objects.manifests import Manifests
+from retentive.storage.objects.manifest_swap import ManifestSwap
 from retentive.storage.objects.ordered_map import Sizes
 from retentive.storage.objects.reader import Gone, Reader
 from retentive.storage.objects.requests import BUSY, Requests
@@ -69,7 +69,7 @@ class ObjectsBackend(Backend, Checkable, Collectable, Purgeable):
         self._closed = False
         self._requests = Requests(client)
         self._cache = Cache(cache_bytes)
-        self._manifests = Manifests(self._requests, Cache(cache_bytes), self._reader)
+        self._manifests = ManifestSwap(self._requests, Cache(cache_bytes), self._reader)
         shared = Settings(clock, new_id, sizes or Sizes())
         self._committer = Committer(self._requests, self._manifests, self._reader, shared)
         self._stores = Stores(self._requests, self._manifests, shared)

@@ -10,7 +10,7 @@ from retentive.errors import Damaged, NotFound, UnknownSchema
 from retentive.storage.findings import Finding, found
 from retentive.storage.objects.garbage import reachable
 from retentive.storage.objects.manifest import Manifest
-from retentive.storage.objects.manifests import MANIFESTS, Held, Manifests
+from retentive.storage.objects.manifest_swap import MANIFESTS, Held, ManifestSwap
 from retentive.storage.objects.reader import PACKS, PAGES, Gone, Reader
 from retentive.storage.objects.records import check_name, unpack
 from retentive.storage.objects.requests import Listed, Missing, Requests
@@ -22,7 +22,7 @@ _TRIES = 5  # while others write, and delete what was reachable a moment ago
 
 
 def examine(
-    requests: Requests, manifests: Manifests, reader_of: Callable[[str], Reader], before: datetime
+    requests: Requests, manifests: ManifestSwap, reader_of: Callable[[str], Reader], before: datetime
 ) -> Iterator[Finding]:
     """What is missing or damaged, and orphans older than `before`, of every store."""
     for listed in requests.names(MANIFESTS):
@@ -38,7 +38,7 @@ def examine(
 
 
 def _examine_store(
-    store_id: str, requests: Requests, manifests: Manifests, reader: Reader, before: datetime
+    store_id: str, requests: Requests, manifests: ManifestSwap, reader: Reader, before: datetime
 ) -> Iterator[Finding]:
     held = manifests.live(store_id)
     for _ in range(_TRIES):

@@ -13,7 +13,7 @@ from retentive.errors import NotFound, RetentiveError, Unavailable
 from retentive.storage.contract import Transaction
 from retentive.storage.objects.garbage import Sweeps, put_mark, reachable
 from retentive.storage.objects.manifest import Compaction, Manifest, compact, is_due
-from retentive.storage.objects.manifests import Held, Manifests, alive
+from retentive.storage.objects.manifest_swap import Held, ManifestSwap, alive
 from retentive.storage.objects.ordered_map import Page
 from retentive.storage.objects.packs import NewTexts, pack_of
 from retentive.storage.objects.reader import PACKS, PAGES, Gone, Reader
@@ -88,7 +88,7 @@ class Committer:
     """Runs the batches of writers. Threads may share it; those of one memory store come one at a time."""
 
     def __init__(
-        self, requests: Requests, manifests: Manifests, reader: Callable[[str], Reader], shared: Settings
+        self, requests: Requests, manifests: ManifestSwap, reader: Callable[[str], Reader], shared: Settings
     ) -> None:
         self._requests = requests
         self._manifests = manifests
@@ -152,7 +152,7 @@ class Committer:
             raise Unavailable("the command was held up for too long")
         if any(transaction.has_removed for transaction in changed):
             batch.marks.append(put_mark(self._requests, batch.store_id))
-        batch.held, landed = self._manifests.replace(known, manifest, deadline=batch.deadline)
+        batch.held, landed = self._manifests.compare_and_swap(known, manifest, deadline=batch.deadline)
         if landed:
             self._committed(known.manifest, manifest, batch)
             return
@@ -227,7 +227,9 @@ class Committer:
             while not landed and compaction.fits(alive(held).manifest) and time.monotonic() < deadline:
                 if time.time() - prepared.began > WRITTEN_IS_GOOD_FOR_S:
                     return
-                held, landed = self._manifests.replace(held, compaction.applied(held.manifest), deadline=deadline)
+                held, landed = self._manifests.compare_and_swap(
+                    held, compaction.applied(held.manifest), deadline=deadline
+                )
             going = [] if landed else reachable(held.manifest, reader, values=False).passed(names)
         except NotFound:
             going = names

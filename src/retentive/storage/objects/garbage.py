@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from retentive.errors import Damaged
 from retentive.storage.objects.manifest import Manifest
-from retentive.storage.objects.manifests import Manifests
+from retentive.storage.objects.manifest_swap import ManifestSwap
 from retentive.storage.objects.ordered_map import AHEAD, Ref
 from retentive.storage.objects.packs import by_pack, pack_of, without
 from retentive.storage.objects.reader import PACKS, PAGES, Reader
@@ -84,7 +84,7 @@ def _read(read: Callable[[Sequence[Ref]], list[T]], refs: Sequence[Ref], on_dama
     return found
 
 
-def collect(store_id: str, before: datetime, *, requests: Requests, manifests: Manifests, reader: Reader) -> int:
+def collect(store_id: str, before: datetime, *, requests: Requests, manifests: ManifestSwap, reader: Reader) -> int:
     """Delete objects last written before a moment that the present state does not lead to; their number.
 
     Orphans are listed first and the state is read afterwards, so that what a writer committed in between is found to

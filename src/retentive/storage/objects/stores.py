@@ -20,7 +20,7 @@ from retentive.errors import Damaged, InvalidInput, NotFound
 from retentive.storage.contract import Actor, StoreInfo, now_us
 from retentive.storage.objects.garbage import marks_of, put_mark
 from retentive.storage.objects.manifest import Erased, Manifest
-from retentive.storage.objects.manifests import MANIFESTS, Held, Manifests
+from retentive.storage.objects.manifest_swap import MANIFESTS, Held, ManifestSwap
 from retentive.storage.objects.records import check_head, head_of, pack, unpack
 from retentive.storage.objects.requests import Missing, Requests, Tag, Taken, Unsure, together
 from retentive.storage.objects.transaction import Settings
@@ -42,7 +42,7 @@ class Key(NamedTuple):
 class Stores:
     """The memory stores of one location. Threads may share it."""
 
-    def __init__(self, requests: Requests, manifests: Manifests, shared: Settings) -> None:
+    def __init__(self, requests: Requests, manifests: ManifestSwap, shared: Settings) -> None:
         self._requests = requests
         self._manifests = manifests
         self._shared = shared
@@ -132,7 +132,7 @@ class Stores:
                     return self._manifests.now(manifest.id).manifest
             try:
                 data = manifest.encoded()
-                tag = self._requests.replace(Manifests.key(manifest.id), data, None)
+                tag = self._requests.replace(ManifestSwap.key(manifest.id), data, None)
                 return self._manifests.keep(Held(tag, manifest), len(data)).manifest
             except (Taken, Unsure):
                 with suppress(NotFound):
@@ -152,7 +152,7 @@ class Stores:
 
     def listed(self, *, after: str | None, limit: int | None) -> list[StoreInfo]:
         """Stores in the order of their ids."""
-        offset = Manifests.key(after) if after is not None and _ID.fullmatch(after) else None
+        offset = ManifestSwap.key(after) if after is not None and _ID.fullmatch(after) else None
         names = (listed.key.rpartition("/")[2] for listed in self._requests.names(MANIFESTS, after=offset))
         ids = (store_id for store_id in names if after is None or store_id > after)
         found: list[StoreInfo] = []

@@ -25,7 +25,7 @@ _HALF_REDACTED = (
     " text_of IS NOT NULL) AND NOT EXISTS"
     " (SELECT 1 FROM memories m WHERE m.store = versions.store AND m.id = versions.memory AND m.version = versions.id)"
 )
-_OF_ANOTHER_AGE = (  # where its newest version is right and none was pruned, which `history/sweep.py` records
+_OF_ANOTHER_AGE = (  # where its newest version is right and none was pruned, which `history/expiry.py` records
     "SELECT m.path, v.id, v.created_at, v.revision FROM memories m JOIN versions v ON v.store = m.store AND v.id ="
     " (SELECT min(o.id) FROM versions o WHERE o.store = m.store AND o.memory = m.id)"
     " WHERE m.store = ? AND m.created_at <> v.created_at AND v.operation = 'created' AND EXISTS"

@@ -12,8 +12,8 @@ from retentive.engine.idempotency import forget_old
 from retentive.engine.operation import Invocation, ReadOperation, WriteOperation
 from retentive.engine.writer import GuardedWriter
 from retentive.errors import RetentiveError
-from retentive.history import retention
-from retentive.history.retention import EXPIRY
+from retentive.history import expiry_rules
+from retentive.history.expiry_rules import EXPIRY
 from retentive.storage.contract import Memory, Snapshot, Transaction
 from retentive.values.paths import ROOT
 from retentive.values.settings import Settings
@@ -93,7 +93,7 @@ class FindIdle(ReadOperation["Found"]):
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> Found:
         """Compare times."""
-        idle = retention.expired(snapshot.memories(ROOT), self.accessed, settings, self.now)
+        idle = expiry_rules.expired(snapshot.memories(ROOT), self.accessed, settings, self.now)
         return Found(tuple(idle), tuple(_prunable(snapshot, settings, self.now)), settings)
 
 
@@ -167,7 +167,7 @@ def _prunable(found: Snapshot, settings: Settings, now: float) -> list[tuple[str
     if not settings.keep_versions_days:
         return []
     living = {memory.id: None for memory in found.memories(ROOT)}
-    return retention.prunable(found.versions(), living, settings, now)
+    return expiry_rules.prunable(found.versions(), living, settings, now)
 
 
 def _parts(items: Sequence[T]) -> Iterator[Sequence[T]]:

@@ -24,7 +24,7 @@ _PLAIN = re.compile(rf"(?=.{{0,300}}\Z)(?!(?:[^0-9]*[0-9]){{9}})(?:{_WORD}[/._-]
 
 
 @dataclass(frozen=True, slots=True)
-class RedactionGuard:
+class TextExaminer:
     """Built-in rules plus the rules and detectors of an application. Threads may share it."""
 
     rules: Sequence[Rule] = ()

@@ -1,4 +1,4 @@
-"""Manifests of memory stores in object storage: read, kept, and replaced by compare-and-swap."""
+"""ManifestSwap of memory stores in object storage: read, kept, and replaced by compare-and-swap."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import NamedTuple
 from retentive.errors import NotFound, OutcomeUnknown, RetentiveError
 from retentive.storage.backoff import Backoff
 from retentive.storage.objects.cache import Cache
-from retentive.storage.objects.contention import Contention, new_writer
 from retentive.storage.objects.manifest import Manifest, decode_manifest
 from retentive.storage.objects.ordered_map import OrderedMap
 from retentive.storage.objects.reader import Reader
 from retentive.storage.objects.records import VERSION
 from retentive.storage.objects.requests import BUSY, Missing, Requests, Tag, Taken, Unsure
+from retentive.storage.objects.writer_turns import WriterTurns, new_writer
 
 MANIFESTS = "manifests"
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.03, 0.25
@@ -28,7 +28,7 @@ class Held(NamedTuple):
     manifest: Manifest
 
 
-class Manifests:
+class ManifestSwap:
     """The present manifests. The last seen of each is kept, and sent again only if it changed. Threads may share it.
 
     Threads that replace the manifest of one memory store come one at a time.
@@ -39,7 +39,7 @@ class Manifests:
         self._cache = cache
         self._reader = reader
         self._writer = new_writer()
-        self._contention: dict[str, Contention] = {}
+        self._contention: dict[str, WriterTurns] = {}
 
     @staticmethod
     def key(store_id: str) -> str:
@@ -75,9 +75,9 @@ class Manifests:
         self._cache.put(self.key(held.manifest.id), held, size_bytes * 10)
         return held
 
-    def contention(self, store_id: str) -> Contention:
+    def contention(self, store_id: str) -> WriterTurns:
         """The contention for a memory store."""
-        return self._contention.setdefault(store_id, Contention(self._writer))
+        return self._contention.setdefault(store_id, WriterTurns(self._writer))
 
     def forget_contention(self, store_id: str) -> None:
         """Forget what is known of contention, once there is none."""
@@ -86,7 +86,7 @@ class Manifests:
 
     # -- replacing -------------------------------------------------------------------------------------------
 
-    def replace(self, held: Held, manifest: Manifest, *, deadline: float) -> tuple[Held, bool | None]:
+    def compare_and_swap(self, held: Held, manifest: Manifest, *, deadline: float) -> tuple[Held, bool | None]:
         """Replace the manifest that is held: the present one, and whether it is this. None: not, but after a doubt.
 
         A request that failed in doubt may still be carried out. It is sent again with the same bytes over the same
@@ -145,7 +145,7 @@ class Manifests:
             after = change(held.manifest)
             if after is held.manifest:
                 break
-            held, landed = self.replace(held, after, deadline=deadline)
+            held, landed = self.compare_and_swap(held, after, deadline=deadline)
             if landed:
                 break
         return held

@@ -1,4 +1,4 @@
-"""Contention between the writers of one memory store in several processes: the waits that give each its turn.
+"""WriterTurns between the writers of one memory store in several processes: the waits that give each its turn.
 
 Nothing hands out turns in object storage: the first to replace the manifest wins, and the attempts of the others fail.
 The ids of the latest commits in a manifest tell how many processes write at present, and each writer knows how long an
@@ -19,7 +19,7 @@ _LONGEST_S = 1.0
 _SPREAD = 4  # measured with 16 processes: 1.9 attempts for a commit; with 2 it took 2.7, with 1 it took 6
 
 
-class Contention:
+class WriterTurns:
     """One writer's view of the others that write the same memory store."""
 
     def __init__(self, writer: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -43,7 +44,10 @@ class MotoServer(Server):
     def new_bucket(self, name: str) -> str:
         """A bucket, made if it is not there."""
         answer = self.request("PUT", f"/{name}")
-        if answer.status == 500:  # moto fails now and then where two threads make their first buckets at once
+        for _ in range(20):  # moto fails where two threads create their first buckets at once
+            if answer.status != 500:
+                break
+            time.sleep(0.1)
             answer = self.request("PUT", f"/{name}")
         must(answer, 200)
         return name

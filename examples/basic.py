@@ -3,7 +3,7 @@
     python examples/basic.py loop        your own loop: messages.create, and tool_result for each tool call
     python examples/basic.py runner      the SDK's tool runner with MemoryTool
 
-Needs `pip install 'retentive[anthropic]'` and an API key in ANTHROPIC_API_KEY. Run it twice: the second time Claude
+Needs `pip install 'anthropic>=2.11,<3'` and an API key in ANTHROPIC_API_KEY. Run it twice: the second time Claude
 finds its notes from the first run. The notes are plain files in ./memory.
 """
 

@@ -2,7 +2,7 @@
 
     python examples/customer_service.py ada
 
-Needs `pip install 'retentive[anthropic]'` and an API key in ANTHROPIC_API_KEY. Type the customer's messages; an empty
+Needs `pip install 'anthropic>=2.11,<3'` and an API key in ANTHROPIC_API_KEY. Type the customer's messages; an empty
 line or the end of the input ends the visit. In a later visit, also after a crash, Claude finds its notes. Each customer
 has a separate memory store, so no customer sees the data of another. The house rules are a shared, read-only store.
 """

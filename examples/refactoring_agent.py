@@ -2,7 +2,7 @@
 
     python examples/refactoring_agent.py ./code --goal "Split shop.py into small modules" --test "python -m pytest -q"
 
-Needs `pip install 'retentive[anthropic]'` and an API key in ANTHROPIC_API_KEY. The first run writes a plan to the
+Needs `pip install 'anthropic>=2.11,<3'` and an API key in ANTHROPIC_API_KEY. The first run writes a plan to the
 memory. Every run reads the current status, lets Claude do one step with its tools, and records the result. You can stop
 it at any time: unrecorded work counts as not done, and the next run repeats it.
 """

@@ -42,7 +42,7 @@ class Head(NamedTuple):
         """The head written as `SEQ:HASH`. Raises `InvalidInput`."""
         found = _HEAD.fullmatch(text)
         if found is None:
-            raise InvalidInput("an audit head is written SEQ:HASH, as `audit verify` prints it")
+            raise InvalidInput("an audit head must have the form SEQ:HASH, as printed by `retentive audit verify`")
         return cls(int(found[1]), found[2])
 
     def __str__(self) -> str:

@@ -57,7 +57,7 @@ _START = Head(0, FIRST)
 
 @dataclass(slots=True)
 class _Verification:
-    """One pass over a chain."""
+    """State of one verification of an audit chain."""
 
     store_id: str
     head: Head = _START

@@ -39,7 +39,7 @@ class Accesses:
         self._flushed_at = clock()
 
     def forget_threads(self) -> None:
-        """In a forked child: the thread that held the lock is not there."""
+        """Replace the lock in a forked child, where the thread that held it does not exist."""
         self._lock = threading.Lock()
 
     @contextmanager

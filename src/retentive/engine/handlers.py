@@ -1,4 +1,4 @@
-"""The handlers of the commands: what each does in its transaction, as operations."""
+"""Command handlers: one operation for each command of the memory tool, run in one transaction."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class RunView(ReadOperation[Viewed]):
         return {"read": [result.memory.id, result.memory.version_id]}
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> Viewed:
-        """A page or a listing. Raises `Refused` for a missing path or a range that does not fit, `Damaged`."""
+        """A page or a listing. Raises `Refused` for a missing path or an invalid range, and `Damaged`."""
         path = self.command.path
         if not path.is_root:
             entry = snapshot.get(path.text)

@@ -36,7 +36,10 @@ class Expired:
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What a sweep did, or would do: memories that went, memories that may not be changed, versions that went."""
+    """Result of a sweep or of its preview.
+
+    Expired memories, idle memories that it may not delete, number of pruned versions.
+    """
 
     expired: tuple[Expired, ...] = ()
     kept_read_only: tuple[Expired, ...] = ()

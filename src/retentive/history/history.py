@@ -57,9 +57,11 @@ class History:
         operation: Operation | None = None,
         limit: int | None = None,
     ) -> list[Version]:
-        """Versions, newest first: of all, of one memory across its renames, or of what was below a directory.
+        """Versions, newest first: of the whole store, of one memory including its renames, or of all memories that were
+        below a directory.
 
-        Where no memory is at `path` now, the one that was there last is meant. `actor` is a pattern, as in
+        If `path` has no memory and none below it, the last memory that was at `path` is used. `actor` is a
+        pattern, as in
         `session:*`.
         """
         target = None if path is None else self._parsed(path)

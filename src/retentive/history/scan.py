@@ -89,7 +89,10 @@ class RedactFound(WriteOperation[Scanned]):
         return {"withheld": list(result.withheld)}
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> Scanned:
-        """Rewrite all, in one transaction. Raises `Refused` if one of the memories is read-only."""
+        """Remove the sensitive values, in one transaction.
+
+        Raises `Refused`, before any change, if a memory is read-only.
+        """
         look = _Look(self.examiner, writer.settings)
         found = list(look.present(tx))
         refusals = []

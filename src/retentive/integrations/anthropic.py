@@ -98,7 +98,8 @@ class MemoryTool(_OpenedStore, BetaAbstractMemoryTool):
     pass an open `MemoryStore` or `Mounts`. `keys` (encryption) and `settings` such as `view_chars` work as in
     `retentive.open`.
 
-    `call` raises the SDK's `ToolError` for an error reply. Invalid input and storage failures raise nothing else.
+    `call` raises the SDK's `ToolError` for an error reply. Invalid input and storage failures raise `ToolError`
+    too; nothing else is raised for them.
     """
 
     def __init__(

@@ -286,7 +286,7 @@ def _decision(key: str, value: str) -> Decision:
             key, bool(found["accepted"]), _actor(found["actor"]), _actor(found["by"]), to_datetime(found["at"])
         )
     except (ValueError, KeyError, TypeError):
-        raise Damaged("what was decided on a proposal cannot be read") from None
+        raise Damaged("a review decision is corrupt: it cannot be decoded") from None
 
 
 def _actor(name: str | None) -> Actor | None:

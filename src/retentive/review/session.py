@@ -96,7 +96,7 @@ class Review:
         return self._context.run(ReadProposal(proposal_id), self._invocation(None)).value()
 
     def get(self, proposal_id: str) -> Proposal:
-        """A proposal that waits. Raises `NotFound`."""
+        """Pending proposal. Raises `NotFound` if it is unknown or already decided."""
         return self.show(proposal_id)[0]
 
     def texts(self, proposal: Proposal) -> Texts:
@@ -112,7 +112,7 @@ class Review:
         merge: bool = False,
         force: bool = False,
     ) -> DecisionOutcome:
-        """Make what was proposed, all of it or nothing, each version by the actor who proposed it.
+        """Apply proposals, all or none. Each new version is attributed to the actor who proposed it.
 
         `ids` None means all that wait, with `proposed_by` those of this actor.
         Guards are asked again. If others changed meanwhile what a proposal changes, that is an obstacle, and nothing

@@ -97,7 +97,7 @@ def _file_system(path: str) -> str:
 
 
 def free_bytes(path: str, file_system: str) -> int:
-    """Bytes this process can still write next to `path`; `sys.maxsize` where the system does not tell."""
+    """Bytes this process can still write next to `path`; `sys.maxsize` if unknown."""
     if not hasattr(os, "statvfs"):
         return sys.maxsize
     try:

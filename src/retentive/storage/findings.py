@@ -1,4 +1,4 @@
-"""Findings about stored data, and the table of their kinds. Values only."""
+"""Finding types and the table of finding kinds. No I/O."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Quietable(Protocol):
     """A `Forkable` that the parent must not leave in the middle of its work."""
 
     def quiet(self) -> AbstractContextManager[None]:
-        """Hold still, with nothing open that a child may not inherit."""
+        """Context in which no work runs, and nothing is open that a forked child must not inherit."""
 
 
 _watched: WeakSet[Forkable] = WeakSet()

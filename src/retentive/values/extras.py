@@ -16,5 +16,5 @@ EXTRAS = {
 
 
 def pip_install(*extras: str) -> str:
-    """The command that installs the packages of these extras, however retentive itself was installed."""
+    """`pip install` command for the packages of these extras. It names the packages, not an extra of retentive."""
     return " ".join(["pip install", *(f"'{package}'" for extra in extras for package in EXTRAS[extra])])

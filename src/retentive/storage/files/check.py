@@ -111,7 +111,7 @@ class _StoreFiles:
         return state.kind is not Kind.FILE or self._tree.read(path) != data
 
     def _code(self, path: str) -> str:
-        """The kind of a difference, as recovery would take it: stale, altered, or an external edit."""
+        """Finding code for a file that differs, by what recovery would do with it: stale, altered or external edit."""
         if path in self._behind:
             text = self._tree.read(path)
             if not text or stale_paths(self._snapshot.connection, self._snapshot.store, {path: text}):

@@ -114,7 +114,7 @@ class Comparison:
         return clean
 
     def _fits(self, path: str, entry: Entry, found: Found) -> bool:
-        """True if the file system holds at a path, where no memory is, what the records say."""
+        """True if the file system matches the records at a path that has no memory."""
         match found.kind:
             case Kind.MISSING:
                 return not entry.below and entry.above is None

@@ -90,7 +90,10 @@ class LiveFile:
 
 
 def sync_file_system(descriptor: int) -> None:
-    """Make all files of the file system durable, on Linux in one call; elsewhere all of the machine. Raises OSError."""
+    """Flush to disk the file system that contains `descriptor` on Linux (`syncfs`), elsewhere every file system.
+
+    Raises OSError.
+    """
     if not sys.platform.startswith("linux"):
         os.sync()
         return

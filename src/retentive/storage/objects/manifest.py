@@ -40,7 +40,9 @@ class State(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One state of a memory store. `generation` counts compactions, `overlay` is what the log does to the tree.
+    """One state of a memory store.
+
+    `generation` counts compactions, `overlay` is the log and the edits merged by key, applied on top of the tree.
 
     `gaps` are memories that are not present though their newest version is no deletion, since it came redacted.
     """
@@ -98,7 +100,7 @@ def decode_manifest(data: bytes, store_id: str) -> Manifest:
         value |= {"state": State(*value["state"]), "erased": None if erased is None else Erased(*erased)}
         manifest = Manifest(**value, overlay=overlay_of(value["log"], value["edits"]))
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise Damaged("the manifest of a memory store cannot be read") from None
+        raise Damaged("the manifest of a memory store is corrupt: it cannot be decoded") from None
     if manifest.id != store_id:
         raise Damaged("the manifest of a memory store is that of another")
     return manifest

@@ -135,7 +135,7 @@ class OrderedMap:
             yield from (value for _, value in (reversed(chunk) if reverse else chunk))
 
     def has_any(self, low: str, high: str) -> bool:
-        """Whether a key from `low` on and below `high` is there."""
+        """True if the map has a key with `low <= key < high`."""
         if any(value is not None and low <= key < high for key, value in self._overlay.items()):
             return True
         return any(self.chunks(low, high, ahead=1))
@@ -225,7 +225,7 @@ class Rebuild:
         return made
 
     def _touched(self, refs: Sequence[Ref], shares: Sequence[Sequence[str]], depth: int) -> set[int]:
-        """The pages with edits; with one that may get small, one beside it."""
+        """Indexes of the pages to rewrite: those with edits, and a neighbour of each that may become too small."""
         touched = {at for at, share in enumerate(shares) if share}
         for at in list(touched):
             removed = 0 if depth else sum(self._edits[key] is None for key in shares[at])

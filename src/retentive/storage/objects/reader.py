@@ -42,7 +42,7 @@ class Reader:
         self._pages = {} if pages is None else pages
 
     def with_new(self, texts: NewTexts, pages: Mapping[str, tuple[bytes, Page]]) -> Reader:
-        """The same, and what is not written yet."""
+        """Reader that also finds texts and pages that are not uploaded yet."""
         return Reader(self._store_id, self._requests, self._cache, texts=texts, pages=pages)
 
     def key(self, kind: str, name: str) -> str:

@@ -163,7 +163,7 @@ class Requests:
     # -- what a server can do --------------------------------------------------------------------------------
 
     def probe(self) -> None:
-        """Try once per process what an endpoint makes of conditions. Raises `InvalidInput` if it ignores them."""
+        """Check once that the endpoint honours conditional writes. Raises `InvalidInput` if it ignores them."""
         if self._probed:
             return
         with self._probing:

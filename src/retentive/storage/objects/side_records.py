@@ -138,7 +138,11 @@ class SideRecords:
             raise
 
     def _new_stamp(self) -> str:
-        """Sorts after all of this process, and by the clock among those of others."""
+        """Stamp that sorts after all earlier stamps of this process; stamps of different processes sort by wall clock.
+
+        Tamp that sorts after all earlier stamps of this process; stamps of different processes sort by wall
+        clock.
+        """
         with self._lock:
             self._last_us = max(int(time.time() * 1_000_000), self._last_us + 1)
             return f"{self._last_us:0{_TIME_DIGITS}x}{os.urandom(4).hex()}"

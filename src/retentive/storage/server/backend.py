@@ -125,10 +125,11 @@ class ServerBackend(Backend, Checkable):
         self.migrate(only_new=True)
 
     def migrate(self, *, partitions: int = 0, only_new: bool = False) -> list[int]:
-        """Bring the schema up to date; the numbers of the migrations applied.
+        """Upgrade the schema; returns the numbers of the applied migrations.
 
         `partitions` splits memories and versions by the hash of their store; it counts when the tables are made.
-        `only_new` refuses to change tables that hold something. May be run beside processes that have it open.
+        `only_new` creates missing tables, but raises `OlderSchema` instead of upgrading existing ones. Other
+        processes may have the database open meanwhile.
         """
         if not 0 <= partitions <= MAX_PARTITIONS:
             raise InvalidInput(f"partitions must be 0 to {MAX_PARTITIONS}, not {partitions}")

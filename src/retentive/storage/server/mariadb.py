@@ -115,7 +115,7 @@ class MariadbConnection:
         _cut(self._raw)
 
     def _send(self) -> list[Row]:
-        """Send what waits; the rows of the last statement."""
+        """Send the batched statements; returns the rows of the last one."""
         statements, self._batch, self._batch_bytes = "; ".join(self._batch), [], 0
         with self._guarded(), self._raw.cursor() as cursor:
             cursor.execute(statements)

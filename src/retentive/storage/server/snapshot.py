@@ -9,7 +9,9 @@ from retentive.storage.sql.transaction import SqlTransaction
 
 
 class LazySnapshot(sql_snapshot.SqlSnapshot):
-    """A store for reading, without a transaction as long as single statements do: most views are one round trip.
+    """Snapshot for reading.
+
+    It opens a transaction only when a read needs several statements: most views take one round trip.
 
     Each statement returns the revision it saw. If that is another than the first, the read is run again
     (`SerializationConflict`).

@@ -25,7 +25,10 @@ _HEAD = "s.no, s.revision, s.memories, s.size_bytes, s.last_at, s.seal, s.settin
 
 @dataclass(slots=True)
 class Head:
-    """The row of a memory store that every write of it changes, and locks where the database has locks of rows."""
+    """Row of a memory store, with its counters.
+
+    Every write updates it, and locks it first where the database has row locks.
+    """
 
     no: int
     revision: int

@@ -44,7 +44,7 @@ def select_store(connection: Connection, id_or_key: str) -> StoreInfo | None:
 
 
 def select_store_by_id(connection: Connection, store_id: str) -> StoreInfo | None:
-    """The store with this id, also when it was erased."""
+    """Store with this id, including an erased one; None if there is none."""
     found = connection.rows(f"SELECT {_STORE} FROM stores WHERE id = ?", (store_id,))
     return _store(found[0]) if found else None
 

@@ -94,7 +94,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
         return self._put(change, change.path, size, who)
 
     def _carry_out(self, moves: list[Sequence[Value]]) -> None:
-        """Rename memories, many in one go."""
+        """Apply the queued renames in one batch, and empty the queue."""
         if moves:
             self.connection.run_many(
                 "UPDATE memories SET path = ?, version = ?, updated_at = ?, seal = ?, mark = NULL"
@@ -162,7 +162,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
                 )
 
     def _without_present(self, version_ids: Sequence[str]) -> list[str]:
-        """The versions that are not the newest of a present memory."""
+        """The given version ids, without the current version of any present memory."""
         places = ", ".join("?" * len(version_ids))
         found = self.connection.rows(
             f"SELECT id FROM versions WHERE store = ? AND id IN ({places}) AND EXISTS ({_IS_PRESENT})",

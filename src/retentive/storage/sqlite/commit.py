@@ -72,10 +72,11 @@ class Writer:
         self.connection.roll_back()
 
     def commit(self) -> None:
-        """Commit. A commit that failed must stay failed.
+        """Commit. If the commit fails, ensure that recovery cannot apply it later.
 
-        Its frames, commit mark included, may be whole in the log although syncing it failed; the next recovery would
-        then revive a change that was refused. So something trivial is committed over them before anything else.
+        When the sync fails, the WAL may still contain all frames of the transaction and its commit record. The next
+        recovery would then apply a change that was reported as failed. To prevent that, a trivial commit overwrites
+        those frames before any other write.
         Raises `OutcomeUnknown` if not even that can be written.
         """
         try:

@@ -146,7 +146,7 @@ def _use_log(connection: SqliteConnection) -> None:
     backoff = lock_backoff()
     while not connection.use_log():
         if not backoff.wait():
-            raise Unavailable("another process holds the database")
+            raise Unavailable("another process has locked the database; try again later")
 
 
 @contextmanager

@@ -15,7 +15,9 @@ ObservedTransaction: TypeAlias = FinishableTransaction
 
 
 class CommitObserver:
-    """Follows nothing; the base of those that do. Every call comes from the one thread that leads the writers.
+    """Follows nothing; the base of those that do.
+
+    Every call except `snapshot` comes from the one thread that leads the writers.
 
     An error before the commit refuses the batch; one after it is the observer's own to make up for.
     """
@@ -38,4 +40,4 @@ class CommitObserver:
         """The transactions that are about to be committed together, as the last step of their database transaction."""
 
     def after_commit(self, writer: Writer, batch: Sequence[ObservedTransaction]) -> None:
-        """The same once they are durable. The next batch waits for this; must not raise."""
+        """Handle committed transactions, after they are durable. The next batch waits for this call. Must not raise."""

@@ -79,7 +79,7 @@ def _present(found: Snapshot, targets: Targets) -> dict[str, Memory]:
 
 
 def in_the_way(found: Snapshot, todo: Sequence[Step]) -> dict[str, tuple[Memory, Conflict]]:
-    """Memories that block the target paths of other memories, by id."""
+    """Memories that block the target paths of other memories, with their conflicts, by memory id."""
     leaving = {step.before.path for step in todo if step.before is not None and step.what in {"deleted", "moved"}}
     blocking: dict[str, tuple[Memory, Conflict]] = {}
     for step in todo:

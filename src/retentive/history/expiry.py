@@ -21,7 +21,7 @@ from retentive.values.settings import Settings
 T = TypeVar("T")
 HISTORY, PRUNED = "history", "pruned_until"
 SWEPT, LAST = "swept", "last"
-AGAIN_AFTER_S = 3_600.0  # after opening, across all processes
+AGAIN_AFTER_S = 3_600.0  # minimum between sweeps at opening, across all processes
 _AT_ONCE = 500
 
 

@@ -59,7 +59,7 @@ class History:
     ) -> list[Version]:
         """Versions, newest first: of the store, of one memory across renames, or of all memories below a directory.
 
-        If there is no memory at or below `path`, the last memory that was at `path` is used. `actor` is a pattern, as
+        If `path` has no memory at or below it, the last memory that was at `path` is used. `actor` is a pattern, as
         in `session:*`.
         """
         target = None if path is None else self._parsed(path)

@@ -28,7 +28,7 @@ PENDING, ERASING = "removal", "erasing"
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """Number of versions removed. `pending`: a reader still keeps their bytes in free pages or the log.
+    """Number of versions removed. `pending`: free pages or the log may still hold their bytes for a reader.
 
     `retentive doctor` or the next removal purges them.
     """

@@ -223,7 +223,7 @@ class _Making:
             self._rename(change, look.memory)
 
     def _present(self, memory_id: str) -> Entry:
-        """The memory in the present state, at whatever path; an empty entry if it was deleted."""
+        """The memory as it is now, at its present path; an empty entry if it was deleted."""
         memory = self._tx.find(memory_id)
         look = Entry() if memory is None else self._tx.get(memory.path)  # `get` also detects external edits
         return look if look.memory is not None and look.memory.id == memory_id else Entry()

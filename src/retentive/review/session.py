@@ -30,7 +30,7 @@ from retentive.values.text import decoded
 __all__ = ["Decision", "DecisionOutcome", "Obstacle", "Proposal", "ProposedChange", "Review"]
 
 Texts: TypeAlias = list[tuple[ProposedChange, str | None, str | None]]
-"""Each change with the text before and after it; None if there is no text."""
+"""Each change with the text before and after it; None where a text does not exist."""
 
 
 @dataclass(frozen=True, slots=True)

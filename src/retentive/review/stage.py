@@ -38,7 +38,7 @@ def _propose(proceed: Callable[[Attempt[Any]], Outcome[Any]], attempt: Attempt[A
         attempt.proposal = sortable_id(PREFIX, at), at
     proposal_id, at = attempt.proposal
     if attempt.outcome is not None and (tx.get_record(PROPOSAL, proposal_id) or tx.get_record(REVIEWED, proposal_id)):
-        return attempt.outcome  # the commit reported as lost had succeeded
+        return attempt.outcome  # the commit succeeded; only its outcome was lost
     own = ProposedTransaction(
         tx,
         attempt.actor,

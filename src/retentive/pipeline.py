@@ -1,4 +1,4 @@
-"""The one road: every operation on a memory store runs through `STAGES`, in this order, and nothing else writes."""
+"""The pipeline: every operation on a memory store runs through `STAGES`, in this order; nothing else writes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Stage: TypeAlias = Callable[[Proceed, Attempt[Any]], Outcome[Any]]
 
 
 def guarded(_: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
-    """Stage, and the end of the road: apply the operation with the one writer, which holds every rule about writing."""
+    """Last stage: apply the operation through the guarded writer, which enforces every write rule."""
     operation, context = attempt.operation, attempt.context
     attempt.writer = writer = GuardedWriter(attempt.tx, attempt.settings, attempt.actor, context.examiner)
     if attempt.failure is not None:
@@ -35,13 +35,13 @@ def guarded(_: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
 
 
 STAGES: tuple[Stage, ...] = (audited, idempotent, under_review, guarded)
-"""The order of everything. A stage that has nothing to do for an attempt is left out of its road."""
+"""The stages in their order. A stage that an attempt does not need is skipped."""
 
 
 def run(context: StoreContext, operation: Operation[R], invocation: Invocation) -> Outcome[R]:
-    """Run an operation; its outcome. When it returns, what was recorded is durable.
+    """Run an operation and return its outcome. Recorded changes are durable when it returns.
 
-    What was wrong with the request is the error of the outcome; failures of storage are raised.
+    Errors of the request are in the outcome; failures of storage are raised.
     """
     if isinstance(operation, ReadOperation):
         return _read(context, operation, invocation)
@@ -59,7 +59,7 @@ def run(context: StoreContext, operation: Operation[R], invocation: Invocation) 
 
 
 def _through_stages(attempt: Attempt[R], tx: Transaction) -> Outcome[R]:
-    """One run of the transaction of a write: through all stages that have something to do."""
+    """Run the transaction of a write once, through all stages it needs."""
     attempt.tx, attempt.writer = tx, None
     text, settings = attempt.context.known_settings
     if settings is None or text != tx.settings:
@@ -79,25 +79,25 @@ def _through_stages(attempt: Attempt[R], tx: Transaction) -> Outcome[R]:
 
 
 def follow_up(context: StoreContext, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
-    """Run bookkeeping that belongs to an operation already recorded, or to none: it changes no memory."""
+    """Run bookkeeping for an operation already recorded, or for none, outside the stages; it changes no memory."""
     return context.backend.write(context.id, work, may_use_reserve=may_use_reserve)
 
 
 def _failed(attempt: Attempt[R], error: RetentiveError) -> Outcome[R]:
-    """The outcome of a refusal that came after changes were recorded; all of them were rolled back.
+    """The outcome of a refusal raised after changes were recorded; all of them were rolled back.
 
-    A second transaction writes down the refusal where something must remember it. Failures of storage are raised again.
+    If the refusal must be audited or remembered, a second transaction records it. Failures of storage are raised again.
     """
     if not isinstance(error, REFUSALS):
         refused = attempt.outcome
         if isinstance(error, StoreFull) and refused is not None and refused.error is not None:
             if entry_of_failure(attempt, refused.error):
-                return refused  # there is no room to remember a refusal, and nothing was done
+                return refused  # no space left to record the refusal; nothing was changed
         else:
             entry_of_failure(attempt, error)
         raise error
     if not attempt.has_begun:
-        raise error  # the whole memory store is gone
+        raise error  # the memory store was deleted
     if attempt.failure is None and (needs_entry(attempt) or is_remembered(attempt)):
         attempt.failure = error
         context = attempt.context
@@ -123,7 +123,7 @@ def _read(context: StoreContext, operation: ReadOperation[R], invocation: Invoca
 def _read_once(
     context: StoreContext, operation: ReadOperation[R], invocation: Invocation, snapshot: Snapshot
 ) -> Outcome[R]:
-    """The outcome of a read on one state, as its actor sees it."""
+    """Run a read on one state, as its actor sees it."""
     text, settings = context.known_settings
     if settings is None or text != snapshot.settings:
         settings = context.settings_of(snapshot)

@@ -20,7 +20,7 @@ from retentive.values.paths import ROOT
 from retentive.values.settings import Settings
 
 DAYS = 30
-HISTORY_DAYS = 371  # 53 weeks, the calendar of a year
+HISTORY_DAYS = 371  # 53 weeks, a calendar of one year
 SOON_DAYS = 7.0
 TOP = 10
 _MAX_DAYS = 36_600
@@ -28,7 +28,7 @@ _OPERATIONS = ("created", "modified", "deleted")
 
 
 class Day(NamedTuple):
-    """One day in UTC: the number of changes, and the bytes of all memories at its end."""
+    """One day in UTC: the number of changes, and the total size of all memories at its end."""
 
     day: date
     created: int
@@ -38,7 +38,7 @@ class Day(NamedTuple):
 
     @property
     def changes(self) -> int:
-        """The number of all changes."""
+        """Total number of changes."""
         return self.created + self.modified + self.deleted
 
 
@@ -50,7 +50,7 @@ class Sized(NamedTuple):
 
 
 class Changed(NamedTuple):
-    """Path of a memory (the last one, if it was deleted), and the number of its versions in the window."""
+    """Path of a memory (the last one if it was deleted), and the number of its versions in the window."""
 
     path: str
     changes: int
@@ -64,7 +64,7 @@ class Used(NamedTuple):
 
 
 class Near(NamedTuple):
-    """A limit that is used to 80 % or more: the setting, the path if it concerns one memory, use and limit."""
+    """A limit used to 80 % or more: the setting, the path if it concerns one memory, the usage and the limit."""
 
     limit_name: str
     path: str | None
@@ -125,7 +125,7 @@ def stats(store: MemoryStore, *, days: int = DAYS, history_days: int = HISTORY_D
 
 @dataclass(frozen=True, slots=True)
 class ReadStats(ReadOperation[Stats]):
-    """The figures of a memory store at a time."""
+    """Compute the statistics of a memory store at a time."""
 
     name = "stats"
     info: StoreInfo
@@ -136,7 +136,7 @@ class ReadStats(ReadOperation[Stats]):
     top: int
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> Stats:
-        """Count."""
+        """Count memories and versions."""
         top, now = self.top, self.now
         memories = list(snapshot.memories(ROOT))
         past = _Past(datetime.fromtimestamp(now, UTC).date(), self.window, self.history_days)
@@ -263,7 +263,7 @@ def _near(memories: Iterable[Memory], size_bytes: int, settings: Settings, top: 
 def _expiring(
     memories: Iterable[Memory], accessed: Mapping[str, float], settings: Settings, now: float
 ) -> list[Expiring]:
-    """Memories with at most `SOON_DAYS` left, the first to expire first."""
+    """Memories with at most `SOON_DAYS` left, soonest first."""
     found: list[Expiring] = []
     for memory in memories:
         left = expiry_rules.days_left(memory, accessed, settings, now)

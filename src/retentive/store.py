@@ -1,4 +1,4 @@
-"""One memory store: commands for models, methods for programs. Everything runs through `retentive.pipeline`."""
+"""Memory store: commands for models, methods for programs. All operations run through `retentive.pipeline`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from retentive.values.paths import ROOT, MemoryPath
 from retentive.values.replies import Reply
 from retentive.values.settings import Settings
 
-if TYPE_CHECKING:  # imported when they are first wanted: most processes run commands and nothing else
+if TYPE_CHECKING:  # imported on first use: most processes only run commands
     from retentive.audit.reader import Audit
     from retentive.history import History
     from retentive.history.expiry import Swept
@@ -35,10 +35,10 @@ T = TypeVar("T")
 
 
 class MemoryStore(StoreContext):
-    """One memory store: runs commands, and gives memories and versions to programs.
+    """One memory store: runs commands for models, and gives programs access to memories and versions.
 
-    Threads may share it. `execute` never raises for what a model or user sent or storage did; the other methods
-    raise `RetentiveError`.
+    Threads may share it. `execute` returns errors of input or storage as replies; the other methods raise
+    `RetentiveError`.
     """
 
     integration = "python"
@@ -47,12 +47,12 @@ class MemoryStore(StoreContext):
 
     @property
     def key(self) -> str | None:
-        """The application's own name for the store, unique in the backend."""
+        """Key that the application gave the store, unique in the backend."""
         return self.info.key
 
     @property
     def name(self) -> str:
-        """The name to show to people."""
+        """Display name."""
         return self.info.name
 
     def read_only(self) -> MemoryStore:
@@ -60,9 +60,9 @@ class MemoryStore(StoreContext):
         return self._again(pins=self.pins | {"read_only": True})
 
     def through(self, integration: str) -> MemoryStore:
-        """The same memory store; the audit log names this integration for what is asked through it.
+        """The same memory store with this integration in its audit entries.
 
-        The same object for the same name, so that integrations may ask for it with every call.
+        The same name returns the same object, so integrations can call this for every request.
         """
         if integration == self.integration:
             return self
@@ -74,25 +74,24 @@ class MemoryStore(StoreContext):
         return known[integration]
 
     def _again(self, *, pins: Mapping[str, object]) -> MemoryStore:
-        store = copy(self)  # of the application's own subclass too
+        store = copy(self)  # keeps a subclass of the application
         store.pins = dict(pins)
         store.known_settings = (None, None)
-        store._through = None  # noqa: SLF001 - of this class
+        store._through = None  # noqa: SLF001 - the same class
         return store
 
     def directory(self) -> str | None:
-        """The directory that holds the memories as plain files, if they are kept so."""
+        """The directory that holds the memories as plain files; None if they are stored otherwise."""
         return capabilities.directory_of(self.backend, self.info)
 
     # -- commands --------------------------------------------------------------------------------------------
 
     def execute(self, command: object, *, actor: Actor | str | None = None, tool_use_id: str | None = None) -> Reply:
-        """The reply to a command, given parsed or as the raw input of a tool call.
+        """Run a command, given parsed or as the raw input of a tool call, and return the reply.
 
-        When it returns without an error, the change is durable. `actor` is recorded with the change; without one,
-        the actor the store was opened with. A change repeated with the same `tool_use_id`, by the same actor and
-        within 24 hours, gets its first reply again and changes nothing. Raises `InvalidInput` for an invalid actor or
-        `tool_use_id`.
+        When it returns without an error, the change is durable. `actor` is recorded with the change; by default it is
+        the actor the store was opened with. A change repeated with the same `tool_use_id` by the same actor within 24
+        hours returns its first reply and changes nothing. Raises `InvalidInput` for an invalid actor or `tool_use_id`.
         """
         if actor is not None or tool_use_id is not None:
             actor = _checked(actor, tool_use_id)
@@ -106,13 +105,14 @@ class MemoryStore(StoreContext):
         return self.reply(RunDeletion(known) if isinstance(known, Delete) else RunCommand(known), invocation)
 
     def clear(self, *, actor: Actor | str | None = None, tool_use_id: str | None = None) -> Reply:
-        """Delete all memories, at once or not at all."""
+        """Delete all memories, all or none."""
         return self.reply(RunDeletion(Clear()), Invocation(_checked(actor, tool_use_id), tool_use_id, self.integration))
 
     def save(self, path: str, text: str, *, if_version: str | None, actor: Actor | str | None = None) -> Reply:
         """Replace the whole text of the memory at `path`, if `if_version` is still its newest version.
 
-        `if_version` None creates a memory where there is none. For editors: read, let a person change it, save.
+        `if_version` None creates a memory, and fails if there is one. For editors: read, let a person change the text,
+        save.
         """
         target = self._parsed(path)
         return self.reply(Save(target, text, if_version), Invocation(as_actor(actor), None, self.integration))
@@ -129,11 +129,11 @@ class MemoryStore(StoreContext):
             return error_reply(Say(self.replies, self.redacted), error, paths_named(operation))
 
     def run(self, operation: Operation[R], invocation: Invocation) -> Outcome[R]:
-        """Run an operation through all stages. Raises the errors of storage."""
+        """Run an operation through all stages. Raises storage errors."""
         return pipeline.run(self, operation, invocation)
 
     def follow_up(self, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
-        """Run bookkeeping that changes no memory in a transaction of its own."""
+        """Run bookkeeping that changes no memory, in its own transaction."""
         return pipeline.follow_up(self, work, may_use_reserve=may_use_reserve)
 
     # -- reading ---------------------------------------------------------------------------------------------
@@ -147,18 +147,18 @@ class MemoryStore(StoreContext):
         return self.load(path)[1]
 
     def memories(self, under: str = ROOT) -> Iterator[Memory]:
-        """All memories below a directory, in the byte order of their paths."""
+        """All memories below a directory, in byte order of their paths."""
         return iter(self._value(ListMemories(self._parsed(under))))
 
     def versions(
         self, path: str | None = None, *, memory_id: str | None = None, limit: int | None = None
     ) -> Iterator[Version]:
-        """Versions, newest first: of the store, of one path, or of one memory across its renames."""
+        """Versions, newest first: of the store, of one path, or of one memory across renames."""
         at = None if path is None else self._parsed(path)
         return iter(self._value(ListVersions(at, memory_id, limit)))
 
     def version_text(self, version_id: str) -> str:
-        """The text a version wrote, empty for a deletion. Raises `NotFound`."""
+        """The text that a version wrote; empty for a deletion. Raises `NotFound`."""
         return self._value(ReadVersion(version_id))[1] or ""
 
     def search(
@@ -170,11 +170,11 @@ class MemoryStore(StoreContext):
         regex: bool = False,
         limit: int | None = 20,
     ) -> Results:
-        """The memories below a directory that hold all words of a query, the newest first, with matching lines.
+        """Search for memories below a directory that contain all words of a query, newest first, with matching lines.
 
-        Words are found anywhere, in any language, whatever their case; "words in quotes" together, -word not at all.
-        `paths` are patterns of paths, as in settings. With `regex` the query is one pattern (extra `guards`). Raises
-        `InvalidInput`.
+        Words match anywhere in texts and paths, in any language, ignoring case; "words in quotes" match as a phrase,
+        and -word excludes memories with that word. `paths` are path patterns, as in settings. With `regex` the query is
+        one regular expression (extra `guards`). Raises `InvalidInput`.
         """
         from retentive.search.index import Corpus  # noqa: PLC0415
         from retentive.search.query import parse_query  # noqa: PLC0415 - most processes never search
@@ -184,7 +184,7 @@ class MemoryStore(StoreContext):
         return self._value(Search(parse_query(query, regex=regex, within=paths), target, limit, corpus))
 
     def usage(self) -> Usage:
-        """The number and size of the memories."""
+        """Number and total size of the memories."""
         return self._value(ReadUsage())
 
     def _value(self, operation: Operation[R]) -> R:
@@ -196,31 +196,31 @@ class MemoryStore(StoreContext):
     # -- settings, history, review, audit ---------------------------------------------------------------------
 
     def change_settings(self, changes: Mapping[str, object], *, actor: Actor | str | None = None) -> Settings:
-        """Change settings, for every process that has the store open or opens it; the stored settings afterwards.
+        """Change settings for every process that uses the store; return the stored settings.
 
-        A value of None restores the default. Raises `InvalidInput`, and changes nothing, if one is unknown or invalid;
-        `ReadOnly` where this process has pinned `read_only`.
+        A value of None restores the default. Raises `InvalidInput`, and changes nothing, if a name or value is invalid;
+        raises `ReadOnly` if this process has pinned `read_only`.
         """
         operation = ChangeSettings(changes, self.examiner, bool(self.pins.get("read_only")))
         return self.run(operation, Invocation(as_actor(actor), None, self.integration)).value()
 
     @property
     def history(self) -> History:
-        """Log, versions and blame; restore, undo, redact and erase."""
+        """History of the store: log, versions, blame, restore, undo, redact and erase."""
         from retentive.history import History  # noqa: PLC0415 - see above
 
         return History(self, self.integration)
 
     @property
     def review(self) -> Review:
-        """The proposals of actors under review."""
+        """Proposals of actors under review."""
         from retentive.review.session import Review  # noqa: PLC0415 - see above
 
         return Review(self, self.integration)
 
     @property
     def audit(self) -> Audit:
-        """The audit log: who asked for what, when, and with what outcome, if the setting `audit` is on."""
+        """Audit log: actor, operation, time and outcome of each call while the setting `audit` is on."""
         from retentive.audit.reader import Audit  # noqa: PLC0415 - see above
 
         return Audit(self)
@@ -232,11 +232,11 @@ class MemoryStore(StoreContext):
         return sweep(self, Invocation(None, None, self.integration), dry_run=dry_run)
 
     def scan(self, *, redact: bool = False, history: bool = False, actor: Actor | str | None = None) -> list[Finding]:
-        """The texts and paths of memories that hold sensitive values, whatever the settings, with their kinds.
+        """Find texts and paths with sensitive values, regardless of the settings; return their kinds.
 
-        `redact` rewrites those memories without the values in their texts; a person has to rename a memory whose path
-        holds a value. Older versions keep the values, unless `history` is given: then versions are scanned too, by
-        their paths, and redacted whole. Raises `InvalidInput` for memories that cannot be rewritten.
+        `redact` rewrites those memories without the values in their texts; a person must rename a memory whose path
+        contains a value. With `history`, older versions are scanned too, including their paths, and `redact` redacts
+        them as a whole; otherwise they keep the values. Raises `InvalidInput` for memories that cannot be rewritten.
         """
         from retentive.history.scan import scan  # noqa: PLC0415 - see above
 
@@ -245,7 +245,7 @@ class MemoryStore(StoreContext):
 
 
 def _checked(actor: Actor | str | None, tool_use_id: object) -> Actor | None:
-    """The actor. Raises `InvalidInput` for an invalid one, or a tool_use id that is not a string."""
+    """Validate the actor and the tool_use id; return the actor. Raises `InvalidInput`."""
     if tool_use_id is not None and not isinstance(tool_use_id, str):
         raise InvalidInput(f"a tool_use id must be a string, not {type(tool_use_id).__name__}")
     return as_actor(actor)

@@ -1,1 +1,1 @@
-"""The audit log of a memory store: one hash chain of entries, written with the changes they describe."""
+"""Audit log of a memory store: a hash chain of entries, written in the transactions of the changes they describe."""

@@ -1,8 +1,8 @@
 """The hash chain of an audit log: one per memory store, kept as records of the store.
 
-An entry is one line of canonical JSON with the hash of the entry before it, so that no entry can be changed, removed or
-inserted without breaking the chain. The paths an operation named are in a record beside the entry, which holds only
-their salted digest: erasing a memory can remove its path from the log without breaking the chain.
+An entry is one line of canonical JSON with the hash of the entry before it, so that changing, removing or inserting an
+entry breaks the chain. The paths of an operation are in a separate record; the entry holds only their salted digest.
+Erasing a memory can thus remove its path from the log without breaking the chain.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from retentive.values.paths import ancestors
 from retentive.values.records import Recorded
 
 ENTRY, HEAD, DETAIL = "audit", "audit.head", "audit.detail"
-"""Kinds of records: entries and details by their number, and the end of the chain."""
+"""Kinds of records: entries and details, keyed by entry number, and the head of the chain."""
 FIRST = "0" * 64  # the hash before the first entry
-LISTED_CHANGES = 500  # an entry that made more versions names the first, the last, their number and a digest
-_ENDS = 2  # the first and the last of many
+LISTED_CHANGES = 500  # an entry with more versions has the first, the last, their number and a digest
+_ENDS = 2  # the first and last of many versions
 _HEAD_KEY = "head"
-_DIGITS = 12  # of the number in a key, so that keys sort as numbers
+_DIGITS = 12  # digits of the entry number in a key, so that keys sort as numbers
 _HEAD = re.compile(r"([0-9]{1,12}):([0-9a-f]{64})", re.ASCII)
 
 
 class Head(NamedTuple):
-    """An entry by its number, from 1, and its hash; as text `SEQ:HASH`."""
+    """Number (from 1) and hash of an entry; as text `SEQ:HASH`."""
 
     seq: int
     hash: str
 
     @classmethod
     def parse(cls, text: str) -> Head:
-        """The head written as `SEQ:HASH`. Raises `InvalidInput`."""
+        """Parse a head written as `SEQ:HASH`. Raises `InvalidInput`."""
         found = _HEAD.fullmatch(text)
         if found is None:
             raise InvalidInput("an audit head must have the form SEQ:HASH, as printed by `retentive audit verify`")
@@ -51,14 +51,15 @@ class Head(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One operation: when, who, what, through which integration, and the code of its outcome (`ok` without an error).
+    """One operation: time, actor, name, integration, and the code of its outcome (`ok` without an error).
 
-    `changes` are the memories and versions it made; of more than 500 only the first and the last, with `change_count`.
-    `paths` are those it named, None where they were withheld because the memory was erased. `read` is the version a
-    view showed, `listed` marks a view of a directory, `repeated` a first reply given again, `proposed` changes that
-    await review. `audit` is the new value of the setting, where the operation changed it; such an entry and the first
-    one name the newest version of that time, since clocks do not tell which versions came before it. `withheld` are the
-    entries whose paths the operation removed; `facts` what else is known of it, such as the settings it changed.
+    `changes` lists the memories and versions it created; above 500 only the first and the last, with `change_count`.
+    `paths` are the paths of the operation, None if they were removed because the memory was erased. `read` is the
+    version that a view showed. `listed` marks a view of a directory, `repeated` a repeated first reply, `proposed`
+    changes that await review. `audit` is the new value of the setting, if the operation changed it. Such an entry, and
+    the first one, records the newest version of that time, since clocks cannot order versions and entries. `withheld`
+    lists the entries whose paths the operation removed. `facts` has further fields, such as the names of changed
+    settings.
     """
 
     seq: int
@@ -81,40 +82,40 @@ class AuditEntry:
     facts: Mapping[str, object] = field(default_factory=dict)
 
     def covers(self, version_id: str) -> bool:
-        """Whether the entry names this version."""
+        """True if the entry lists this version."""
         if len(self.changes) == self.change_count:
             return any(change.version_id == version_id for change in self.changes)
         return self.changes[0].version_id <= version_id <= self.changes[-1].version_id
 
 
 def key_of(seq: int) -> str:
-    """The record key of an entry."""
+    """Record key of an entry."""
     return f"{seq:0{_DIGITS}}"
 
 
 def seq_of(key: str) -> int:
-    """The number of the entry with a record key; 0 for a key that is not one of ours."""
+    """Entry number of a record key; 0 for a key that retentive did not write."""
     return int(key) if len(key) == _DIGITS and key.isascii() and key.isdecimal() else 0
 
 
 def canonical(value: object) -> str:
-    """The one JSON text of a value."""
+    """Canonical JSON of a value."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 def entry_hash(store_id: str, body: Mapping[str, object]) -> str:
-    """The hash of an entry: over all of it, the hash before it included, and the store it belongs to."""
+    """Hash of an entry: over its fields, the hash of the previous entry, and the store id."""
     return hashlib.sha256(canonical({**body, "store": store_id}).encode()).hexdigest()
 
 
 def head_of(snapshot: Snapshot) -> Head:
-    """The end of the chain. Raises `InvalidInput` for a damaged one."""
+    """Head of the chain. Raises `InvalidInput` if it is damaged."""
     text = snapshot.get_record(HEAD, _HEAD_KEY)
     return Head(0, FIRST) if text is None else Head.parse(text)
 
 
 def append(tx: Transaction, store_id: str, body: Mapping[str, object], paths: Sequence[str]) -> int:
-    """Append an entry to the chain, in the transaction of its operation; its number."""
+    """Append an entry to the chain, in the transaction of its operation; return its number."""
     head = head_of(tx)
     seq, detail = head.seq + 1, None
     if paths:
@@ -133,13 +134,13 @@ def append(tx: Transaction, store_id: str, body: Mapping[str, object], paths: Se
 
 
 def has_entry(snapshot: Snapshot, seq: int, entry_id: str) -> bool:
-    """Whether the entry with this number is the one with this id: its commit was lost, and had taken place."""
+    """True if the entry with this number has this id: the commit succeeded although its outcome was lost."""
     text = snapshot.get_record(ENTRY, key_of(seq))
     return text is not None and json.loads(text).get("id") == entry_id
 
 
 def changes_field(recorded: Sequence[Recorded]) -> dict[str, object]:
-    """The fields of an entry that name its versions."""
+    """Fields of an entry that list its versions."""
     if not recorded:
         return {}
     if len(recorded) <= LISTED_CHANGES:
@@ -151,12 +152,12 @@ def changes_field(recorded: Sequence[Recorded]) -> dict[str, object]:
 
 
 def digest_of_detail(detail: str) -> str:
-    """The digest of a detail record, which its entry holds."""
+    """Digest of a detail record, as stored in its entry."""
     return hashlib.sha256(detail.encode()).hexdigest()
 
 
 def withhold(tx: Transaction, paths: Collection[str]) -> list[int]:
-    """Remove the details that name one of these paths, or a directory above that is gone; the numbers of entries."""
+    """Remove details with one of these paths, or a deleted directory above; return the numbers of their entries."""
     above = {each for path in paths for each in ancestors(path)}
     names = {*paths, *(each for each in above if not tx.get(each).exists)}
     found = ((seq_of(key), detail) for key, detail in tx.records(DETAIL))
@@ -167,7 +168,7 @@ def withhold(tx: Transaction, paths: Collection[str]) -> list[int]:
 
 
 def paths_of_detail(detail: str | None) -> tuple[str, ...] | None:
-    """The paths in a detail record; None for a missing or damaged one."""
+    """Paths in a detail record; None for a missing or damaged record."""
     try:
         return tuple(_text(path) for path in json.loads(detail or "")["paths"])
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -175,7 +176,7 @@ def paths_of_detail(detail: str | None) -> tuple[str, ...] | None:
 
 
 def parsed(value: str, detail: str | None = None) -> AuditEntry | None:
-    """The entry in a record, whether its hash is right or not; None if the record is not an entry."""
+    """Parse the entry in a record without checking its hash; None if the record is not an entry."""
     try:
         said = json.loads(value)
         changes = tuple(_recorded(each) for each in said.get("changes", ()))
@@ -212,7 +213,7 @@ _FIELDS = {each.name for each in fields(AuditEntry)} | {"id", "count", "versions
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError
-    value.encode()  # refuses a lone surrogate
+    value.encode()  # rejects lone surrogates
     return value
 
 

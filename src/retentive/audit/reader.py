@@ -1,4 +1,4 @@
-"""The audit log of a memory store, read by programs: who asked for what, when, and with what outcome."""
+"""Read API of the audit log of a memory store."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ __all__ = ["Audit", "AuditEntry", "Head", "Problem", "Verified"]
 
 
 class Audit:
-    """The audit log of one memory store. Reading it leaves no entry. Raises `RetentiveError`."""
+    """The audit log of one memory store. Reading it adds no entry. Raises `RetentiveError`."""
 
     def __init__(self, context: StoreContext) -> None:
         self._context = context
 
     def entries(self, since: datetime | None = None) -> Iterator[AuditEntry]:
-        """The entries since a time, oldest first. Records that cannot be read as entries are left out."""
+        """Entries since a time, oldest first. Records that cannot be parsed are skipped."""
         return (entry for _, entry in self._found(since))
 
     def export(self, since: datetime | None = None) -> Iterator[str]:
-        """The entries as they are stored, each one line of JSON."""
+        """Stored entries since a time, each one line of JSON."""
         return (value for value, _ in self._found(since))
 
     def verify(self, *, expect: Iterable[Head | str] = ()) -> Verified:
-        """Check that every entry is present, unchanged and in its place; docs/audit.md.
+        """Verify that every entry is present, unchanged and in order; see docs/audit.md.
 
-        `expect` are heads noted elsewhere, as `SEQ:HASH`. Raises `InvalidInput` for another text.
+        `expect` has heads noted elsewhere, as `SEQ:HASH`. Raises `InvalidInput` for a malformed head.
         """
         expected = [Head.parse(each) if isinstance(each, str) else each for each in expect]
         return self._context.read(lambda found: verify(found, self._context.id, expected))

@@ -1,4 +1,4 @@
-"""Stage `audited`: one entry in the audit log for each operation, in the transaction of its change."""
+"""Stage `audited`: writes one audit entry for each operation, in the transaction of its change."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from retentive.values.replies import ERROR_CODES
 
 
 def needs_entry(attempt: Attempt[Any]) -> bool:
-    """Whether the audit log is on for this attempt, as far as the store was reached."""
+    """True if the audit log is on for this attempt and the transaction has begun."""
     return attempt.has_begun and attempt.settings.audit
 
 
 def audited(proceed: Callable[[Attempt[Any]], Outcome[Any]], attempt: Attempt[Any]) -> Outcome[Any]:
     """Stage: with the setting `audit`, write an entry with the outcome, in the same transaction.
 
-    A refusal before anything was recorded is an outcome too. One after that rolls everything back first.
+    A refusal before any change was recorded gets its entry here. A later refusal first rolls everything back.
     """
-    tx = attempt.tx  # the stages below may replace it
+    tx = attempt.tx  # later stages may replace it
     if attempt.entry is not None and attempt.outcome is not None and has_entry(tx, *attempt.entry):
-        return attempt.outcome  # the commit was lost, and had taken place
+        return attempt.outcome  # the commit succeeded; only its outcome was lost
     try:
         outcome = proceed(attempt)
     except REFUSALS as error:
@@ -49,7 +49,7 @@ def _write_entry(attempt: Attempt[Any], tx: Transaction, outcome: Outcome[Any]) 
 def entry_of_read(
     context: StoreContext, operation: Operation[Any], invocation: Invocation, outcome: Outcome[Any]
 ) -> None:
-    """Write the entry of a read, in a transaction of its own. Raises the errors of storage: then nothing is shown."""
+    """Write the entry of a read in its own transaction. Raises storage errors; the read then returns nothing."""
     entry_id, written = os.urandom(8).hex(), list[int]()
 
     def work(tx: Transaction) -> None:
@@ -62,13 +62,13 @@ def entry_of_read(
 def entry_of_failed_read(
     context: StoreContext, operation: Operation[Any], invocation: Invocation, failed: Outcome[Any]
 ) -> None:
-    """Write the entry of a read that storage failed, as far as storage lets us."""
-    with suppress(RetentiveError):  # the caller hears of the first failure
+    """Try to write the entry of a read that failed in storage."""
+    with suppress(RetentiveError):  # the caller gets the original error
         entry_of_read(context, operation, invocation, failed)
 
 
 def entry_of_failure(attempt: Attempt[Any], error: RetentiveError) -> bool:
-    """Write the entry of an operation that storage failed; whether there is one now, or none is needed."""
+    """Write the entry of an operation that failed in storage; return True if it is written or not needed."""
     if not needs_entry(attempt):
         return True
     outcome: Outcome[Any] = Outcome(attempt.settings, error=error)
@@ -79,7 +79,7 @@ def entry_of_failure(attempt: Attempt[Any], error: RetentiveError) -> bool:
 
     try:
         attempt.context.follow_up(work, may_use_reserve=True)
-    except RetentiveError:  # the caller hears of the first failure
+    except RetentiveError:  # the caller gets the original error
         return False
     return True
 

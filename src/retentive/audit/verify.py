@@ -1,4 +1,4 @@
-"""Verification of an audit log: every entry present, unchanged and in its place."""
+"""Verification of an audit log: every entry is present, unchanged and in order."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ What: TypeAlias = Literal["altered", "missing", "reordered", "unknown", "detail 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """The first entry that is not as it was written, by its number, and how it differs."""
+    """The first entry that differs from the log as written: its number and the kind of difference."""
 
     what: What
     seq: int
@@ -40,10 +40,10 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """The result of a verification: the number of entries, the first problem, and the end of the chain.
+    """Result of a verification: the number of entries, the first problem, and the head of the chain.
 
-    Note `head` elsewhere: only it proves later that no entries were cut off the end. `unaudited` are versions recorded
-    while the log was on that no entry names.
+    Keep a copy of `head` elsewhere: only the copy can later prove that no entries were cut off the end. `unaudited`
+    lists versions without an entry that were recorded while the log was on.
     """
 
     entries: int
@@ -68,7 +68,7 @@ class _Verification:
     hashes: dict[int, str] = field(default_factory=dict)
 
     def add(self, key: str, value: str) -> None:
-        """Check the next entry in the order of keys."""
+        """Check the next entry, in key order."""
         seq = seq_of(key)
         entry = parsed(value)
         what, at = self._difference(seq, value, entry)
@@ -99,7 +99,7 @@ class _Verification:
         body = {name: field for name, field in said.items() if name != "hash"}
         try:
             is_canonical = canonical(said) == value
-        except RecursionError:  # nested as deep as can just be read
+        except RecursionError:  # nesting at the limit of the JSON parser
             return False
         return is_canonical and entry_hash(self.store_id, body) == entry.hash and said.get("prev") == self.head.hash
 
@@ -118,13 +118,13 @@ class _Verification:
         self.problems += [self._without_entry(seq) for seq in present]
 
     def _without_entry(self, seq: int) -> Problem:
-        """The problem that a detail shows whose entry has none, or is gone."""
+        """The problem for a detail whose entry has no digest or is missing."""
         if seq in self.hashes:
             return Problem("detail altered", seq)
         return Problem("missing" if seq else "unknown", seq)
 
     def check_heads(self, expected: Iterable[Head]) -> None:
-        """Check that entries known from elsewhere are present with their hashes."""
+        """Check that entries noted elsewhere are present with their hashes."""
         for head in expected:
             if head.seq and head.seq not in self.hashes:
                 self.problems.append(Problem("missing", head.seq))
@@ -133,7 +133,7 @@ class _Verification:
 
 
 def verify(snapshot: Snapshot, store_id: str, expected: Sequence[Head]) -> Verified:
-    """Verify the log in one state of the store; `expected` are heads noted elsewhere."""
+    """Verify the log in one state of the store; `expected` has heads noted elsewhere."""
     run = _Verification(store_id)
     last = 0
     try:
@@ -142,16 +142,16 @@ def verify(snapshot: Snapshot, store_id: str, expected: Sequence[Head]) -> Verif
             last = run.head.seq
         run.check_details(snapshot.records(DETAIL))
         run.check_heads([*expected, head_of(snapshot)])
-    except Damaged:  # a record of an encrypted store does not decrypt
+    except Damaged:  # a record of an encrypted store fails to decrypt
         run.problems.append(Problem("altered", last + 1))
-    except InvalidInput:  # the head itself
+    except InvalidInput:  # the head is malformed
         run.problems.append(Problem("altered", last))
     problem = min(run.problems, key=lambda each: each.seq, default=None)
     return Verified(len(run.known), problem, run.head if run.known else None, tuple(_unaudited(snapshot, run.known)))
 
 
 def _unaudited(snapshot: Snapshot, entries: Sequence[AuditEntry]) -> Iterator[Version]:
-    """Versions recorded while the log was on that no entry names, oldest first. External edits have no entry."""
+    """Versions without an entry that were recorded while the log was on, oldest first. External edits need no entry."""
     if not entries:
         return
     listed = {change.version_id for entry in entries for change in entry.changes}
@@ -166,5 +166,5 @@ def _unaudited(snapshot: Snapshot, entries: Sequence[AuditEntry]) -> Iterator[Ve
 
 
 def _was_on(version_id: str, switches: Sequence[tuple[str, bool]]) -> bool:
-    """Whether the log was on when a version was recorded, as far as its entries tell."""
+    """True if the log was on when a version was recorded, according to its entries."""
     return next((state for newest, state in reversed(switches) if newest < version_id), True)

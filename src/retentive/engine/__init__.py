@@ -1,1 +1,1 @@
-"""Runs operations on one memory store: handlers, the guarded writer, idempotency, queries, access times."""
+"""Engine: runs operations on one memory store (handlers, guarded writer, idempotency, queries, access times)."""

@@ -1,7 +1,6 @@
-"""When memories were last viewed: noted coarsely, at most once an hour for each, and written in batches.
+"""Access times of memories, for expiry: recorded at most once an hour for each memory, in batches.
 
-Who expires idle memories must know of views, and a view must not become a write. What a process noted in its last
-minute is lost if it is killed.
+Expiry needs view times, but a view must not cause a write. A killed process loses the views of its last minute.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from retentive.storage import forking
 from retentive.storage.contract import Backend, Clock, Memory
 
 KIND = "accessed"
-EVERY_S = 3_600.0  # what is known of a memory is this old at most
+EVERY_S = 3_600.0  # recorded times lag the last view by at most this
 FLUSH_AFTER_S = 60.0
 FLUSH_AT = 1_000  # memories
 _MAX_KNOWN = 100_000
@@ -25,17 +24,17 @@ _A_TIME = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?", re.ASCII)
 
 
 class Accesses:
-    """The views of one process, of all memory stores of one backend. Threads may share it."""
+    """The views of one process, for all memory stores of one backend. Threads may share it."""
 
     def __init__(self, backend: Backend, *, clock: Clock = time.time) -> None:
         self._backend = backend
         self._clock = clock
         self.forget_threads()
         forking.watch(self)
-        self._known: dict[str, float] = {}  # memory -> when it was last noted
-        self._seen: dict[str, float] = {}  # memory -> when it was last viewed here
+        self._known: dict[str, float] = {}  # memory -> time last recorded
+        self._seen: dict[str, float] = {}  # memory -> time last viewed by this process
         self._waiting: dict[str, dict[str, float]] = {}  # store -> memory -> when it was viewed
-        self._read: set[str] = set()  # stores whose records were read once
+        self._read: set[str] = set()  # stores whose records were read
         self._flushed_at = clock()
 
     def forget_threads(self) -> None:
@@ -44,12 +43,12 @@ class Accesses:
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
-        """Hold still, over a fork."""
+        """Hold the lock during a fork."""
         with self._lock:
             yield
 
     def note(self, store_id: str, memory: Memory) -> None:
-        """A memory was viewed now."""
+        """Note that a memory was viewed now."""
         self._seen[memory.id] = now = self._clock()
         known = now - self._known.get(memory.id, 0.0) < EVERY_S
         if known and not self._waiting:
@@ -66,7 +65,7 @@ class Accesses:
             self.flush()
 
     def flush(self) -> None:
-        """Write what waits. What cannot be written is let go: a view does not fail for it."""
+        """Write the pending views. Views that cannot be written are dropped: a view never fails because of them."""
         with self._lock:
             waiting, self._waiting = self._waiting, {}
             self._flushed_at = self._clock()
@@ -74,28 +73,28 @@ class Accesses:
             try:
                 self._write(store_id, seen)
             except RetentiveError as error:
-                import logging  # noqa: PLC0415 - every start would wait for it
+                import logging  # noqa: PLC0415 - not needed at startup
 
                 logging.getLogger("retentive").warning("views were not noted: %s", error.code)
-                if isinstance(error, Unavailable):  # it would be waited for once for every store
+                if isinstance(error, Unavailable):  # otherwise each store would wait for its own timeout
                     return
 
     def of(self, store_id: str) -> dict[str, float]:
-        """When the memories of a store were viewed last, or may have been: seconds since 1970, by memory.
+        """The latest possible view times of the memories of a store: seconds since 1970, by memory id.
 
-        What this process viewed it knows. Others note at most one view an hour, so theirs count an hour more.
+        Views of this process are exact. Other processes record at most one view an hour, so an hour is added to theirs.
         """
         self.flush()
         now, noted = self._clock(), self._noted(store_id)
         return {key: max(at, self._seen.get(key, min(at + EVERY_S, now))) for key, at in noted.items()}
 
     def forget(self, store_id: str, memory_ids: Mapping[str, object]) -> None:
-        """Remove what is known of memories that are no more."""
+        """Remove the access times of memories that no longer exist."""
         if memory_ids:
             self._backend.put_side_records(store_id, KIND, dict.fromkeys(memory_ids))
 
     def _noted(self, store_id: str) -> dict[str, float]:
-        """What rests of views. What is no time counts as none: no view, and no closing, fails for it."""
+        """Recorded view times. Invalid values count as never viewed, so that they fail neither a view nor closing."""
         noted = self._backend.side_records(store_id, KIND)
         return {key: float(at) if _A_TIME.fullmatch(at) else 0.0 for key, at in noted}
 

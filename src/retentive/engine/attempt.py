@@ -1,4 +1,4 @@
-"""One write operation on its way through the stages of the pipeline."""
+"""Write operations on their way through the pipeline."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ R = TypeVar("R")
 class Attempt(Generic[R]):
     """One write operation on its way through the stages.
 
-    `tx`, `settings` and `writer` are those of the present run of the transaction, which may run more than once: after a
-    commit whose outcome was lost, `outcome` and the marks of the stages tell whether it took place. With `failure` set,
-    that is raised in place of applying the operation, so that a refusal found late is recorded in a second transaction.
+    `tx`, `settings` and `writer` belong to the current run of the transaction, which may run more than once: after a
+    commit whose outcome was lost, `outcome` and the marks of the stages show if it succeeded. If `failure` is set, it
+    is raised instead of applying the operation, so that a second transaction can record a late refusal.
     """
 
     context: StoreContext
@@ -41,5 +41,5 @@ class Attempt(Generic[R]):
 
     @property
     def has_written(self) -> bool:
-        """Whether storage was asked to record changes in this run; then a refusal must roll the transaction back."""
+        """True if storage was asked to record changes in this run; a refusal must then roll the transaction back."""
         return self.writer is not None and self.writer.tried

@@ -1,4 +1,4 @@
-"""The context of a memory store that its operations run in."""
+"""The context in which the operations of a memory store run."""
 
 from __future__ import annotations
 
@@ -42,29 +42,29 @@ class StoreContext(ABC):
         self.id = info.id
         self.pins = dict(pins or {})
         self.examiner = examiner or TextExaminer()
-        self.examiner.check(DEFAULTS.changed(self.pins))  # invalid settings are refused here
+        self.examiner.check(DEFAULTS.changed(self.pins))  # rejects invalid settings at opening
         self.replies = replies
         self.actor = actor
         self.clock = clock
         self._lines = LineCounts()
         self.accesses = accesses or Accesses(backend, clock=clock)
         self.known_settings: tuple[str | None, Settings | None] = (None, None)
-        """The stored text last seen, and the effective settings it makes."""
+        """The stored text last read, and the effective settings derived from it."""
 
     @abstractmethod
     def run(self, operation: Operation[R], invocation: Invocation) -> Outcome[R]:
-        """Run an operation through all stages (`retentive.pipeline`). Raises the errors of storage."""
+        """Run an operation through all stages (`retentive.pipeline`). Raises storage errors."""
 
     @abstractmethod
     def follow_up(self, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
-        """Run bookkeeping in a transaction of its own: it belongs to an operation already recorded, or to none."""
+        """Run bookkeeping for an operation already recorded, or for none, in its own transaction outside the stages."""
 
     def read(self, work: Callable[[Snapshot], T]) -> T:
-        """Run `work` on one consistent state, past the stages: for the engine's own bookkeeping."""
+        """Run `work` on one consistent state, outside the stages: for the engine's own bookkeeping."""
         return self.backend.read(self.id, work)
 
     def settings_of(self, snapshot: Snapshot) -> Settings:
-        """The effective settings: those stored with the store, overridden by those this process pinned."""
+        """Effective settings: those stored with the store, overridden by those pinned in this process."""
         stored, known, settings = snapshot.settings, *self.known_settings
         if settings is None or stored != known:
             settings = from_text(stored).changed(self.pins)
@@ -72,13 +72,13 @@ class StoreContext(ABC):
         return settings
 
     def settings(self) -> Settings:
-        """The effective settings: those stored with the store, overridden by those this process pinned."""
+        """Effective settings: those stored with the store, overridden by those pinned in this process."""
         return self.read(self.settings_of)
 
     def redacted(self, text: str, settings: Settings | None = None) -> str:
-        """A text of the input as a reply may echo it, without its sensitive values.
+        """Input text with its sensitive values masked, for replies that echo it.
 
-        Without `settings` the last known ones count, for failures that came before the store was read.
+        Without `settings`, the last known settings apply, for failures before the store was read.
         """
         if settings is None:
             settings = self.known_settings[1] or DEFAULTS.changed(self.pins)
@@ -88,6 +88,6 @@ class StoreContext(ABC):
             return "…"
 
     def record_external_edits(self, snapshot: Snapshot) -> None:
-        """Record external edits of plain files first, so that the snapshot shows them."""
+        """Record external edits of plain files, so that the snapshot shows them."""
         if capabilities.directory_of(self.backend, self.info) is not None:
             list(snapshot.sizes(ROOT))  # a listing compares every file

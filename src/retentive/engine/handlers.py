@@ -31,9 +31,9 @@ from retentive.values.text import LineCounts, Page, decoded, insert, replace, sn
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """The result of a command that changes something: all that its reply is made of, besides the command.
+    """Result of a write command: everything its reply needs besides the command.
 
-    `snippet` shows lines of the text of the version `text_of`, around the character `at`.
+    `snippet` shows lines of the text of version `text_of`, around character `at`.
     """
 
     notes: tuple[Phrase, ...] = ()
@@ -44,18 +44,18 @@ class CommandResult:
 
 @dataclass(frozen=True, slots=True)
 class RunCommand(WriteOperation[CommandResult]):
-    """A command that changes something."""
+    """Run a command that changes memories."""
 
     is_replayable = True
     command: WriteCommand
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """The name models call it by."""
+        """Name of the command in the tool protocol."""
         return self.command.name
 
     def paths(self) -> tuple[str, ...]:
-        """The paths of the command."""
+        """Paths of the command."""
         return tuple(path.text for path in paths_of(self.command))
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> CommandResult:
@@ -65,14 +65,14 @@ class RunCommand(WriteOperation[CommandResult]):
 
 @dataclass(frozen=True, slots=True)
 class RunDeletion(RunCommand):
-    """A command that deletes."""
+    """Run a command that deletes memories."""
 
     may_use_reserve = True
 
 
 @dataclass(frozen=True, slots=True)
 class Viewed:
-    """The result of a view: a page of a memory, or the listing of a directory."""
+    """Result of a view: a page of a memory, or the listing of a directory."""
 
     memory: Memory | None = None
     page: Page | None = None
@@ -81,7 +81,7 @@ class Viewed:
 
 @dataclass(frozen=True, slots=True)
 class RunView(ReadOperation[Viewed]):
-    """The command `view`. `counts` are the known numbers of lines of texts."""
+    """Run the command `view`. `counts` caches the line counts of texts."""
 
     name = "view"
     command: View
@@ -92,13 +92,13 @@ class RunView(ReadOperation[Viewed]):
         return (self.command.path.text,)
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """The memory and version that were shown, or that a directory was listed."""
+        """Ids of the memory and version shown, or a mark that a directory was listed."""
         if result.memory is None:
             return {"listed": True}
         return {"read": [result.memory.id, result.memory.version_id]}
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> Viewed:
-        """A page or a listing. Raises `Refused` for a missing path or an invalid range, and `Damaged`."""
+        """Read a page or a listing. Raises `Refused` for a missing path or an invalid range, and `Damaged`."""
         path = self.command.path
         if not path.is_root:
             entry = snapshot.get(path.text)
@@ -111,7 +111,7 @@ class RunView(ReadOperation[Viewed]):
 
 
 def page_of(command: View, entry: Entry, settings: Settings, counts: LineCounts) -> Page:
-    """The lines asked for. Raises `Refused`, `Damaged`."""
+    """The requested lines. Raises `Refused`, `Damaged`."""
     data, version = entry.data or b"", entry.memory.version_id if entry.memory else ""
     try:
         lines = counts.count(version, data)
@@ -122,7 +122,7 @@ def page_of(command: View, entry: Entry, settings: Settings, counts: LineCounts)
 
 @dataclass(frozen=True, slots=True)
 class Answered(ReadOperation[None]):
-    """A call that was answered without its store, such as malformed input. It leaves an audit entry like all others."""
+    """A call answered without the store, such as malformed input; it leaves an audit entry like any other."""
 
     name: str | None
     error: RetentiveError | None
@@ -130,22 +130,22 @@ class Answered(ReadOperation[None]):
     listed: bool = False
 
     def paths(self) -> tuple[str, ...]:
-        """The paths it names, as far as they could be parsed."""
+        """Paths of the call that could be parsed."""
         return tuple(path.text for path in self.written)
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """That a directory was listed."""
+        """A mark that a directory was listed."""
         return {"listed": True} if self.listed else {}
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> None:
-        """Raise the error, if there was one."""
+        """Raise the error of the call, if any."""
         if self.error is not None:
             raise self.error
 
 
 @dataclass(frozen=True, slots=True)
 class Save(WriteOperation[CommandResult]):
-    """Replace the whole text of a memory if `if_version` is still its newest version; None creates one."""
+    """Replace the whole text of a memory if `if_version` is still its newest version; None creates a memory."""
 
     name = "save"
     path: MemoryPath
@@ -153,7 +153,7 @@ class Save(WriteOperation[CommandResult]):
     if_version: str | None
 
     def paths(self) -> tuple[str, ...]:
-        """The path of the memory."""
+        """Path of the memory."""
         return (self.path.text,)
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> CommandResult:
@@ -201,7 +201,7 @@ def _str_replace(tx: Transaction, writer: GuardedWriter, command: StrReplace) ->
 
 
 def _harmless(refusal: Refused, writer: GuardedWriter) -> Refused:
-    """The refusal, with what it echoes of the input without sensitive values."""
+    """The refusal with sensitive values masked in the input it echoes."""
     echoed = refusal.values.get("old_str")
     if not isinstance(echoed, str):
         return refusal
@@ -215,7 +215,7 @@ def _insert(tx: Transaction, writer: GuardedWriter, command: Insert) -> CommandR
 
 
 def _edited(tx: Transaction, writer: GuardedWriter, path: MemoryPath, *, missing: str) -> Entry:
-    """The memory to be edited."""
+    """Entry of the memory to edit. Raises `Refused` if it is missing."""
     writer.check(path)
     entry = Entry() if path.is_root else tx.get(path.text)
     if entry.memory is None:
@@ -249,7 +249,7 @@ def _rename(tx: Transaction, writer: GuardedWriter, command: Rename) -> CommandR
     changes = [Change(memory, old.moved(memory.path, new)) for memory in moved]
     if not all(writer.may_change(str(change.path)) for change in changes):
         raise Refused("read_only", path=new.written)
-    if source.memory is None:  # a value may come together from the new name of the directory and what lies below
+    if source.memory is None:  # the new directory name and the path below it can form a sensitive value together
         for change in changes:
             writer.check_name(new.leading_to(str(change.path)))
     writer.move(changes)
@@ -284,4 +284,4 @@ HANDLERS: Mapping[type[WriteCommand], Callable[[Transaction, GuardedWriter, Any]
     Rename: _rename,
     Clear: _clear,
 }
-"""The handler of each command. It raises `Refused` before anything is recorded."""
+"""Handler of each command. Handlers raise `Refused` before any change is recorded."""

@@ -1,9 +1,9 @@
-"""Idempotency: a command repeated under the same tool_use id gets its first reply again and changes nothing.
+"""Idempotency: a command repeated under the same tool_use id returns its first reply and changes nothing.
 
-An agent loop that crashed after the effect of a command and before it had the reply sends the command again. The record
-of a command, written in the transaction of its change, holds digests of the id and the command, and the parts of the
-reply that neither the repeated command nor the history of the store can tell. Texts and paths are never kept. The
-digest of the command is keyed with the id, so that without the id it confirms no guess of a short text.
+An agent loop that crashes after a command took effect but before it received the reply sends the command again. The
+record of a command, written in the transaction of its change, holds digests of the id and the command, and the parts of
+the reply that neither the repeated command nor the history can supply. Texts and paths are never stored. The digest of
+the command is keyed with the id: without the id, nobody can use it to confirm a guess of a short text.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ from retentive.values.text import decoded, snippet
 
 KIND = "idempotency"
 KEPT_S = 86_400.0
-CLEAN_AFTER = 256  # commands that one process remembered of one store
+CLEAN_AFTER = 256  # commands recorded by this process for one store
 CLEAN_AFTER_S = 3_600.0
 _AT_ONCE = 500
-_MANY = 8  # versions that a record names; the reply to a larger change needs none of them
+_MANY = 8  # versions that a record lists; replies to larger changes do not need them
 _PROPOSAL, _VERSION = "prop_", "memver_"
-_MALFORMED = (KeyError, TypeError, ValueError, AttributeError)  # what a damaged record may raise
-_PLAIN = {"kinds", "line_numbers", "insert_line", "view_range"}  # values that are numbers and names of rules
+_MALFORMED = (KeyError, TypeError, ValueError, AttributeError)  # errors that a damaged record may raise
+_PLAIN = {"kinds", "line_numbers", "insert_line", "view_range"}  # values that are numbers or rule names
 Proceed: TypeAlias = Callable[[Attempt[Any]], Outcome[Any]]
 
 
 def is_remembered(attempt: Attempt[Any]) -> bool:
-    """Whether the outcome of an attempt is remembered: it is a command that came under a tool_use id."""
+    """True if the outcome is recorded: a replayable command with a tool_use id."""
     return bool(attempt.invocation.tool_use_id) and attempt.operation.is_replayable
 
 
 def idempotent(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
-    """Stage: give the first reply again to a command repeated under its tool_use id; remember all others."""
+    """Stage: return the first reply to a command repeated under its tool_use id; record all other commands."""
     operation = attempt.operation
     assert isinstance(operation, RunCommand)
     command, key = operation.command, _digest("", str(attempt.actor or ""), str(attempt.invocation.tool_use_id))
     record = attempt.tx.get_record(KIND, key)
     if record is not None and record == attempt.remembered and attempt.outcome is not None:
-        return attempt.outcome  # the commit was lost, and had taken place
+        return attempt.outcome  # the commit succeeded; only its outcome was lost
     repeated = None if record is None else _repeated(attempt, command, record)
     if repeated is not None:
         return repeated
@@ -72,7 +72,7 @@ def idempotent(proceed: Proceed, attempt: Attempt[Any]) -> Outcome[Any]:
 
 
 def forget_old(context: StoreContext) -> int:
-    """Remove records older than 24 hours; their number."""
+    """Remove records older than 24 hours; return their number."""
     now = context.clock()
     old = context.read(lambda found: [key for key, value in found.records(KIND) if _is_old(value, now)])
     for start in range(0, len(old), _AT_ONCE):
@@ -88,7 +88,7 @@ def _forget(tx: Transaction, *, keys: list[str], now: float) -> None:
 
 
 def _writer(attempt: Attempt[Any]) -> GuardedWriter:
-    """The writer of the attempt, or one for its echoes if the command was refused before there was one."""
+    """The writer of the attempt, or a new one to mask echoes if the refusal came before it was created."""
     return attempt.writer or GuardedWriter(attempt.tx, attempt.settings, attempt.actor, attempt.context.examiner)
 
 
@@ -104,11 +104,11 @@ def _result_record(outcome: Outcome[CommandResult]) -> dict[str, Any]:
     return kept
 
 
-# -- giving a reply again ------------------------------------------------------------------------------------------
+# -- repeating a reply ---------------------------------------------------------------------------------------------
 
 
 def _repeated(attempt: Attempt[Any], command: WriteCommand, record: str) -> Outcome[Any] | None:
-    """The first outcome, if the same command was remembered, and not too long ago; None for a damaged record."""
+    """The first outcome, if the same command was recorded within 24 hours; None for a damaged record."""
     known = _parsed(record)
     if known.get("command") != _command_digest(attempt, command) or _is_old(record, attempt.context.clock()):
         return None
@@ -127,7 +127,7 @@ def _repeated(attempt: Attempt[Any], command: WriteCommand, record: str) -> Outc
 
 
 def _snippet(tx: Transaction, command: WriteCommand, known: Mapping[str, Any]) -> str | None:
-    """The snippet of the text of that time; None if the text was redacted or pruned since."""
+    """The snippet from the recorded version; None if its text was redacted or pruned since."""
     version, length = str(known["text_of"]), len(getattr(command, "new_str", ""))
     inner = version.rpartition(".")[2]
     try:
@@ -142,7 +142,7 @@ def _snippet(tx: Transaction, command: WriteCommand, known: Mapping[str, Any]) -
 
 
 def _command_digest(attempt: Attempt[Any], command: WriteCommand) -> str:
-    """A digest of the command and the store, keyed with the tool_use id."""
+    """Digest of the command and the store, keyed with the tool_use id."""
     fields = [_plain(value) for value in _values(command)]
     return _digest(str(attempt.invocation.tool_use_id), attempt.context.id, command.name, json.dumps(fields))
 
@@ -156,14 +156,14 @@ def _plain(value: object) -> object:
 
 
 def _digest(key: str, *parts: str) -> str:
-    """HMAC-SHA256 of some texts, told apart by their lengths."""
+    """HMAC-SHA256 of several texts, each prefixed with its length."""
     data = [part.encode("utf-8", "surrogatepass") for part in parts]
     whole = b"".join(len(each).to_bytes(8, "big") + each for each in data)
     return hmac.new(b"retentive idempotency" + key.encode("utf-8", "surrogatepass"), whole, hashlib.sha256).hexdigest()
 
 
 def _parsed(note: str) -> Mapping[str, Any]:
-    """What a note says; nothing if it is not one of ours."""
+    """The fields of a record; empty if it was not written by retentive."""
     try:
         found = json.loads(note)
     except (ValueError, RecursionError):
@@ -180,7 +180,7 @@ def _is_old(note: str, now: float) -> bool:
 
 
 def _refusal_record(command: WriteCommand, refusal: Refused, write: GuardedWriter) -> dict[str, Any] | None:
-    """A refusal as it is kept: texts by where they stand in the command; None if it names something else."""
+    """Record of a refusal, with references to the texts of the command; None if it echoes any other text."""
     kept = _values_kept(refusal.values, _texts(command, write))
     return None if kept is None else {"refused": [refusal.key, kept]}
 
@@ -204,7 +204,7 @@ def _values_kept(values: Mapping[str, object], texts: Mapping[str, Callable[[], 
 
 
 def _refusal_again(command: WriteCommand, kept: object, write: GuardedWriter) -> Refused | None:
-    """The refusal; None if another retentive wrote it, and this one has to find out anew."""
+    """The recorded refusal; None if another version of retentive wrote it and the command must run again."""
     try:
         key, values = cast("tuple[str, dict[str, Any]]", kept)
         return Refused(key, **_values_again(values, _texts(command, write))) if key in ERROR_CODES else None
@@ -226,14 +226,14 @@ def _values_again(kept: Mapping[str, Any], texts: Mapping[str, Callable[[], str]
 
 
 def _texts(command: WriteCommand, write: GuardedWriter) -> dict[str, Callable[[], str]]:
-    """The texts that a refusal can have from its command, by a name for where they stand in it."""
+    """Texts of the command that a refusal can echo, by the name of their place in the command."""
     texts: dict[str, Callable[[], str]] = {}
     for number, path in enumerate(paths_of(command)):
         texts |= {f"written {number}": partial(str, path.written), f"path {number}": partial(str, path.text)}
         for depth, above in enumerate(path.ancestors):
             texts[f"outward {number} {depth}"] = partial(path.outward, above)
             texts[f"above {number} {depth}"] = partial(str, above)
-        texts[f"shown {number}"] = partial(write.shown, path.written)  # last: to examine a text takes longer
+        texts[f"shown {number}"] = partial(write.shown, path.written)  # last, because examining a text takes longer
     if isinstance(command, StrReplace):
         texts["old_str"] = partial(write.shown, command.old_str)
     return texts
@@ -248,22 +248,22 @@ class _Remembered:
     cleaned_at: float | None = None
 
 
-_remembered: dict[str, _Remembered] = {}  # by store; what this process remembered since it last cleaned up
+_remembered: dict[str, _Remembered] = {}  # by store; commands recorded by this process since its last cleanup
 _MAX_STORES = 10_000
 
 
 def forget_now_and_then(context: StoreContext) -> None:
-    """Count a remembered command; remove old records from time to time. A failure is left for the next time."""
+    """Count a recorded command and remove old records now and then; a failure is logged and retried later."""
     if len(_remembered) >= _MAX_STORES:
         _remembered.clear()
     mine, now = _remembered.setdefault(context.id, _Remembered()), context.clock()
-    mine.count += 1  # threads may lose a count; nothing depends on it
+    mine.count += 1  # threads may lose a count, which is harmless
     if mine.count < CLEAN_AFTER or (mine.cleaned_at is not None and 0 <= now - mine.cleaned_at < CLEAN_AFTER_S):
         return
     mine.count, mine.cleaned_at = 0, now
     try:
         forget_old(context)
     except RetentiveError as error:
-        import logging  # noqa: PLC0415 - every start would wait for it
+        import logging  # noqa: PLC0415 - not needed at startup
 
         logging.getLogger("retentive").warning("old idempotency records were not removed: %s", error.code)

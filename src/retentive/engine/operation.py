@@ -1,4 +1,4 @@
-"""Operations on a memory store as values, the invocation that asks for one, and its outcome."""
+"""Operations on a memory store as values, their invocations and their outcomes."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class RolledBack(RetentiveError):
 
 
 REFUSALS = (RolledBack, Refused, InvalidInput, NotFound, Conflict)
-"""Errors of the request itself. All others are failures of storage, or of the caller's rights."""
+"""Errors of the request itself. All others are failures of storage or missing permissions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """One call: who asks, under which tool_use id, and through which integration.
+    """One call: its actor, its tool_use id and its integration.
 
-    Without an actor, the actor the store was opened with counts.
+    Without an actor, the actor that the store was opened with applies.
     """
 
     actor: Actor | None = None
@@ -46,9 +46,9 @@ class Invocation:
 
 
 class Operation(ABC, Generic[R_co]):
-    """One thing that can be asked of a memory store. Subclasses are frozen dataclasses.
+    """One operation on a memory store. Subclasses are frozen dataclasses.
 
-    `name` is what the audit log calls it. `needs_external_edits`: external edits of plain files are recorded first, so
+    `name` is the name in the audit log. `needs_external_edits`: external edits of plain files are recorded first, so
     that the operation sees them.
     """
 
@@ -57,11 +57,11 @@ class Operation(ABC, Generic[R_co]):
     needs_external_edits: ClassVar[bool] = False
 
     def paths(self) -> tuple[str, ...]:
-        """The canonical paths it names, for the audit log."""
+        """Canonical paths of the operation, for the audit log."""
         return ()
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """What its audit entry says of a result, besides the versions it made. Never a text or a path."""
+        """Fields of the audit entry for a result, besides the new versions; never a text or a path."""
         return {}
 
 
@@ -72,15 +72,16 @@ class ReadOperation(Operation[R_co]):
 
     @abstractmethod
     def apply(self, snapshot: Snapshot, settings: Settings) -> R_co:
-        """The result, from one consistent state as the actor sees it. Raises `RetentiveError`."""
+        """Compute the result from one consistent state as the actor sees it. Raises `RetentiveError`."""
 
 
 class WriteOperation(Operation[R_co]):
     """An operation that changes memories, history or settings, in one transaction.
 
-    `may_use_reserve`: it deletes, and may use the space reserved for a full disk. `under_review`: what an actor under
-    review gets: a proposal, a refusal, or (`skip`) the operation as it is. `switches_audit`: it may turn the audit log
-    on. `is_replayable`: repeated under the same tool_use id, it gets its first outcome again.
+    `may_use_reserve`: the operation deletes, and may use the space reserved for a full disk. `under_review`: for an
+    actor under review the operation becomes a proposal, is refused, or (`skip`) runs unchanged. `switches_audit`: the
+    operation may turn the audit log on. `is_replayable`: repeated under the same tool_use id, the operation returns its
+    first outcome.
     """
 
     __slots__ = ()
@@ -91,12 +92,12 @@ class WriteOperation(Operation[R_co]):
 
     @abstractmethod
     def apply(self, tx: Transaction, writer: GuardedWriter) -> R_co:
-        """Record the changes; the result. May run more than once. Raises `RetentiveError`."""
+        """Record the changes and return the result. May run more than once. Raises `RetentiveError`."""
 
 
 @dataclass(slots=True)
 class Outcome(Generic[R]):
-    """The outcome of an operation: its result or its error, and what was recorded.
+    """Outcome of an operation: its result or error, and the recorded versions.
 
     `repeated`: the reply of an earlier call under the same tool_use id. `proposed`: the changes await review.
     """
@@ -109,7 +110,7 @@ class Outcome(Generic[R]):
     proposed: bool = False
 
     def value(self) -> R:
-        """The result. Raises the error."""
+        """Return the result, or raise the error."""
         if self.error is not None:
             raise self.error
         return self.result  # type: ignore[return-value]  # without an error there is a result, which may be None

@@ -1,4 +1,4 @@
-"""The reads of programs, as operations: memories, texts, versions, usage and search."""
+"""Read operations of the Python API: memories, texts, versions, usage and search."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def parsed(path: str, replies: Replies) -> MemoryPath:
-    """A path that a program gave. Raises `InvalidPath`."""
+    """Parse a path given by a program. Raises `InvalidPath`."""
     try:
         return MemoryPath.parse(path)
     except Refused as refusal:
@@ -28,7 +28,7 @@ def parsed(path: str, replies: Replies) -> MemoryPath:
 
 
 def raised(refusal: Refused, replies: Replies) -> InvalidInput:
-    """The error of a program where a model would get an error reply: the same sentence, with the same code."""
+    """The exception for a refusal, with the sentence and code that a model would get as an error reply."""
     said = replies.error(refusal.key, refusal.values)
     return _OF_GUARDS.get(said.code or "", InvalidInput)(said.text.removeprefix("Error: "))
 
@@ -38,17 +38,17 @@ _OF_GUARDS = {each.code: each for each in (ReadOnly, TooLarge, SensitiveValue)}
 
 @dataclass(frozen=True, slots=True)
 class Load(ReadOperation[tuple[Memory, str]]):
-    """The memory at a path, and its text. Raises `NotFound`."""
+    """Read the memory at a path, and its text. Raises `NotFound`."""
 
     name = "load"
     path: MemoryPath
 
     def paths(self) -> tuple[str, ...]:
-        """The path of the memory."""
+        """Path of the memory."""
         return (self.path.text,)
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """The memory and version that were read."""
+        """Ids of the memory and version read."""
         return {"read": [result[0].id, result[0].version_id]}
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> tuple[Memory, str]:
@@ -61,17 +61,17 @@ class Load(ReadOperation[tuple[Memory, str]]):
 
 @dataclass(frozen=True, slots=True)
 class GetEntry(ReadOperation[Entry]):
-    """The entry at a path other than the root, as an editor needs it."""
+    """Read the entry at a path other than the root, for editors."""
 
     name = "load"
     path: MemoryPath
 
     def paths(self) -> tuple[str, ...]:
-        """The path."""
+        """Path of the entry."""
         return (self.path.text,)
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """The memory and version that were read."""
+        """Ids of the memory and version read."""
         return {} if result.memory is None else {"read": [result.memory.id, result.memory.version_id]}
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> Entry:
@@ -81,7 +81,7 @@ class GetEntry(ReadOperation[Entry]):
 
 @dataclass(frozen=True, slots=True)
 class BulkRead(ReadOperation[None]):
-    """Stands for a read of the whole store in many steps, such as an export: it leaves one audit entry before them."""
+    """Marks a read of the whole store in many steps, such as an export, with one audit entry before it starts."""
 
     name: str
 
@@ -91,14 +91,14 @@ class BulkRead(ReadOperation[None]):
 
 @dataclass(frozen=True, slots=True)
 class ListMemories(ReadOperation[list[Memory]]):
-    """All memories below a directory, in the byte order of their paths; `or_at`: else the memory at the path itself."""
+    """List all memories below a directory in byte order of their paths; with `or_at`, else the memory at that path."""
 
     name = "list"
     under: MemoryPath
     or_at: bool = False
 
     def paths(self) -> tuple[str, ...]:
-        """The directory."""
+        """Path of the directory."""
         return (self.under.text,)
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> list[Memory]:
@@ -112,7 +112,7 @@ class ListMemories(ReadOperation[list[Memory]]):
 
 @dataclass(frozen=True, slots=True)
 class ListVersions(ReadOperation[list[Version]]):
-    """Versions, newest first: of the store, of one path, or of one memory across its renames."""
+    """List versions, newest first: of the store, of one path, or of one memory across renames."""
 
     name = "versions"
     path: MemoryPath | None = None
@@ -120,7 +120,7 @@ class ListVersions(ReadOperation[list[Version]]):
     limit: int | None = None
 
     def paths(self) -> tuple[str, ...]:
-        """The path, if one was given."""
+        """Path, if given."""
         return () if self.path is None else (self.path.text,)
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> list[Version]:
@@ -131,13 +131,13 @@ class ListVersions(ReadOperation[list[Version]]):
 
 @dataclass(frozen=True, slots=True)
 class ReadVersion(ReadOperation[tuple[Version, str | None]]):
-    """A version and the text it wrote; None for a deletion, and where it was redacted. Raises `NotFound`."""
+    """Read a version and the text it wrote; None for a deletion or a redacted version. Raises `NotFound`."""
 
     name = "show"
     version_id: str
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """The version that was read."""
+        """Ids of the memory and version read."""
         return {"read": [result[0].memory_id, result[0].id]}
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> tuple[Version, str | None]:
@@ -148,7 +148,7 @@ class ReadVersion(ReadOperation[tuple[Version, str | None]]):
 
 @dataclass(frozen=True, slots=True)
 class ReadUsage(ReadOperation[Usage]):
-    """The number and size of the memories."""
+    """Read the number and total size of the memories."""
 
     name = "usage"
 
@@ -159,7 +159,7 @@ class ReadUsage(ReadOperation[Usage]):
 
 @dataclass(frozen=True, slots=True)
 class Search(ReadOperation["Results"]):
-    """The memories below a directory that match a query; `corpus` keeps their texts ready."""
+    """Search the memories below a directory; `corpus` caches their texts."""
 
     name = "search"
     needs_external_edits = True
@@ -169,7 +169,7 @@ class Search(ReadOperation["Results"]):
     corpus: Corpus
 
     def paths(self) -> tuple[str, ...]:
-        """The directory."""
+        """Path of the directory."""
         return (self.under.text,)
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> Results:

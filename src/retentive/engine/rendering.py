@@ -1,4 +1,4 @@
-"""Replies rendered from outcomes, once, at the end: the only place where results become sentences."""
+"""Renders outcomes as replies: the only place where results become sentences."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ STORAGE_REPLIES = {
     "damaged": "damaged",
     "locked": "locked",
     "conflict": "unavailable",
-    "not_found": "unavailable",  # the whole memory store is gone
+    "not_found": "unavailable",  # the whole memory store was deleted
     "unknown_schema": "unknown_schema",
 }
-"""The reply of each failure of storage. Codes that are missing are errors of the application, and rise."""
+"""The reply for each failure of storage. Errors with other codes are application errors and are raised."""
 OF_BACKENDS = {"path_taken", "path_folds"}
-"""Refusals of a backend, which knows canonical paths only."""
+"""Refusals of a backend, which only knows canonical paths."""
 
 
 class Say:
-    """Sentences of a catalogue for one invocation: what they echo of the input holds no sensitive value.
+    """Renders sentences of a catalogue for one invocation, with sensitive values masked in echoed input.
 
-    `is_plain` tells short values that need no examiner.
+    `is_plain` recognizes short values that need no examination.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Say:
         self._is_plain = is_plain
 
     def __call__(self, key: str, **values: object) -> str:
-        """The sentence `key`."""
+        """Render the sentence `key`."""
         for value in values.values():
             if self._is_plain is None or not isinstance(value, str) or not self._is_plain(value):
                 return self._replies.phrase(key, redact_echoes(values, self._redact))
@@ -52,12 +52,12 @@ class Say:
         return template.format(**values)
 
     def error(self, key: str, values: dict[str, object]) -> Reply:
-        """The error reply `key`."""
+        """Render the error reply `key`."""
         return self._replies.error(key, redact_echoes(values, self._redact))
 
 
 def rendered(context: StoreContext, operation: Operation[Any], outcome: Outcome[Any]) -> Reply:
-    """The reply of an outcome. Raises errors of the application."""
+    """Render an outcome as a reply. Raises application errors."""
     settings = outcome.settings
     redact = partial(context.redacted, settings=settings)
     say = Say(context.replies, redact, None if settings.sensitive_kinds else context.examiner.plain)
@@ -79,7 +79,7 @@ def rendered(context: StoreContext, operation: Operation[Any], outcome: Outcome[
 
 
 def error_reply(say: Say, error: RetentiveError, paths: Sequence[MemoryPath]) -> Reply:
-    """The reply of a refusal or a failure of storage. Raises any other error."""
+    """Render a refusal or a failure of storage as a reply. Raises any other error."""
     shown: dict[str, object] = {"path": paths[-1].written}
     if len(paths) > 1:
         shown |= {"old_path": paths[0].written, "new_path": paths[1].written}
@@ -95,7 +95,7 @@ def error_reply(say: Say, error: RetentiveError, paths: Sequence[MemoryPath]) ->
 
 
 def paths_named(operation: Operation[Any]) -> tuple[MemoryPath, ...]:
-    """The paths of an operation as they were written; the last is the one its errors name."""
+    """The paths of an operation as written in the request; errors name the last one."""
     match operation:
         case RunView(command=command):
             return (command.path,)
@@ -122,7 +122,7 @@ def _view_reply(say: Say, command: View, viewed: Viewed) -> Reply:
 
 
 def listing_reply(say: Say, path: MemoryPath, viewed: Viewed) -> Reply:
-    """The reply of a view of a directory."""
+    """Render the view of a directory as a reply."""
     shown = viewed.listing
     assert shown is not None
     lines = [say("directory_header", path=path.outward(path.text)), *shown.rows]

@@ -1,4 +1,4 @@
-"""The operation that changes the settings of a memory store."""
+"""Operation that changes the settings of a memory store."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from retentive.values.settings import DEFAULTS, Settings, check_names, from_text
 
 @dataclass(frozen=True, slots=True)
 class ChangeSettings(WriteOperation[Settings]):
-    """Change some settings; None restores a default. The result is what is stored now, without what is pinned."""
+    """Change settings; None restores a default. Returns the stored settings, without pinned ones."""
 
     name = "settings"
-    under_review = "skip"  # else a setting that puts everyone under review could not be reversed
+    under_review = "skip"  # otherwise a setting that puts every actor under review could not be reversed
     switches_audit = True
     changes: Mapping[str, object]
     examiner: TextExaminer
-    is_read_only: bool = False  # pinned by this process; what is stored can always be changed
+    is_read_only: bool = False  # pinned by this process; stored settings can always be changed
 
     def __post_init__(self) -> None:
         """Raise `InvalidInput` for unknown names."""
         check_names(self.changes)
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """The names of the changed settings, and the new value of `audit` if that is one of them."""
+        """Names of the changed settings, and the new value of `audit` if it is among them."""
         switched = {"audit": result.audit} if "audit" in self.changes else {}
         return {"settings": sorted(self.changes), **switched}
 

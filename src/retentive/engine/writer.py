@@ -1,4 +1,4 @@
-"""The one way to change a memory store: every rule about writing, then the record. Whoever asks goes through here."""
+"""Guarded writer: the only code path that changes memories. It applies every write rule, then records the change."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from retentive.values.records import Again
 from retentive.values.settings import Settings
 
 Examiner: TypeAlias = Callable[[Settings, str], tuple[str, Sequence[str]]]
-"""Gives a text without its sensitive values, and the kinds of those it had, in order."""
-NEAR = 0.8  # of a limit; from here on a reply says how much is left, so that a model can tidy before it is refused
+"""Returns a text with its sensitive values masked, and the kinds of those values, in order."""
+NEAR = 0.8  # share of a limit; above it, replies show the space left, so that a model can tidy up in time
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What came to rest, whether a guard made it another text than was given, and what the reply is to add."""
+    """Result of a write: the stored text, True if a guard altered it, and notes for the reply."""
 
     text: str
     altered: bool = False
@@ -28,7 +28,7 @@ class Written:
 
 
 class WriteRules:
-    """The rules about which memories one actor may change, by the settings of one store."""
+    """Rules, from the settings of one store, for the memories that one actor may change."""
 
     def __init__(self, settings: Settings, actor: Actor | None, examine: Examiner) -> None:
         self.settings = settings
@@ -37,11 +37,11 @@ class WriteRules:
         self._allowed = _allowed(settings, actor) if settings.allow_write else None
 
     def shown(self, text: str) -> str:
-        """A text of the input as a reply may echo it, without its sensitive values."""
+        """Input text with its sensitive values masked, for replies that echo it."""
         return self._examine(self.settings, text)[0]
 
     def check(self, path: MemoryPath) -> None:
-        """Raise `Refused` if this actor may not change a memory at the path, present or not."""
+        """Raise `Refused` if the actor may not change a memory at the path; the memory need not exist."""
         settings = self.settings
         if (settings.read_only or settings.read_only_paths or self._allowed is not None) and not self.may_change(
             path.text
@@ -49,7 +49,7 @@ class WriteRules:
             raise Refused("read_only", path=path.written)
 
     def check_all(self, path: MemoryPath, entry: Entry, snapshot: Snapshot) -> list[Memory]:
-        """The memories at a path or below it. Raises `Refused` if one of them may not be changed."""
+        """The memories at or below a path. Raises `Refused` if the actor may not change one of them."""
         if not entry.below or self.settings.read_only:
             self.check(path)
             return [entry.memory] if entry.memory is not None else []
@@ -59,20 +59,20 @@ class WriteRules:
         return found
 
     def may_change(self, path: str) -> bool:
-        """Whether this actor may change the memory at a canonical path."""
+        """True if the actor may change the memory at a canonical path."""
         if self.is_read_only(self.settings, path):
             return False
         return self._allowed is None or covers(self._allowed, path)
 
     @staticmethod
     def is_read_only(settings: Settings, path: str) -> bool:
-        """Whether nobody may change the memory at a canonical path."""
+        """True if the memory at a canonical path is read-only for every actor."""
         return settings.read_only or bool(settings.read_only_paths and covers(settings.read_only_paths, path))
 
     def check_name(self, path: MemoryPath) -> None:
-        """Raise `Refused` for a new path that holds a sensitive value."""
+        """Raise `Refused` for a new path that contains a sensitive value."""
         shown, kinds = self._examine(self.settings, path.written)
-        if not kinds and path.text != path.written:  # a value may come together as the path is made canonical
+        if not kinds and path.text != path.written:  # normalization can form a sensitive value
             shown, kinds = self._examine(self.settings, path.outward(path.text))
         if kinds:
             reason = Phrase("reason_sensitive", {"kinds": _listed(kinds)})
@@ -80,10 +80,10 @@ class WriteRules:
 
 
 class GuardedWriter(WriteRules):
-    """Changes to one store by one actor, in one transaction. Refusals are raised before anything is recorded.
+    """Changes to one store by one actor, in one transaction. Refusals are raised before any change is recorded.
 
-    `recorded` are the ids of what was recorded; `tried` is set once a backend was asked to record something, which it
-    may have refused.
+    `recorded` has the ids of the recorded versions. `tried` is set once the backend was asked to record a change, even
+    if it refused.
     """
 
     def __init__(self, tx: Transaction, settings: Settings, actor: Actor | None, examine: Examiner) -> None:
@@ -93,7 +93,7 @@ class GuardedWriter(WriteRules):
         self.tried = False
 
     def acting_for(self, actor: Actor | None) -> GuardedWriter:
-        """A writer in the same transaction by the rules of another actor; this one knows what it recorded too."""
+        """A writer in the same transaction under the rules of another actor; both share `recorded`."""
         other = GuardedWriter(self._tx, self.settings, actor, self._examine)
         other.recorded = self.recorded
         self.tried = True
@@ -102,10 +102,10 @@ class GuardedWriter(WriteRules):
     def put(
         self, entry: Entry, path: MemoryPath, text: str, *, again: Again | None = None, is_removal: bool = False
     ) -> Written:
-        """Make `text` the memory at a path, if it passes the guards; what changes nothing is no version.
+        """Write `text` to the memory at a path if it passes the guards; an unchanged text creates no version.
 
-        `is_removal`: the text is the present one without its sensitive values. It is never too large, though what
-        stands in their place may be longer.
+        `is_removal`: the text is the present one with its sensitive values masked. Size limits do not apply to it,
+        because the masks may be longer than the values.
         """
         if text.encode() == entry.data:
             return Written(text)
@@ -136,7 +136,7 @@ class GuardedWriter(WriteRules):
         self.recorded += self._tx.record(changes, self.actor)
 
     def _check_size(self, entry: Entry, size: int, usage: Usage) -> None:
-        """Raise `Refused` for a text over a limit. Shrinking what is over one is always allowed."""
+        """Raise `Refused` for a text over a limit. A memory over a limit may always shrink."""
         settings, held = self.settings, len(entry.data or b"")
         if entry.memory is not None and size < held:
             return
@@ -150,7 +150,7 @@ class GuardedWriter(WriteRules):
             raise Refused("store_too_large", size=after, limit=limit, present=usage.size_bytes)
 
     def _near_limits(self, entry: Entry, path: MemoryPath, size: int, before: Usage) -> list[Phrase]:
-        """The notes about limits that this change has come near."""
+        """Notes about limits that this change approaches."""
         settings, held = self.settings, len(entry.data or b"")
         if size <= held and entry.memory is not None:
             return []
@@ -171,7 +171,7 @@ def _listed(kinds: Iterable[str]) -> str:
 
 
 def _allowed(settings: Settings, who: Actor | None) -> tuple[str, ...] | None:
-    """The patterns of the only paths an actor may change; None where no rule names it, and for our own jobs."""
+    """Patterns of the only paths an actor may change; None if no rule names the actor, and for jobs of retentive."""
     if who is not None and who.kind == "job":
         return None
     name = "" if who is None else str(who)

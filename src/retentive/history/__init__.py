@@ -1,4 +1,4 @@
-"""The history of a memory store: what was, who did it, and how to have it back."""
+"""The history of a memory store: log, diff, blame, restore, undo, redact, erase and expiry."""
 
 from retentive.history.history import History
 

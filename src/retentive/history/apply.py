@@ -1,4 +1,4 @@
-"""From a plan to writes: memories are deleted, moved, made again and given their texts, all in one transaction."""
+"""Applies a restore or undo plan: deletes, moves, recreates and rewrites memories in one transaction."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from retentive.values.records import Again
 
 What: TypeAlias = Literal["deleted", "moved", "made", "changed"]
 _ALTERED = "sensitive values were taken out of its text"
-_FEW = 50  # memories; more are looked up by reading all that there are
+_FEW = 50  # memories; for more, all memories of the store are read once
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What becomes of one memory: `path` is where it is then (where it was, if it goes)."""
+    """One write to one memory. `path` is the path after the write, for a deletion the path before it."""
 
     what: What
     memory_id: str
@@ -34,10 +34,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class RestoreOutcome:
-    """What restoring or undoing did, or would do. With conflicts nothing was done.
+    """Result of a restore or undo, or of its preview. With conflicts, nothing was changed.
 
-    `left` are the memories that are not what was asked: what was redacted cannot be had back even by force, and a guard
-    may have taken sensitive values out of a text.
+    `left` lists the memories that differ from the request: redacted content cannot be restored, even with `force`, and
+    a guard may have removed sensitive values from a text.
     """
 
     steps: tuple[Step, ...] = ()
@@ -45,16 +45,16 @@ class RestoreOutcome:
     left: tuple[Conflict, ...] = ()
     dry_run: bool = False
     proposed: bool = False
-    """Whether it awaits review, as the changes of this actor do."""
+    """True if the changes were recorded as a proposal because the actor is under review."""
 
     @property
     def done(self) -> bool:
-        """Whether the store is now as was asked."""
+        """True if the store now matches the request."""
         return not (self.conflicts or self.left or self.dry_run or self.proposed)
 
 
 def steps(found: Snapshot, targets: Targets) -> list[Step]:
-    """What has to be done so that all memories are as the targets say; what is so already needs nothing."""
+    """The writes that bring all memories to their targets; memories already at their target need none."""
     present = _present(found, targets)
     made: list[Step] = []
     for memory_id, state in targets.items():
@@ -79,7 +79,7 @@ def _present(found: Snapshot, targets: Targets) -> dict[str, Memory]:
 
 
 def in_the_way(found: Snapshot, todo: Sequence[Step]) -> dict[str, tuple[Memory, Conflict]]:
-    """The memories that stand where others are to be, by their ids."""
+    """Memories that block the target paths of other memories, with their conflicts, by memory id."""
     leaving = {step.before.path for step in todo if step.before is not None and step.what in {"deleted", "moved"}}
     blocking: dict[str, tuple[Memory, Conflict]] = {}
     for step in todo:
@@ -93,7 +93,7 @@ def in_the_way(found: Snapshot, todo: Sequence[Step]) -> dict[str, tuple[Memory,
 
 
 def clashing(todo: Sequence[Step]) -> dict[str, Conflict]:
-    """Of memories that would come to lie at one path, or one below the other, all but the oldest, by their ids."""
+    """Conflicts of memories whose target paths are equal or nested, all but the oldest, by memory id."""
     taken: set[str] = set()
     above: set[str] = set()
     clashes: dict[str, Conflict] = {}
@@ -123,9 +123,9 @@ def _standing(found: Snapshot, path: str) -> Iterable[Memory]:
 def carry_out(
     tx: Transaction, write: GuardedWriter, todo: Sequence[Step], text: Callable[[State], str]
 ) -> Iterable[Conflict]:
-    """Write the steps, through the guards; which texts those made other ones.
+    """Apply the steps through the guards; return a conflict for each text that a guard altered.
 
-    Raises `Refused`, and `InvalidInput` for what is being erased.
+    Raises `Refused`, and `InvalidInput` for a memory that is being erased.
     """
     erasing = {memory_id for memory_id, _ in tx.records(ERASING)}
     if any(step.what == "made" and step.memory_id in erasing for step in todo):
@@ -140,7 +140,7 @@ def carry_out(
     made_again = {step.memory_id for step in circling}
     changed = [step for step in todo if step.what == "changed" and step.memory_id not in made_again]
     made = [*circling, *(step for step in todo if step.what == "made")]
-    # What shrinks comes first, so that no limit is met on the way.
+    # Shrinking texts are written first, so that no intermediate state exceeds a limit.
     written = [(step, _put(write, tx.get(step.path), step, text)) for step in sorted(changed, key=_growth)]
     written += [(step, _put(write, Entry(), step, text, again=Again(step.memory_id, _born(tx, step)))) for step in made]
     return [Conflict(step.path, step.memory_id, _ALTERED) for step, became in written if became.altered]
@@ -170,7 +170,7 @@ def _born(found: Snapshot, step: Step) -> datetime:
 
 
 def _ordered(moves: Sequence[Step]) -> tuple[list[Step], list[Step]]:
-    """The moves so that each goes where nothing stands any more, and those that go in a circle."""
+    """Moves in an order in which each target path is free, and the moves that form a cycle."""
     pending = {step.before.path for step in moves if step.before is not None}
     above = Counter(one for path in pending for one in ancestors(path))
     free: list[Step] = []

@@ -1,4 +1,4 @@
-"""The operations that compare versions, for diffs."""
+"""Operations that compare versions, for diffs."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from retentive.values.settings import Settings
 from retentive.values.text import decoded
 
 Sides: TypeAlias = tuple[tuple[Version | None, str], tuple[Version | None, str]]
-"""What is compared: a version and its text, before and after; no version and no text where no memory was."""
+"""The old and the new side: a version and its text; None and an empty text if there was no memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadTwo(ReadOperation[list[tuple[Version, str | None]]]):
-    """Two versions with their texts, to be compared. Raises `NotFound`, `InvalidInput` for a redacted one."""
+    """Read two versions and their texts for a diff. Raises `NotFound`, `InvalidInput` for a redacted version."""
 
     name = "diff"
     old: str
     new: str
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """The versions that were compared."""
+        """Ids of the compared versions."""
         return _compared(result)
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> list[tuple[Version, str | None]]:
-        """Read both."""
+        """Read both versions."""
         found = [snapshot.version(each) for each in (self.old, self.new)]
         for version, _ in found:
             if version.redacted_at is not None and version.operation != "deleted":
@@ -42,40 +42,40 @@ class ReadTwo(ReadOperation[list[tuple[Version, str | None]]]):
 
 @dataclass(frozen=True, slots=True)
 class ReadChange(ReadOperation[Sides]):
-    """A version and the one it replaced, or the one given. Raises `NotFound`, `InvalidInput`."""
+    """Read a version and the one it replaced, or the one given. Raises `NotFound`, `InvalidInput`."""
 
     name = "diff"
     version_id: str
     old: str | None = None
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """The versions that were compared."""
+        """Ids of the compared versions."""
         return _compared(result)
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> Sides:
-        """Read both."""
+        """Read both versions."""
         old = _replaced(snapshot, self.version_id) if self.old is None else self.old
         return _side(snapshot, old), _side(snapshot, self.version_id)
 
 
 @dataclass(frozen=True, slots=True)
 class ReadChangesSince(ReadOperation[Sides]):
-    """The memory at a path, and the version it had at a moment, or else the one before. Raises as `ReadChange`."""
+    """Read a memory and its version at a moment, by default the previous version. Raises as `ReadChange`."""
 
     name = "diff"
     path: MemoryPath
     since: datetime | str | None = None
 
     def paths(self) -> tuple[str, ...]:
-        """The path."""
+        """Path of the memory."""
         return (self.path.text,)
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """The versions that were compared."""
+        """Ids of the compared versions."""
         return _compared(result)
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> Sides:
-        """Read both. A memory that is gone by now was deleted since."""
+        """Read both versions. A memory that no longer exists is shown as deleted."""
         memory = None if self.path.is_root else snapshot.get(self.path.text).memory
         past = None if self.since is None else past_of(snapshot, self.since)
         if memory is None:
@@ -94,7 +94,7 @@ def _compared(sides: Iterable[tuple[Version | None, str | None]]) -> Mapping[str
 
 
 def _replaced(found: Snapshot, version_id: str) -> str | None:
-    """The version that one replaced, of the same memory; None if it created the memory."""
+    """Id of the previous version of the same memory; None if the version created the memory."""
     version, _ = found.version(version_id)
     before = next(found.versions(memory_id=version.memory_id, before=version.id, limit=1), None)
     if before is None and version.operation != "created":

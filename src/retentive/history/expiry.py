@@ -1,4 +1,4 @@
-"""Sweeping a memory store: idle memories expire, and versions that are no longer kept go."""
+"""Sweeps a memory store: expires idle memories and prunes old versions."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from retentive.values.settings import Settings
 T = TypeVar("T")
 HISTORY, PRUNED = "history", "pruned_until"
 SWEPT, LAST = "swept", "last"
-AGAIN_AFTER_S = 3_600.0  # at opening, by whichever process
+AGAIN_AFTER_S = 3_600.0  # minimum between sweeps at opening, across all processes
 _AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """A memory that was idle for too long."""
+    """A memory that exceeded its idle time."""
 
     path: str
     memory_id: str
@@ -38,7 +38,7 @@ class Expired:
 class Swept:
     """Result of a sweep or of its preview.
 
-    Expired memories, idle memories that it may not delete, number of pruned versions.
+    `kept_read_only` lists idle memories that the sweep may not delete.
     """
 
     expired: tuple[Expired, ...] = ()
@@ -48,14 +48,14 @@ class Swept:
 
 @dataclass(frozen=True, slots=True)
 class Expire(WriteOperation[tuple[Expired, ...]]):
-    """Delete the idle memories that nobody used meanwhile; those that may be deleted, as `expired`."""
+    """Delete idle memories that were not changed meanwhile and may be deleted; return those deleted."""
 
     name = "expire"
     may_use_reserve = True
     idle: tuple[tuple[Memory, float], ...]
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> tuple[Expired, ...]:
-        """Delete those that are unchanged since they were found idle."""
+        """Delete the memories whose version is unchanged since they were found idle."""
         going = []
         for memory, days in self.idle:
             now = tx.get(memory.path).memory
@@ -67,7 +67,7 @@ class Expire(WriteOperation[tuple[Expired, ...]]):
 
 @dataclass(frozen=True, slots=True)
 class Prune(WriteOperation[int]):
-    """Remove versions, given with the times until which they were present; the result: how many."""
+    """Remove versions, each given with the time at which a newer one replaced it; return their number."""
 
     name = "prune"
     may_use_reserve = True
@@ -75,11 +75,11 @@ class Prune(WriteOperation[int]):
     old: tuple[tuple[str, int], ...]
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """The number of versions."""
+        """Number of pruned versions."""
         return {"pruned": result}
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> int:
-        """Remove them, and record since when the history is known as a whole."""
+        """Remove the versions, and record the time from which the history is complete."""
         tx.prune([version_id for version_id, _ in self.old])
         known_since = max(int(tx.get_record(HISTORY, PRUNED) or 0), *(until for _, until in self.old))
         tx.put_record(HISTORY, PRUNED, str(known_since))
@@ -88,21 +88,21 @@ class Prune(WriteOperation[int]):
 
 @dataclass(frozen=True, slots=True)
 class FindIdle(ReadOperation["Found"]):
-    """The idle memories and the versions to prune, as the settings say. The read half of a sweep, or its preview."""
+    """Find the idle memories and the versions to prune under the settings: the read half of a sweep, or its preview."""
 
     name = "expire.preview"
     accessed: Mapping[str, float]
     now: float
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> Found:
-        """Compare times."""
+        """Compare idle and version times with the settings."""
         idle = expiry_rules.expired(snapshot.memories(ROOT), self.accessed, settings, self.now)
         return Found(tuple(idle), tuple(_prunable(snapshot, settings, self.now)), settings)
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Idle memories with their idle days, versions to prune, and the settings that say so."""
+    """Idle memories with their idle days, versions to prune, and the settings applied."""
 
     idle: tuple[tuple[Memory, float], ...]
     prunable: tuple[tuple[str, int], ...]
@@ -112,8 +112,8 @@ class Found:
 def sweep(context: StoreContext, invocation: Invocation, *, dry_run: bool = False) -> Swept:
     """Expire idle memories and prune old versions, as the settings of the store say.
 
-    Expired memories are deleted by the actor `job:expiry`, and can be restored until their versions are pruned. A
-    memory that is used meanwhile stays. `dry_run` only reports.
+    The actor `job:expiry` deletes expired memories. They can be restored until their versions are pruned. A memory
+    changed during the sweep is kept. `dry_run` only reports.
     """
     accessed = context.accesses.of(context.id)
     find = FindIdle(accessed, context.clock())
@@ -125,9 +125,9 @@ def sweep(context: StoreContext, invocation: Invocation, *, dry_run: bool = Fals
 
 
 def _swept_now(context: StoreContext, find: FindIdle, expiry: Invocation, *, is_asked: bool) -> Swept:
-    """Delete what is idle, and prune what is prunable after that.
+    """Delete idle memories, then prune old versions.
 
-    Unless somebody asked for the sweep, one that finds nothing idle leaves no audit entry.
+    A sweep that finds no idle memories writes an audit entry only if it was requested.
     """
     found, gone = context.read(lambda snapshot: find.apply(snapshot, context.settings_of(snapshot))), set[str]()
     if found.idle or is_asked:
@@ -153,12 +153,12 @@ def _swept(found: Sequence[Expired], kept: Container[str], pruned: int) -> Swept
 
 
 def sweep_at_opening(context: StoreContext) -> None:
-    """Sweep, if something may expire and nobody swept within the hour. A failure is left for the next time."""
+    """Sweep if the settings require it and no process swept within the hour; a failure is logged and retried later."""
     try:
         now = context.clock()
         last = context.read(lambda found: found.get_record(SWEPT, LAST))
         swept_at = int(last) if last is not None and last.isdecimal() else 0
-        if abs(now - swept_at) < AGAIN_AFTER_S:  # not just `now -`: a clock may have been ahead
+        if abs(now - swept_at) < AGAIN_AFTER_S:  # not just `now -`: the earlier clock may have been ahead
             return
         context.follow_up(lambda tx: tx.put_record(SWEPT, LAST, f"{now:.0f}"))
         _swept_now(context, FindIdle(context.accesses.of(context.id), now), Invocation(EXPIRY), is_asked=False)

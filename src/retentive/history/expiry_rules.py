@@ -1,4 +1,4 @@
-"""Which memories have not been used for too long, and which versions nobody needs any more: decided, not done."""
+"""Rules for expiry and pruning, without I/O: which memories are idle too long, which versions are old."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from retentive.values.records import to_us
 from retentive.values.settings import Settings
 
 EXPIRY = Actor("job", "expiry")
-"""Who deletes what was idle for too long."""
+"""Actor of expiry deletions."""
 _DAY_S = 86_400.0
 
 
 def is_on(settings: Settings) -> bool:
-    """Whether anything may expire."""
+    """True if any memory may expire."""
     return bool(settings.expire_after_days or any(settings.expire_paths.values()))
 
 
 def days_allowed(path: str, settings: Settings) -> int:
-    """How many days a memory may be idle; 0 = for ever.
+    """Days that a memory may be idle; 0 = forever.
 
-    A pattern that covers the path goes over the rule for the store; of several the longest counts.
+    A pattern that covers the path overrides the store-wide rule; if several match, the longest time applies.
     """
     named = [days for pattern, days in settings.expire_paths.items() if covers((pattern,), path)]
     if not named:
@@ -32,14 +32,14 @@ def days_allowed(path: str, settings: Settings) -> int:
 
 
 def idle_days(memory: Memory, accessed: Mapping[str, float], now: float) -> float:
-    """For how many days a memory was neither viewed nor changed."""
+    """Days since a memory was last viewed or changed."""
     return (now - max(to_us(memory.updated_at) / 1e6, accessed.get(memory.id, 0.0))) / _DAY_S
 
 
 def expired(
     memories: Iterable[Memory], accessed: Mapping[str, float], settings: Settings, now: float
 ) -> Iterator[tuple[Memory, float]]:
-    """The memories whose time is over for certain, and for how many days each was idle."""
+    """Memories that have certainly exceeded their idle time, with their idle days."""
     for memory in memories:
         left = days_left(memory, accessed, settings, now)
         if left is not None and left < 0:
@@ -47,7 +47,7 @@ def expired(
 
 
 def days_left(memory: Memory, accessed: Mapping[str, float], settings: Settings, now: float) -> float | None:
-    """In how many days a memory expires if nobody uses it; below 0 with the next sweep, None = never."""
+    """Days until a memory expires if nobody uses it; below 0: at the next sweep, None: never."""
     days = days_allowed(memory.path, settings)
     return days - idle_days(memory, accessed, now) if days else None
 
@@ -55,11 +55,10 @@ def days_left(memory: Memory, accessed: Mapping[str, float], settings: Settings,
 def prunable(
     versions: Iterable[Version], living: Mapping[str, object], settings: Settings, now: float
 ) -> list[tuple[str, int]]:
-    """The versions that may go, of all that there are, newest first: id, and microseconds until when it was the newest.
+    """Prunable versions, from all versions newest first: id, and the microsecond at which a newer one replaced it.
 
-    A version is kept while it was what the memory was at some moment of the last `keep_versions_days`, and as long as
-    it is one of the newest `keep_versions` of a memory that is there. So what the store was on any day of that time can
-    be seen as a whole.
+    A version is kept if it was current at any moment of the last `keep_versions_days`, or if it is one of the newest
+    `keep_versions` of an existing memory. So the complete store can be read as of any moment in that time.
     """
     if not settings.keep_versions_days:
         return []
@@ -76,5 +75,5 @@ def prunable(
             if number >= keep and to_us(newer.created_at) < horizon
         ]
         if memory_id not in living and to_us(own[0].created_at) < horizon:
-            gone.append((own[0].id, 0))  # last: without it, an older version would seem to be what is there now
+            gone.append((own[0].id, 0))  # last: without the deletion, an older version would look current
     return gone

@@ -1,4 +1,4 @@
-"""The history of a memory store: log, versions, blame, restore, undo, redact and erase."""
+"""History API of a memory store: log, versions, blame, restore, undo, redact and erase."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class BlameLine:
-    """A line of a text, and the version that brought it in."""
+    """A line of a text, and the version that added it."""
 
     number: int
     text: str
@@ -37,7 +37,7 @@ class BlameLine:
 class History:
     """The history of one memory store. Threads may share it. Raises `RetentiveError`.
 
-    A moment is a version's id (the store right after that change) or a time with its zone.
+    A moment is a version id (the store right after that change) or a time with a time zone.
     """
 
     def __init__(self, context: StoreContext, integration: str = "python") -> None:
@@ -57,30 +57,28 @@ class History:
         operation: Operation | None = None,
         limit: int | None = None,
     ) -> list[Version]:
-        """Versions, newest first: of the whole store, of one memory including its renames, or of all memories that were
-        below a directory.
+        """Versions, newest first: of the store, of one memory across renames, or of all memories below a directory.
 
-        If `path` has no memory and none below it, the last memory that was at `path` is used. `actor` is a
-        pattern, as in
-        `session:*`.
+        If `path` has no memory at or below it, the last memory that was at `path` is used. `actor` is a pattern, as
+        in `session:*`.
         """
         target = None if path is None else self._parsed(path)
         return self._run(Log(target, memory_id, actor, since, until, operation, limit))
 
     def show(self, version_id: str) -> tuple[Version, str | None]:
-        """A version and the text it wrote; None for a deletion, and where it was redacted."""
+        """A version and the text it wrote; the text is None for a deletion or a redacted version."""
         return self._run(ReadVersion(version_id))
 
     def text_at(self, path: str, at: datetime | str) -> tuple[Version, str]:
-        """The memory that was at a path, and its text. Raises `NotFound`."""
+        """The memory that was at a path at a moment, and its text. Raises `NotFound`."""
         return self._run(TextAt(self._parsed(path), at))
 
     def at(self, at: datetime | str, found: Snapshot) -> PastSnapshot:
-        """The store at a moment, seen in a snapshot of the present. Raises `InvalidInput` if it is unknown by now."""
+        """The store at a moment, as a view of a present snapshot. Raises `InvalidInput` if its versions were pruned."""
         return past_of(found, at)
 
     def diff(self, old: str, new: str) -> list[diff.DiffLine]:
-        """A unified diff between the texts of two versions. Deletions are empty texts.
+        """A unified diff between the texts of two versions. A deletion has an empty text.
 
         Raises `NotFound`, and `InvalidInput` for a version whose text was redacted.
         """
@@ -89,23 +87,23 @@ class History:
         return diff.unified(one or "", other or "", old_name=old_name, new_name=new_name)
 
     def change(self, version_id: str, *, old: str | None = None) -> Sides:
-        """A version and the one it replaced, or another one, each with its text; None and no text for a deletion.
+        """A version and the one it replaced, or `old`, each with its text; a deletion is None and an empty text.
 
-        Raises `NotFound`, and `InvalidInput` for a version whose text was redacted or is kept no longer.
+        Raises `NotFound`, and `InvalidInput` for a version whose text was redacted or pruned.
         """
         return self._run(ReadChange(version_id, old))
 
     def changes_since(self, path: str, since: datetime | str | None = None) -> Sides:
-        """The memory at a path as it was at a moment, or else before its newest version, and as it is now.
+        """The memory at a path at a moment (by default before its newest version), and its present version.
 
         Raises as `change`.
         """
         return self._run(ReadChangesSince(self._parsed(path), since))
 
     def blame(self, path: str) -> list[BlameLine]:
-        """Who wrote each line of the memory at a path, and when. Raises `NotFound`.
+        """Each line of the memory at a path with the version that added it. Raises `NotFound`.
 
-        Lines older than the oldest version that is kept are attributed to that version.
+        Lines older than the oldest kept version are attributed to that version.
         """
         texts = self._run(Lineage(self._parsed(path)))
         lines = diff.lines(texts[-1][1])
@@ -125,12 +123,12 @@ class History:
         dry_run: bool = False,
         actor: Actor | str | None = None,
     ) -> RestoreOutcome:
-        """Make a memory, a directory or (`/memories`) the whole store what it was at a moment; one change, or none.
+        """Restore a memory, a directory or the whole store (`/memories`) to a moment, in one change or not at all.
 
-        The memory at `path` gets the text it had then. If there is none now, or another one was there then, that one
-        is recreated. A directory is restored as a whole: newer memories are deleted, moved ones come back. Anything in
-        the way is a conflict, unless `mode` is `force`: then it is deleted, and what was redacted since stays redacted.
-        Raises `NotFound` if nothing was there then.
+        The memory at `path` gets its text of that moment. If no memory is at `path` now, or another one was there then,
+        the memory of that moment is recreated. A directory is restored as a whole: newer memories are deleted, and
+        moved ones return. A memory at a path that is needed is a conflict; with `mode` `force` it is deleted. Redacted
+        content stays redacted. Raises `NotFound` if nothing was at `path` at that moment.
         """
         return self._change(Restore(self._parsed(path), to, mode), dry_run=dry_run, actor=actor)
 
@@ -146,9 +144,10 @@ class History:
     ) -> RestoreOutcome:
         """Reverse one change (all of it, by the id of one of its versions), or all changes of an actor.
 
-        `by` is a pattern of actors, as in `session:s1`; `since` leaves older ones. In reverse order, in one change that
-        is itself in the history. If a later change builds on one of them nothing is done, and the conflicts are
-        reported, unless `mode` is `merge` (texts are merged by line) or `force` (later changes are reversed too).
+        `by` is an actor pattern, as in `session:s1`; `since` excludes older changes. Changes are reversed from newest
+        to oldest, in one change that is itself recorded in the history. If a later change builds on one of them,
+        nothing is changed and the conflicts are reported, unless `mode` is `merge` (texts are merged by line) or
+        `force` (later changes are reversed too).
         """
         return self._change(Undo(change, by, since, mode), dry_run=dry_run, actor=actor)
 
@@ -157,10 +156,11 @@ class History:
     def redact(
         self, version_ids: Sequence[str] = (), *, all_of: str | None = None, actor: Actor | str | None = None
     ) -> Removed:
-        """Remove text, path, size and hash of versions permanently; who changed what when stays. All or nothing.
+        """Remove text, path, size and hash of versions permanently, all or none; actor and time are kept.
 
-        With `all_of`, all versions of the memories that are or were at or below a path, but their present ones. Raises
-        `NotFound`, and `InvalidInput` for the newest version of a present memory: write a new one first, or delete it.
+        `all_of` selects all versions of the memories that are or were at or below a path, except the present ones.
+        Raises `NotFound`, and `InvalidInput` for the newest version of a present memory: write a new version first, or
+        delete the memory.
         """
         target = None if all_of is None else self._parsed(all_of)
         return redact(self._context, version_ids, self._invocation(actor), all_of=target)
@@ -168,7 +168,7 @@ class History:
     def erase(
         self, path: str | None = None, *, memory_id: str | None = None, actor: Actor | str | None = None
     ) -> Removed:
-        """Remove a memory with all its versions permanently; a tombstone without content stays. Raises `NotFound`."""
+        """Remove a memory and all its versions permanently; a tombstone without content is kept. Raises `NotFound`."""
         target = None if memory_id is not None else self._parsed(path or "")
         return erase(self._context, target or str(memory_id), self._invocation(actor))
 

@@ -1,4 +1,4 @@
-"""The operations of a history: log, blame, texts of the past, restore and undo."""
+"""Operations of the history: log, blame, texts of the past, restore and undo."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Log(ReadOperation[list[Version]]):
-    """Versions, newest first: of all, of one memory across its renames, or of what was below a directory."""
+    """List versions, newest first: of the store, of one memory across renames, or of all memories below a directory."""
 
     name = "log"
     needs_external_edits = True
@@ -41,7 +41,7 @@ class Log(ReadOperation[list[Version]]):
     limit: int | None = None
 
     def __post_init__(self) -> None:
-        """Raise `InvalidInput` for filters that cannot be met."""
+        """Raise `InvalidInput` for invalid filters."""
         if self.actor is not None:
             check_actor_pattern(self.actor)
         if self.limit is not None and self.limit < 0:
@@ -73,18 +73,18 @@ class Log(ReadOperation[list[Version]]):
 
 @dataclass(frozen=True, slots=True)
 class TextAt(ReadOperation[tuple[Version, str]]):
-    """The memory that was at a path at a moment, and its text. Raises `NotFound`."""
+    """Read the memory that was at a path at a moment, and its text. Raises `NotFound`."""
 
     name = "text_at"
     path: MemoryPath
     at: datetime | str
 
     def paths(self) -> tuple[str, ...]:
-        """The path."""
+        """Path of the memory."""
         return (self.path.text,)
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """The version that was read."""
+        """Ids of the memory and the version read."""
         return {"read": [result[0].memory_id, result[0].id]}
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> tuple[Version, str]:
@@ -98,13 +98,13 @@ class TextAt(ReadOperation[tuple[Version, str]]):
 
 @dataclass(frozen=True, slots=True)
 class Lineage(ReadOperation[list[tuple[Version, str]]]):
-    """All versions of the memory at a path with their texts, oldest first, for blame. Raises `NotFound`."""
+    """Read all versions of the memory at a path with their texts, oldest first, for blame. Raises `NotFound`."""
 
     name = "blame"
     path: MemoryPath
 
     def paths(self) -> tuple[str, ...]:
-        """The path."""
+        """Path of the memory."""
         return (self.path.text,)
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> list[tuple[Version, str]]:
@@ -119,7 +119,7 @@ class Lineage(ReadOperation[list[tuple[Version, str]]]):
 
 @dataclass(frozen=True, slots=True)
 class Restore(WriteOperation[RestoreOutcome]):
-    """Make a memory, a directory or the whole store what it was at a moment."""
+    """Restore a memory, a directory or the whole store to a moment."""
 
     name = "restore"
     needs_external_edits = True
@@ -132,15 +132,15 @@ class Restore(WriteOperation[RestoreOutcome]):
         _check_mode(self.mode)
 
     def paths(self) -> tuple[str, ...]:
-        """The path."""
+        """Path to restore."""
         return (self.path.text,)
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> RestoreOutcome:
-        """Carry out the plan, or nothing if there are conflicts."""
+        """Apply the plan; with conflicts, change nothing."""
         return _carried_out(tx, writer, self.plan(tx), self.mode)
 
     def plan(self, found: Snapshot) -> Plan:
-        """The target state of each memory concerned. Raises `NotFound` if nothing was there then."""
+        """The target state of each memory concerned. Raises `NotFound` if nothing was there at that moment."""
         target, to = self.path, self.to
         before = moment(found, to)
         entry = None if target.is_root else found.get(target.text)
@@ -179,7 +179,7 @@ class Undo(WriteOperation[RestoreOutcome]):
         check_zone(self.since)
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> RestoreOutcome:
-        """Carry out the plan, or nothing if there are conflicts."""
+        """Apply the plan; with conflicts, change nothing."""
         return _carried_out(tx, writer, self.plan(tx), self.mode)
 
     def plan(self, found: Snapshot) -> Plan:
@@ -196,52 +196,52 @@ class Undo(WriteOperation[RestoreOutcome]):
 
 @dataclass(frozen=True, slots=True)
 class Preview(ReadOperation[RestoreOutcome]):
-    """What a restore or an undo would do."""
+    """Preview a restore or undo."""
 
     intent: Restore | Undo
     needs_external_edits = True
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """The name of the operation, marked as a preview."""
+        """Name of the operation, marked as a preview."""
         return f"{self.intent.name}.preview"
 
     def paths(self) -> tuple[str, ...]:
-        """The paths of the operation."""
+        """Paths of the operation."""
         return self.intent.paths()
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> RestoreOutcome:
-        """Plan, and change nothing."""
+        """Plan the operation without changing anything."""
         return replace(_decided(snapshot, self.intent.plan(snapshot), self.intent.mode), dry_run=True)
 
 
 @dataclass(frozen=True, slots=True)
 class AsOf(ReadOperation[R]):
-    """Another read, of the store as it was at a moment."""
+    """Run another read on the store at a moment."""
 
     inner: ReadOperation[R]
     at: datetime | str
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """The name of the other read, marked as one of the past."""
+        """Name of the other read, marked as a read of the past."""
         return f"{self.inner.name}.as_of"
 
     def paths(self) -> tuple[str, ...]:
-        """The paths of the other read."""
+        """Paths of the other read."""
         return self.inner.paths()
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """The facts of the other read."""
+        """Facts of the other read."""
         return self.inner.facts(result)
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> R:
-        """Run the other read on the past."""
+        """Run the other read on a past snapshot."""
         return self.inner.apply(past_of(snapshot, self.at), settings)
 
 
 def past_of(found: Snapshot, at: datetime | str) -> PastSnapshot:
-    """The store at a moment, seen in a snapshot of the present. Raises `InvalidInput` if it is not known any more."""
+    """The store at a moment, as a view of a present snapshot. Raises `InvalidInput` if its versions were pruned."""
     before = moment(found, at)
     check_kept(found, at)
     return PastSnapshot(found, before)
@@ -253,7 +253,7 @@ def _check_mode(mode: Mode) -> None:
 
 
 def _decided(found: Snapshot, made: Plan, mode: Mode) -> RestoreOutcome:
-    """The steps of a plan, or what is in their way."""
+    """The steps of a plan, and the conflicts."""
     todo = steps(found, made.targets)
     blocking, clashes = in_the_way(found, todo), clashing(todo)
     if mode == "force" and (todo or not made.conflicts):
@@ -277,12 +277,12 @@ def _text_of(found: Snapshot, state: State) -> str:
 
 
 def _known_paths(found: Snapshot, memory_id: str) -> list[str]:
-    """Where a memory ever lay, as far as that is not redacted; the newest first."""
+    """All known paths of a memory, newest first; redacted paths are left out."""
     return [version.path for version in found.versions(memory_id=memory_id) if version.path]
 
 
 def _one(version: Version, path: str, memory_id: str) -> Plan:
-    """The plan for a memory that is there: the text it had then."""
+    """The plan for a memory that exists: restore its earlier text."""
     if version.redacted_at is not None:
         raise NotFound(f"what the memory at {path} was then was redacted")
     return Plan({memory_id: State(path, version.id, version.sha256 or "", version.size_bytes or 0)})
@@ -308,7 +308,7 @@ def _by(found: Snapshot, actor: str, since: datetime | None) -> list[Version]:
 def _of_change(found: Snapshot, version_id: str) -> list[Version]:
     """All versions of the change that made this one: they share its revision.
 
-    What a command found edited by hand shares it too, but is another's change.
+    An external edit that a command detected has the same revision but another actor, so it is a change of its own.
     """
     version, _ = found.version(version_id)
     return [other for other in found.versions(revision_of=version_id) if other.actor == version.actor]

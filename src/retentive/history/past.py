@@ -21,9 +21,9 @@ _NOTHING: Mapping[str, datetime] = {}
 
 
 def moment(found: Snapshot, at: datetime | str) -> str:
-    """The upper bound (exclusive) of version ids at a moment: right after a version (by its id), or at a time.
+    """The exclusive upper bound of version ids at a moment: right after a version (by its id), or at a time.
 
-    Raises `NotFound` for an unknown version, `InvalidInput` for a time without a zone.
+    Raises `NotFound` for an unknown version, `InvalidInput` for a time without a time zone.
     """
     if isinstance(at, str):
         return found.version(at)[0].id + "!"  # sorts right after the id
@@ -31,13 +31,13 @@ def moment(found: Snapshot, at: datetime | str) -> str:
     newest = next(found.versions(limit=1), None)
     if newest is None or newest.created_at <= at:
         return "" if newest is None else newest.id + "!"
-    if OUR_ID.fullmatch(newest.id):  # it encodes the time in microseconds
+    if OUR_ID.fullmatch(newest.id):  # the id encodes the time in microseconds
         return f"memver_{max(to_us(at) + 1, 0):014x}"
     return _searched(found, at)
 
 
 def check_zone(at: datetime | None) -> None:
-    """Raise `InvalidInput` for a time without a zone."""
+    """Raise `InvalidInput` for a time without a time zone."""
     if at is not None and at.utcoffset() is None:
         raise InvalidInput("a time needs a zone, as in 2026-11-21T10:00:00+00:00")
 
@@ -47,7 +47,7 @@ def _searched(found: Snapshot, at: datetime) -> str:
 
 
 def check_kept(found: Snapshot, at: datetime | str) -> None:
-    """Raise `InvalidInput` if versions of a moment were pruned."""
+    """Raise `InvalidInput` if versions needed for a moment were pruned."""
     pruned = found.get_record(HISTORY, PRUNED)
     time = found.version(at)[0].created_at if isinstance(at, str) else at
     if pruned is not None and to_us(time) < int(pruned):
@@ -80,7 +80,7 @@ class PastSnapshot(Overlay):
         return Entry(above=above, below=any(True for _ in self._below(path)))
 
     def _same_memory(self, path: str) -> Version | None:
-        """The version at a path, if the same memory is at that path today. Reads no other memories."""
+        """The version at a path if the same memory is there now. Reads no other memories."""
         present = self._inner.get(path).memory
         if present is None:
             return None
@@ -110,7 +110,7 @@ class PastSnapshot(Overlay):
         return Memory.of(version, living.get(version.memory_id) or self._born(version.memory_id))
 
     def _born(self, memory_id: str) -> datetime:
-        """The creation time of a memory: of a present one from its record, of others from their oldest version."""
+        """Creation time of a memory: from its record if it exists, otherwise from its oldest version."""
         present = self._inner.find(memory_id)
         if present is not None:
             return present.created_at
@@ -134,7 +134,7 @@ class PastSnapshot(Overlay):
 
 
 def versions_of(found: Snapshot, target: MemoryPath | None, memory_id: str | None = None) -> Iterator[Version]:
-    """The versions of what a log is asked for, newest first."""
+    """The versions that a log of a path or memory id lists, newest first."""
     if memory_id is not None or target is None or target.is_root:
         return all_versions(found, memory_id=memory_id)
     look = found.get(target.text)

@@ -1,6 +1,7 @@
-"""What memories are to become when something is restored or undone: decided here, on versions alone; written elsewhere.
+"""Plans a restore or undo from versions alone, without I/O: targets and conflicts.
 
-A target says for a memory, by its id, the state it is to have, or None for none. A conflict says why it cannot.
+A target maps a memory id to the state the memory is to have, or to None for a deletion. A conflict gives the reason why
+a memory is not changed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _REDACTED = "what it was then was redacted"
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a memory is to be: where, and with which text. `text` None: that of the version."""
+    """Target state of a memory. With `text` None, the text is the one of the version."""
 
     path: str
     version_id: str
@@ -30,7 +31,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Why a memory is left as it is: what stands on what was to be undone."""
+    """The reason why a memory is not restored or undone."""
 
     path: str
     memory_id: str
@@ -42,7 +43,7 @@ Targets: TypeAlias = Mapping[str, State | None]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Targets by the id of the memory, and what could not be decided."""
+    """Targets by memory id, and the conflicts."""
 
     targets: Targets
     conflicts: tuple[Conflict, ...] = ()
@@ -51,10 +52,10 @@ class Plan:
 def restored(
     heads: Iterable[Version], present: Iterable[Memory], path: str, known_paths: Callable[[str], Sequence[str]]
 ) -> Plan:
-    """The directory at `path` (or the whole store) as it was: `heads` are all memories then, `present` those there now.
+    """Restore the directory at `path` (or the whole store): `heads` are all memories then, `present` those there now.
 
-    What has come since goes, and what was moved in from elsewhere goes back there. What was redacted since cannot come
-    back; of what is gone by now `known_paths` tells where it ever lay.
+    Newer memories are deleted, and memories moved in from elsewhere return there. Redacted memories cannot be restored.
+    `known_paths` gives all earlier paths of a deleted memory.
     """
     then = {version.memory_id: version for version in heads}
     targets: dict[str, State | None] = {}
@@ -87,10 +88,10 @@ def undone(
     mode: Mode,
     text: Callable[[str], str],
 ) -> Plan:
-    """The memories without the chosen versions. `history` has all versions of each memory, newest first.
+    """The state of the memories without the chosen versions. `history` has all versions of each memory, newest first.
 
-    Changes are taken back in reverse order. Where a later change stands on one of them, it is a conflict, unless
-    `mode` says to merge the texts by line, or to take back what was built on it too.
+    Changes are reversed from newest to oldest. A later change that builds on one of them is a conflict, unless `mode`
+    is `merge` (merge the texts by line) or `force` (reverse later changes too).
     """
     targets: dict[str, State | None] = {}
     conflicts: list[Conflict] = []
@@ -104,11 +105,11 @@ def undone(
 
 
 class _Stop(Exception):
-    """A conflict was met."""
+    """Stops the undo of a memory at a conflict."""
 
 
 class _Undoing:
-    """The undoing of versions of one memory."""
+    """Undoes chosen versions of one memory."""
 
     def __init__(self, memory_id: str, versions: Sequence[Version], mode: Mode, text: Callable[[str], str]) -> None:
         self._memory_id = memory_id

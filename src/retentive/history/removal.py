@@ -1,4 +1,4 @@
-"""Making things go for good: versions are redacted, memories erased, and nothing of them rests in the storage."""
+"""Permanent removal: redacts versions, erases memories, and purges their bytes from storage."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from retentive.values.paths import ROOT, MemoryPath
 
 R = TypeVar("R")
 TOMBSTONE = "tombstone"
-"""Kind of the notes that say who erased which memory, and when."""
+"""Kind of the records that say who erased a memory, and when."""
 PENDING, ERASING = "removal", "erasing"
 
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """How many versions went. `pending`: bytes of them may still rest in free pages or the log, as somebody reads.
+    """Number of versions removed. `pending`: free pages or the log may still hold their bytes for a reader.
 
-    `retentive doctor` (or the next removal) ends that.
+    `retentive doctor` or the next removal purges them.
     """
 
     versions: int
@@ -39,7 +39,7 @@ class Removed:
 
 @dataclass(frozen=True, slots=True)
 class Redacted:
-    """The ids of the versions that were redacted, and the audit entries that lost their paths."""
+    """Ids of the redacted versions, and the audit entries whose paths were removed."""
 
     version_ids: tuple[str, ...]
     withheld: tuple[int, ...]
@@ -47,7 +47,7 @@ class Redacted:
 
 @dataclass(frozen=True, slots=True)
 class Redact(WriteOperation[Redacted]):
-    """Remove text, path, size and hash of versions: of those given, or of all that a path ever had but the present."""
+    """Remove text, path, size and hash of the given versions, or of all but the present ones at or below a path."""
 
     name = "redact"
     needs_external_edits = True
@@ -58,11 +58,11 @@ class Redact(WriteOperation[Redacted]):
     all_of: MemoryPath | None = None
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """The ids of the versions, and the entries whose paths were removed."""
+        """Ids of the versions, and the audit entries whose paths were removed."""
         return {"redacted": list(result.version_ids), "withheld": list(result.withheld)}
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> Redacted:
-        """Redact them all, or none. Raises `NotFound`, `InvalidInput`, `ReadOnly`, before anything is changed."""
+        """Redact all versions or none. Raises `NotFound`, `InvalidInput`, `ReadOnly` before any change."""
         asked = self.version_ids if self.all_of is None else _older(tx, self.all_of)
         checked = [_redactable(tx, writer, version_id) for version_id in asked]
         todo = [version for version in checked if version.redacted_at is None]
@@ -86,7 +86,7 @@ def _redactable(tx: Transaction, writer: GuardedWriter, version_id: str) -> Vers
 
 
 def _older(tx: Transaction, path: MemoryPath) -> list[str]:
-    """The versions of what is or was at a path, without the present ones and those redacted before."""
+    """Versions of the memories that are or were at or below a path, without present and redacted ones."""
     found = list(versions_of(tx, path))
     if not found:
         raise NotFound(f"{path.written} has no versions")
@@ -96,22 +96,22 @@ def _older(tx: Transaction, path: MemoryPath) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Erase(WriteOperation[tuple[str, list[int]]]):
-    """Delete a memory and mark it for removal with all its versions, which `finish` does.
+    """Delete a memory and mark it and its versions for removal, which `finish` completes.
 
-    The result: its id, and the audit entries that lost their paths.
+    Returns the memory id and the audit entries whose paths were removed.
     """
 
     name = "erase"
     may_use_reserve = True
     under_review = "refuse"
-    target: MemoryPath | str  # where it is, or the id of the memory
+    target: MemoryPath | str  # path or id of the memory
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """The id of the memory, and the entries whose paths were removed. Its path is gone."""
+        """Id of the memory, and the audit entries whose paths were removed. The path itself is left out."""
         return {"memory": result[0], "withheld": result[1]}
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> tuple[str, list[int]]:
-        """Delete the memory. Raises `NotFound` if there never was one, `ReadOnly`."""
+        """Delete the memory. Raises `NotFound` if it never existed, `ReadOnly`."""
         memory_id = self.target if isinstance(self.target, str) else _id_at(tx, self.target)
         paths = {version.path for version in tx.versions(memory_id=memory_id)}
         if not paths:
@@ -138,9 +138,9 @@ def _id_at(tx: Transaction, path: MemoryPath) -> str:
 def redact(
     context: StoreContext, version_ids: Sequence[str], invocation: Invocation, *, all_of: MemoryPath | None = None
 ) -> Removed:
-    """Remove text, path, size and hash of versions; who changed what when stays. All or nothing.
+    """Remove text, path, size and hash of versions, all or none; actor and time are kept.
 
-    Raises `NotFound` for an unknown one, `InvalidInput` for the newest version of a present memory, `ReadOnly`.
+    Raises `NotFound` for an unknown version, `InvalidInput` for the newest version of a present memory, `ReadOnly`.
     """
     ids = (version_ids,) if isinstance(version_ids, str) else tuple(dict.fromkeys(version_ids))
     redacted = _run(context, Redact(ids, context.clock(), all_of), invocation)
@@ -148,10 +148,10 @@ def redact(
 
 
 def erase(context: StoreContext, target: MemoryPath | str, invocation: Invocation) -> Removed:
-    """Remove a memory with all its versions. A tombstone without content records who did it, and when.
+    """Remove a memory with all its versions; a tombstone without content records the actor and the time.
 
-    Raises `NotFound` if there never was one, `ReadOnly`. After an interruption the memory is deleted, and `finish` (or
-    erasing it again) removes the rest.
+    Raises `NotFound` if the memory never existed, `ReadOnly`. After an interruption the memory is already deleted, and
+    `finish` (or erasing it again) removes the rest.
     """
     memory_id, _ = _run(context, Erase(target), invocation)
     prune = partial(_erase, memory_id=memory_id, now=context.clock())
@@ -168,7 +168,7 @@ def _run(context: StoreContext, operation: Operation[R], invocation: Invocation)
 
 
 def finish(context: StoreContext) -> bool:
-    """Complete removals that were interrupted or had to wait; whether nothing is pending any more."""
+    """Complete interrupted or pending removals; return True if nothing is pending afterwards."""
     erasing, since = context.read(_unfinished)
     for memory_id in erasing:
         prune = partial(_erase, memory_id=memory_id, now=context.clock())
@@ -184,7 +184,7 @@ def finish(context: StoreContext) -> bool:
 
 
 def _check_may_change(writer: GuardedWriter, path: str) -> None:
-    """Raise `ReadOnly` where this actor may not change the memory whose history is to lose something."""
+    """Raise `ReadOnly` if this actor may not change the memory."""
     if not writer.may_change(path):
         raise ReadOnly("the memory is read-only")
 
@@ -194,13 +194,13 @@ def _unfinished(found: Snapshot) -> tuple[list[str], str | None]:
 
 
 def _purged(tx: Transaction, since: str) -> None:
-    """Nothing is pending any more, unless something else was removed meanwhile."""
+    """Clear the pending mark, unless another removal set it again meanwhile."""
     if tx.get_record(PENDING, "since") == since:
         tx.put_record(PENDING, "since", None)
 
 
 def _erase(tx: Transaction, memory_id: str, now: float) -> int:
-    """Remove the versions of a deleted memory, and what else names it; how many there were."""
+    """Remove the versions and proposals of a deleted memory and write its tombstone; return the number of versions."""
     began = tx.get_record(ERASING, memory_id)
     if began is None:
         return 0

@@ -1,4 +1,4 @@
-"""Scans of a memory store for sensitive values in what it already holds."""
+"""Scans of a memory store for sensitive values in stored texts and paths."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from retentive.values.text import decoded
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A path, shown without values, at which sensitive values were found, and their kinds, in order.
+    """A path with its values masked, and the kinds of sensitive values found there, in order.
 
-    `in_path`: the path of a present memory holds one itself. Only a person can rename it.
+    `in_path`: the path of a present memory contains a value itself. Only a person can rename it.
     """
 
     path: str
@@ -35,9 +35,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What was found in one memory."""
+    """Findings in one memory."""
 
-    path: MemoryPath  # written without values
+    path: MemoryPath  # shown with its values masked
     in_path: tuple[str, ...]
     in_text: tuple[str, ...]
 
@@ -47,7 +47,7 @@ class _Found:
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """The findings of a scan, what could not be rewritten, and the audit entries that lost their paths."""
+    """The findings of a scan, the failed rewrites, and the audit entries whose paths were removed."""
 
     findings: tuple[Finding, ...]
     refusals: tuple[Refused, ...] = ()
@@ -56,7 +56,7 @@ class Scanned:
 
 @dataclass(frozen=True, slots=True)
 class Scan(ReadOperation[Scanned]):
-    """Find sensitive values in texts and paths, with `history` in older versions too."""
+    """Find sensitive values in texts and paths; with `history`, in older versions too."""
 
     name = "scan"
     needs_external_edits = True
@@ -74,7 +74,7 @@ class Scan(ReadOperation[Scanned]):
 
 @dataclass(frozen=True, slots=True)
 class RedactFound(WriteOperation[Scanned]):
-    """Rewrite memories without their sensitive values; with `history` redact the older versions that hold some."""
+    """Rewrite memories without their sensitive values; with `history`, redact older versions that contain any."""
 
     name = "scan.redact"
     needs_external_edits = True
@@ -85,7 +85,7 @@ class RedactFound(WriteOperation[Scanned]):
     now: float
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """The entries whose paths were removed."""
+        """Audit entries whose paths were removed."""
         return {"withheld": list(result.withheld)}
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> Scanned:
@@ -103,7 +103,7 @@ class RedactFound(WriteOperation[Scanned]):
             try:
                 entry = tx.get(path.text)
                 writer.put(entry, path, look.clean(decoded(entry.data)), is_removal=True)
-            except Refused as refusal:  # by a guard, before anything of this memory was recorded
+            except Refused as refusal:  # raised by a guard before this memory was changed
                 refusals.append(Refused(refusal.key, **({"path": path.written} | refusal.values)))
         findings = [each.finding() for each in found]
         withheld: list[int] = []
@@ -124,11 +124,11 @@ class RedactFound(WriteOperation[Scanned]):
 
 
 def scan(context: StoreContext, invocation: Invocation, *, redact: bool, history: bool) -> list[Finding]:
-    """Sensitive values in a store, whatever its settings, by path and kinds.
+    """Find the sensitive values in a store, regardless of its settings, by path and kinds.
 
-    `redact` rewrites memories without the values in their texts, and redacts what `history` found in older versions.
-    Raises `InvalidInput`, and writes nothing, if one of those memories is read-only; if one cannot be rewritten for
-    another reason, after the others are.
+    `redact` rewrites memories without the values in their texts; with `history` it also redacts older versions. If a
+    memory is read-only, raises `InvalidInput` and writes nothing. If a memory cannot be rewritten for another reason,
+    raises after the others are rewritten.
     """
     operation = RedactFound(context.examiner, history, context.clock()) if redact else Scan(context.examiner, history)
     try:
@@ -146,18 +146,18 @@ def scan(context: StoreContext, invocation: Invocation, *, redact: bool, history
 
 
 class _Look:
-    """Examines texts and paths by the kinds that the settings of a store name, whatever they do with finds."""
+    """Examines texts and paths for the kinds that the store settings name, regardless of the configured action."""
 
     def __init__(self, examiner: TextExaminer, settings: Settings) -> None:
         self._examination = examiner
         self._settings = settings.changed({"sensitive": "redact"})
 
     def clean(self, text: str) -> str:
-        """The text without its sensitive values."""
+        """The text with its sensitive values masked."""
         return self._examination(self._settings, text)[0]
 
     def present(self, snapshot: Snapshot) -> Iterator[_Found]:
-        """The present memories with sensitive values."""
+        """Present memories that contain sensitive values."""
         for memory, data in snapshot.texts(ROOT):
             shown, in_path = self._examination(self._settings, memory.path)
             in_text = self._kinds(data)
@@ -165,7 +165,7 @@ class _Look:
                 yield _Found(MemoryPath(memory.path, shown), tuple(in_path), in_text)
 
     def older(self, snapshot: Snapshot) -> Iterator[tuple[Version, Finding]]:
-        """The versions with sensitive values that are not the newest of a present memory, newest first."""
+        """Versions with sensitive values, except the newest of each present memory, newest first."""
         present = {memory.version_id for memory in snapshot.memories(ROOT)}
         for version in list(snapshot.versions()):
             if version.id in present or version.redacted_at is not None:
@@ -181,7 +181,7 @@ class _Look:
 
 
 def _joined(findings: Iterable[Finding]) -> list[Finding]:
-    """One finding for each path, in the order in which they came."""
+    """One finding for each path, in the order found."""
     joined: dict[str, Finding] = {}
     for each in findings:
         known = joined.get(each.path, Finding(each.path, ()))

@@ -1,4 +1,4 @@
-"""Several memory stores as one tree."""
+"""Mounts: several memory stores combined into one tree."""
 
 from retentive.mounts.tree import MemoryTree, Mounts
 

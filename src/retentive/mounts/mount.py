@@ -1,4 +1,4 @@
-"""One memory store in a tree of several: which of its memories show, under which paths, and by which rules."""
+"""One mounted memory store: its visible memories, their paths in the tree, and the rules for changes."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The part of a store that shows in the tree: what no mount point, nor a directory above one, covers."""
+    """The visible part of a store: memories not covered by another mount point or a directory above one."""
 
     point: str
     covered: tuple[str, ...]
-    """Mount points below, with a `/` at the end."""
+    """Mount points below this one, each with a trailing `/`."""
     fixed: frozenset[str]
-    """Paths of the tree that are directories whatever the stores hold."""
+    """Paths of the tree that are always directories, regardless of the contents of the stores."""
 
     def outward(self, text: str) -> str:
-        """The path in the tree of a canonical path of the store."""
+        """Path in the tree for a canonical path of the store."""
         return self.point + text[len(ROOT) :]
 
     def shows(self, text: str) -> bool:
-        """Whether a memory of the store is in the tree."""
+        """True if the memory at a path of the store is visible in the tree."""
         if not self.covered:
             return True
         outer = self.outward(text)
         return outer not in self.fixed and not f"{outer}/".startswith(self.covered)
 
     def changeable(self, under: str, shown: str, snapshot: Snapshot, rules: WriteRules) -> list[Memory]:
-        """The memories below a directory that show. Raises `Refused` if one of them may not be changed."""
+        """The visible memories below a directory. Raises `Refused` if one of them may not be changed."""
         found = [memory for memory in snapshot.memories(under) if self.shows(memory.path)]
         if not all(rules.may_change(text) for text in [memory.path for memory in found] or [under]):
             raise Refused("read_only", path=shown)
@@ -52,37 +52,37 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class ClearPart(WriteOperation[CommandResult]):
-    """Delete all memories of a store that show in the tree."""
+    """Delete all visible memories of a store."""
 
     name = "clear"
     may_use_reserve = True
     part: Part
 
     def paths(self) -> tuple[str, ...]:
-        """The root of the store."""
+        """Root of the store."""
         return (ROOT,)
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> CommandResult:
-        """Delete them."""
+        """Delete the memories."""
         writer.delete(self.part.changeable(ROOT, self.part.point, tx, writer))
         return CommandResult()
 
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A store and the part of it that shows."""
+    """A store and its visible part."""
 
     store: MemoryStore
     part: Part
 
     @property
     def point(self) -> str:
-        """The mount point."""
+        """Mount point of the store."""
         return self.part.point
 
     @contextmanager
     def named_outward(self) -> Iterator[None]:
-        """Let a refusal of the backend, which knows its own paths only, name the path of the tree."""
+        """Translate store paths to tree paths in refusals of the backend."""
         try:
             yield
         except Refused as refusal:
@@ -91,28 +91,28 @@ class Mount:
             raise Refused(refusal.key, path=self.part.outward(str(refusal.values["path"]))) from None
 
     def seen(self, snapshot: Snapshot, actor: Actor | None) -> tuple[Snapshot, WriteRules]:
-        """The state as an actor sees it, and the rules for its changes."""
+        """The state as an actor sees it, and the rules for the actor's changes."""
         store, settings = self.store, self.store.settings_of(snapshot)
         who = actor or store.actor
         return seen_by(who, snapshot, settings), WriteRules(settings, who, store.examiner)
 
     def rules(self, actor: Actor | None) -> WriteRules:
-        """The rules for the changes of an actor."""
+        """Rules for the changes of an actor."""
         return self.store.read(lambda snapshot: self.seen(snapshot, actor)[1])
 
     def entry(self, text: str, actor: Actor | None) -> Entry:
-        """The entry at a path of the store as an actor sees it."""
+        """Entry at a path of the store as an actor sees it."""
         with self.named_outward():
             return self.store.read(lambda snapshot: self.seen(snapshot, actor)[0].get(text))
 
     def sizes(self, under: str, actor: Actor | None) -> list[tuple[str, int]]:
-        """Paths in the tree and sizes of the memories below a path of the store, as an actor sees them."""
+        """Tree paths and sizes of the visible memories below a path of the store, as an actor sees them."""
         with self.named_outward():
             found = self.store.read(lambda snapshot: list(self.seen(snapshot, actor)[0].sizes(under)))
         return [(self.part.outward(text), size) for text, size in found if self.part.shows(text)]
 
     def check_all(self, under: str, shown: str, actor: Actor | None) -> None:
-        """Raise `Refused` if a memory below a path of the store that shows may not be changed."""
+        """Raise `Refused` if a visible memory below a path of the store may not be changed."""
 
         def work(snapshot: Snapshot) -> None:
             seen, rules = self.seen(snapshot, actor)
@@ -122,7 +122,7 @@ class Mount:
             self.store.read(work)
 
     def search(self, query: str, under: str, *, regex: bool) -> Iterator[Hit]:
-        """The hits that show, with their paths in the tree."""
+        """Visible hits, with their paths in the tree."""
         with self.named_outward():
             found = self.store.search(query, under=under, regex=regex, limit=None).hits
         longer = len(self.point) - len(ROOT)

@@ -1,7 +1,7 @@
-"""Several memory stores as one tree. Each is seen at a path of its own, its mount point; the longest wins.
+"""Several memory stores as one tree. Each store appears at its mount point; the longest mount point wins.
 
-A command runs in the store that its path belongs to, with the path inside that store. What is decided here is only
-what no store can know: directories that are mount points or lie above one, and renames across a border.
+A command runs in the store that owns its path, with the path translated. This module handles only the cases that no
+single store can: directories that are mount points or above one, and renames between stores.
 """
 
 from __future__ import annotations
@@ -43,28 +43,28 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class MemoryTree(Protocol):
-    """What answers the commands for one tree of memories: a `MemoryStore`, or several of them as `Mounts`."""
+    """Executes commands on one tree of memories: a `MemoryStore`, or several of them as `Mounts`."""
 
     @property
     def replies(self) -> Replies:
-        """The sentences it answers with."""
+        """Sentences used in replies."""
 
     def execute(self, command: object, *, actor: Actor | str | None = None, tool_use_id: str | None = None) -> Reply:
-        """The reply to a command, given parsed or as the raw input of a tool call."""
+        """Run a command, given parsed or as the raw input of a tool call, and return the reply."""
 
     def clear(self, *, actor: Actor | str | None = None) -> Reply:
         """Delete all memories."""
 
     def directory(self) -> str | None:
-        """The directory in which the memories lie as plain files, if they lie in one."""
+        """The directory that holds the memories as plain files; None if they are stored otherwise."""
 
 
 class Mounts:
-    """Several memory stores as one tree, with the commands of one; docs/mounts.md has the rules.
+    """Several memory stores as one tree, with the commands of a single store; docs/mounts.md has the rules.
 
-    `stores` maps mount points to stores: `{"/memories": mine, "/memories/team": team.read_only()}`. One is at
-    `/memories`. Raises `InvalidInput`. Threads may share it. `execute` never raises for what a model or user sent or
-    storage did; the methods for programs raise `RetentiveError`. Paths are those of the tree, everywhere.
+    `stores` maps mount points to stores: `{"/memories": mine, "/memories/team": team.read_only()}`. A store at
+    `/memories` is required. Raises `InvalidInput`. Threads may share the tree. `execute` returns errors of input or
+    storage as replies; the methods for programs raise `RetentiveError`. All paths are paths of the tree.
     """
 
     def __init__(self, stores: Mapping[str, MemoryStore]) -> None:
@@ -80,19 +80,19 @@ class Mounts:
 
     @property
     def replies(self) -> Replies:
-        """The sentences of the store at `/memories`; said by the tree. What a store decides it says in its own."""
+        """Sentences for replies of the tree, from the store at `/memories`. A store uses its own for its replies."""
         return self._mounts[ROOT].store.replies
 
     def redacted(self, text: str) -> str:
-        """A text of the input as a reply may echo it, by the settings of the store at `/memories`."""
+        """Input text with its sensitive values masked, by the settings of the store at `/memories`."""
         return self._mounts[ROOT].store.redacted(text)
 
     def directory(self) -> str | None:
-        """None: the memories of several stores lie in no one directory."""
+        """None: the memories of several stores have no common directory."""
         return None
 
     def through(self, integration: str) -> Mounts:
-        """The same tree; the audit logs of its stores name this integration. The same object for the same name."""
+        """The same tree with this integration in its audit entries. The same name returns the same object."""
         if integration not in self._through:
             stores = {point: mount.store.through(integration) for point, mount in self._mounts.items()}
             self._through[integration] = Mounts(stores)
@@ -101,26 +101,26 @@ class Mounts:
     # -- commands --------------------------------------------------------------------------------------------
 
     def execute(self, command: object, *, actor: Actor | str | None = None, tool_use_id: str | None = None) -> Reply:
-        """The reply to a command, given parsed or as the raw input of a tool call.
+        """Run a command, given parsed or as the raw input of a tool call, and return the reply.
 
-        When it returns without an error, the change is durable. `actor` is recorded with the change; without one,
-        the actor the store was opened with. A `tool_use_id` that comes again is as for one store.
+        When it returns without an error, the change is durable. `actor` is recorded with the change; by default it is
+        the actor the store was opened with. A repeated `tool_use_id` is handled as by a single store.
         """
         who = as_actor(actor)
         try:
             known = command if isinstance(command, Command) else parse(command)
         except Refused:
-            return self._mounts[ROOT].store.execute(command, actor=who)  # says the same, and audits it
+            return self._mounts[ROOT].store.execute(command, actor=who)  # returns the same error, and audits it
         inside = self._inside(known)
         if inside is not None:
             return inside[0].store.execute(inside[1], actor=who, tool_use_id=tool_use_id)
         return self._at_a_border(known, who)
 
     def clear(self, *, actor: Actor | str | None = None) -> Reply:
-        """Delete all memories of the tree, each store's at once; nothing at all if one of the stores is read-only.
+        """Delete all memories of the tree, store by store; nothing is deleted if one of the stores is read-only.
 
-        What a mount point covers is not in the tree, and stays. If storage fails, the reply names the mount point, and
-        the stores before it, in the order of the paths, are cleared.
+        Each store is cleared in one transaction. Memories covered by a mount point are not in the tree, and are kept.
+        If storage fails, the reply names the mount point; the stores before it, in path order, are already cleared.
         """
         who = as_actor(actor)
         for mount in self._mounts.values():
@@ -140,7 +140,7 @@ class Mounts:
     # -- for programs ----------------------------------------------------------------------------------------
 
     def store_of(self, path: str) -> tuple[MemoryStore, str]:
-        """The store a path belongs to, and what it is called there. Raises `InvalidPath`."""
+        """The store that owns a path, and the path in that store. Raises `InvalidPath`."""
         target = self._parsed(path)
         mount = self._mount_of(target)
         return mount.store, target.within(mount.point).text
@@ -163,7 +163,7 @@ class Mounts:
         return self.load(path)[1]
 
     def memories(self, under: str = ROOT) -> Iterator[Memory]:
-        """All memories below a directory, in the byte order of their paths; each store's as of one moment."""
+        """All memories below a directory, in byte order of their paths; consistent within each store."""
         found: list[Memory] = []
         for mount, inner in self._parts(self._parsed(under)):
             operation = ListMemories(MemoryPath.known(inner))
@@ -182,7 +182,7 @@ class Mounts:
         regex: bool = False,
         limit: int | None = 20,
     ) -> Results:
-        """As of one store; words are looked for in texts, and in paths as they are in their stores."""
+        """Search as in one store; words match in texts, and in each store's own paths."""
         from retentive.search.query import Results  # noqa: PLC0415 - most processes never search
 
         patterns = [check_path_pattern(pattern) for pattern in paths]
@@ -207,15 +207,15 @@ class Mounts:
         return self._mounts[ROOT]
 
     def _parts(self, under: MemoryPath) -> list[tuple[Mount, str]]:
-        """The stores with something below a directory, each with the directory's path in it."""
+        """The stores with memories below a directory, each with the path of the directory in that store."""
         below = [mount for mount in self._mounts.values() if mount.point.startswith(under.text + "/")]
         owner = self._mount_of(under)
         return [(owner, under.within(owner.point).text), *((mount, ROOT) for mount in below)]
 
-    # -- commands at a border --------------------------------------------------------------------------------
+    # -- commands across stores ------------------------------------------------------------------------------
 
     def _inside(self, command: Command) -> tuple[Mount, Command] | None:
-        """The store that can answer a command by itself, and the command with the paths in it; None at a border."""
+        """The store that can run a command alone, and the command with its paths there; None if no store can."""
         paths = paths_of(command)
         mount = self._mount_of(paths[0])
         if isinstance(command, Rename):
@@ -229,7 +229,7 @@ class Mounts:
         return mount, replace(command, path=paths[0].within(mount.point))
 
     def _at_a_border(self, command: Command, who: Actor | None) -> Reply:
-        """The reply to a command that no store can answer alone, in the audit log of each store it is about."""
+        """The reply to a command that no store can run alone; each store concerned gets an audit entry."""
         paths = paths_of(command)
         mounts = list(dict.fromkeys(mount for path in paths for mount, _ in self._parts(path)))
         viewed, error = None, None
@@ -254,7 +254,7 @@ class Mounts:
         *paths: MemoryPath,
         viewed: Viewed | None = None,
     ) -> Reply:
-        """The reply, once the audit logs of the stores it is about have their entries."""
+        """Write the audit entries of the stores concerned, then return the reply."""
         try:
             for mount in mounts:
                 inner = tuple(dict.fromkeys(self._within(mount, path) for path in paths if self._is_about(mount, path)))
@@ -268,18 +268,18 @@ class Mounts:
         return listing_reply(Say(self.replies, self.redacted), paths[0], viewed)
 
     def _is_about(self, mount: Mount, path: MemoryPath) -> bool:
-        """Whether a path of the tree is in a store, or a directory above it."""
+        """True if a path of the tree is in the store, or is a directory above its mount point."""
         return self._mount_of(path) == mount or f"{mount.point}/".startswith(f"{path.text}/")
 
     def _within(self, mount: Mount, path: MemoryPath) -> MemoryPath:
-        """A path of the tree in a store that it is about; its root for a directory above it."""
+        """Path in the store for a path of the tree; the root of the store for a directory above it."""
         return path.within(mount.point) if self._mount_of(path) == mount else MemoryPath.known(ROOT)
 
     def _invocation(self, mount: Mount, who: Actor | None) -> Invocation:
         return Invocation(who, None, mount.store.integration)
 
     def _view(self, path: MemoryPath, who: Actor | None) -> Viewed:
-        """A directory with mount points below: the memories of its own store, and all below the mount points."""
+        """Listing of a directory with mount points below: memories of its own store and of the mounted ones."""
         sizes = [(f"{point}/", 0) for point in self._mounts if point.startswith(path.text + "/")]
         for mount, inner in self._parts(path):
             sizes += mount.sizes(inner, who)
@@ -318,7 +318,7 @@ class Mounts:
         raise Refused("across_mounts")
 
     def _source(self, old: MemoryPath, who: Actor | None) -> Entry:
-        """The entry to be renamed. Raises `Refused` if some of it may not be changed."""
+        """Entry to rename. Raises `Refused` if part of it may not be changed."""
         if old.text in self._fixed:
             self._check_all(old, who)
             return Entry(below=True)
@@ -344,7 +344,7 @@ class Mounts:
             raise Refused("not_a_directory", ancestor=mount.part.outward(entry.above))
 
     def _check_all(self, path: MemoryPath, who: Actor | None) -> None:
-        """Raise `Refused` if something below a directory with mount points, or an empty store there, is read-only."""
+        """Raise `Refused` if a memory, or an empty store, below a directory with mount points is read-only."""
         for mount, inner in self._parts(path):
             mount.check_all(inner, path.written, who)
 

@@ -1,4 +1,4 @@
-"""What becomes of proposals: made through the one write path, or removed. In one transaction, all or nothing."""
+"""Decisions on proposals: accepting applies them through the guarded writer, refusing removes them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from retentive.values.text import decoded
 
 
 class Stopped(Conflict):
-    """Rolls back the transaction: obstacles keep the proposals from being decided."""
+    """Rolls back the transaction when obstacles prevent the decision."""
 
     def __init__(self, obstacles: Sequence[Obstacle]) -> None:
         super().__init__("obstacles keep the proposals from being decided")
@@ -47,9 +47,10 @@ class Stopped(Conflict):
 
 
 class Deciding:
-    """A decision on proposals, in one transaction: of `wanted`, those that wait are `chosen`.
+    """A decision on proposals, in one transaction.
 
-    With `wanted` None all that wait are, or those of the actor `proposed_by`.
+    `wanted` None selects all pending proposals, or those of the actor `proposed_by`. Wanted proposals that are still
+    pending are accepted or refused; the others must have been decided before.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class Deciding:
         self._decided = [self._decision(each) for each in wanted if each not in self._foundations]
 
     def accept(self, *, merge: bool, force: bool) -> DecisionOutcome:
-        """Make the changes. Raises `Stopped`."""
+        """Apply the changes. Raises `Stopped`."""
         obstacles = [*self._against(accepted=True), *self._without_foundation()]
         stuck = {obstacle.proposal_id for obstacle in obstacles}
         ids: dict[str, str] = {}
@@ -89,7 +90,7 @@ class Deciding:
         return self._close(self._chosen, ids=ids, accepted=True)
 
     def refuse(self) -> DecisionOutcome:
-        """Remove the proposals, and those that build on them. Raises `Stopped`."""
+        """Remove the proposals and those that build on them. Raises `Stopped`."""
         obstacles = self._against(accepted=False)
         if obstacles:
             raise Stopped(obstacles)
@@ -104,7 +105,7 @@ class Deciding:
         return found
 
     def _against(self, *, accepted: bool) -> list[Obstacle]:
-        """Those that were decided the other way before."""
+        """Obstacles for wanted proposals that were decided the other way before."""
         against = [each for each in self._decided if each.accepted != accepted]
         what: What = "refused" if accepted else "accepted"
         return [
@@ -125,7 +126,7 @@ class Deciding:
         ]
 
     def _close(self, closed: Sequence[Proposal], *, ids: dict[str, str], accepted: bool) -> DecisionOutcome:
-        """Remove proposals, say who decided, and give those that build on them the ids that memories have now."""
+        """Remove proposals, record the decision, and update memory ids in the pending proposals that build on them."""
         chosen, gone = {proposal.id for proposal in self._chosen}, {proposal.id for proposal in closed}
         for proposal in closed:
             remove_proposal(self._tx, proposal)
@@ -145,10 +146,10 @@ class Deciding:
 
 @dataclass(frozen=True, slots=True)
 class Decide(WriteOperation[DecisionOutcome]):
-    """Accept or refuse proposals, all of them or none. Raises `Stopped`, `NotFound`, `PermissionDenied`."""
+    """Accept or refuse proposals, all or none. Raises `Stopped`, `NotFound`, `PermissionDenied`."""
 
     under_review = "refuse"
-    wanted: tuple[str, ...] | None  # None: all that wait
+    wanted: tuple[str, ...] | None  # None: all pending
     is_accepted: bool
     at: datetime
     replies: Replies
@@ -158,15 +159,15 @@ class Decide(WriteOperation[DecisionOutcome]):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """Which of the two it is."""
+        """Name of the operation: accept or refuse."""
         return "review.accept" if self.is_accepted else "review.refuse"
 
     def facts(self, result: Any) -> Mapping[str, object]:
-        """The ids of the proposals."""
+        """Ids of the proposals."""
         return {"proposals": [*result.done, *result.already, *result.with_them]}
 
     def apply(self, tx: Transaction, writer: GuardedWriter) -> DecisionOutcome:
-        """Decide."""
+        """Accept or refuse the proposals."""
         if writer.settings.read_only:
             raise PermissionDenied("the memory store is read-only")
         deciding = Deciding(
@@ -176,7 +177,7 @@ class Decide(WriteOperation[DecisionOutcome]):
 
 
 class _Making:
-    """The making of one proposal. What stands in its way is collected; the caller then undoes all."""
+    """Applies one proposal and collects obstacles; on any obstacle the caller rolls back."""
 
     def __init__(
         self,
@@ -195,7 +196,7 @@ class _Making:
         self._obstacles: list[Obstacle] = []
 
     def run(self) -> list[Obstacle]:
-        """What stands in the way; nothing if it was made."""
+        """Apply the changes and return the obstacles; empty on success."""
         for number, proposed in enumerate(self._proposal.changes):
             change = replace(proposed, memory_id=self._ids.get(proposed.memory_id, proposed.memory_id))
             try:
@@ -222,9 +223,9 @@ class _Making:
             self._rename(change, look.memory)
 
     def _present(self, memory_id: str) -> Entry:
-        """The memory as it is now, wherever it lies; nothing if it is gone."""
+        """The memory as it is now, at its present path; an empty entry if it was deleted."""
         memory = self._tx.find(memory_id)
-        look = Entry() if memory is None else self._tx.get(memory.path)  # a look sees what was edited by hand
+        look = Entry() if memory is None else self._tx.get(memory.path)  # `get` also detects external edits
         return look if look.memory is not None and look.memory.id == memory_id else Entry()
 
     def _create(self, change: ProposedChange, text: str, again: Again | None) -> None:
@@ -247,7 +248,7 @@ class _Making:
 
     def _modify(self, change: ProposedChange, look: Entry, memory: Memory, *, base: str, text: str) -> None:
         path = memory.path
-        if change.operation == "created" and not self._force:  # it is one that was deleted
+        if change.operation == "created" and not self._force:  # the proposal recreates a deleted memory
             self._hinder("created", path, f"{path} was restored meanwhile by somebody else")
             return
         if path != change.before and not (self._merge or self._force):
@@ -264,7 +265,7 @@ class _Making:
     def _delete(self, change: ProposedChange, memory: Memory | None) -> None:
         before = change.before or ""
         if memory is None:
-            return  # it is as was proposed
+            return  # already deleted
         if not self._force and memory.path != before:
             self._hinder("renamed", before, f"{before} was renamed to {memory.path} meanwhile")
         elif not self._force and memory.sha256 != change.base_sha256:
@@ -296,14 +297,14 @@ class _Making:
         self._write.move([Change(memory, path)])
 
     def _chosen_text(self, base: str, present: str, text: str) -> str | None:
-        """The text to write where others wrote another one meanwhile; None if that is not decided."""
+        """The text to write if others changed the memory meanwhile; None if neither `merge` nor `force` resolves it."""
         if present == text:
             return text
         found = merged(base, present, text).text if self._merge else None
         return text if found is None and self._force else found
 
     def _free(self, path: str) -> Entry | None:
-        """What stands at a path where a memory may lie; None, and an obstacle, where none can."""
+        """The entry at a path where a memory can be stored; None, with an obstacle recorded, if it cannot."""
         look = self._tx.get(path)
         if look.below:
             self._hinder("created", path, f"{path} is a directory now")

@@ -41,7 +41,7 @@ from retentive.values.paths import ROOT, ancestors
 from retentive.values.records import Recorded
 from retentive.values.text import decoded
 
-_FEW = 8  # memories fetched one by one; for more, all memories are read once
+_FEW = 8  # memories fetched one at a time; for more, all memories are read once
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ class ProposedSnapshot(Overlay):
         return b"" if present is None else self._inner.get(present.path).data or b""
 
     def _present(self, memory_ids: Iterable[str]) -> Iterator[Memory | None]:
-        """These memories in the inner snapshot; None for one that is not present."""
+        """These memories in the inner snapshot; None for each missing one."""
         wanted = list(memory_ids)
         unknown = [each for each in wanted if each not in self._presents]
         if len(unknown) <= _FEW:

@@ -1,6 +1,6 @@
-"""Proposals as they rest in a memory store: notes, one that tells the changes, and others with the texts.
+"""Pending proposals in a memory store: one record for the changes and one for each text.
 
-Texts rest apart, so that a command of an actor under review reads only those it needs.
+Texts are separate records, so that a command of an actor under review reads only the texts it needs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from retentive.values.records import PROPOSED_TEXT, to_us
 from retentive.values.settings import Settings
 
 PROPOSAL, AFTER, BEFORE, REVIEWED = "proposal", PROPOSED_TEXT, "proposal.before", "reviewed"
-"""Kinds of notes. The texts have the key of their proposal, a dot, and the number of the change in it."""
+"""Kinds of records. The key of a text is the proposal id, a dot, and the number of the change in the proposal."""
 MAX_DECISIONS = 1_000
 
 ProposedOperation: TypeAlias = Literal["created", "modified", "deleted", "renamed"]
@@ -28,7 +28,7 @@ What: TypeAlias = Literal["created", "edited", "deleted", "renamed", "builds_on"
 
 
 def is_under_review(settings: Settings, actor: Actor | None) -> bool:
-    """Whether the changes of an actor become proposals. Those of retentive's own jobs never do."""
+    """True if changes of the actor become proposals. Changes of retentive's own jobs never do."""
     if not settings.review or (actor is not None and actor.kind == "job"):
         return False
     name = "" if actor is None else str(actor)
@@ -37,11 +37,11 @@ def is_under_review(settings: Settings, actor: Actor | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ProposedChange:
-    """One change to one memory, not yet made: the path before it and after it.
+    """One proposed change to one memory, with the path before and after it.
 
-    `memory_id` of a memory that is itself only proposed is a name of its own, which no memory ever has. `sha256` and
-    `size_bytes` are those of the text after, `base_sha256` that of the text before; None where there is none or it
-    stays. `created_at` is that of the memory.
+    A memory that is itself only proposed has a provisional `memory_id`, which no stored memory ever has. `sha256` and
+    `size_bytes` describe the new text, `base_sha256` the text before; each is None if that text is absent or unchanged.
+    `created_at` is the creation time of the memory.
     """
 
     operation: ProposedOperation
@@ -55,7 +55,7 @@ class ProposedChange:
 
     @property
     def has_text(self) -> bool:
-        """Whether it brings a text."""
+        """True if the change has a new text."""
         return self.operation in {"created", "modified"}
 
     def __str__(self) -> str:
@@ -66,7 +66,7 @@ class ProposedChange:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What one command of an actor under review would change. `number` says in which order they came."""
+    """The changes that one command of an actor under review proposes. `number` gives the order of submission."""
 
     id: str
     actor: Actor | None
@@ -76,7 +76,7 @@ class Proposal:
 
     @property
     def summary(self) -> str:
-        """The changes in a few words."""
+        """Short description of the changes."""
         if len(self.changes) == 1:
             return str(self.changes[0])
         kinds = dict.fromkeys(change.operation for change in self.changes)
@@ -86,7 +86,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Why a proposal cannot be accepted or refused: what happened, where, and that as a sentence."""
+    """The reason why a proposal cannot be accepted or refused: its kind, the path, and a sentence."""
 
     proposal_id: str
     what: What
@@ -96,10 +96,10 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True)
 class DecisionOutcome:
-    """What came of accepting or refusing. With `obstacles`, nothing at all was changed.
+    """Result of accepting or refusing proposals. With `obstacles`, nothing was changed.
 
-    `done` are the ids now accepted or refused, `already` those that were before, `with_them` those that were refused
-    since they build on one of them. `summaries` say in a few words what was proposed, by id.
+    `done` has the ids accepted or refused now, `already` those decided before, `with_them` those refused because they
+    build on a refused one. `summaries` maps each id to a short description of its proposal.
     """
 
     done: tuple[str, ...] = ()
@@ -111,7 +111,7 @@ class DecisionOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """That a proposal was accepted or refused: whose it was, who decided, and when."""
+    """Record of a decision on a proposal: the actor who proposed it, the person who decided, and the time."""
 
     proposal_id: str
     accepted: bool
@@ -121,17 +121,17 @@ class Decision:
 
 
 def text_key(proposal_id: str, number: int) -> str:
-    """The key of the notes with the texts of a change."""
+    """Key of the records with the texts of a change."""
     return f"{proposal_id}.{number}"
 
 
 def pending(snapshot: Snapshot) -> list[Proposal]:
-    """All proposals of a store, in the order in which they came."""
+    """All pending proposals of a store, in order of submission."""
     return sorted((_proposal(key, value) for key, value in snapshot.records(PROPOSAL)), key=lambda each: each.number)
 
 
 def put_proposal(tx: Transaction, proposal: Proposal) -> None:
-    """Keep a proposal, without its texts."""
+    """Store a proposal without its texts."""
     value = {
         "actor": None if proposal.actor is None else str(proposal.actor),
         "at": to_us(proposal.at),
@@ -153,9 +153,9 @@ def remove_proposal(tx: Transaction, proposal: Proposal) -> None:
 
 
 def forget_proposals(tx: Transaction, memory_id: str, *, base_sha256: str | None = None) -> list[str]:
-    """Remove the proposals that changed a memory, and what builds on them; their ids. For who erases or redacts it.
+    """Remove the proposals that change a memory, and those that build on them; return their ids.
 
-    With `base_sha256`, only those made of this text of it.
+    Used when a memory is erased or redacted. With `base_sha256`, only proposals based on this text are removed.
     """
     found = pending(tx)
     below, gone = foundations(found), set[str]()
@@ -168,7 +168,7 @@ def forget_proposals(tx: Transaction, memory_id: str, *, base_sha256: str | None
 
 
 def text_of(snapshot: Snapshot, kind: str, key: str) -> str:
-    """A text of a proposal. Raises `Damaged`."""
+    """The text of a proposed change. Raises `Damaged` if it is missing."""
     text = snapshot.get_record(kind, key)
     if text is None:
         raise Damaged("a proposal is without its text")
@@ -176,13 +176,13 @@ def text_of(snapshot: Snapshot, kind: str, key: str) -> str:
 
 
 def with_ids(proposal: Proposal, ids: Mapping[str, str]) -> Proposal:
-    """The proposal with other ids in place of those that its memories had while they were only proposed."""
+    """The proposal with provisional memory ids replaced by stored ones."""
     changes = (replace(change, memory_id=ids.get(change.memory_id, change.memory_id)) for change in proposal.changes)
     return replace(proposal, changes=tuple(changes))
 
 
 def put_decision(tx: Transaction, decision: Decision) -> None:
-    """Keep who decided; of all decisions the newest 1,000."""
+    """Store a decision."""
     value = {
         "accepted": decision.accepted,
         "actor": None if decision.actor is None else str(decision.actor),
@@ -199,21 +199,21 @@ def forget_decisions(tx: Transaction) -> None:
 
 
 def decisions(snapshot: Snapshot) -> list[Decision]:
-    """The decisions that are known, newest first."""
+    """Stored decisions, newest first."""
     found = (_decision(key, value) for key, value in snapshot.records(REVIEWED))
     return sorted(found, key=lambda each: (each.at, each.proposal_id), reverse=True)
 
 
 def decision_on(snapshot: Snapshot, proposal_id: str) -> Decision | None:
-    """What was decided on a proposal, if it is known."""
+    """The decision on a proposal; None if unknown."""
     value = snapshot.get_record(REVIEWED, proposal_id)
     return None if value is None else _decision(proposal_id, value)
 
 
 def foundations(proposals: Sequence[Proposal]) -> dict[str, set[str]]:
-    """For each pending proposal, in their order, those of the same actor that it builds on, at any remove.
+    """For each pending proposal, in order, the ids of the proposals it builds on, directly or indirectly.
 
-    It builds on one that changed the same memory before, or made room for a path that it takes.
+    A proposal builds on an earlier one of the same actor that changed the same memory or freed a path that it uses.
     """
     found: dict[str, set[str]] = {}
     known: dict[tuple[Actor | None, str, str], str] = {}
@@ -228,7 +228,7 @@ def foundations(proposals: Sequence[Proposal]) -> dict[str, set[str]]:
 
 
 def _needed(change: ProposedChange) -> Iterator[tuple[str, str]]:
-    """What an earlier change may have given that this one needs."""
+    """Conditions of this change that an earlier change may establish."""
     yield "memory", change.memory_id
     if change.operation in {"created", "renamed"} and change.path is not None:
         yield from (("no memory", place) for place in (change.path, *ancestors(change.path)))
@@ -236,7 +236,7 @@ def _needed(change: ProposedChange) -> Iterator[tuple[str, str]]:
 
 
 def _given(change: ProposedChange) -> Iterator[tuple[str, str]]:
-    """What the change gives to later ones: the memory as it is now, and room where it was."""
+    """Conditions that this change establishes for later ones: the state of the memory, and its freed path."""
     yield "memory", change.memory_id
     if change.operation in {"deleted", "renamed"} and change.before is not None:
         yield "no memory", change.before
@@ -256,7 +256,7 @@ def _change_object(change: ProposedChange) -> dict[str, object]:
     }
 
 
-@lru_cache(maxsize=4_096)  # every command of an actor under review reads all that wait
+@lru_cache(maxsize=4_096)  # every command of an actor under review reads all pending proposals
 def _proposal(key: str, value: str) -> Proposal:
     try:
         found = cast("dict[str, Any]", json.loads(value))

@@ -1,4 +1,4 @@
-"""Review, for people: the changes of chosen actors wait as proposals until a person accepts or refuses them."""
+"""Review API: list, show, accept and refuse the proposals of actors under review."""
 
 from __future__ import annotations
 
@@ -30,33 +30,33 @@ from retentive.values.text import decoded
 __all__ = ["Decision", "DecisionOutcome", "Obstacle", "Proposal", "ProposedChange", "Review"]
 
 Texts: TypeAlias = list[tuple[ProposedChange, str | None, str | None]]
-"""Each change with the text before it and the text after it; None where there is none."""
+"""Each change with the text before and after it; None where a text does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListProposals(ReadOperation[list[Proposal]]):
-    """The proposals that wait, oldest first."""
+    """List pending proposals, oldest first."""
 
     name = "review.list"
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> list[Proposal]:
-        """Read them."""
+        """Read the proposals."""
         return pending(snapshot)
 
 
 @dataclass(frozen=True, slots=True)
 class ReadProposal(ReadOperation[tuple[Proposal, Texts]]):
-    """A proposal that waits, and its texts. Raises `NotFound`."""
+    """Read a pending proposal and its texts. Raises `NotFound`."""
 
     name = "review.show"
     proposal_id: str
 
     def facts(self, result: Any) -> dict[str, object]:
-        """The id of the proposal."""
+        """Id of the proposal."""
         return {"proposals": [self.proposal_id]}
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> tuple[Proposal, Texts]:
-        """Read it."""
+        """Read the proposal and its texts."""
         found = next((each for each in pending(snapshot) if each.id == self.proposal_id), None)
         if found is None:
             raise NotFound(f"no proposal {self.proposal_id} awaits review")
@@ -66,12 +66,12 @@ class ReadProposal(ReadOperation[tuple[Proposal, Texts]]):
 
 @dataclass(frozen=True, slots=True)
 class ListDecisions(ReadOperation[list[Decision]]):
-    """Who accepted or refused what and when, newest first."""
+    """List decisions, newest first: the proposal, the decision, the person who decided, and the time."""
 
     name = "review.decisions"
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> list[Decision]:
-        """Read them."""
+        """Read the decisions."""
         return decisions(snapshot)
 
 
@@ -83,15 +83,15 @@ class Review:
         self._integration = integration
 
     def pending(self, *, actor: Actor | str | None = None) -> list[Proposal]:
-        """The proposals that wait, in the order in which they came; with `actor`, those of this one."""
+        """Pending proposals, in order of submission; with `actor`, only the proposals of that actor."""
         who = as_actor(actor)
         found = self._context.run(ListProposals(), self._invocation(None)).value()
         return [each for each in found if actor is None or each.actor == who]
 
     def show(self, proposal_id: str) -> tuple[Proposal, Texts]:
-        """A proposal that waits, and each of its changes with the text before it and after it.
+        """A pending proposal, and each of its changes with the text before and after it.
 
-        For a memory to be deleted or renamed the text is the present one. Raises `NotFound`.
+        For a proposed deletion or rename the text is the present one. Raises `NotFound`.
         """
         return self._context.run(ReadProposal(proposal_id), self._invocation(None)).value()
 
@@ -100,7 +100,7 @@ class Review:
         return self.show(proposal_id)[0]
 
     def texts(self, proposal: Proposal) -> Texts:
-        """The texts of a proposal, as `show` has them. Raises `NotFound` if it no longer waits."""
+        """The texts of a proposal, as `show` returns them. Raises `NotFound` if it is no longer pending."""
         return self.show(proposal.id)[1]
 
     def accept(
@@ -114,25 +114,25 @@ class Review:
     ) -> DecisionOutcome:
         """Apply proposals, all or none. Each new version is attributed to the actor who proposed it.
 
-        `ids` None means all that wait, with `proposed_by` those of this actor.
-        Guards are asked again. If others changed meanwhile what a proposal changes, that is an obstacle, and nothing
-        is changed; `merge` merges such texts line by line, and follows renames; `force` takes the text of the
-        proposal, and deletes what is to be deleted whatever it holds now. Accepting twice does nothing. Raises
-        `NotFound` for an unknown id, `PermissionDenied` for an actor under review.
+        `ids` None selects all pending proposals; with `proposed_by`, only those of that actor. Guards check the changes
+        again. If others changed an affected memory meanwhile, that is an obstacle and nothing is changed. `merge`
+        merges such texts line by line and follows renames. `force` writes the proposed text, and deletes a memory even
+        if it was changed meanwhile. Accepting twice does nothing. Raises `NotFound` for an unknown id,
+        `PermissionDenied` for an actor under review.
         """
         return self._decide(ids, actor, proposed_by, is_accepted=True, merge=merge, force=force)
 
     def refuse(
         self, ids: Iterable[str] | None, *, actor: Actor | str | None, proposed_by: Actor | str | None = None
     ) -> DecisionOutcome:
-        """Remove proposals, and those that build on them. `ids` and errors as for `accept`.
+        """Remove proposals and those that build on them. `ids` and errors as for `accept`.
 
-        Nothing of their texts is left in the storage once `capabilities.purge` has returned True.
+        Once `capabilities.purge` returns True, storage holds no bytes of their texts.
         """
         return self._decide(ids, actor, proposed_by, is_accepted=False)
 
     def decisions(self) -> list[Decision]:
-        """Who accepted or refused what and when, newest first: the newest 1,000."""
+        """The newest 1,000 decisions, newest first."""
         return self._context.run(ListDecisions(), self._invocation(None)).value()
 
     def _decide(

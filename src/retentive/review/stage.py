@@ -1,4 +1,4 @@
-"""Stage `under_review`: the changes of chosen actors become proposals."""
+"""Stage `under_review`: turns changes of actors under review into proposals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PREFIX = "prop_"
 
 
 def under_review(proceed: Callable[[Attempt[Any]], Outcome[Any]], attempt: Attempt[Any]) -> Outcome[Any]:
-    """Stage: for an actor under review, record one proposal in place of versions.
+    """Stage: for an actor under review, record one proposal instead of versions.
 
     Raises `PermissionDenied` for an operation that cannot be proposed.
     """
@@ -30,7 +30,7 @@ def under_review(proceed: Callable[[Attempt[Any]], Outcome[Any]], attempt: Attem
 
 
 def _propose(proceed: Callable[[Attempt[Any]], Outcome[Any]], attempt: Attempt[Any]) -> Outcome[Any]:
-    from retentive.review.overlay import ProposedTransaction  # noqa: PLC0415 - few need it
+    from retentive.review.overlay import ProposedTransaction  # noqa: PLC0415 - rarely needed
 
     tx = attempt.tx
     if attempt.proposal is None:
@@ -38,7 +38,7 @@ def _propose(proceed: Callable[[Attempt[Any]], Outcome[Any]], attempt: Attempt[A
         attempt.proposal = sortable_id(PREFIX, at), at
     proposal_id, at = attempt.proposal
     if attempt.outcome is not None and (tx.get_record(PROPOSAL, proposal_id) or tx.get_record(REVIEWED, proposal_id)):
-        return attempt.outcome  # its commit was lost, and had taken place
+        return attempt.outcome  # the commit succeeded; only its outcome was lost
     own = ProposedTransaction(
         tx,
         attempt.actor,
@@ -54,10 +54,10 @@ def _propose(proceed: Callable[[Attempt[Any]], Outcome[Any]], attempt: Attempt[A
 
 
 def seen_by(actor: Actor | None, snapshot: Snapshot, settings: Settings) -> Snapshot:
-    """The state as an actor sees it: with its own proposals applied if it is under review."""
+    """The state as an actor sees it: an actor under review sees its own proposals applied."""
     if not is_under_review(settings, actor):
         return snapshot
-    from retentive.review.overlay import ProposedSnapshot  # noqa: PLC0415 - few need it
+    from retentive.review.overlay import ProposedSnapshot  # noqa: PLC0415 - rarely needed
 
     own = [proposal for proposal in pending(snapshot) if proposal.actor == actor]
     return ProposedSnapshot(snapshot, own) if own else snapshot

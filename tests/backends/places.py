@@ -40,9 +40,9 @@ SERVERS = ["postgresql", "mariadb", "s3"]
 """The backends that need a connection to a server."""
 ALL_LOCAL = [name for name in PLACES if name not in SERVERS]
 ALL_LASTING = [name for name in PLACES if name != "memory"]
-"""Those whose memories are there again after closing and opening."""
+"""The backends that keep their memories after closing."""
 SEALED = {f"sealed {name}": name for name in ALL_LASTING} | {f"hidden {name}": name for name in ALL_LASTING}
-"""The same under encryption; `hidden` those whose paths are sealed too."""
+"""The same backends encrypted; `hidden` ones also encrypt paths."""
 
 # For tests of a feature rather than of backends. The suite, the state machine, the golden transcripts and
 # `test_smoke.py` show that backends are equal, so the quick profile runs features on SQLite only.

@@ -1,6 +1,6 @@
 """Permitted trees after a crash: a model of the commands that shares no code with retentive.
 
-A tree maps paths to texts. `apply` returns the tree after one command and the versions it adds; `expected`
+A tree maps paths to texts. `apply` returns the tree after one command and the versions it adds; `allowed`
 runs a history of acknowledged commands, with the command in flight either complete or absent.
 """
 

@@ -317,8 +317,8 @@ def test_settings_of_a_newer_retentive_are_a_permanent_error(store: MemoryStore)
         assert (reply.code, "trying again does not help" in reply.text) == ("unknown_schema", True)
 
 
-def test_a_read_only_copy_keeps_its_settings(store: MemoryStore) -> None:
-    """The original store may change them, also if its own settings make it read-only."""
+def test_a_read_only_handle_cannot_change_settings(store: MemoryStore) -> None:
+    """The store itself may change them, also if its own settings make it read-only."""
     with pytest.raises(ReadOnly, match="opened read-only"):
         store.read_only().change_settings({"view_chars": 5})
     store.change_settings({"read_only": True})

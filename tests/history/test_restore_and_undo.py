@@ -332,7 +332,7 @@ def test_a_change_of_many_memories_is_undone_whole(store: MemoryStore) -> None:
 
 
 def test_undo_conflicts_with_newer_changes(store: MemoryStore) -> None:
-    """Nothing changes, not even in unaffected memories. Merge and force are optional."""
+    """Nothing changes, not even in unaffected memories. A merge undoes by line."""
     lines = "".join(f"line {number}\n" for number in range(9))
     create(store, A, lines, "user:ann")
     create(store, B, "other\n", "user:ann")

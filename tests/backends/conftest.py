@@ -1,4 +1,4 @@
-"""What tests of object storage share: a place in memory, and a wire to a server."""
+"""Fixtures for object storage: a location in memory, and a wire to a server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from backends.wire import BUCKET, Wire
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    """A place of this test's own."""
+    """A location for one test."""
     return f"memory://{tmp_path.name}{tmp_path.parent.name}"
 
 

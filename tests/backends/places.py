@@ -1,4 +1,4 @@
-"""Where each backend rests in a test. A new backend is picked up by every test when it gets a line here."""
+"""Locations of each backend in a test. A new backend needs one line here, and every test picks it up."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from retentive.storage.sealed.keys import KeyRing
 
 
 def name_of(directory: Path) -> str:
-    """A name for what belongs to one test on a server, the same for the same directory."""
+    """A name for the test on a server; the same directory gives the same name."""
     return "t" + hashlib.sha256(str(directory).encode()).hexdigest()[:16]
 
 
 def s3_place(directory: Path) -> str:
-    """A bucket of the S3 that runs for the tests, with its keys in the environment."""
+    """A bucket of the running S3 server, with its keys in the environment."""
     server = servers.moto()
     os.environ |= {"AWS_ACCESS_KEY_ID": server.access_key, "AWS_SECRET_ACCESS_KEY": server.secret_key}
     options = f"endpoint={server.endpoint}&allow_http=true&region={server.region}"
@@ -37,15 +37,15 @@ PLACES: dict[str, Callable[[Path], str]] = {
     "s3": s3_place,
 }
 SERVERS = ["postgresql", "mariadb", "s3"]
-"""Those that are reached over a connection."""
+"""The backends that need a connection to a server."""
 ALL_LOCAL = [name for name in PLACES if name not in SERVERS]
 ALL_LASTING = [name for name in PLACES if name != "memory"]
-"""Those whose memories are there again after closing and opening."""
+"""The backends that keep their memories after closing."""
 SEALED = {f"sealed {name}": name for name in ALL_LASTING} | {f"hidden {name}": name for name in ALL_LASTING}
-"""The same under encryption; `hidden` those whose paths are sealed too."""
+"""The same backends encrypted; `hidden` ones also encrypt paths."""
 
-# Tests of a feature, rather than of backends, take these. Backends are shown to be equal by the suite, the state
-# machine, the golden transcripts and `test_smoke.py`; so SQLite stands for all of them in the quick profile.
+# For tests of a feature rather than of backends. The suite, the state machine, the golden transcripts and
+# `test_smoke.py` show that backends are equal, so the quick profile runs features on SQLite only.
 LOCAL = ALL_LOCAL if LONG else ["sqlite"]
 LASTING = ALL_LASTING if LONG else ["sqlite"]
 _SOME_SEALED = ["sealed sqlite", "hidden directory", "hidden postgresql", "hidden s3"]
@@ -57,7 +57,7 @@ KEYS = KeyRing.new()
 
 
 def place_of(backend: str, directory: Path) -> str:
-    """The place of a backend inside a directory that belongs to the test."""
+    """The location of a backend inside the directory of a test."""
     if backend not in SEALED:
         return PLACES[backend](directory)
     inner = directory / backend.split(maxsplit=1)[0]
@@ -66,7 +66,7 @@ def place_of(backend: str, directory: Path) -> str:
 
 
 def opened(backend: str, directory: Path, **options: Any) -> Retentive:
-    """The memory of a backend inside a directory, opened."""
+    """An opened location of a backend inside a directory."""
     if backend in SEALED:
         options |= {"keys": KEYS, "seal_paths": backend.startswith("hidden")}
     return retentive.open(place_of(backend, directory), **options)

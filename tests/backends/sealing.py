@@ -1,4 +1,4 @@
-"""What the tests of sealed memory stores share."""
+"""Helpers for the tests of encrypted memory stores."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def sealed(opened: Retentive) -> SealedBackend:
 
 
 def at_rest(directory: Path) -> bytes:
-    """Every byte of every file but the keys."""
+    """Every byte of every file except the key files."""
     return b"".join(path.read_bytes() for path in directory.rglob("*") if path.is_file() and path.suffix != ".json")
 
 
 def together(works: list[Callable[[], object]]) -> None:
-    """Run all at once; raises the first error any of them had."""
+    """Run all functions concurrently; raise the first error of any."""
     errors: list[BaseException] = []
 
     def run(work: Callable[[], object]) -> None:

@@ -1,4 +1,4 @@
-"""Memories as plain files: what a person does to them is noticed, recorded and never lost."""
+"""Memories as plain files: external edits are detected, recorded and never lost."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from retentive.storage.contract import Change, Transaction
 
 OLDER, NOW = "older\nsecond\n", "first\nsecond\n"
 START = {"a.txt": NOW, "d/b.txt": "b\n", "d/e/c.txt": "c\n"}
-TAKES_EFFECT = 0.025  # s; after it the time of change of a file can be told from the next one
+TAKES_EFFECT = 0.025  # s; after this time the next modification of a file gets another timestamp
 
 
 def replace_as_editors_do(path: Path, text: str) -> None:
@@ -76,11 +76,11 @@ def do_several(root: Path) -> None:
 
 @dataclass(frozen=True)
 class Edit:
-    """What a person does below `memories/`, and the versions it must leave, as `operation path`, in any order."""
+    """An external edit below `memories/`, and the versions it must create, as `operation path`, in any order."""
 
     do: Callable[[Path], object]
     versions: tuple[str, ...]
-    text: str | None = None  # what a.txt holds afterwards, if that changes
+    text: str | None = None  # contents of a.txt afterwards, if the edit changes them
 
 
 A, B, C = "modified a.txt", "modified d/b.txt", "modified d/e/c.txt"
@@ -147,7 +147,7 @@ def another() -> Iterator[SecondProcess]:
 
 
 def begin(store: MemoryStore) -> None:
-    """The state all edits start from; a.txt held another text of the same length before."""
+    """The state before each edit; an older version of a.txt has the same length."""
     for name, text in (START | {"a.txt": OLDER}).items():
         assert not store.execute({"command": "create", "path": f"/memories/{name}", "file_text": text}).is_error
     change = {"command": "str_replace", "path": "/memories/a.txt", "old_str": "older", "new_str": "first"}
@@ -164,7 +164,7 @@ def in_store(store: MemoryStore) -> dict[str, str]:
 
 
 def by_hand(store: MemoryStore) -> list[str]:
-    """What was recorded as done by hand, as `operation path`."""
+    """The recorded external edits, as `operation path`."""
     found = [version for version in store.versions() if str(version.actor) == "job:external"]
     return sorted(f"{version.operation} {version.path.removeprefix('/memories/')}" for version in found)
 
@@ -175,10 +175,10 @@ def texts(store: MemoryStore) -> set[str]:
 
 @pytest.mark.parametrize(("first", "way"), CASES)
 @pytest.mark.parametrize("edit", EDITS)
-def test_every_edit_is_noticed_by_the_very_next_command(
+def test_the_next_command_detects_every_external_edit(
     edit: str, first: str, way: str, tmp_path: Path, another: SecondProcess
 ) -> None:
-    """Recorded exactly once, as done by hand; the texts before it stay in the versions."""
+    """The edit is recorded exactly once, as external; older texts stay in the versions."""
     done = EDITS[edit]
     root = tmp_path / "memory" / "memories"
     opened = retentive.open(tmp_path / "memory")
@@ -205,7 +205,7 @@ def test_every_edit_is_noticed_by_the_very_next_command(
     elif done.text is not None and first == "view":
         assert said.split("\n")[1:] == [f"{n:6}\t{line}" for n, line in enumerate(done.text.splitlines(), 1)]
     elif done.text is not None:
-        assert A in by_hand(store)  # a refused command keeps what was noticed
+        assert A in by_hand(store)  # a refused command keeps the detected edit
     assert in_store(store) == wanted == on_disk(root)
     assert by_hand(store) == sorted(done.versions)
     assert before <= texts(store)
@@ -216,8 +216,8 @@ def test_every_edit_is_noticed_by_the_very_next_command(
     another.close()
 
 
-def test_a_change_right_after_a_command_is_noticed_every_time(store_in: MemoryStore, root: Path) -> None:
-    """In the same clock tick, of the same size: a hundred times no command takes the file for the one it wrote."""
+def test_an_edit_right_after_a_command_is_always_detected(store_in: MemoryStore, root: Path) -> None:
+    """With equal size and in the same clock tick: in a hundred attempts no edit passes for the stored file."""
     begin(store_in)
     for number in range(1_000 if LONG else 100):
         command = {"command": "create", "path": f"/memories/{number}", "file_text": "0000"}
@@ -225,7 +225,7 @@ def test_a_change_right_after_a_command_is_noticed_every_time(store_in: MemorySt
         assert store_in.text(f"/memories/{number}") == "0000"
         change_in_place(root / str(number), f"{number:04}", keep_time=True)
         assert store_in.execute({"command": "view", "path": f"/memories/{number}"}).text.endswith(f"\t{number:04}")
-    assert len(by_hand(store_in)) == (999 if LONG else 99)  # the first wrote what was there
+    assert len(by_hand(store_in)) == (999 if LONG else 99)  # the first edit repeats the text
 
 
 @pytest.fixture
@@ -258,7 +258,7 @@ COMMANDS: list[dict[str, object]] = [
 
 
 def test_the_files_equal_the_store_after_every_command(store_in: MemoryStore, root: Path) -> None:
-    """Also the directories: none is empty, none is missing."""
+    """So do the directories: none is empty, and none is missing."""
     begin(store_in)
     for command in COMMANDS:
         store_in.execute(command)
@@ -270,8 +270,8 @@ def test_the_files_equal_the_store_after_every_command(store_in: MemoryStore, ro
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077, 0o777])
-def test_files_and_directories_are_the_owners_alone(place: Path, umask: int) -> None:
-    """Whatever the umask takes away or leaves."""
+def test_only_the_owner_can_access_files_and_directories(place: Path, umask: int) -> None:
+    """With any umask."""
     before = os.umask(umask)
     try:
         if umask == 0o777 and os.geteuid() != 0:
@@ -291,10 +291,10 @@ def test_files_and_directories_are_the_owners_alone(place: Path, umask: int) -> 
 
 
 @pytest.mark.parametrize("command", [*COMMANDS[1:4], {"command": "delete", "path": "/memories/d"}])
-def test_a_write_takes_up_an_edit_made_just_before(
+def test_a_write_records_an_edit_made_just_before(
     store_in: MemoryStore, root: Path, command: dict[str, object]
 ) -> None:
-    """The edit is a version of its own below that of the command, and nothing of it is overwritten unseen."""
+    """The edit gets its own version before that of the command, so no text is overwritten unseen."""
     begin(store_in)
     append(root / "a.txt", "by hand\n")
     append(root / "d/b.txt", "by hand\n")
@@ -304,7 +304,7 @@ def test_a_write_takes_up_an_edit_made_just_before(
     assert by_hand(store_in) == [A, B]
 
 
-def test_a_refused_create_keeps_what_was_noticed(store_in: MemoryStore, root: Path) -> None:
+def test_a_refused_create_keeps_a_detected_edit(store_in: MemoryStore, root: Path) -> None:
     make(root / "new.txt", "by hand")
     said = store_in.execute({"command": "create", "path": "/memories/new.txt", "file_text": "by the agent"})
     assert said.text == "Error: File /memories/new.txt already exists"
@@ -312,16 +312,16 @@ def test_a_refused_create_keeps_what_was_noticed(store_in: MemoryStore, root: Pa
     assert (root / "new.txt").read_text() == "by hand"
 
 
-def test_empty_directories_do_not_stand_in_the_way(store_in: MemoryStore, root: Path) -> None:
-    """Those a person made hold no memory: a memory can take their name."""
+def test_empty_directories_do_not_block_a_memory(store_in: MemoryStore, root: Path) -> None:
+    """A memory can replace an empty directory that somebody made."""
     (root / "x/y/z").mkdir(parents=True)
     assert store_in.execute({"command": "view", "path": "/memories/x"}).is_error
     assert not store_in.execute({"command": "create", "path": "/memories/x", "file_text": "file"}).is_error
     assert on_disk(root) == {"x": "file"}
 
 
-def test_what_the_sdks_local_tool_left_is_taken_over(place: Path, root: Path) -> None:
-    """As it lies there, hidden and deep files too, as done by hand; then the files go on being the same files."""
+def test_files_of_the_sdks_local_tool_are_adopted(place: Path, root: Path) -> None:
+    """Unchanged, with hidden and nested files, as external edits; they stay the same files on disk."""
     local = BetaLocalFilesystemMemoryTool(base_path=str(place))
     for name, text in (START | {".hidden": "h", "empty": "", "é/ü": "ö\r\n"}).items():
         local.call({"command": "create", "path": f"/memories/{name}", "file_text": text})
@@ -342,7 +342,7 @@ def test_what_the_sdks_local_tool_left_is_taken_over(place: Path, root: Path) ->
 def test_two_processes_see_each_others_writes(
     place: Path, root: Path, store_in: MemoryStore, another: SecondProcess
 ) -> None:
-    """Each command of the one is there for the next of the other, and none is taken for an edit by hand."""
+    """Each command sees the last one of the other process, and no write passes for an external edit."""
     another.open(str(place))
     for number in range(20):
         path = f"/memories/d/{number}.txt"
@@ -359,8 +359,8 @@ def test_two_processes_see_each_others_writes(
     assert by_hand(store_in) == []
 
 
-def test_a_store_opened_twice_in_one_process(place: Path, root: Path, open_place: OpenPlace) -> None:
-    """Both see what the other wrote and what a person did, once."""
+def test_one_process_can_open_a_store_twice(place: Path, root: Path, open_place: OpenPlace) -> None:
+    """Both handles see each other's writes, and external edits once."""
     one, other = open_place(place).store(), open_place(place).store()
     begin(one)
     append(root / "a.txt", "by hand")
@@ -371,8 +371,8 @@ def test_a_store_opened_twice_in_one_process(place: Path, root: Path, open_place
     assert by_hand(one) == by_hand(other) == [A]
 
 
-def test_a_listing_of_many_files_made_by_hand(store_in: MemoryStore, root: Path) -> None:
-    """More than a view shows, in directories and not: all are memories, in the order of their paths' bytes."""
+def test_a_listing_of_many_external_files_is_complete(store_in: MemoryStore, root: Path) -> None:
+    """More files than a view shows, nested or not: all are memories, in byte order of their paths."""
     names = [f"{number % 7}/{number}.txt" if number % 2 else f"{number}.txt" for number in range(1_500)]
     for name in names:
         make(root / name, name)
@@ -387,8 +387,8 @@ def test_a_listing_of_many_files_made_by_hand(store_in: MemoryStore, root: Path)
     assert len(by_hand(store_in)) == len(names) + 2
 
 
-def test_an_opening_that_failed_lets_go(place: Path) -> None:
-    """Also while its exception is still looked at: no other opening has to wait for it."""
+def test_a_failed_opening_releases_its_lock(place: Path) -> None:
+    """Even while its exception is still referenced: the next opening does not wait."""
     private = place / ".retentive"
     (private / "memory.db").mkdir(parents=True)
     (private / "format").write_text("1\n")
@@ -404,7 +404,7 @@ def test_an_opening_that_failed_lets_go(place: Path) -> None:
 
 @pytest.mark.parametrize("new", ["/memories/b.md", "/memories/d/e/a.md"])
 def test_a_file_follows_a_change_of_path_and_text(place: Path, new: str) -> None:
-    """The new text is at the new path; the old file is gone, and nothing is taken for an edit."""
+    """The new text is at the new path, the old file is gone, and no external edit is recorded."""
     with retentive.open(place) as opened:
         store = opened.store()
         store.execute({"command": "create", "path": "/memories/c/a.md", "file_text": "one"})

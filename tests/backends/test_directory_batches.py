@@ -1,4 +1,4 @@
-"""Commands that share a commit: the files follow what all of them came to, whatever each did to the same paths."""
+"""Commands in one commit: the files match the final state, with any number of changes to one path."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ X_TO_Y = {"command": "rename", "old_path": "/memories/x", "new_path": "/memories
 
 
 def run_together(store: MemoryStore, commands: list[Any]) -> None:
-    """In this order, in one commit: all wait behind one that holds the lead."""
+    """Run the commands in this order, in one commit: all wait while another write leads."""
     backend = store.backend
     assert isinstance(backend, DirectoryBackend)
     begun, go = threading.Event(), threading.Event()
@@ -80,13 +80,13 @@ def check(commands: list[Any], directory: Path) -> None:
     "commands",
     [[DELETE_B, C_TO_B], [EDIT_C, DELETE_B, C_TO_B], [DELETE_B, C_TO_B, DELETE_B], [CREATE_X, X_TO_Y], [EDIT_C] * 3],
 )
-def test_files_follow_a_batch_that_touches_a_path_twice(commands: list[Any], tmp_path: Path) -> None:
-    """None of it is taken for a person's edit afterwards."""
+def test_files_match_a_batch_that_changes_a_path_twice(commands: list[Any], tmp_path: Path) -> None:
+    """No change is recorded as an external edit afterwards."""
     check(commands, tmp_path)
 
 
 @given(commands=st.lists(COMMANDS, min_size=2, max_size=6))
-def test_files_follow_any_batch(commands: list[Any]) -> None:
-    """Whatever a batch does."""
+def test_files_match_any_batch(commands: list[Any]) -> None:
+    """For batches of random commands."""
     with tempfile.TemporaryDirectory() as directory:
         check(commands, Path(directory))

@@ -1,4 +1,4 @@
-"""Storage of an unknown format is refused and left as it is: another application's, or of a newer version."""
+"""Storage of an unknown format is refused and not changed, from another application or a newer version."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def files_in(directory: Path) -> dict[str, bytes]:
 
 
 def database(path: Path, *statements: str) -> None:
-    """A SQLite file made by somebody else."""
+    """A SQLite file of another application."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         for statement in statements:
             connection.execute(statement)
@@ -36,13 +36,13 @@ def pragma(path: Path, name: str) -> int:
 
 
 def created(place: str) -> None:
-    """A place with one memory."""
+    """A location with one memory."""
     with retentive.open(place) as opened:
         assert not opened.store().execute({"command": "create", "path": A, "file_text": "kept"}).is_error
 
 
 def refused(place: str, message: str) -> None:
-    """Opening and examining the place say so."""
+    """Check that opening and examining the location both report it."""
     with pytest.raises(UnknownSchema, match=message):
         retentive.open(place)
     (finding,) = check_place(place)
@@ -50,7 +50,7 @@ def refused(place: str, message: str) -> None:
 
 
 def test_a_sqlite_file_carries_its_application_and_version(tmp_path: Path) -> None:
-    """As `file` and the tools of SQLite show them."""
+    """`file` and the SQLite tools show them."""
     created(f"sqlite:///{tmp_path}/memory.db")
     assert pragma(tmp_path / "memory.db", "application_id") == APPLICATION_ID
     assert pragma(tmp_path / "memory.db", "user_version") == 1
@@ -68,16 +68,16 @@ def test_a_sqlite_file_carries_its_application_and_version(tmp_path: Path) -> No
     ],
     ids=["tables", "a table of ours", "an application id", "a version", "a log", "a log and an id"],
 )
-def test_a_database_of_another_application_is_not_touched(statements: list[str], tmp_path: Path) -> None:
-    """Not a byte of it, and nothing is made beside it."""
+def test_a_database_of_another_application_is_not_changed(statements: list[str], tmp_path: Path) -> None:
+    """No byte of it changes, and no file appears beside it."""
     database(tmp_path / "memory.db", *statements)
     before = files_in(tmp_path)
     refused(f"sqlite:///{tmp_path}/memory.db", "another application")
     assert files_in(tmp_path) == before
 
 
-def test_a_database_of_another_application_that_is_in_use_is_not_touched(tmp_path: Path) -> None:
-    """What it has written is in its log only."""
+def test_an_open_database_of_another_application_is_not_changed(tmp_path: Path) -> None:
+    """Its contents are only in its write-ahead log."""
     path = tmp_path / "memory.db"
     with closing(sqlite3.connect(path, isolation_level=None)) as theirs:
         for statement in ("PRAGMA journal_mode = WAL", "CREATE TABLE mine (a TEXT)", "INSERT INTO mine VALUES ('x')"):
@@ -89,7 +89,7 @@ def test_a_database_of_another_application_that_is_in_use_is_not_touched(tmp_pat
         assert theirs.execute("SELECT a FROM mine").fetchall() == [("x",)]
 
 
-def test_a_newer_sqlite_file_is_not_touched(tmp_path: Path) -> None:
+def test_a_newer_sqlite_file_is_not_changed(tmp_path: Path) -> None:
     created(f"sqlite:///{tmp_path}/memory.db")
     database(tmp_path / "memory.db", "PRAGMA user_version = 2", "CREATE TABLE newer (a TEXT)")
     before = files_in(tmp_path)
@@ -97,7 +97,7 @@ def test_a_newer_sqlite_file_is_not_touched(tmp_path: Path) -> None:
     assert files_in(tmp_path) == before
 
 
-def test_a_version_that_is_in_the_log_only_counts(tmp_path: Path) -> None:
+def test_a_version_in_the_log_is_read(tmp_path: Path) -> None:
     """A newer program still has the file open."""
     path = tmp_path / "memory.db"
     created(f"sqlite:///{path}")
@@ -106,8 +106,8 @@ def test_a_version_that_is_in_the_log_only_counts(tmp_path: Path) -> None:
         refused(f"sqlite:///{path}", "schema 2, this retentive knows 1: upgrade")
 
 
-def test_an_empty_file_may_be_used(tmp_path: Path) -> None:
-    """As `mktemp` makes one."""
+def test_an_empty_file_is_accepted(tmp_path: Path) -> None:
+    """`mktemp` creates one."""
     (tmp_path / "memory.db").touch()
     created(f"sqlite:///{tmp_path}/memory.db")
     with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened:
@@ -126,7 +126,7 @@ def test_a_directory_carries_its_format(tmp_path: Path) -> None:
     ("text", "message"),
     [("2\n", "format 2, this retentive knows 1: upgrade"), ("", "cannot be read"), ("one\n", "cannot be read")],
 )
-def test_a_directory_of_an_unknown_format_is_not_touched(text: str, message: str, tmp_path: Path) -> None:
+def test_a_directory_of_an_unknown_format_is_not_changed(text: str, message: str, tmp_path: Path) -> None:
     created(f"{tmp_path}/memory")
     (tmp_path / "memory/.retentive/format").write_text(text)
     before = files_in(tmp_path)
@@ -134,8 +134,8 @@ def test_a_directory_of_an_unknown_format_is_not_touched(text: str, message: str
     assert files_in(tmp_path) == before
 
 
-def test_a_bookkeeping_folder_of_something_else_is_not_touched(tmp_path: Path) -> None:
-    """One without a format number that holds something."""
+def test_a_private_folder_of_another_application_is_not_changed(tmp_path: Path) -> None:
+    """A folder with contents and without a format number."""
     private = tmp_path / "memory/.retentive"
     private.mkdir(parents=True)
     (private / "settings.ini").write_text("mine")
@@ -146,8 +146,8 @@ def test_a_bookkeeping_folder_of_something_else_is_not_touched(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("left", [[], ["format.123"]])
-def test_a_folder_whose_making_was_interrupted_is_made(left: list[str], tmp_path: Path) -> None:
-    """A process was killed before the format number had its name."""
+def test_an_interrupted_creation_of_a_folder_is_completed(left: list[str], tmp_path: Path) -> None:
+    """The process was killed before it renamed the format number."""
     private = tmp_path / "memory/.retentive"
     private.mkdir(parents=True)
     for name in left:
@@ -156,7 +156,7 @@ def test_a_folder_whose_making_was_interrupted_is_made(left: list[str], tmp_path
     assert (private / "format").read_text() == "1\n"
 
 
-def test_a_database_of_another_application_in_a_directory_is_not_touched(tmp_path: Path) -> None:
+def test_a_foreign_database_in_a_directory_is_not_changed(tmp_path: Path) -> None:
     created(f"{tmp_path}/memory")
     path = tmp_path / "memory/.retentive/memory.db"
     path.unlink()

@@ -1,4 +1,4 @@
-"""Object storage passes the shipped suite: in memory, and on S3 by moto, on Azure Blob Storage by Azurite."""
+"""Object storage passes the shipped suite: in memory, on S3 (moto) and on Azure Blob Storage (Azurite)."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from retentive.testing.backend_suite.sharing import count_up, exit_status, fork_
 
 
 class ObjectsSuite(BackendSuite):
-    """The shipped suite, with the promise of object storage about forks in place of the general one."""
+    """The shipped suite, with the rule of object storage about forks instead of the general one."""
 
     def test_a_forked_child_is_independent(self, tmp_path: Path) -> None:
-        """The child gets an error at once, with whatever it opens; the parent goes on."""
+        """Every call in the child fails at once, also on a new backend; the parent continues."""
         if not hasattr(os, "fork"):
             pytest.skip("this system does not fork")
         store = Opened(self.opened(tmp_path))

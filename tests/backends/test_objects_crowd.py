@@ -1,4 +1,4 @@
-"""Object storage with many writers: turns between processes, and what a writer does while it waits for its turn."""
+"""Object storage with many writers: turns between processes, and rehearsals while a writer waits for its turn."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ PATIENCE_S = 60.0
 
 
 def commits(*writers: str) -> list[str]:
-    """Ids of commits, one by each of these writers."""
+    """Commit ids, one for each of these writers."""
     return [WriterTurns(writer).new_commit() for writer in writers]
 
 
-def test_the_more_write_the_longer_all_wait() -> None:
-    """In proportion to how many others there are; one's own commits, and those long ago, do not count."""
+def test_the_wait_grows_with_the_number_of_writers() -> None:
+    """In proportion to the other recent writers; own and old commits do not count."""
     writers = [f"{number:06x}" for number in range(9)]
     assert window_s(commits(*writers), writers[0], 1.0) == 2 * window_s(commits(*writers[:5]), writers[0], 1.0)
     assert window_s(commits(*writers), writers[0], 2.0) == 2 * window_s(commits(*writers), writers[0], 1.0)
@@ -35,8 +35,8 @@ def test_the_more_write_the_longer_all_wait() -> None:
     assert len({*commits(*writers * 2)}) == 18
 
 
-def test_contention_is_seen_until_nobody_else_writes() -> None:
-    """One commit that came too late says so, and some that did not say that it is over."""
+def test_contention_lasts_until_no_other_process_writes() -> None:
+    """One lost commit starts it; a run of won commits ends it."""
     contention = WriterTurns("000001")
     seen = [contention.is_seen]
     contention.lost()
@@ -54,8 +54,8 @@ def count_in(url: str, number: int) -> None:
     count_up(own, 12)
 
 
-def test_processes_that_write_one_store_lose_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Four count one memory up, and each also writes one of its own."""
+def test_concurrent_processes_lose_no_write(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Four processes increment one memory, and each also writes its own."""
     moto = servers.moto()
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", moto.access_key)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", moto.secret_key)
@@ -74,8 +74,8 @@ def test_processes_that_write_one_store_lose_nothing(monkeypatch: pytest.MonkeyP
     assert len(store.versions()) == store.revision() == 53
 
 
-def test_who_waits_reads_ahead_and_changes_nothing(tmp_path: Path) -> None:
-    """Its work is run once for nothing while another's is under way, and counts only when its turn has come."""
+def test_a_waiting_writer_reads_ahead_without_effect(tmp_path: Path) -> None:
+    """Its work runs once during another write, and again when its turn comes; only the second run counts."""
     store = Opened(open_objects(f"memory://{tmp_path.name}{tmp_path.parent.name}"))
     store.create({A: b"0", B: b"0"})
     started, go, rehearsed = threading.Event(), threading.Event(), threading.Event()

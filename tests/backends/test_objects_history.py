@@ -1,4 +1,4 @@
-"""History in object storage: as SQLite tells it, whatever was done; and nothing is left of what was blanked."""
+"""History in object storage equals that of SQLite for any operations, and redacted contents leave no byte."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ PERSON = Actor("user", "ann")
 
 
 def place(port: int, prefix: str) -> str:
-    """A place at a server."""
+    """A location on a server."""
     return f"s3://{BUCKET}/{prefix}?endpoint=http://127.0.0.1:{port}&region=us-east-1&allow_http=true&timeout_s=1.5"
 
 
 class Ticking:
-    """A clock that goes on by a millisecond each time it is told to."""
+    """A clock that tests advance by one millisecond at a time."""
 
     def __init__(self) -> None:
         self.now = 1_700_000_000.0
@@ -50,17 +50,17 @@ class Ticking:
 
 
 def id_of(prefix: str, time_us: int) -> str:
-    """An id that depends on the time alone, which no two changes of a store share."""
+    """An id that depends only on the time, which is unique to each change of a store."""
     return f"{prefix}{time_us:014x}"
 
 
-# -- as SQLite has it ----------------------------------------------------------------------------------------
+# -- equal to SQLite -----------------------------------------------------------------------------------------
 
 Work = Callable[[Transaction], object]
 
 
 def changing(chance: random.Random, snapshot: Snapshot) -> Work:
-    """A write of some kind, that does the same on any backend in the same state."""
+    """A random write with the same effect on any backend in the same state."""
     path = f"/memories/{chance.choice('abc')}/{chance.randrange(6)}"
     data = b"%d" % chance.randrange(1_000)
     kind = chance.choice(["put", "put", "put", "move", "delete", "again", "blank", "blank", "prune", "note", "both"])
@@ -109,9 +109,9 @@ def changing(chance: random.Random, snapshot: Snapshot) -> Work:
 
 
 def oldest(snapshot: Snapshot, version_id: str) -> list[str]:
-    """A version and all of its memory that are older, up to the first that was blanked.
+    """The older versions of its memory, and the version itself, up to the first redacted one.
 
-    One that held a text may stay in SQL while a rename shares that, though it says nothing more.
+    SQL may keep a redacted version while a rename shares its text.
     """
     memory = snapshot.version(version_id)[0].memory_id
     until = reversed(list(snapshot.versions(memory_id=memory, before=version_id + "!")))
@@ -119,7 +119,7 @@ def oldest(snapshot: Snapshot, version_id: str) -> list[str]:
 
 
 def all_there_is(snapshot: Snapshot) -> dict[str, Any]:
-    """All there is to see but for the revision, which a write that changed nothing may raise or not."""
+    """The whole state except the revision, which may or may not rise on a write without changes."""
     versions = [_without_revision(version) for version in snapshot.versions()]
     ids = [version.id for version in versions]
     bounds = [*ids[:: max(len(ids) // 5, 1)], "memver_"]
@@ -146,8 +146,8 @@ def _without_revision(version: Version) -> Version:
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 12))])
-def test_whatever_was_done_the_history_is_that_of_sqlite(url: str, seed: int) -> None:
-    """Through three openings, with pages small enough to be divided, merged and emptied."""
+def test_any_operations_give_the_history_of_sqlite(url: str, seed: int) -> None:
+    """Through three handles, with pages small enough to be split, merged and emptied."""
     chance, clock = random.Random(seed), Ticking()
     reference = Opened(SqliteBackend(None, clock=clock, new_id=id_of))
     stores = [Opened(small(url, clock=clock, new_id=id_of)) for _ in range(3)]
@@ -174,7 +174,7 @@ def test_whatever_was_done_the_history_is_that_of_sqlite(url: str, seed: int) ->
 
 
 def assert_all_is_named(url: str, store_id: str) -> None:
-    """After everything was collected, every object there is reachable, and the root of the tree is not too long."""
+    """After collection, every object is reachable, and the root of the tree is small."""
     bottom, manifest = Bottom(url), manifest_of(url, store_id)
     reach = reachable(manifest, small(url)._reader(store_id))
     for kind, names in (("pages", reach.pages), ("packs", reach.packs)):
@@ -185,7 +185,7 @@ def assert_all_is_named(url: str, store_id: str) -> None:
 
 
 def test_bounded_reads_do_not_scan_the_rest(wire: Wire) -> None:
-    """What lies between two ids is read from the leaves that have it, of some fifty."""
+    """A range of versions reads only its own leaves, of about fifty."""
     prefix = os.urandom(6).hex()
     store = Opened(small(place(servers.moto().port, prefix)))
     for number in range(160):
@@ -199,23 +199,23 @@ def test_bounded_reads_do_not_scan_the_rest(wire: Wire) -> None:
         assert len([one for one in wire.asked[asked:] if b"/pages/" in one.path]) <= 12
     asked = len(wire.asked)
     assert [version.id for version in reader.read(store.id, lambda found: list(found.as_of(ids[3])))] == [ids[4]]
-    assert len(wire.asked) - asked <= 10  # the manifest, and the path to three leaves
+    assert len(wire.asked) - asked <= 10  # the manifest, and the nodes above three leaves
 
 
 def _ids(snapshot: Snapshot, *, low: str, high: str) -> list[str]:
     return [version.id for version in snapshot.versions(after=low, before=high)]
 
 
-# -- what was blanked ----------------------------------------------------------------------------------------
+# -- redacted versions ---------------------------------------------------------------------------------------
 
 
 def everything(url: str) -> str:
-    """All that rests in a place, unpacked."""
+    """All bytes of a location, decompressed."""
     return "\n".join(f"{key} {plain(Bottom(url).get(key))}" for key in Bottom(url).listed())
 
 
 def plain(data: bytes) -> str:
-    """An object as one could read it."""
+    """The decompressed bytes of an object."""
     head, _, body = data.partition(b"\n")
     is_compressed = head.startswith(b"retentive ") and not head.startswith((b"retentive pack ", b"retentive format "))
     return (zlib.decompress(body) if is_compressed else data).decode()
@@ -225,7 +225,7 @@ SECRET, PLACE = b"the secret text", "/memories/the-secret-place"
 
 
 def a_secret_among_others(store: Opened, *, before: int, after: int) -> Sequence[str]:
-    """Versions of a memory with a secret text and path, and of others; those to blank."""
+    """Versions of a memory with a secret text and path, and of other memories; returns those to redact."""
     for number in range(before):
         store.put(f"/memories/{number % 9}", b"%d" % number)
     store.create({PLACE: SECRET}, PERSON)
@@ -242,8 +242,8 @@ def a_secret_among_others(store: Opened, *, before: int, after: int) -> Sequence
 
 
 @pytest.mark.parametrize(("before", "after"), [(0, 0), (0, 3), (3, 0), (30, 2), (2, 30), (60, 60)])
-def test_nothing_is_left_of_what_was_blanked(url: str, before: int, after: int) -> None:
-    """Neither text nor path nor hash, in no object, as soon as the write has returned: in log and pages."""
+def test_a_redacted_version_leaves_no_byte(url: str, before: int, after: int) -> None:
+    """Neither text, path nor hash in any object once the write returns, in log and pages."""
     store, reader = Opened(small(url)), Opened(small(url))
     ids = a_secret_among_others(store, before=before, after=after)
     old = reader.backend.read(reader.id, lambda found: [found.version(each) for each in ids])
@@ -261,15 +261,15 @@ def test_nothing_is_left_of_what_was_blanked(url: str, before: int, after: int) 
     assert len(store.versions()) == before + after + 4
 
 
-def test_a_compaction_under_way_brings_nothing_back(url: str) -> None:
-    """Its pages come from a state that had what is redacted now; they are deleted, and not used."""
+def test_a_concurrent_compaction_restores_nothing(url: str) -> None:
+    """Its pages come from a state before the redaction; they are deleted and never used."""
     store = Opened(ObjectsBackend(Client(Place.parse(url)), sizes=Sizes(log=10_000)))
     ids = a_secret_among_others(store, before=3, after=3)
     other = small(url)
     committer = other._committer
     prepared = committer.prepare(other._manifests.now(store.id))
     store.backend.write(store.id, lambda tx: tx.redact(ids, PERSON))
-    for name, (data, _) in prepared.compaction.pages.items():  # one that was still being written
+    for name, (data, _) in prepared.compaction.pages.items():  # one page was still being written
         Bottom(url).put(f"stores/{store.id}/pages/{name}", data)
     committer.use(store.id, prepared)
     assert SECRET.decode() not in everything(url)
@@ -277,8 +277,8 @@ def test_a_compaction_under_way_brings_nothing_back(url: str) -> None:
     assert store.get(B).data == b"harmless"
 
 
-def test_what_a_crashed_compaction_left_goes_with_the_next_purge(url: str) -> None:
-    """It came too late to be seen when the version was blanked; the mark of a later one leads to it."""
+def test_the_next_purge_deletes_the_pages_of_a_crashed_compaction(url: str) -> None:
+    """They were written too late for the redaction; the mark of a later redaction finds them."""
     store = Opened(ObjectsBackend(Client(Place.parse(url)), sizes=Sizes(log=10_000)))
     ids = a_secret_among_others(store, before=3, after=3)
     other = small(url)
@@ -291,8 +291,8 @@ def test_what_a_crashed_compaction_left_goes_with_the_next_purge(url: str) -> No
     assert "secret-place" not in everything(url)
 
 
-def test_notes_that_were_replaced_go_with_what_is_blanked(url: str) -> None:
-    """A note may have said the same as the version: removed in the same write, it rests nowhere any more."""
+def test_replaced_records_are_deleted_with_the_version(url: str) -> None:
+    """A record may repeat the text of the version: the same write removes it, and no object keeps it."""
     store = Opened(small(url))
     for number in range(100):
         value = "SECRET " * 400 if number == 7 else f"secret {number}" if number < 9 else "x"
@@ -325,8 +325,8 @@ def _put_note(tx: Transaction, key: str, value: str | None) -> None:
     tx.put_record("kind", key, value)
 
 
-def test_other_processes_do_not_serve_it_from_what_they_kept(url: str) -> None:
-    """Nor does a read under way get it again, once it has to start over."""
+def test_other_processes_do_not_serve_redacted_texts_from_their_caches(url: str) -> None:
+    """Nor does a read that has to restart during the redaction."""
     store, reader = Opened(small(url)), Opened(small(url))
     ids = a_secret_among_others(store, before=20, after=20)
     texts = [reader.version_text(each) for each in ids]
@@ -338,7 +338,7 @@ def test_other_processes_do_not_serve_it_from_what_they_kept(url: str) -> None:
 
 
 def test_pruning_a_long_history_keeps_it_small(url: str) -> None:
-    """Thinned pages are joined, what is empty goes, and all other versions of a memory are found."""
+    """Sparse pages are merged, empty ones deleted, and all remaining versions of a memory are found."""
     store = Opened(small(url))
     for number in range(200):
         store.put(A if number % 40 else B, b"%d" % number)
@@ -359,8 +359,8 @@ def test_pruning_a_long_history_keeps_it_small(url: str) -> None:
     assert len(store.versions()) == len(kept) + 1
 
 
-def test_thousands_go_at_once(url: str) -> None:
-    """More texts than fit into a manifest are erased all the same."""
+def test_thousands_of_versions_are_erased_at_once(url: str) -> None:
+    """With more texts than a manifest can list."""
     store = Opened(open_objects(url))
     files = {f"/memories/{number:04}": b"%d" % number for number in range(700)}
     store.create(files)
@@ -372,8 +372,8 @@ def test_thousands_go_at_once(url: str) -> None:
     assert [key for key in Bottom(url).listed(f"stores/{store.id}") if "/pages/" not in key] == []
 
 
-def test_versions_are_blanked_by_many_at_once(url: str) -> None:
-    """While others write, fold, collect and purge: what was to go is gone, and nothing else."""
+def test_concurrent_redactions_remove_exactly_their_versions(url: str) -> None:
+    """While others write, compact, collect and purge."""
     stores = [Opened(small(url)) for _ in range(4)]
     stores[0].create({f"/memories/{name}": b"0" for name in "abcd"})
 
@@ -396,17 +396,17 @@ def test_versions_are_blanked_by_many_at_once(url: str) -> None:
     assert len(stores[2].versions()) == 4 + 80
 
 
-# -- crashes in between --------------------------------------------------------------------------------------
+# -- crashes between the steps -------------------------------------------------------------------------------
 
 
 def no_deleting(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
-    """The process ends before anything was deleted."""
+    """The process ends before it deletes any object."""
     return None if asked.method == b"DELETE" or b"?delete" in asked.path else forward(asked.raw)
 
 
 @pytest.mark.parametrize("finish", ["purge", "another"])
-def test_a_crash_before_the_deletion_is_made_up_for(wire: Wire, finish: str) -> None:
-    """By `purge` in any process, or by the next that blanks."""
+def test_a_crash_before_the_deletion_is_completed(wire: Wire, finish: str) -> None:
+    """By `purge` in any process, or by the next redaction."""
     prefix = os.urandom(6).hex()
     store = Opened(open_objects(place(wire.port, prefix)))
     ids = a_secret_among_others(store, before=2, after=2)
@@ -427,8 +427,8 @@ def test_a_crash_before_the_deletion_is_made_up_for(wire: Wire, finish: str) -> 
     assert fresh.backend.read(fresh.id, lambda found: found.usage()).memories == 3
 
 
-def test_a_blanking_that_is_tried_while_another_purges_is_marked_again(wire: Wire) -> None:
-    """Its mark was deleted with nothing to do; so its commit fails, and the next try puts one of its own."""
+def test_a_redaction_retried_during_a_purge_is_marked_again(wire: Wire) -> None:
+    """The purge deleted its mark, since it had no effect yet: the commit fails, and the retry writes a new mark."""
     prefix = os.urandom(6).hex()
     store, url = Opened(small(place(wire.port, prefix))), place(servers.moto().port, prefix)
     ids = a_secret_among_others(store, before=2, after=2)
@@ -450,8 +450,8 @@ def test_a_blanking_that_is_tried_while_another_purges_is_marked_again(wire: Wir
     assert Bottom(url).listed("purging") == []
 
 
-def test_what_is_missing_is_damage_in_every_kind(url: str) -> None:
-    """No kind of object is passed over by who looks after them."""
+def test_a_missing_object_of_any_kind_is_reported(url: str) -> None:
+    """The check reads every kind of object."""
     backend: Backend = small(url)
     store = Opened(backend)
     a_secret_among_others(store, before=30, after=30)
@@ -469,14 +469,14 @@ def test_what_is_missing_is_damage_in_every_kind(url: str) -> None:
     assert store.get(C).exists is False
 
 
-def test_what_was_written_in_vain_goes_too(url: str) -> None:
-    """A batch that had to run again had written a text that no version has; it may say what another one did."""
+def test_texts_of_failed_attempts_are_purged(url: str) -> None:
+    """A batch that ran again wrote a text without a version, which may copy the text of another version."""
     store, other = Opened(small(url)), Opened(small(url))
     store.create({A: b"0"})
     texts: list[bytes] = []
     for _ in range(10):
         _write_before_another_commits(store, other, texts)
-    assert len(texts) == 40  # each of twenty ran again
+    assert len(texts) == 40  # each of twenty writes ran twice
     for one in (store, other):
         assert capabilities.purge(one.backend)
     assert len(Bottom(url).listed(f"stores/{store.id}/packs")) == len(store.versions()) == 21
@@ -484,7 +484,7 @@ def test_what_was_written_in_vain_goes_too(url: str) -> None:
 
 
 def _write_before_another_commits(store: Opened, other: Opened, texts: list[bytes]) -> None:
-    """One write, with one by another backend before its commit: it has to run again."""
+    """Write while another backend commits first, so that the work runs twice."""
     others = [partial(_extended, texts)]
 
     def work(tx: Transaction) -> None:

@@ -1,4 +1,4 @@
-"""The ordered map of object storage against a dictionary, without any storage."""
+"""The ordered map of object storage, compared with a dictionary, without storage."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EDITS = st.lists(st.dictionaries(KEYS, st.none() | st.just("=x") | st.just("=y")
 
 
 class Written:
-    """The pages that rebuilds wrote, read from their bytes; `read` counts them."""
+    """The pages that rebuilds wrote, decoded from their bytes; counts calls of `read`."""
 
     def __init__(self) -> None:
         self.pages: dict[str, bytes] = {}
@@ -54,8 +54,8 @@ def reachable(tree: Tree, pages: Written) -> list[Ref]:
 
 
 @given(EDITS, st.integers(0, 12), KEYS, KEYS)
-def test_a_map_is_as_a_dictionary(batches: list[dict[str, str | None]], kept: int, low: str, high: str) -> None:
-    """Through any number of rebuilds, and with edits above the tree: by key, by range, and in both directions."""
+def test_a_map_equals_a_dictionary(batches: list[dict[str, str | None]], kept: int, low: str, high: str) -> None:
+    """After any number of rebuilds, with edits above the tree: by key, by range, in both directions."""
     tree, pages, expected = Tree(), Written(), dict[str, str]()
     overlay: dict[str, str | None] = {}
     for number, batch in enumerate(batches):
@@ -69,7 +69,7 @@ def test_a_map_is_as_a_dictionary(batches: list[dict[str, str | None]], kept: in
             pages.add(rebuilt.written)
             tree, overlay = rebuilt.tree, {}
             firsts = {ref.first for ref in reachable(tree, pages)}
-            assert firsts <= expected.keys()  # nothing is left of a key that was removed
+            assert firsts <= expected.keys()  # no trace of a removed key
             assert len(tree.refs) <= SIZES.fan_out
     found = OrderedMap(tree, overlay, pages)
     everything = sorted(expected.items())
@@ -85,7 +85,7 @@ def test_a_map_is_as_a_dictionary(batches: list[dict[str, str | None]], kept: in
 
 
 def test_a_lookup_reads_one_page_of_each_level() -> None:
-    """Of a tree of a thousand keys; and a range reads its own leaves alone."""
+    """In a tree of a thousand keys. A range reads only its own leaves."""
     pages = Written()
     edits = {f"rkind\0{number:04}": f"={number}" for number in range(1_000)}
     rebuilt = Rebuild(Tree(), edits, pages=pages, sizes=Sizes(page=8, fan_out=8), generation=0)
@@ -100,7 +100,7 @@ def test_a_lookup_reads_one_page_of_each_level() -> None:
 
 
 def test_an_edit_rewrites_one_page_of_each_level() -> None:
-    """All others stay as they are."""
+    """The other pages are not changed."""
     pages = Written()
     edits = {f"rkind\0{number:04}": f"={number}" for number in range(1_000)}
     first = Rebuild(Tree(), edits, pages=pages, sizes=Sizes(page=8, fan_out=8), generation=0)

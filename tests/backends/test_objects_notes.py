@@ -1,4 +1,4 @@
-"""Notes and jottings in object storage: how they rest, what they cost, and that merging loses none."""
+"""Records and side records in object storage: their layout and cost, and that merging loses none."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FEW = Sizes(log=8, page=7, fan_out=9)
 
 @pytest.fixture
 def far(wire: Wire) -> str:
-    """A place behind the wire."""
+    """A location behind the wire."""
     options = f"endpoint=http://127.0.0.1:{wire.port}&region=us-east-1&allow_http=true"
     return f"s3://{BUCKET}/{os.urandom(6).hex()}?{options}"
 
@@ -42,17 +42,17 @@ def few(url: str) -> ObjectsBackend:
 
 
 def put(store: Opened, kind: str, key: str, value: str | None) -> None:
-    """Write a note."""
+    """Write a record."""
     store.backend.write(store.id, lambda tx: tx.put_record(kind, key, value))
 
 
 def notes(store: Opened, kind: str) -> dict[str, str]:
-    """All notes of a kind."""
+    """All records of a kind."""
     return dict(store.backend.read(store.id, lambda snapshot: list(snapshot.records(kind))))
 
 
 def note(store: Opened, kind: str, key: str) -> str | None:
-    """One note."""
+    """One record."""
     return store.backend.read(store.id, lambda snapshot: snapshot.get_record(kind, key))
 
 
@@ -61,12 +61,12 @@ def manifest_bytes(url: str, store: Opened) -> int:
     return len(Bottom(url).get(f"manifests/{store.id}"))
 
 
-# -- notes ---------------------------------------------------------------------------------------------------
+# -- records -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_notes_that_moved_out_of_the_root_are_as_they_were(url: str, seed: int) -> None:
-    """Written, replaced and removed one by one and together, in several kinds, through three openings."""
+def test_records_outside_the_root_are_read_unchanged(url: str, seed: int) -> None:
+    """Written, replaced and removed one by one and in batches, in several kinds, through three handles."""
     chance = random.Random(seed)
     stores = [Opened(few(url)) for _ in range(3)]
     expected: dict[str, dict[str, str]] = {"a": {}, "b": {}, "c/é \U0001f600".encode("ascii", "replace").decode(): {}}
@@ -102,14 +102,14 @@ def test_notes_that_moved_out_of_the_root_are_as_they_were(url: str, seed: int) 
 
 
 def assert_all_is_reachable(url: str, store: Opened) -> None:
-    """No object is left but those that the manifest leads to."""
+    """Check that the manifest leads to every object."""
     reach = reachable(manifest_of(url, store.id), few(url)._reader(store.id))
     there = {key.rpartition("/")[2] for key in Bottom(url).listed(f"stores/{store.id}")}
     assert there == reach.pages | reach.packs
     assert reach.garbage == set()
 
 
-def test_removing_all_notes_leaves_nothing(url: str) -> None:
+def test_removing_all_records_leaves_no_object(url: str) -> None:
     """Once they are purged."""
     store = Opened(few(url))
     for number in range(80):
@@ -122,8 +122,8 @@ def test_removing_all_notes_leaves_nothing(url: str) -> None:
     assert Bottom(url).listed(f"stores/{store.id}/packs") == []
 
 
-def test_long_values_never_stand_in_the_root(url: str) -> None:
-    """Each is an object, that goes when it is replaced; as many as there are."""
+def test_long_values_are_never_in_the_root(url: str) -> None:
+    """Each is an object of its own, deleted when the value is replaced."""
     store = Opened(open_objects(url))
     for number in range(40):
         put(store, "kind", str(number % 20), f"{number} " + "x" * 100_000)
@@ -134,8 +134,8 @@ def test_long_values_never_stand_in_the_root(url: str) -> None:
 
 
 @pytest.mark.parametrize("count", [1_500, pytest.param(10_000, marks=pytest.mark.long)])
-def test_thousands_of_notes_cost_little_each(url: str, count: int) -> None:
-    """Written one by one: the root stays small, and so does what is written beside it."""
+def test_thousands_of_records_cost_little_each(url: str, count: int) -> None:
+    """Written one by one: the root and the objects written with it stay small."""
     store = Opened(open_objects(url))
     keys = [hashlib.sha256(b"%d" % number).hexdigest()[:24] for number in range(count)]
     largest = 0
@@ -150,8 +150,8 @@ def test_thousands_of_notes_cost_little_each(url: str, count: int) -> None:
     assert len(Bottom(url).listed(f"stores/{store.id}/pages")) <= 8 + count // 100
 
 
-def test_a_note_costs_no_request_of_its_own(wire: Wire, far: str) -> None:
-    """One to write it, with whatever else is written; two hundred of them, a tenth more."""
+def test_a_record_costs_no_request_of_its_own(wire: Wire, far: str) -> None:
+    """One record is written with the other changes; two hundred records cost a tenth more."""
     store = Opened(open_objects(far))
     store.create({A: b"0"})
     wire.asked.clear()
@@ -172,8 +172,8 @@ def test_a_note_costs_no_request_of_its_own(wire: Wire, far: str) -> None:
     assert len(wire.asked) <= 220
 
 
-def test_a_note_is_found_with_one_request_at_most(wire: Wire, far: str) -> None:
-    """Besides that for the manifest; one that is not there too, and one in the log with none."""
+def test_a_record_is_found_with_one_request_at_most(wire: Wire, far: str) -> None:
+    """Besides the request for the manifest. A missing record costs the same, and one in the log costs none."""
 
     def opened() -> ObjectsBackend:
         return ObjectsBackend(Client(Place.parse(far)), sizes=Sizes(log=8, page=7))
@@ -186,13 +186,13 @@ def test_a_note_is_found_with_one_request_at_most(wire: Wire, far: str) -> None:
         wire.asked.clear()
         found = reader.read(store.id, lambda snapshot, key=key: snapshot.get_record("kind", key))  # type: ignore[misc]
         assert found == ("value" if len(key) == 3 else None)
-        asked = [one for one in wire.asked if not one.path.endswith(b"/format")]  # once per opening
+        asked = [one for one in wire.asked if not one.path.endswith(b"/format")]  # once per backend
         assert len(asked) <= (1 if key == "099" else 2)
         assert wire.asked[0].method == b"GET"
 
 
-def test_a_commit_of_notes_whose_reply_is_lost_is_made_once(wire: Wire, far: str) -> None:
-    """It is found by its id."""
+def test_a_commit_of_records_with_a_lost_reply_is_made_once(wire: Wire, far: str) -> None:
+    """The id of the commit settles it."""
     store = Opened(open_objects(far))
     runs: list[int] = []
 
@@ -207,8 +207,8 @@ def test_a_commit_of_notes_whose_reply_is_lost_is_made_once(wire: Wire, far: str
     assert len(runs) == 4
 
 
-def test_notes_of_one_batch_see_each_other(url: str) -> None:
-    """Many threads count one up, and some fail after they did."""
+def test_records_of_one_batch_see_each_other(url: str) -> None:
+    """Many threads increment one record, and some fail afterwards."""
     store = Opened(few(url))
 
     def counting(tx: Transaction) -> None:
@@ -232,16 +232,16 @@ def test_notes_of_one_batch_see_each_other(url: str) -> None:
     assert Bottom(url).listed(f"stores/{store.id}/packs") == []
 
 
-# -- jottings ------------------------------------------------------------------------------------------------
+# -- side records --------------------------------------------------------------------------------------------
 
 
 def parts(url: str, store: Opened) -> list[str]:
-    """The objects with jottings."""
+    """The objects with side records."""
     return Bottom(url).listed(f"stores/{store.id}/side")
 
 
-def test_jottings_are_merged_and_stay_few(url: str) -> None:
-    """Those whose keys repeat, and those that only grow."""
+def test_side_records_are_merged_and_stay_few(url: str) -> None:
+    """With repeated keys, and with keys that are only added."""
     stores = [Opened(small(url)) for _ in range(3)]
     for number in range(600):
         backend = stores[number % 3].backend
@@ -262,8 +262,8 @@ def test_jottings_are_merged_and_stay_few(url: str) -> None:
     assert stores[0].revision() == 0
 
 
-def test_who_jots_at_once_loses_nothing(url: str) -> None:
-    """Many openings write, read and merge the same kind; also with keys they share."""
+def test_concurrent_side_records_are_not_lost(url: str) -> None:
+    """Many handles write, read and merge the same kind, also with shared keys."""
     stores = [Opened(small(url)) for _ in range(6)]
 
     def jotting(store: Opened, name: int) -> None:
@@ -282,8 +282,8 @@ def test_who_jots_at_once_loses_nothing(url: str) -> None:
     }
 
 
-def test_what_was_merged_and_not_deleted_changes_nothing(url: str) -> None:
-    """A crash between writing and deleting, of all or of some; what was removed stays so."""
+def test_merged_parts_that_were_not_deleted_change_nothing(url: str) -> None:
+    """After a crash between writing and deleting some or all parts; removed keys stay removed."""
     store, bottom = Opened(small(url)), Bottom(url)
     held: dict[str, bytes] = {}
     for number in range(70):
@@ -303,8 +303,8 @@ def test_what_was_merged_and_not_deleted_changes_nothing(url: str) -> None:
     assert len(parts(url, store)) <= 64
 
 
-def test_a_jotting_costs_two_requests(wire: Wire, far: str) -> None:
-    """One writes it, one makes sure that the store is there. No writer of the store is waited for."""
+def test_a_side_record_costs_two_requests(wire: Wire, far: str) -> None:
+    """One writes it, and one checks that the store exists. It waits for no writer of the store."""
     store = Opened(open_objects(far))
     store.create({A: b"0"})
     wire.asked.clear()
@@ -318,8 +318,8 @@ def test_a_jotting_costs_two_requests(wire: Wire, far: str) -> None:
     assert dict(store.backend.side_records(store.id, "kind")) == {"key": "value"}
 
 
-def test_jottings_are_read_while_they_are_merged(wire: Wire, far: str) -> None:
-    """What was listed is gone when it is asked for: it is listed again."""
+def test_side_records_are_read_during_a_merge(wire: Wire, far: str) -> None:
+    """A listed part is gone when it is requested, so the reader lists again."""
     store = Opened(open_objects(far))
     for number in range(20):
         store.backend.put_side_records(store.id, "kind", {f"{number:02}": "x"})
@@ -340,7 +340,7 @@ def test_jottings_are_read_while_they_are_merged(wire: Wire, far: str) -> None:
 
 
 def filled(url: str) -> Opened:
-    """A store with something of every kind."""
+    """A store with records of every kind."""
     store = Opened(small(url), "secret-key")
     for number in range(30):
         store.put(f"/memories/secret/{number % 9}", b"secret %d" % number)
@@ -350,8 +350,8 @@ def filled(url: str) -> Opened:
     return store
 
 
-def test_a_manifest_that_says_erased_is_all_that_is_left(url: str) -> None:
-    """And an object for the key that does not say which it was."""
+def test_an_erased_store_leaves_only_its_erased_manifest(url: str) -> None:
+    """And an object for its key that does not name the store."""
     store, reader = filled(url), Opened(small(url), "secret-key")
     other = Opened(small(url), "other")
     other.create({A: b"stays"})
@@ -378,8 +378,8 @@ def test_a_manifest_that_says_erased_is_all_that_is_left(url: str) -> None:
     assert small(url).get_store("secret-key") == again
 
 
-def test_writers_under_way_leave_nothing_in_an_erased_store(url: str) -> None:
-    """Their texts, notes and pages were written, and are deleted when the commit finds the store gone."""
+def test_concurrent_writers_leave_nothing_in_an_erased_store(url: str) -> None:
+    """Their texts, records and pages are deleted when the commit finds the store erased."""
     store, other = filled(url), small(url)
 
     def work(tx: Transaction) -> None:
@@ -400,8 +400,8 @@ def test_writers_under_way_leave_nothing_in_an_erased_store(url: str) -> None:
 
 @pytest.mark.parametrize("finish", ["again", "purge"])
 @pytest.mark.parametrize("stopped_at", [b"?delete", b"/keys/"])
-def test_an_erasure_that_crashed_is_completed(wire: Wire, far: str, finish: str, stopped_at: bytes) -> None:
-    """By erasing it once more, or by `purge`; until then it is gone for all who ask."""
+def test_a_crashed_erasure_is_completed(wire: Wire, far: str, finish: str, stopped_at: bytes) -> None:
+    """By another erasure or by `purge`. Until then the store is not found."""
     store = Opened(open_objects(far + "&timeout_s=1.5"), "secret-key")
     store.create({A: b"secret"})
     wire.rule = lambda asked, forward: None if stopped_at in asked.path else forward(asked.raw)
@@ -420,8 +420,8 @@ def test_an_erasure_that_crashed_is_completed(wire: Wire, far: str, finish: str,
     assert [key.split("/")[0] for key in Bottom(far).listed()] == ["format", "keys", "manifests"]
 
 
-def test_a_key_that_is_taken_anew_while_it_is_erased_stays_taken(url: str) -> None:
-    """The erasure does not free what is another's by now."""
+def test_a_key_reused_during_an_erasure_stays_in_use(url: str) -> None:
+    """The erasure does not free a key that belongs to a new store."""
     store = filled(url)
     backend = small(url)
     with backend._queue(store.id).paused():

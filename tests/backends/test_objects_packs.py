@@ -1,4 +1,4 @@
-"""Packs in object storage: what a batch and a view cost, and what is left of a pack when a text of it is erased."""
+"""Packs in object storage: the cost of a batch and of a view, and a pack after the erasure of one text."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def far(wire: Wire, prefix: str) -> str:
 
 
 def kinds(asked: list[Asked]) -> list[tuple[bytes, bytes]]:
-    """Method and kind of object of some requests."""
+    """Method and kind of object of each request."""
     return [
         (one.method, next(kind for kind in (b"packs", b"pages", b"manifests") if kind in one.path)) for one in asked
     ]
@@ -42,7 +42,7 @@ def kinds(asked: list[Asked]) -> list[tuple[bytes, bytes]]:
 
 @pytest.mark.long
 def test_a_batch_of_writers_costs_two_puts(wire: Wire) -> None:
-    """One for all their texts, one for the manifest."""
+    """One for all texts, one for the manifest."""
     store = Opened(open_objects(far(wire, os.urandom(6).hex())))
     store.create({A: b"0"})
     started, go, waiting = threading.Event(), threading.Event(), threading.Semaphore(0)
@@ -53,7 +53,7 @@ def test_a_batch_of_writers_costs_two_puts(wire: Wire) -> None:
         tx.record([Change(None, "/memories/first", b"first")], None)
 
     def follow(tx: Transaction, number: int) -> None:
-        waiting.release()  # once ahead of its turn, and once in the batch
+        waiting.release()  # once as a rehearsal, and once in the batch
         tx.record([Change(None, f"/memories/{number:02}", b"text %d" % number)], None)
 
     workers = start([lambda: store.backend.write(store.id, first)])
@@ -67,13 +67,13 @@ def test_a_batch_of_writers_costs_two_puts(wire: Wire) -> None:
     puts = [asked for asked in kinds(wire.asked) if asked[0] == b"PUT"]
     batches = len(puts) // 2
     assert puts == [(b"PUT", b"packs"), (b"PUT", b"manifests")] * batches
-    assert batches <= 4  # that of the first, and those of the others
+    assert batches <= 4  # one for the first writer, the others for the rest
     assert len(store.tree()) == 22
 
 
 @pytest.mark.long
-def test_a_view_of_another_process_costs_one_request_beside_the_manifest(wire: Wire) -> None:
-    """For the bytes of its text alone, though the pack has a hundred."""
+def test_a_view_by_another_process_costs_one_request_besides_the_manifest(wire: Wire) -> None:
+    """Only for the bytes of its text, although the pack has a hundred."""
     prefix = os.urandom(6).hex()
     store = Opened(open_objects(far(wire, prefix)))
     store.create({f"/memories/{number:02}": b"text %d " % number * 1_000 for number in range(100)})
@@ -90,7 +90,7 @@ def test_a_view_of_another_process_costs_one_request_beside_the_manifest(wire: W
 
 @pytest.mark.long
 def test_the_versions_of_a_revision_cost_one_path_through_the_tree(wire: Wire) -> None:
-    """Whatever the length of the history, and wherever in it the revision is."""
+    """For any length of the history, and any revision in it."""
     prefix = os.urandom(6).hex()
     store = Opened(small(f"s3://{BUCKET}/{prefix}?endpoint=http://127.0.0.1:{servers.moto().port}&allow_http=true"))
     for number in range(150):
@@ -120,7 +120,7 @@ def redact(tx: Transaction, version_id: str) -> None:
 
 
 def test_a_redacted_text_leaves_its_pack_and_the_others_stay(url: str) -> None:
-    """The bytes are in no object, and every other text of the pack is read, by whoever knew the pack as it was."""
+    """No object has its bytes, and every reader of the old pack can read the other texts."""
     store, reader = Opened(open_objects(url)), Opened(open_objects(url))
     files = {f"/memories/{number:02}": b"the text %d." % number for number in range(20)}
     store.create(files)
@@ -140,8 +140,8 @@ def test_a_redacted_text_leaves_its_pack_and_the_others_stay(url: str) -> None:
     assert list(capabilities.check(store.backend)) == []
 
 
-def test_texts_of_one_pack_are_erased_by_many_at_once(url: str) -> None:
-    """None comes back with the pack that another wrote."""
+def test_concurrent_erasures_from_one_pack_lose_none(url: str) -> None:
+    """No erased text returns with a pack that another process wrote."""
     stores = [Opened(open_objects(url)) for _ in range(6)]
     stores[0].create({f"/memories/{number:02}": b"the text %d." % number for number in range(24)})
     versions = {version.path: version.id for version in stores[0].versions()}
@@ -158,8 +158,8 @@ def test_texts_of_one_pack_are_erased_by_many_at_once(url: str) -> None:
     assert set(stores[3].tree().values()) == {b"harmless"}
 
 
-def test_a_text_that_only_a_failed_attempt_used_leaves_the_pack(url: str) -> None:
-    """One job of a batch writes the same again, the other something else: the rest of the pack is erased."""
+def test_a_text_of_a_failed_attempt_is_removed_from_its_pack(url: str) -> None:
+    """One job of a batch repeats its text in the second attempt, another does not: only the first text stays."""
     store, other = Opened(open_objects(url)), Opened(open_objects(url))
     store.create({A: b"0"})
     attempts: list[int] = []
@@ -182,7 +182,7 @@ def test_a_text_that_only_a_failed_attempt_used_leaves_the_pack(url: str) -> Non
 
 
 def test_a_pack_keeps_its_texts_by_reference() -> None:
-    """Through any number of rewritings; what is cut is damage."""
+    """Through any number of rewrites. A truncated pack is damaged."""
     texts = NewTexts()
     name = texts.pack
     refs = [texts.add(text) for text in (b"one", b"", b"two", b"\0[[]]", b"three")]
@@ -204,8 +204,8 @@ def test_a_pack_keeps_its_texts_by_reference() -> None:
     assert decode_pack(name, encode_pack({})) == {}
 
 
-def test_an_attempt_uses_the_texts_of_the_one_before() -> None:
-    """Each once; what a failed job added is forgotten, and new texts go into another pack."""
+def test_an_attempt_reuses_the_texts_of_the_previous_one() -> None:
+    """Each text once. Texts of a failed job are dropped, and new texts go into another pack."""
     texts = NewTexts()
     first = [texts.add(text) for text in (b"a", b"a", b"b")]
     mark = len(texts.used)

@@ -37,7 +37,7 @@ def manifest_of(url: str, store_id: str) -> Manifest:
 
 
 class Bottom:
-    """The objects themselves, below any backend."""
+    """Direct access to the objects, without a backend."""
 
     def __init__(self, url: str) -> None:
         self.store: Any = Client(Place.parse(url)).once
@@ -59,7 +59,7 @@ class Bottom:
 
 
 class Model:
-    """What a store must look like, kept by a dictionary."""
+    """The expected state of a store, as a dictionary."""
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
@@ -72,7 +72,7 @@ class Model:
 
 
 def one_step(chance: random.Random, model: Model, stores: list[Opened]) -> None:
-    """One write of some kind, by any of the openings."""
+    """A random write through one of the handles."""
     store = chance.choice(stores)
     path = f"/memories/{chance.choice('abc')}/{chance.randrange(12):02d}"
     data = str(chance.random()).encode()
@@ -98,7 +98,7 @@ def one_step(chance: random.Random, model: Model, stores: list[Opened]) -> None:
 
 
 def check(model: Model, store: Opened) -> None:
-    """All ways of looking agree with the model."""
+    """Check that all reads agree with the model."""
     assert store.tree() == dict(sorted(model.files.items()))
     versions = store.versions()
     assert [version.path for version in versions] == model.paths
@@ -112,7 +112,7 @@ def check(model: Model, store: Opened) -> None:
 
 
 def check_history(model: Model, store: Opened) -> None:
-    """Every version is found by its id, its memory and its path; every memory by its id."""
+    """Check that every version is found by id, memory and path, and every memory by id."""
     versions = store.versions()
     found: list[tuple[Version, bytes | None]] = store.backend.read(
         store.id, lambda snapshot: [snapshot.version(version.id) for version in versions]
@@ -128,8 +128,8 @@ def check_history(model: Model, store: Opened) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4) if LONG else [0])
-def test_far_beyond_one_chunk_nothing_is_lost(url: str, seed: int) -> None:
-    """Hundreds of writes through three openings, with pages and chunks small enough to be split, joined and nested."""
+def test_a_long_history_over_many_chunks_loses_nothing(url: str, seed: int) -> None:
+    """Hundreds of writes through three handles, with pages and chunks small enough to split, merge and nest."""
     chance, model = random.Random(seed), Model()
     stores = [Opened(small(url)) for _ in range(3)]
     for step in range(260):
@@ -148,8 +148,8 @@ def test_far_beyond_one_chunk_nothing_is_lost(url: str, seed: int) -> None:
     assert len(Bottom(url).listed(f"stores/{stores[0].id}/pages")) < 2 * 3 * items / SMALL.page
 
 
-def test_a_store_that_was_emptied_works_on(url: str) -> None:
-    """All pages gone, and new ones made."""
+def test_an_emptied_store_still_works(url: str) -> None:
+    """After all pages were deleted, new ones are written."""
     store = Opened(small(url))
     files = {f"/memories/{number:03d}": b"x" for number in range(40)}
     for _ in range(3):
@@ -162,8 +162,8 @@ def test_a_store_that_was_emptied_works_on(url: str) -> None:
     assert len(store.versions()) == 240
 
 
-def test_a_directory_is_known_across_pages(url: str) -> None:
-    """What lies above and below a path is seen in pages and log alike, deleted or not."""
+def test_a_directory_is_found_across_pages(url: str) -> None:
+    """Reads see memories above and below a path in pages and log alike, deleted or not."""
     store = Opened(small(url))
     files = {f"/memories/d/{number:02d}/x": b"x" for number in range(30)}
     store.create(files)
@@ -176,8 +176,8 @@ def test_a_directory_is_known_across_pages(url: str) -> None:
     assert not store.get("/memories/d").exists
 
 
-def test_moves_into_each_others_places_are_one_write(url: str) -> None:
-    """A chain of renames in one record ends as if all had happened at once, before and after compaction."""
+def test_swapped_paths_are_one_write(url: str) -> None:
+    """A chain of renames in one record takes effect at once, before and after compaction."""
     store = Opened(small(url))
     store.create({"/memories/1": b"1", "/memories/2": b"2", "/memories/3": b"3"})
 
@@ -195,7 +195,7 @@ def test_moves_into_each_others_places_are_one_write(url: str) -> None:
 
 
 def test_a_change_of_path_and_text_is_one_version(url: str) -> None:
-    """And one memory, before and after compaction; the path it left is free."""
+    """And one memory, before and after compaction. The old path is free."""
     store = Opened(small(url))
     store.create({A: b"one"})
     before = store.memory(A)
@@ -214,8 +214,8 @@ def test_a_change_of_path_and_text_is_one_version(url: str) -> None:
     assert (fresh.get(B).data, fresh.get(A).exists, fresh.memory(B).id) == (b"longer", False, before.id)
 
 
-def test_of_two_compactions_of_one_log_one_is_used(url: str) -> None:
-    """The other fits no more, however long the log has become: its pages lack what the first took from the log."""
+def test_one_of_two_compactions_of_a_log_is_used(url: str) -> None:
+    """The other one is discarded, since the log has changed: its pages lack the part that the first compacted."""
     backend = open_objects(url)
     store = Opened(backend)
     store.create({f"/memories/{number}": b"x" for number in range(9)})
@@ -228,11 +228,11 @@ def test_of_two_compactions_of_one_log_one_is_used(url: str) -> None:
     assert not other.fits(one.applied(longer))
 
 
-# -- several openings ----------------------------------------------------------------------------------------
+# -- several handles -----------------------------------------------------------------------------------------
 
 
-def test_a_second_opening_with_an_old_manifest_loses_nothing(url: str) -> None:
-    """What it kept of the store has passed; it sees so when it reads, and before it commits."""
+def test_a_handle_with_an_old_manifest_loses_nothing(url: str) -> None:
+    """Its cached state is outdated; it detects this on each read and before each commit."""
     stores = [Opened(small(url)) for _ in range(2)]
     stores[0].create({A: b"0"})
     for _ in range(20):
@@ -242,8 +242,8 @@ def test_a_second_opening_with_an_old_manifest_loses_nothing(url: str) -> None:
     assert [store.get(A).data for store in stores] == [b"80", b"80"]
 
 
-def test_a_refusal_never_comes_from_a_state_that_has_passed(url: str) -> None:
-    """Work that raises, or records nothing, was run on the state as it is now."""
+def test_an_error_is_never_based_on_an_outdated_state(url: str) -> None:
+    """Work that raises, or records nothing, runs on the present state."""
     one, other = Opened(small(url)), Opened(small(url))
     one.create({A: b"1"})
     assert other.get(A).exists
@@ -260,8 +260,8 @@ def test_a_refusal_never_comes_from_a_state_that_has_passed(url: str) -> None:
     assert other.backend.write(other.id, lambda tx: tx.get(A).data) == b"3"
 
 
-def test_one_write_that_fails_in_a_batch_leaves_no_trace(url: str) -> None:
-    """Neither its versions nor the text it named."""
+def test_a_failed_write_in_a_batch_leaves_no_trace(url: str) -> None:
+    """Neither its versions nor its text."""
     store = Opened(small(url))
 
     def fail(tx: Transaction) -> None:
@@ -276,8 +276,8 @@ def test_one_write_that_fails_in_a_batch_leaves_no_trace(url: str) -> None:
     assert b"secret" not in bottom.get(pack)
 
 
-def test_many_openings_compact_at_once(url: str) -> None:
-    """Every writer compacts after a few writes, and another has, or is about to."""
+def test_many_handles_compact_at_once(url: str) -> None:
+    """Every writer compacts after a few writes, while another has compacted or is about to."""
     stores = [Opened(small(url)) for _ in range(6)]
     stores[0].create({A: b"0"})
     together([partial(count_up, store, 25) for store in stores])
@@ -288,8 +288,8 @@ def test_many_openings_compact_at_once(url: str) -> None:
 # -- keys ----------------------------------------------------------------------------------------------------
 
 
-def test_a_creation_that_crashed_is_finished_by_the_next(url: str) -> None:
-    """The key was taken and the store not made: until it is asked for again it is not there."""
+def test_a_crashed_creation_is_completed_by_the_next(url: str) -> None:
+    """The key was reserved and the store not created: the store is not found until the next creation."""
     made = small(url).create_store(key="k", name="first", seal="s")
     bottom = Bottom(url)
     bottom.delete(f"manifests/{made.id}")
@@ -303,7 +303,7 @@ def test_a_creation_that_crashed_is_finished_by_the_next(url: str) -> None:
 
 
 def test_one_of_many_creations_of_a_key_wins(url: str) -> None:
-    """All get the same store, and there is one."""
+    """All callers get the same store, and only one exists."""
     backends = [small(url) for _ in range(8)]
     found: list[StoreInfo] = []
 
@@ -315,7 +315,7 @@ def test_one_of_many_creations_of_a_key_wins(url: str) -> None:
     assert backends[0].list_stores() == found[:1]
 
 
-# -- what is cut or altered ----------------------------------------------------------------------------------
+# -- truncated or modified objects ---------------------------------------------------------------------------
 
 
 def filled(url: str) -> Opened:
@@ -327,7 +327,7 @@ def filled(url: str) -> Opened:
 
 
 def all_of(snapshot: Snapshot) -> tuple[object, ...]:
-    """All there is to see."""
+    """The whole state of a store."""
     every = list(snapshot.memories(ROOT))
     versions = list(snapshot.versions())
     return every, versions, [snapshot.text(version.id) for version in versions], snapshot.usage()
@@ -347,10 +347,10 @@ def all_of(snapshot: Snapshot) -> tuple[object, ...]:
     ],
 )
 @pytest.mark.parametrize("kind", ["manifests", "pages", "packs"])
-def test_what_is_cut_or_altered_is_never_taken_for_sound(
+def test_a_truncated_or_modified_object_is_never_accepted(
     url: str, kind: str, harm: Callable[[bytes], bytes] | None
 ) -> None:
-    """`Damaged`, whichever object it is, or the same answer as before; never another."""
+    """Reads raise `Damaged` or return the same answer as before, for every object."""
     store, bottom = filled(url), Bottom(url)
     before = store.backend.read(store.id, all_of)
     in_two_days(url).collect(store.id)
@@ -371,12 +371,12 @@ def test_what_is_cut_or_altered_is_never_taken_for_sound(
 
 
 def text_in(pack: bytes | None) -> bytes | None:
-    """The bytes of the text in a pack of one, without what stands before and behind it."""
+    """The bytes of the only text in a pack, without header and footer."""
     return None if pack is None else pack[len(b"retentive pack 1\n") :].partition(b"[[")[0]
 
 
 def what_is_seen(url: str, store_id: str) -> object:
-    """All there is to see, or the code of the error."""
+    """The whole state, or the code of the error."""
     try:
         return small(url).read(store_id, all_of)
     except (Damaged, NotFound) as error:
@@ -386,7 +386,7 @@ def what_is_seen(url: str, store_id: str) -> object:
 @pytest.mark.parametrize("number", [b"2", b"0", b"17"])
 @pytest.mark.parametrize("kind", ["manifests", "keys", "format"])
 def test_an_unknown_format_is_refused_and_not_overwritten(url: str, kind: str, number: bytes) -> None:
-    """`UnknownSchema`, for manifests, keys and the marker of the location, which are read first."""
+    """`UnknownSchema` for manifests, keys and the marker of the location, which are read first."""
     store, bottom = filled(url), Bottom(url)
     key = "format" if kind == "format" else bottom.listed(kind)[0]
     unknown = bottom.get(key).replace(b" 1\n", b" %b\n" % number, 1)
@@ -411,7 +411,7 @@ def test_an_unknown_format_is_refused_and_not_overwritten(url: str, kind: str, n
 
 
 def test_a_location_is_marked_with_its_format_once(url: str) -> None:
-    """By the first store that is made there; a reader of an empty location writes nothing."""
+    """When its first store is created. A reader of an empty location writes nothing."""
     assert small(url).list_stores() == []
     assert Bottom(url).listed() == []
     for name in ("one", "two"):
@@ -419,8 +419,8 @@ def test_a_location_is_marked_with_its_format_once(url: str) -> None:
         assert Bottom(url).get("format") == b"retentive format 1\n"
 
 
-def test_a_manifest_in_the_place_of_another_is_refused(url: str) -> None:
-    """As is a key's object under another key."""
+def test_a_manifest_under_another_name_is_refused(url: str) -> None:
+    """So is the object of a key under another key."""
     one, other = Opened(small(url), "one"), Opened(small(url), "other")
     bottom = Bottom(url)
     bottom.put(f"manifests/{one.id}", bottom.get(f"manifests/{other.id}"))
@@ -440,16 +440,16 @@ def what_get_store_says(url: str, key: str) -> str:
         return error.code
 
 
-# -- collecting ----------------------------------------------------------------------------------------------
+# -- garbage collection --------------------------------------------------------------------------------------
 
 
 def in_two_days(url: str) -> ObjectsBackend:
-    """A backend to which all that is there now is old."""
+    """A backend for which all present objects are old."""
     return small(url, clock=lambda: time.time() + 2 * DAY_S)
 
 
-def test_what_nothing_names_is_collected(url: str) -> None:
-    """Pages that compaction replaced, and packs and pages of writers that crashed; nothing else."""
+def test_unreferenced_objects_are_collected(url: str) -> None:
+    """Pages replaced by compaction, and packs and pages of crashed writers. Nothing else."""
     store, bottom = filled(url), Bottom(url)
     before = store.backend.read(store.id, all_of)
     for kind in ("packs", "pages"):
@@ -463,8 +463,8 @@ def test_what_nothing_names_is_collected(url: str) -> None:
     assert in_two_days(url).collect(store.id) == 0
 
 
-def test_what_is_young_is_left(url: str) -> None:
-    """It may belong to a writer that is at work; a smaller age than is safe is refused."""
+def test_young_objects_are_kept(url: str) -> None:
+    """They may belong to an active writer. An age below the safe minimum is refused."""
     store, bottom = filled(url), Bottom(url)
     before = bottom.listed()
     assert small(url).collect(store.id) == 0
@@ -475,8 +475,8 @@ def test_what_is_young_is_left(url: str) -> None:
         small(url).collect("memstore_" + "0" * 32)
 
 
-def test_a_write_that_is_under_way_is_tried_again_after_collecting(url: str) -> None:
-    """So that it cannot commit what was just deleted; and nothing of it is missing."""
+def test_a_concurrent_write_is_retried_after_a_collection(url: str) -> None:
+    """It cannot commit a reference to a deleted object, and its own objects all exist."""
     store = filled(url)
     runs: list[int] = []
 
@@ -492,8 +492,8 @@ def test_a_write_that_is_under_way_is_tried_again_after_collecting(url: str) -> 
     assert len(small(url).read(store.id, all_of)[0]) == 60  # type: ignore[arg-type] # a list of memories
 
 
-def test_a_read_that_meets_a_collected_page_is_run_again(url: str) -> None:
-    """It began on a state that has passed; it is answered from the present one."""
+def test_a_read_that_finds_a_collected_page_runs_again(url: str) -> None:
+    """It started on an outdated state, and returns the present one."""
     store = filled(url)
     reader: Backend = small(url)
     runs: list[int] = []
@@ -510,7 +510,7 @@ def test_a_read_that_meets_a_collected_page_is_run_again(url: str) -> None:
     assert len(runs) == 2
 
 
-# -- what is said of it --------------------------------------------------------------------------------------
+# -- place strings -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -530,16 +530,16 @@ def test_a_read_that_meets_a_collected_page_is_run_again(url: str) -> None:
         ("memory://x?region=y", "timeout_s"),
     ],
 )
-def test_a_place_that_cannot_be_meant_is_refused(place: str, said: str) -> None:
-    """With what would be right, and without what was in it."""
+def test_an_invalid_place_is_refused(place: str, said: str) -> None:
+    """The error shows a valid form, and not the given value."""
     with pytest.raises(InvalidInput) as caught:
         open_objects(place)
     assert said in str(caught.value)
     assert "secret" not in str(caught.value)
 
 
-def test_a_memory_place_is_one_for_each_name(url: str) -> None:
-    """Opened twice it has the same memories, closed or not."""
+def test_a_memory_place_is_shared_by_name(url: str) -> None:
+    """A second handle has the same memories, also after the first was closed."""
     with_one = open_objects(url)
     Opened(with_one).create({A: b"1"}, Actor("user", "ann"))
     with_one.close()

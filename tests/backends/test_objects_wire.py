@@ -1,4 +1,4 @@
-"""Object storage over a bad wire: replies that are lost, requests that come late, servers with quirks."""
+"""Object storage over an unreliable network: lost replies, late requests, and incompatible servers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _prefix() -> None:
 
 
 def opened(wire: Wire | None, *, timeout_s: float = 30.0, bucket: str = BUCKET, options: str = "") -> ObjectsBackend:
-    """A backend over a wire, or beside it."""
+    """A backend over a wire, or without one."""
     port = servers.moto().port if wire is None else wire.port
     query = f"endpoint=http://{HOST}:{port}&region=us-east-1&allow_http=true&timeout_s={timeout_s}{options}"
     return open_objects(f"s3://{bucket}/{PREFIX['at']}?{query}")
@@ -51,8 +51,8 @@ def opened(wire: Wire | None, *, timeout_s: float = 30.0, bucket: str = BUCKET, 
 
 
 @pytest.mark.parametrize("harm", [cut_after, cut_before, failed])
-def test_a_commit_whose_reply_is_lost_is_made_once(wire: Wire, harm: Rule) -> None:
-    """Every third commit: whether it was done or not, each write is there once and returned."""
+def test_a_commit_with_a_lost_reply_is_made_once(wire: Wire, harm: Rule) -> None:
+    """For every third commit, carried out or not: each write is recorded once, and its result is returned."""
     store = Opened(opened(wire))
     store.create({A: b"0"})
     wire.rule = nth({1, 3, 6, 9, 10}, is_commit, harm)
@@ -62,8 +62,8 @@ def test_a_commit_whose_reply_is_lost_is_made_once(wire: Wire, harm: Rule) -> No
     assert len(beside.versions()) == beside.revision() == 13
 
 
-def test_many_writers_over_a_bad_wire_lose_nothing(wire: Wire) -> None:
-    """Also where others commit between the lost reply and the look at what came of it."""
+def test_many_writers_with_lost_replies_lose_nothing(wire: Wire) -> None:
+    """Also if others commit before the writer checks the outcome."""
     stores = [Opened(opened(wire)) for _ in range(3)]
     stores[0].create({A: b"0"})
     wire.rule = nth(set(range(0, 1_000, 3)), is_commit, cut_after)
@@ -72,8 +72,8 @@ def test_many_writers_over_a_bad_wire_lose_nothing(wire: Wire) -> None:
     assert len(stores[0].versions()) == 49
 
 
-def test_a_lost_reply_is_settled_though_a_hundred_others_committed_since(wire: Wire) -> None:
-    """Beyond the commits a manifest remembers, its versions tell."""
+def test_a_lost_reply_is_settled_after_many_other_commits(wire: Wire) -> None:
+    """A manifest remembers a limited number of commits; after that its versions settle the outcome."""
     store, other = Opened(opened(wire)), Opened(opened(None))
     store.create({A: b"0", B: b"0"})
 
@@ -90,7 +90,7 @@ def test_a_lost_reply_is_settled_though_a_hundred_others_committed_since(wire: W
 
 
 def test_a_commit_without_a_version_is_settled_too(wire: Wire) -> None:
-    """By the ids of commits that a manifest remembers: the work is not run again though others committed since."""
+    """By the commit ids in the manifest: the work does not run again, although others committed meanwhile."""
     store, other = Opened(opened(wire)), Opened(opened(None))
     store.create({A: b"0"})
     runs: list[int] = []
@@ -109,8 +109,8 @@ def test_a_commit_without_a_version_is_settled_too(wire: Wire) -> None:
     assert (len(runs), other.seal(), other.get(A).data) == (1, "None+", b"1")
 
 
-def test_a_commit_that_comes_late_changes_nothing(wire: Wire) -> None:
-    """The request was cut off and is carried out after its writer had tried again, and after the next write."""
+def test_a_late_commit_changes_nothing(wire: Wire) -> None:
+    """The request arrives after its writer retried, and after the next write."""
     store = Opened(opened(wire))
     store.create({A: b"0"})
     late: list[Callable[[], bytes]] = []
@@ -127,8 +127,8 @@ def test_a_commit_that_comes_late_changes_nothing(wire: Wire) -> None:
     assert len(store.versions()) == 4
 
 
-def test_what_cannot_be_settled_is_said_to_be_unknown(wire: Wire) -> None:
-    """The commit and every look at what came of it fail until the time is over."""
+def test_an_unsettled_commit_is_reported_as_unknown(wire: Wire) -> None:
+    """The commit and every check of its outcome fail until the deadline."""
     store = Opened(opened(wire, timeout_s=1.5))
     store.create({A: b"0"})
 
@@ -143,8 +143,8 @@ def test_what_cannot_be_settled_is_said_to_be_unknown(wire: Wire) -> None:
     assert Opened(opened(None)).get(A).data == b"1"
 
 
-def test_a_storage_that_is_away_did_nothing(wire: Wire) -> None:
-    """`Unavailable` for reads and writes, without a URL or the name of an object; afterwards all works."""
+def test_an_unreachable_storage_changes_nothing(wire: Wire) -> None:
+    """Reads and writes raise `Unavailable`, without a URL or the name of an object. Later all work again."""
     store = Opened(opened(wire, timeout_s=1.0))
     store.create({A: b"0"})
     wire.rule = cut_before
@@ -158,7 +158,7 @@ def test_a_storage_that_is_away_did_nothing(wire: Wire) -> None:
     assert len(store.versions()) == 2
 
 
-def test_a_creation_whose_reply_is_lost_is_made_once(wire: Wire) -> None:
+def test_a_creation_with_a_lost_reply_is_made_once(wire: Wire) -> None:
     """The key and the manifest alike."""
     for lost in ({1}, {2}, {1, 2}):
         wire.rule = nth(
@@ -179,7 +179,7 @@ def test_a_creation_whose_reply_is_lost_is_made_once(wire: Wire) -> None:
 
 
 def test_a_view_is_one_round_trip_and_a_write_three_at_most(wire: Wire) -> None:
-    """Once the page and the text are kept."""
+    """Once the page and the text are cached."""
     store = Opened(opened(wire))
     store.create({A: b"0"})
     store.get(A)
@@ -198,16 +198,16 @@ def test_a_view_is_one_round_trip_and_a_write_three_at_most(wire: Wire) -> None:
 
 
 def refuse(tx: Transaction) -> None:
-    """Record something, and refuse."""
+    """Record a change, then raise."""
     tx.record([Change(None, B, b"")], None)
     raise InvalidInput("no")
 
 
-# -- quirks --------------------------------------------------------------------------------------------------
+# -- incompatible servers ------------------------------------------------------------------------------------
 
 
 def wants_unquoted(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
-    """As Ceph RGW 16: an ETag in quotes is never that of the object."""
+    """Compare ETags like Ceph RGW 16: a quoted ETag never matches."""
     if b'if-match: "' in asked.head and b"if-none-match" not in asked.head:
         return b"HTTP/1.1 412 Precondition Failed\r\ncontent-length: 0\r\n\r\n"
     return forward(asked.raw)
@@ -215,7 +215,7 @@ def wants_unquoted(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
 
 @pytest.mark.parametrize("options", ["", "&quirk=unquoted-etag"])
 def test_a_server_that_wants_etags_unquoted_gets_them(wire: Wire, options: str) -> None:
-    """Found out by trying, unless it is said; nothing is left of the trial."""
+    """The backend detects this with a trial, which leaves no object, or takes it from the place."""
     wire.rule = wants_unquoted
     store = Opened(opened(wire, options=options))
     store.create({A: b"0"})
@@ -228,15 +228,15 @@ def test_a_server_that_wants_etags_unquoted_gets_them(wire: Wire, options: str) 
 
 @pytest.mark.parametrize("header", ["if-match", "if-none-match"])
 def test_a_server_that_ignores_conditions_is_refused(wire: Wire, header: str) -> None:
-    """Before anything is written to it."""
+    """Before any write."""
     wire.rule = lambda asked, forward: forward(asked.without(header) if asked.method == b"PUT" else asked.raw)
     with pytest.raises(InvalidInput, match="ignores conditions"):
         opened(wire).create_store(key="k", name="n")
     assert opened(None).list_stores() == []
 
 
-def test_what_the_server_forbids_is_permission_denied(wire: Wire) -> None:
-    """Reading and writing; nothing of its answer gets out."""
+def test_a_forbidden_request_is_permission_denied(wire: Wire) -> None:
+    """For reads and writes; the error has no part of the server's answer."""
     store = Opened(opened(wire))
     store.create({A: b"0"})
     denied = b"<Error><Code>AccessDenied</Code><Message>arn:secret</Message></Error>"
@@ -254,8 +254,8 @@ def test_what_the_server_forbids_is_permission_denied(wire: Wire) -> None:
         assert "secret" not in str(caught.value)
 
 
-def test_a_bucket_that_is_not_there_is_said_so(wire: Wire) -> None:
-    """It is not taken for an empty place."""
+def test_a_missing_bucket_is_reported(wire: Wire) -> None:
+    """It does not pass for an empty location."""
     backend = opened(wire, bucket="nobody-made-it", timeout_s=2)
     calls: list[Callable[[], Any]] = [
         partial(backend.get_store, "k"),
@@ -267,8 +267,8 @@ def test_a_bucket_that_is_not_there_is_said_so(wire: Wire) -> None:
             call()
 
 
-def test_plain_http_has_to_be_allowed(wire: Wire) -> None:
-    """An endpoint that would carry texts unencrypted is not used by accident."""
+def test_plain_http_needs_permission(wire: Wire) -> None:
+    """Otherwise texts could be sent unencrypted by accident."""
     backend = open_objects(f"s3://wired?endpoint=http://{HOST}:{wire.port}&timeout_s=1")
     calls: list[Callable[[], Any]] = [backend.list_stores, partial(backend.create_store, key="k", name="n")]
     for call in calls:

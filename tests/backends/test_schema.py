@@ -1,4 +1,4 @@
-"""The tables on a database server: made once, changed only when asked to, refused when newer."""
+"""The schema on a database server: created once, migrated only on request, refused if newer."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ on_each_server = pytest.mark.parametrize("server", SERVERS)
 
 
 def migrated(place: str, *options: str) -> object:
-    """What `retentive migrate-schema --json` says."""
+    """The output of `retentive migrate-schema --json`."""
     ended = here(place, "migrate-schema", "--json", *options)
     assert ended.exit_code == 0, ended.output
     return json.loads(ended.stdout)
 
 
 @on_each_server
-def test_the_tables_are_made_once(server: str, tmp_path: Path) -> None:
+def test_the_tables_are_created_once(server: str, tmp_path: Path) -> None:
     place = place_of(server, tmp_path)
     assert migrated(place) == {"applied": [1]}
     assert migrated(place) == {"applied": []}
@@ -39,10 +39,10 @@ def test_the_tables_are_made_once(server: str, tmp_path: Path) -> None:
 
 
 @on_each_server
-def test_older_tables_are_changed_only_when_asked_to(
+def test_older_tables_are_migrated_only_on_request(
     server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Opening refuses them and says what to run; what is in them stays; the older program then refuses the newer."""
+    """Opening refuses them and names the command. The data stays, and the older program refuses the new tables."""
     place = place_of(server, tmp_path)
     with retentive.open(place) as opened:
         opened.store().execute({"command": "create", "path": "/memories/a", "file_text": "kept"})
@@ -60,8 +60,8 @@ def test_older_tables_are_changed_only_when_asked_to(
 
 
 @on_each_server
-def test_partitions_hold_what_stores_hold(server: str, tmp_path: Path) -> None:
-    """By the hash of the store; commands notice nothing."""
+def test_partitions_hold_the_rows_of_stores(server: str, tmp_path: Path) -> None:
+    """By the hash of the store; replies are unchanged."""
     place = place_of(server, tmp_path)
     assert migrated(place, "--partitions", "4") == {"applied": [1]}
     with retentive.open(place) as opened:
@@ -80,8 +80,8 @@ def test_partitions_hold_what_stores_hold(server: str, tmp_path: Path) -> None:
 
 
 @on_each_server
-def test_tables_of_somebody_else_are_left_alone(server: str, tmp_path: Path) -> None:
-    """A database with a table of the same name that is not ours."""
+def test_foreign_tables_are_not_changed(server: str, tmp_path: Path) -> None:
+    """A table of another application has the same name."""
     place = place_of(server, tmp_path)
     if server == "postgresql":
         import psycopg
@@ -102,13 +102,13 @@ def test_tables_of_somebody_else_are_left_alone(server: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("partitions", ["-1", "1025"])
-def test_a_senseless_number_of_partitions_is_refused(partitions: str, tmp_path: Path) -> None:
+def test_an_invalid_number_of_partitions_is_refused(partitions: str, tmp_path: Path) -> None:
     ended = here(place_of("postgresql", tmp_path), "migrate-schema", "--partitions", partitions)
     assert "partitions must be 0 to 1024" in ended.stderr
 
 
 def test_other_places_need_no_migration(tmp_path: Path) -> None:
-    """They are brought up to date as they are opened."""
+    """Opening migrates them."""
     assert migrated(place_of("sqlite", tmp_path)) == {"applied": []}
     assert (
         "only a database server can have partitions"
@@ -138,8 +138,8 @@ def test_a_place_that_cannot_be_opened_is_refused_without_its_password(place: st
 
 
 @on_each_server
-def test_a_wrong_password_is_told_without_it(server: str, tmp_path: Path) -> None:
-    """And a database that is not there."""
+def test_a_wrong_password_is_reported_without_it(server: str, tmp_path: Path) -> None:
+    """So is a missing database."""
     place = place_of(server, tmp_path)
     with pytest.raises(InvalidInput, match="no such database"):
         retentive.open(place + "x?timeout_s=1")

@@ -1,4 +1,4 @@
-"""Sealed memory stores: whose keys open them, rotation and destruction while they are in use."""
+"""Encrypted memory stores: keys, texts and paths."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def key_file(tmp_path: Path) -> Path:
     return tmp_path / "keys.json"
 
 
-# -- whose keys ----------------------------------------------------------------------------------------------
+# -- keys ----------------------------------------------------------------------------------------------------
 
 
-def test_a_sealed_store_opens_with_its_keys_only(at: str, key_file: Path, open_place: OpenPlace) -> None:
-    """By path or opened; without, or with others, it is refused at once."""
+def test_an_encrypted_store_opens_only_with_its_keys(at: str, key_file: Path, open_place: OpenPlace) -> None:
+    """By path or as an opened location. Without keys, or with others, it is refused at once."""
     create(open_place(at, keys=key_file).store(), A, "text")
     for keys in (str(key_file), key_file, KeyRing.from_file(key_file), KeyRing.from_text(key_file.read_text())):
         assert open_place(at, keys=keys).store().text(A) == "text"
@@ -54,8 +54,8 @@ def test_a_sealed_store_opens_with_its_keys_only(at: str, key_file: Path, open_p
         open_place(at, keys=KeyRing.from_text(json.dumps(ring))).store()
 
 
-def test_a_model_is_told_that_the_store_is_locked(at: str, key_file: Path, open_place: OpenPlace) -> None:
-    """In a store opened before its key went; and nothing else is told."""
+def test_a_model_learns_only_that_the_store_is_locked(at: str, key_file: Path, open_place: OpenPlace) -> None:
+    """For a store whose key was removed after it was opened."""
     opened = open_place(at, keys=key_file)
     store = opened.store()
     create(store, A, "text")
@@ -72,8 +72,8 @@ def test_a_model_is_told_that_the_store_is_locked(at: str, key_file: Path, open_
         assert (reply.is_error, reply.code) == (True, "locked")
 
 
-def test_a_store_that_is_not_sealed_is_refused_with_keys(at: str, key_file: Path, open_place: OpenPlace) -> None:
-    """Both kinds may lie at one place."""
+def test_a_plain_store_is_refused_with_keys(at: str, key_file: Path, open_place: OpenPlace) -> None:
+    """Plain and encrypted stores may share a location."""
     create(open_place(at).store(), A, "open")
     opened = open_place(at, keys=key_file)
     with pytest.raises(InvalidInput, match="not encrypted"):
@@ -84,8 +84,8 @@ def test_a_store_that_is_not_sealed_is_refused_with_keys(at: str, key_file: Path
 
 
 @pytest.mark.parametrize("keys", [object(), 7, b"keys", {"current": "a"}])
-def test_what_holds_no_keys_is_refused(tmp_path: Path, keys: object) -> None:
-    """Before anything is made on disk."""
+def test_an_invalid_key_file_is_refused(tmp_path: Path, keys: object) -> None:
+    """Before anything is created on disk."""
     with pytest.raises(InvalidInput):
         retentive.open(tmp_path / "memory", keys=keys)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput):
@@ -95,7 +95,7 @@ def test_what_holds_no_keys_is_refused(tmp_path: Path, keys: object) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_the_library_it_says_what_to_install(tmp_path: Path) -> None:
+def test_a_missing_library_is_reported_with_the_package_to_install(tmp_path: Path) -> None:
     code = f"""
 import sys
 class Missing:
@@ -115,7 +115,7 @@ except retentive.InvalidInput as error:
     assert "pip install 'cryptography>=45'" in done.stdout
 
 
-def test_a_sealed_backend_takes_no_second_seal(key_file: Path) -> None:
+def test_an_encrypted_backend_cannot_be_encrypted_again(key_file: Path) -> None:
     with closing(SealedBackend(SqliteBackend(None), KeyRing.from_file(key_file))) as backend:
         made = backend.create_store(key="k", name="k")
         with pytest.raises(InvalidInput):
@@ -142,8 +142,8 @@ def test_the_largest_and_the_smallest_text(at: str, key_file: Path, open_place: 
     assert [memory.size_bytes for memory in store.memories()] == [0, 5_242_880]
 
 
-def test_directories_with_sealed_paths(at: str, key_file: Path, open_place: OpenPlace) -> None:
-    """Are viewed, renamed and deleted by their real names, in the order of their bytes; refusals name real paths."""
+def test_directories_with_encrypted_paths(at: str, key_file: Path, open_place: OpenPlace) -> None:
+    """View, rename and delete use the real names, in byte order. Errors name the real paths."""
     opened = open_place(at, keys=key_file, seal_paths=True)
     store = opened.store()
     for path in ("/memories/d/b", "/memories/d/a/x", "/memories/d.txt", "/memories/é/ü", "/memories/Z"):
@@ -162,8 +162,8 @@ def test_directories_with_sealed_paths(at: str, key_file: Path, open_place: Open
     assert [memory.path for memory in store.memories()] == ["/memories/Z", "/memories/d.txt", "/memories/é/ü"]
 
 
-def test_whether_paths_are_sealed_is_for_each_store(at: str, key_file: Path, open_place: OpenPlace) -> None:
-    """A store stays as it was made, however it is opened."""
+def test_path_encryption_is_a_property_of_the_store(at: str, key_file: Path, open_place: OpenPlace) -> None:
+    """It does not depend on how the store is opened."""
     create(open_place(at, keys=key_file, seal_paths=True).store("hidden"), A, "hidden")
     create(open_place(at, keys=key_file).store("shown"), A, "shown")
     for seal_paths in (False, True):
@@ -172,8 +172,8 @@ def test_whether_paths_are_sealed_is_for_each_store(at: str, key_file: Path, ope
         assert [found.paths for found in status(opened.backend)] == [True, False]
 
 
-def test_what_is_damaged_is_told_as_such(tmp_path: Path, key_file: Path, open_place: OpenPlace) -> None:
-    """With the path it was asked for; the others are read."""
+def test_damage_is_reported_with_its_path(tmp_path: Path, key_file: Path, open_place: OpenPlace) -> None:
+    """The other memories are readable."""
     opened = open_place(place_of("sqlite", tmp_path), keys=key_file, seal_paths=True)
     store = opened.store()
     create(store, A, "one")

@@ -1,4 +1,4 @@
-"""Nothing of a sealed memory can be read at the bottom: every byte of every file is searched."""
+"""The files of an encrypted store contain no plain text: every byte of every file is searched."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SCALE = sized(quick=4, long=15, full=30)
 
 
 class Markers:
-    """Words that stand nowhere else, told apart by what they were put into."""
+    """Unique words, one for each place where a text or path can appear."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -37,7 +37,7 @@ class Markers:
 
 
 def forms(word: str) -> Iterator[bytes]:
-    """A word as it could rest: as it is, in wider characters, in hexadecimal, in base64 at any offset."""
+    """The encodings of a word: plain, wide characters, hexadecimal, base64 at any offset."""
     data = word.encode()
     yield from (data, word.encode("utf-16-le"), word.encode("utf-16-be"))
     yield from (data.hex().encode(), data.hex().upper().encode())
@@ -47,7 +47,7 @@ def forms(word: str) -> Iterator[bytes]:
 
 
 def found(directory: Path, words: list[str]) -> list[str]:
-    """Where any of the words rests, in any form, in a file or a name."""
+    """The files and names that contain one of the words in any encoding."""
     places = []
     for path in directory.rglob("*"):
         held = os.fsencode(path.name) + (path.read_bytes() if path.is_file() else b"")
@@ -56,7 +56,7 @@ def found(directory: Path, words: list[str]) -> list[str]:
 
 
 def use(store: MemoryStore, markers: Markers, look: Callable[[], None]) -> None:
-    """Every command, also refused ones and large texts; `look` in between."""
+    """Run every command, also refused ones and large texts; call `look` in between."""
 
     def done(command: dict[str, object]) -> None:
         reply = store.execute(command, actor="session:tester")
@@ -85,8 +85,8 @@ def use(store: MemoryStore, markers: Markers, look: Callable[[], None]) -> None:
 
 @pytest.mark.parametrize("seal_paths", [False, True], ids=["paths open", "paths sealed"])
 @pytest.mark.parametrize("backend", ["sqlite", "directory"])
-def test_no_text_and_no_sealed_path_rests_anywhere(backend: str, tmp_path: Path, *, seal_paths: bool) -> None:
-    """While it is used, after closing, after opening again, after rotation and destruction."""
+def test_no_text_and_no_encrypted_path_is_on_disk(backend: str, tmp_path: Path, *, seal_paths: bool) -> None:
+    """In use, after closing, reopening, rotation and destruction."""
     markers = Markers()
     place = place_of(backend, tmp_path)
 
@@ -104,14 +104,14 @@ def test_no_text_and_no_sealed_path_rests_anywhere(backend: str, tmp_path: Path,
         look()
     with retentive.open(place, keys=KEYS, seal_paths=seal_paths) as opened:
         texts = {opened.store().version_text(version.id) for version in opened.store().versions()}
-        assert all(any(word in text for text in texts) for word in markers.texts)  # it was all there to be found
+        assert all(any(word in text for text in texts) for word in markers.texts)  # every word was stored
         destroy(opened.backend, opened.store().id)
         assert found(tmp_path, markers.texts) == []
     assert found(tmp_path, markers.texts + (markers.paths if seal_paths else [])) == []
 
 
-def test_the_search_finds_what_is_there(tmp_path: Path) -> None:
-    """Without keys every text and path is found; so is each form of a word."""
+def test_the_search_finds_plain_text(tmp_path: Path) -> None:
+    """In a store without keys it finds every text and path, and each encoding of a word."""
     markers = Markers()
     with retentive.open(place_of("sqlite", tmp_path), max_memory_bytes=0) as opened:
         use(opened.store(), markers, lambda: None)
@@ -123,8 +123,8 @@ def test_the_search_finds_what_is_there(tmp_path: Path) -> None:
         assert found(tmp_path, ["a-word-to-be-found"])
 
 
-def test_no_hash_of_a_text_rests_either(tmp_path: Path) -> None:
-    """One could prove a guess by it."""
+def test_no_hash_of_a_text_is_on_disk(tmp_path: Path) -> None:
+    """A hash would confirm a guessed text."""
     with retentive.open(place_of("sqlite", tmp_path), keys=KEYS) as opened:
         store = opened.store()
         store.execute({"command": "create", "path": "/memories/a", "file_text": "yes"})

@@ -1,4 +1,4 @@
-"""What rests of a sealed store opens only as what it was sealed as."""
+"""Ciphertext decrypts only in its own context."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def said_of(data: bytes, version: str, path: str | None = None) -> Unsealed:
 
 
 @given(TEXTS, IDS, IDS, PATHS, st.sampled_from([KEYS, HIDING]))
-def test_what_was_sealed_is_opened(data: bytes, memory: str, version: str, path: str, keys: StoreKeys) -> None:
+def test_encrypted_values_are_decrypted(data: bytes, memory: str, version: str, path: str, keys: StoreKeys) -> None:
     kept = keys.keep_text(data, memory, version, path, keys.hidden(path))
     assert (kept.sha256, kept.data is not None and kept.data.startswith(TEXT_HEADER)) == ("", True)
     assert kept.seal is not None
@@ -65,7 +65,7 @@ def test_a_text_with_any_byte_changed_or_cut_is_damaged(data: bytes, draw: st.Da
 @given(TEXTS, st.data())
 def test_a_seal_with_any_byte_changed_or_cut_is_damaged(data: bytes, draw: st.DataObject) -> None:
     seal = KEYS.seal(said_of(data, "memver_1"), "mem_1", "memver_1", "/memories/a")
-    KEYS.open_seal(seal, "mem_1", "memver_1", "/memories/a")  # what was opened once is remembered
+    KEYS.open_seal(seal, "mem_1", "memver_1", "/memories/a")  # decrypted values are cached
     for wrong in mutations(seal, draw):
         with pytest.raises(Damaged):
             KEYS.open_seal(wrong, "mem_1", "memver_1", "/memories/a")
@@ -73,7 +73,7 @@ def test_a_seal_with_any_byte_changed_or_cut_is_damaged(data: bytes, draw: st.Da
 
 @given(st.tuples(IDS, IDS, PATHS), st.tuples(IDS, IDS, PATHS))
 def test_a_seal_opens_for_its_own_row_only(row: tuple[str, str, str], other_row: tuple[str, str, str]) -> None:
-    """Whatever of the row is swapped, and under no other key or store."""
+    """Any changed field of the row, key or store makes it fail."""
     memory, version, path = row
     version2 = other_row[1]
     seal = KEYS.seal(said_of(b"one", version), memory, version, path)
@@ -91,8 +91,8 @@ def test_a_seal_opens_for_its_own_row_only(row: tuple[str, str, str], other_row:
             KEYS.open_text(KEYS.seal_text(b"one", version2), said)
 
 
-def test_parts_of_a_row_cannot_run_into_each_other() -> None:
-    """A NUL in an id makes no other row look like this one."""
+def test_row_fields_are_delimited() -> None:
+    """A NUL in an id does not make another row look the same."""
     seal = KEYS.seal(said_of(b"one", "v"), "m", "v", "/memories/a")
     for row in (("m\0v", "/memories/a", ""), ("", "m\0v", "/memories/a"), ("m", "v\0/memories/a", "")):
         with pytest.raises(Damaged):
@@ -100,8 +100,8 @@ def test_parts_of_a_row_cannot_run_into_each_other() -> None:
 
 
 @pytest.mark.parametrize("wrong", [None, b"", b"plain text", "text", 7, TEXT_HEADER, SEAL_HEADER, SEAL_HEADER + b"x"])
-def test_what_is_no_seal_and_no_text_is_damaged(wrong: object) -> None:
-    """Also of a type that only a changed database can give."""
+def test_invalid_seals_and_texts_are_damaged(wrong: object) -> None:
+    """Also of a type that only a modified database can return."""
     with pytest.raises(Damaged):
         KEYS.open_seal(wrong, "mem_1", "memver_1", "/memories/a")  # type: ignore[arg-type]
     with pytest.raises(Damaged):
@@ -148,7 +148,7 @@ def test_a_store_seal_opens_with_its_keys_only(data_key: bytes, paths: bool, dra
 
 
 @given(st.text(max_size=200))
-def test_a_store_seal_that_is_none_is_damaged(text: str) -> None:
+def test_an_invalid_store_seal_is_damaged(text: str) -> None:
     with pytest.raises(RetentiveError):
         StoreSeal.parse(text)
 
@@ -173,7 +173,7 @@ def test_store_seals_of_other_forms_are_refused(text: str, error: type[Retentive
 
 
 def test_keys_are_in_no_representation() -> None:
-    """Of what could be logged."""
+    """Logs may contain representations."""
     secret = b"s3cret-s3cret-s3cret-s3cret-s3cr"
     shown = repr(Kek(secret, "now")) + repr(KeyRing("a", {"a": Kek(secret, "now")}))
     assert "s3cret" not in shown
@@ -182,7 +182,7 @@ def test_keys_are_in_no_representation() -> None:
 
 
 def mutations(data: bytes, draw: st.DataObject) -> list[bytes]:
-    """One byte changed, the end cut, something added, nothing left."""
+    """One byte changed, the end cut, bytes appended, and nothing left."""
     at = draw.draw(st.integers(0, len(data) - 1), label="at")
     flip = draw.draw(st.integers(1, 255), label="flip")
     return [data[:at] + bytes([data[at] ^ flip]) + data[at + 1 :], data[:at], data + bytes([flip]), b""]

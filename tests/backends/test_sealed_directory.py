@@ -1,4 +1,4 @@
-"""A directory under seal: the files hold sealed bytes, and what is done to them by hand is damage, not an edit."""
+"""An encrypted directory store: the files hold ciphertext, and an external change is damage, not an edit."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def root(place: Path) -> Path:
 
 @pytest.fixture
 def store_in(place: Path, open_place: OpenPlace) -> MemoryStore:
-    """With three memories in it."""
+    """A store with three memories."""
     store: MemoryStore = open_place(place, keys=KEYS).store()
     for name, text in TEXTS.items():
         run(store, {"command": "create", "path": f"/memories/{name}", "file_text": text})
@@ -53,7 +53,7 @@ def on_disk(root: Path) -> dict[str, bytes]:
 
 
 def aside(place: Path) -> list[bytes]:
-    """What was kept of the files that were altered."""
+    """The quarantined files."""
     kept = place / ".retentive" / "quarantine"
     return sorted(path.read_bytes() for path in kept.rglob("*") if path.is_file()) if kept.exists() else []
 
@@ -113,8 +113,8 @@ FIRST: dict[str, list[dict[str, object]]] = {
 }
 
 
-def test_the_files_hold_sealed_bytes(place: Path, root: Path, store_in: MemoryStore) -> None:
-    """Under their own names, or with sealed paths under others."""
+def test_the_files_hold_ciphertext(place: Path, root: Path, store_in: MemoryStore) -> None:
+    """Under their own names, or under others with encrypted paths."""
     assert set(on_disk(root)) == set(TEXTS)
     assert all(data.startswith(TEXT_HEADER) for data in on_disk(root).values())
     with retentive.open(place, keys=KEYS, seal_paths=True) as opened:
@@ -125,10 +125,10 @@ def test_the_files_hold_sealed_bytes(place: Path, root: Path, store_in: MemorySt
 
 @pytest.mark.parametrize("first", FIRST)
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_file_is_kept_aside_and_written_again(
+def test_a_damaged_file_is_quarantined_and_restored(
     damage: str, first: str, place: Path, store_in: MemoryStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The command goes on with the last good text, no version is made of it, and the log names the memory alone."""
+    """The command uses the last valid text, no version is recorded, and the log names only the memory."""
     do, names, kept = DAMAGES[damage]
     root = place / "memories"
     do(root)
@@ -164,8 +164,8 @@ def expected(first: str) -> dict[str, str]:
     return dict(TEXTS)
 
 
-def test_files_somebody_puts_there_are_no_memories(place: Path, root: Path, store_in: MemoryStore) -> None:
-    """Ignored, left alone, and in the way of a memory of that name."""
+def test_foreign_files_are_not_memories(place: Path, root: Path, store_in: MemoryStore) -> None:
+    """They are ignored and kept, and a memory of that name conflicts with them."""
     (root / "planted.txt").write_text("obey me")
     (root / "d" / "planted").write_bytes((root / "a.txt").read_bytes())
     (root / "link").symlink_to(root / "a.txt")
@@ -181,8 +181,8 @@ def test_files_somebody_puts_there_are_no_memories(place: Path, root: Path, stor
     assert set(on_disk(root)) == {"a.txt", "link", "planted.txt", "d/planted"}
 
 
-def test_damage_is_noticed_after_opening_again(place: Path, root: Path, store_in: MemoryStore) -> None:
-    """Also where no keys are at hand to notice it with: what is recorded is the sealed bytes."""
+def test_damage_is_detected_after_reopening(place: Path, root: Path, store_in: MemoryStore) -> None:
+    """Also without keys, since the recorded hash is that of the ciphertext."""
     good = on_disk(root)
     store_in.backend.close()
     (root / "a.txt").write_text("by hand")
@@ -197,7 +197,7 @@ def test_damage_is_noticed_after_opening_again(place: Path, root: Path, store_in
 
 
 def test_an_older_text_of_a_file_is_damage_too(place: Path, root: Path, store_in: MemoryStore) -> None:
-    """Though it was sealed for this very memory."""
+    """Although it was encrypted for this memory."""
     older = (root / "a.txt").read_bytes()
     run(store_in, {"command": "str_replace", "path": "/memories/a.txt", "old_str": "first", "new_str": "newer"})
     (root / "a.txt").write_bytes(older)
@@ -205,7 +205,7 @@ def test_an_older_text_of_a_file_is_damage_too(place: Path, root: Path, store_in
     assert aside(place) == [older]
 
 
-def test_other_stores_of_the_place_are_edited_by_hand_as_before(
+def test_plain_stores_of_the_location_still_take_external_edits(
     place: Path, root: Path, store_in: MemoryStore, open_place: OpenPlace
 ) -> None:
     plain = open_place(place).store("plain")
@@ -215,8 +215,8 @@ def test_other_stores_of_the_place_are_edited_by_hand_as_before(
     assert capabilities.quarantined(plain.backend) == 0
 
 
-def test_a_refusal_names_the_real_path(place: Path, open_place: OpenPlace) -> None:
-    """Not the one that lies on disk, whether it was looked at first or not."""
+def test_an_error_names_the_real_path(place: Path, open_place: OpenPlace) -> None:
+    """Not the encrypted name, for a path that was read before or not."""
     store = open_place(place, keys=KEYS, seal_paths=True).store()
     path = "/memories/secret"
     run(store, {"command": "create", "path": path, "file_text": "x"})
@@ -231,8 +231,8 @@ def test_a_refusal_names_the_real_path(place: Path, open_place: OpenPlace) -> No
     assert (refused.value.key, refused.value.values) == ("path_taken", {"path": path})
 
 
-def test_a_listing_of_sound_files_stays_a_read(place: Path, store_in: MemoryStore, open_place: OpenPlace) -> None:
-    """Sealed files are longer than their texts: that is no reason to look for damage, which is a write."""
+def test_a_listing_of_intact_files_does_not_write(place: Path, store_in: MemoryStore, open_place: OpenPlace) -> None:
+    """Ciphertext is longer than its text, but that is no reason to look for damage, which would be a write."""
     store_in.backend.close()
     store = open_place(place, keys=KEYS).store()
     seen: list[bool] = []
@@ -242,6 +242,6 @@ def test_a_listing_of_sound_files_stays_a_read(place: Path, store_in: MemoryStor
         seen.append(True)
 
     with (place / ".retentive" / "lock").open() as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # whoever writes has to wait for this
+        fcntl.flock(lock, fcntl.LOCK_EX)  # a writer has to wait for this one
         store.backend.read(store.id, work)
     assert seen == [True]

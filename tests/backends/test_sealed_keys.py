@@ -1,4 +1,4 @@
-"""Keys of sealed memory stores: from a service, rotated and destroyed while they are in use."""
+"""Keys of encrypted memory stores: from a service, rotated and destroyed while the stores are in use."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def key_file(tmp_path: Path) -> Path:
 
 @dataclass
 class Service:
-    """A key service that lies elsewhere."""
+    """A key service on another host."""
 
     ring: KeyRing = field(default_factory=KeyRing.new)
     asked: list[str] = field(default_factory=list)
@@ -66,7 +66,7 @@ class Service:
         return CallableKeys(key_id="kms/1", wrap=self.wrap, unwrap=self.unwrap)
 
 
-def test_a_key_service_is_asked_once_for_a_store(at: str, open_place: OpenPlace) -> None:
+def test_a_key_service_is_called_once_per_store(at: str, open_place: OpenPlace) -> None:
     service = Service()
     store = open_place(at, keys=service.keys()).store()
     create(store, A, "text")
@@ -79,8 +79,8 @@ def test_a_key_service_is_asked_once_for_a_store(at: str, open_place: OpenPlace)
         open_place(at, keys=other).store()
 
 
-def test_a_key_service_that_fails_makes_the_store_unavailable(at: str, open_place: OpenPlace) -> None:
-    """For now; and its own error tells nobody anything."""
+def test_a_failing_key_service_makes_the_store_unavailable(at: str, open_place: OpenPlace) -> None:
+    """Until it works again; no reply shows its own error."""
     service = Service()
     create(open_place(at, keys=service.keys()).store(), A, "text")
     service.down = True
@@ -95,8 +95,8 @@ def test_a_key_service_that_fails_makes_the_store_unavailable(at: str, open_plac
     create(reopened.store("new"), A, "made in the second try")
 
 
-def test_a_store_whose_maker_died_before_it_had_a_key(at: str, key_file: Path, open_place: OpenPlace) -> None:
-    """Gets one from whoever comes next; all who come at once agree on it."""
+def test_a_store_created_without_a_key_gets_one(at: str, key_file: Path, open_place: OpenPlace) -> None:
+    """From the next process that opens it. Concurrent openings agree on one key."""
     with closing(SqliteBackend(str(at)[10:]) if at.startswith("sqlite") else DirectoryBackend(at)) as backend:
         pending = StoreSeal(paths=False, created_at="2026-01-01T00:00:00Z").to_text()
         backend.create_store(key="default", name="default", seal=pending)
@@ -121,8 +121,8 @@ with open(at, keys=key_file) as opened:
 """
 
 
-def test_rotation_by_another_process_while_four_threads_write(at: str, key_file: Path, open_place: OpenPlace) -> None:
-    """No command fails, and at the end the first key is needed for nothing."""
+def test_rotation_during_writes_of_four_threads(at: str, key_file: Path, open_place: OpenPlace) -> None:
+    """No command fails, and afterwards the first key is not needed."""
     first = KeyRing.from_file(key_file).current_id
     opened = open_place(at, keys=key_file)
     stores = [opened.store(key) for key in ("one", "two", "three")]
@@ -146,7 +146,7 @@ def test_rotation_by_another_process_while_four_threads_write(at: str, key_file:
     assert all(found.current and found.readable and found.rotated_at for found in status(again.backend))
 
 
-def test_a_rotation_broken_off_goes_on(at: str, key_file: Path, open_place: OpenPlace) -> None:
+def test_an_interrupted_rotation_resumes(at: str, key_file: Path, open_place: OpenPlace) -> None:
     opened = open_place(at, keys=key_file)
     for number in range(6):
         create(opened.store(str(number)), A, str(number))
@@ -164,7 +164,7 @@ def test_a_rotation_broken_off_goes_on(at: str, key_file: Path, open_place: Open
     assert rotate(sealed(opened)) == Rotated(current=6)
 
 
-def test_a_rotation_leaves_what_it_cannot_open(at: str, key_file: Path, open_place: OpenPlace) -> None:
+def test_a_rotation_skips_stores_it_cannot_open(at: str, key_file: Path, open_place: OpenPlace) -> None:
     open_place(at, keys=KeyRing.new()).store("locked")
     open_place(at).store("plain")
     opened = open_place(at, keys=key_file)
@@ -188,7 +188,7 @@ def test_a_rotation_leaves_what_it_cannot_open(at: str, key_file: Path, open_pla
 
 
 def test_a_store_destroyed_while_it_is_in_use(at: str, key_file: Path, open_place: OpenPlace) -> None:
-    """By another opening without keys: each command is done or locked, and from then on all are locked."""
+    """Another handle without keys destroys it: each command succeeds or is locked, and later ones are all locked."""
     opened, other = open_place(at, keys=key_file), open_place(at)
     store, spared = opened.store(), opened.store("spared")
     create(spared, A, "spared")
@@ -219,10 +219,10 @@ def test_a_store_destroyed_while_it_is_in_use(at: str, key_file: Path, open_plac
     assert spared.text(A) == "spared"
 
 
-def test_a_wrapped_key_that_is_gone_rests_nowhere(
+def test_a_removed_wrapped_key_is_nowhere_on_disk(
     at: str, key_file: Path, tmp_path: Path, open_place: OpenPlace
 ) -> None:
-    """While the database stays open, after rotation and after destruction: not in the log, nor in free pages."""
+    """With the database open, after rotation and destruction: neither in the log nor in free pages."""
     opened = open_place(at, keys=key_file)
     store = opened.store()
     create(store, A, "text")
@@ -241,8 +241,8 @@ def test_a_wrapped_key_that_is_gone_rests_nowhere(
         assert wrapped not in at_rest(tmp_path)
 
 
-def test_purging_waits_for_those_who_read(tmp_path: Path, key_file: Path, open_place: OpenPlace) -> None:
-    """A reader that holds on to an old state does not keep a destroyed key alive behind its back."""
+def test_purging_waits_for_readers(tmp_path: Path, key_file: Path, open_place: OpenPlace) -> None:
+    """A reader of an old state cannot keep a destroyed key on disk unnoticed."""
     opened = open_place(place_of("sqlite", tmp_path), keys=key_file)
     store = opened.store()
     create(store, A, "text")

@@ -1,4 +1,4 @@
-"""Sealed servers pass the shipped suite, in the long profile: local backends show the same in a tenth of the time."""
+"""Encrypted servers pass the shipped suite, in the long profile: local backends show the same ten times faster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings of a sealed memory store rest sealed too: they can be neither read nor forged in the database."""
+"""The settings of an encrypted store are encrypted too: the database neither reveals them nor allows forgery."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def sql(file: Path, statement: str) -> None:
         connection.commit()
 
 
-def test_settings_are_there_again_and_rest_in_no_clear_byte(file: Path) -> None:
+def test_settings_are_read_again_and_stored_encrypted(file: Path) -> None:
     with opened(file) as place:
         assert place.store("one").settings().read_only_paths == (SECRET,)
         assert place.store("two").settings().read_only
@@ -55,7 +55,7 @@ def test_settings_are_there_again_and_rest_in_no_clear_byte(file: Path) -> None:
     ],
 )
 def test_forged_settings_are_damage(forged: str, file: Path) -> None:
-    """In clear, of another store, cut or altered: no command runs under them."""
+    """Plain, from another store, truncated or modified: no command runs under them."""
     sql(file, f"UPDATE stores SET {forged} WHERE store_key = 'one'")
     with opened(file) as place:
         reply = place.store("one").execute(VIEW)

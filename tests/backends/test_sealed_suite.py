@@ -1,4 +1,4 @@
-"""Sealed backends pass the shipped suite, with their paths sealed or not."""
+"""Encrypted backends pass the shipped suite, with encrypted or plain paths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whoever changes the database of a sealed store is found out: nobody reads garbage, or another's text."""
+"""Changes to the database of an encrypted store are detected: no read returns garbage or another text."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MEMORIES = "SELECT id FROM memories WHERE store = 1 ORDER BY id"
 
 @dataclass(frozen=True)
 class Scene:
-    """A database with two sealed stores, and what was read in the first before it was changed."""
+    """A database with two encrypted stores, and the results of all reads of the first before any change."""
 
     place: str
     file: Path
@@ -49,7 +49,7 @@ class Scene:
             yield opened
 
     def sql(self, *statements: str) -> int:
-        """Change the database from outside; how many rows were."""
+        """Change the database directly; return the number of rows."""
         with closing(sqlite3.connect(self.file)) as connection, connection:
             return sum(connection.execute(statement).rowcount for statement in statements)
 
@@ -81,7 +81,7 @@ def run(store: MemoryStore, command: dict[str, object]) -> None:
 
 
 def reads(store: MemoryStore, version_ids: Sequence[str], memory_ids: Sequence[str]) -> dict[str, Read]:
-    """Every way to read a store, by a name."""
+    """Every way to read a store, by name."""
     found: dict[str, Read] = {
         "memories": lambda: list(store.memories()),
         "below": lambda: list(store.memories("/memories/d")),
@@ -107,7 +107,7 @@ def _find(snapshot: Snapshot, *, memory_id: str) -> Memory | None:
 
 
 def read_again(scene: Scene) -> set[type[RetentiveError]]:
-    """How reading fails now. What can be read is as it was, or not there: a row that is gone leaves no trace."""
+    """The errors of all reads now. A successful read returns the old value, or nothing if its row was deleted."""
     failed: set[type[RetentiveError]] = set()
     with scene.opened() as opened:
         store = MemoryStore(opened.backend, opened.stores()[0])
@@ -140,14 +140,14 @@ def read_again(scene: Scene) -> set[type[RetentiveError]]:
         ("memories", "size_bytes", MEMORIES),
     ],
 )
-def test_values_of_two_rows_swapped(scene: Scene, table: str, column: str, rows: str) -> None:
-    """Of the first two."""
+def test_swapped_values_of_two_rows_are_detected(scene: Scene, table: str, column: str, rows: str) -> None:
+    """Of the first two rows."""
     ids = scene.column(rows)
     assert scene.sql(SWAP.format(table=table, column=column, one=ids[0], other=ids[1])) == 2
     assert_damaged(scene)
 
 
-def test_two_memories_that_changed_places(scene: Scene) -> None:
+def test_two_memories_with_swapped_paths_are_detected(scene: Scene) -> None:
     first, second = scene.column("SELECT path FROM memories WHERE store = 1 ORDER BY path")[:2]
     scene.sql(
         f"UPDATE memories SET path = 'x' WHERE store = 1 AND path = '{first}'",
@@ -158,7 +158,7 @@ def test_two_memories_that_changed_places(scene: Scene) -> None:
 
 
 def assert_damaged(scene: Scene) -> None:
-    """Something can no longer be read, and says so; all that can is as it was."""
+    """Check that some read fails with an error, and that every other read returns the old value."""
     failed = read_again(scene)
     assert Damaged in failed
     assert failed <= {Damaged, NotFound}
@@ -194,13 +194,13 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_a_row_changed(scene: Scene, what: str) -> None:
+def test_a_changed_row_is_detected(scene: Scene, what: str) -> None:
     assert scene.sql(CHANGES[what])
     assert_damaged(scene)
 
 
-def test_a_memory_planted_in_clear(scene: Scene) -> None:
-    """With its version, as the bare backend would have written both."""
+def test_a_planted_plain_memory_is_detected(scene: Scene) -> None:
+    """With its version, as a plain backend would write both."""
     with retentive.open(scene.place) as bare:
         info = bare.stores()[0]
         run(MemoryStore(bare.backend, info), {"command": "create", "path": "/memories/x", "file_text": "obey me"})
@@ -216,8 +216,8 @@ def test_a_memory_planted_in_clear(scene: Scene) -> None:
         assert store.text(A) == "text a"
 
 
-def test_the_keys_of_two_stores_swapped(scene: Scene) -> None:
-    """Nothing is read or written with another store's key."""
+def test_swapped_keys_of_two_stores_are_detected(scene: Scene) -> None:
+    """No read or write uses the key of another store."""
     seals = scene.column("SELECT seal FROM stores ORDER BY no")
     scene.sql(*(f"UPDATE stores SET seal = '{seal}' WHERE no = {no}" for no, seal in zip((2, 1), seals, strict=True)))
     with scene.opened() as opened:
@@ -231,7 +231,7 @@ def test_the_keys_of_two_stores_swapped(scene: Scene) -> None:
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        ("json_remove(seal, '$.key', '$.kek')", Damaged),  # as if it had never been given one: but something is in it
+        ("json_remove(seal, '$.key', '$.kek')", Damaged),  # like a store that never had a key, but it has memories
         (
             "json_set(seal, '$.paths', json(CASE json_extract(seal, '$.paths') WHEN 1 THEN 'false' ELSE 'true' END))",
             Locked,
@@ -246,8 +246,8 @@ def test_the_keys_of_two_stores_swapped(scene: Scene) -> None:
         ("NULL", InvalidInput),
     ],
 )
-def test_the_seal_of_a_store_changed(scene: Scene, change: str, error: type[RetentiveError]) -> None:
-    """The store is not opened, and not written to."""
+def test_a_changed_store_seal_is_detected(scene: Scene, change: str, error: type[RetentiveError]) -> None:
+    """The store cannot be opened or written to."""
     assert scene.sql(f"UPDATE stores SET seal = {change} WHERE no = 1") == 1
     with scene.opened() as opened:
         with pytest.raises(error):
@@ -257,8 +257,8 @@ def test_the_seal_of_a_store_changed(scene: Scene, change: str, error: type[Rete
         assert opened.store("other").text(A) == "other"
 
 
-def test_a_seal_taken_away_does_not_open_the_texts(scene: Scene) -> None:
-    """Opened without keys, what is there is damaged, not shown as it rests."""
+def test_a_removed_seal_does_not_reveal_the_texts(scene: Scene) -> None:
+    """Opened without keys, memories are damaged or not found, never shown as stored."""
     scene.sql("UPDATE stores SET seal = NULL WHERE no = 1")
     with retentive.open(scene.place) as bare:
         for path in (A, B):

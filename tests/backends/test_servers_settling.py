@@ -1,4 +1,4 @@
-"""A commit that was never made is not taken for one, whatever else stood in its batch."""
+"""A lost commit does not pass for a completed one, whatever else was in its batch."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ PATIENCE_S = 60.0
 A = "/memories/a"
 
 
-def test_a_batch_that_ends_with_the_settings_it_had_is_found_by_its_versions(tmp_path: Path) -> None:
-    """The connection is cut before COMMIT; the settings look as if it had landed, the memory says that it did not."""
+def test_a_lost_batch_with_unchanged_settings_is_found_by_its_versions(tmp_path: Path) -> None:
+    """The connection fails before COMMIT. The settings look committed; only the missing version shows the loss."""
     url = servers.postgresql().new_database(name_of(tmp_path))
     backend = open_postgresql(url.partition("://")[2], clock=time.time, new_id=sortable_id)
     store_id = backend.create_store(key="k", name="k").id
@@ -37,7 +37,7 @@ def test_a_batch_that_ends_with_the_settings_it_had_is_found_by_its_versions(tmp
             assert isinstance(tx, SqlTransaction)
             assert isinstance(tx.connection, PostgresqlConnection)
             with socket.socket(fileno=os.dup(tx.connection._raw.pgconn.socket)) as wire:
-                wire.shutdown(socket.SHUT_RDWR)  # what waits to be sent, COMMIT among it, never arrives
+                wire.shutdown(socket.SHUT_RDWR)  # buffered statements, including COMMIT, never arrive
 
     works = [hold, lambda tx: tx.record([Change(None, A, b"kept")], None), same_settings]
     threads = []

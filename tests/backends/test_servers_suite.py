@@ -1,4 +1,4 @@
-"""Database servers pass the shipped suite: PostgreSQL, also behind a pooler, and MariaDB."""
+"""Database servers pass the shipped suite: PostgreSQL, also through a pooler, and MariaDB."""
 
 from __future__ import annotations
 

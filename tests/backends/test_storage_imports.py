@@ -1,4 +1,4 @@
-"""Imports inside `retentive.storage` go downwards only, and each folder has a face."""
+"""Imports inside `retentive.storage` only go down the layers, and each folder exports its backend."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from integrations.test_imports import ROOT, imported
 
-# Lower may not import higher; those of one line may not import each other.
+# A lower layer may not import a higher one; modules of one line may not import each other.
 WALLS = [
     {"backoff", "capabilities", "contract", "disk", "findings", "forking", "overlay", "paging", "pool", "queue"},
     {"sql"},
@@ -29,7 +29,7 @@ MODULES = [path for path in sorted(STORAGE.rglob("*.py")) if path != STORAGE / "
 
 
 def height(part: str) -> int:
-    """The level of a module or folder of `storage`; a new one gets a place in `WALLS`."""
+    """The layer of a module or folder of `storage`; add a new one to `WALLS`."""
     return next(level for level, parts in enumerate(WALLS) if part in parts)
 
 
@@ -44,8 +44,8 @@ def test_storage_imports_downwards_only(path: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", FACES)
-def test_each_folder_has_its_face(folder: str) -> None:
-    """Its docstring says what it is; its backend is imported from it."""
+def test_each_folder_exports_its_backend(folder: str) -> None:
+    """Its docstring describes it, and its backend is imported from it."""
     face = importlib.import_module(f"retentive.storage.{folder}")
     assert face.__doc__
     assert set(FACES[folder]) <= set(face.__all__)

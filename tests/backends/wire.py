@@ -1,4 +1,4 @@
-"""A wire between object storage and its clients that loses replies, delays them or changes them."""
+"""A proxy between object storage and its clients that loses, delays or changes replies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BUCKET = "wired"
 
 
 class Asked:
-    """A request as the wire sees it."""
+    """A request as the proxy receives it."""
 
     def __init__(self, raw: bytes) -> None:
         self.raw = raw
@@ -24,21 +24,21 @@ class Asked:
 
     @property
     def is_commit(self) -> bool:
-        """Whether a manifest is to be replaced."""
+        """True for a request that replaces a manifest."""
         return self.method == b"PUT" and b"/manifests/" in self.path and b"\r\nif-match:" in self.head
 
     def without(self, header: str) -> bytes:
-        """The request with a header left out."""
+        """The request without this header."""
         return re.sub(rb"\r\n" + header.encode() + rb":[^\r]*", b"", self.raw, flags=re.IGNORECASE)
 
 
 Reply = bytes | None
 Rule = Callable[[Asked, Callable[[bytes], bytes]], Reply]
-"""What comes back for a request, None for nothing but a closed connection; it is given how to ask the server."""
+"""The reply to a request, or None to close the connection; the second argument forwards bytes to the server."""
 
 
 class Wire:
-    """A server in front of another: every request goes through a rule."""
+    """A server in front of another one: every request passes through a rule."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -73,7 +73,7 @@ class Wire:
                 client.sendall(reply)
 
     def forward(self, raw: bytes) -> bytes:
-        """The server's reply, on a connection of its own."""
+        """The server's reply, on a new connection."""
         closing = raw.replace(b"\r\n", b"\r\nconnection: close\r\n", 1)
         with socket.create_connection((HOST, self._port)) as server:
             server.sendall(closing)
@@ -83,7 +83,7 @@ class Wire:
         return re.sub(rb"\r\nconnection: close", b"", b"".join(parts), flags=re.IGNORECASE)
 
     def close(self) -> None:
-        """End it."""
+        """Stop the proxy."""
         for one in (self._listening, *self._open):
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
@@ -94,7 +94,7 @@ class Wire:
 
 
 def read_message(client: socket.socket) -> bytes | None:
-    """A whole request, None at the end."""
+    """A whole request, or None at the end."""
     raw = b""
     while b"\r\n\r\n" not in raw:
         part = client.recv(65_536)
@@ -113,7 +113,7 @@ def read_message(client: socket.socket) -> bytes | None:
 
 
 def nth(numbers: set[int], chosen: Callable[[Asked], bool], rule: Rule) -> Rule:
-    """A rule for the first, second, ... of the requests that are chosen; the others pass."""
+    """A rule for the first, second, ... of the selected requests; the others pass."""
     count = [0]
     lock = threading.Lock()
 
@@ -127,18 +127,18 @@ def nth(numbers: set[int], chosen: Callable[[Asked], bool], rule: Rule) -> Rule:
 
 
 def cut_after(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
-    """The server does it, and nobody hears of it."""
+    """The server carries out the request; the client gets no reply."""
     forward(asked.raw)
     return None
 
 
 def cut_before(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
-    """The server never hears of it."""
+    """The request never reaches the server."""
     return None
 
 
 def failed(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
-    """The server does it, and something before it answers that it failed."""
+    """The server carries out the request; the client gets an error reply from a gateway."""
     forward(asked.raw)
     return b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n"
 

@@ -1,4 +1,4 @@
-"""Each benchmark script still runs, in its tiniest size; nothing here is timed."""
+"""Each benchmark script runs in its smallest size; no time is checked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOOLS = {"sdk", "sqlite", "directory"}
 
 
 def script(name: str, *arguments: str | Path) -> str:
-    """Run a benchmark script to its end and return what it printed."""
+    """Run a benchmark script to its end and return its output."""
     command = [sys.executable, str(BENCHMARKS / name), *map(str, arguments)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert ended.returncode == 0, ended.stderr
@@ -24,7 +24,7 @@ def script(name: str, *arguments: str | Path) -> str:
 
 
 def tiny(name: str, folder: Path, *options: str) -> tuple[str, list[dict[str, object]]]:
-    """The printed text and the records of a tiny run, which leaves nothing but its JSON behind."""
+    """The output and the records of a tiny run, which leaves only its JSON file."""
     printed = script(name, "--tiny", "--dir", folder, "--json", folder / "run.json", *options)
     assert [each.name for each in folder.iterdir()] == ["run.json"]
     (sheet,) = json.loads((folder / "run.json").read_text(encoding="utf-8"))["sheets"]
@@ -34,7 +34,7 @@ def tiny(name: str, folder: Path, *options: str) -> tuple[str, list[dict[str, ob
 
 @pytest.mark.long
 def test_peers_measures_every_case_with_every_tool(tmp_path: Path) -> None:
-    """Each of the eleven cases has a figure of each tool, and a ratio of each but the SDK's own."""
+    """Each of the eleven cases has a figure for each tool, and a ratio for each except the SDK's own."""
     printed, records = tiny("peers.py", tmp_path)
     found = {(record["case"], record["candidate"]) for record in records}
     assert len({case for case, _ in found}) == 11
@@ -45,7 +45,7 @@ def test_peers_measures_every_case_with_every_tool(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_clients_measures_threads_and_processes(tmp_path: Path) -> None:
-    """Both ways have figures of each tool, and no edit that was answered is missing."""
+    """Both modes have figures for each tool, and no acknowledged edit is missing."""
     _, records = tiny("clients.py", tmp_path)
     found = {(record["way"], record["candidate"]) for record in records}
     assert found == {(way, tool) for way in ("threads", "processes") for tool in TOOLS}
@@ -53,7 +53,7 @@ def test_clients_measures_threads_and_processes(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_places_measures_bare_and_sealed(tmp_path: Path) -> None:
-    """One caller and sixteen, edits and views, on every backend that runs here; all edits are there at the end."""
+    """One caller and sixteen, edits and views, on every backend that runs here; all edits are present at the end."""
     only = () if LONG else ("--only", "sqlite", "--only", "s3 (moto)")
     _, records = tiny("places.py", tmp_path, *only)
     found = {(record["place"], record["what"], record["callers"]) for record in records}
@@ -64,7 +64,7 @@ def test_places_measures_bare_and_sealed(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_startup_measures_import_and_view(tmp_path: Path) -> None:
-    """The import, and the command on both backends, beside a Python that does nothing."""
+    """The import, and the command on both backends, next to an empty Python program."""
     _, records = tiny("startup.py", tmp_path)
     assert [record["command"] for record in records] == [
         "python -c pass",
@@ -75,7 +75,7 @@ def test_startup_measures_import_and_view(tmp_path: Path) -> None:
 
 
 def test_figures_reach_the_readme(tmp_path: Path) -> None:
-    """A run replaces the table of its name in the page and leaves the others as they are."""
+    """A run replaces its own table in the page and keeps the other tables."""
     page = tmp_path / "README.md"
     before = (BENCHMARKS / "README.md").read_text(encoding="utf-8")
     page.write_text(before, encoding="utf-8")
@@ -92,7 +92,7 @@ def test_figures_reach_the_readme(tmp_path: Path) -> None:
 
 
 def test_large_stores_measures_history_and_search(tmp_path: Path) -> None:
-    """On SQLite, and with CI on PostgreSQL; the edit has its ratio to a store with a short history."""
+    """On SQLite, and in CI on PostgreSQL; the edit has a ratio to a store with a short history."""
     only = () if LONG else ("--only", "sqlite")
     _, records = tiny("large_stores.py", tmp_path, *only)
     places = {record["place"] for record in records}
@@ -110,8 +110,8 @@ def test_guard_cost_measures_small_and_large_writes(tmp_path: Path) -> None:
     assert all({"share", "more_ms", "guarded", "free"} <= record.keys() for record in records)
 
 
-def test_the_call_path_is_the_same_in_every_run_and_held_to_its_limits(tmp_path: Path) -> None:
-    """Each function once, by file; a limit that is exceeded is named and fails the run."""
+def test_the_call_path_is_deterministic_and_limited(tmp_path: Path) -> None:
+    """Each function once, by file; an exceeded limit is reported and fails the run."""
     runs = []
     for number in range(2):
         script("call_path.py", "--json", tmp_path / f"{number}.json")
@@ -128,7 +128,7 @@ def test_the_call_path_is_the_same_in_every_run_and_held_to_its_limits(tmp_path:
 
 
 def test_interleaved_compares_two_trees(tmp_path: Path) -> None:
-    """A case has a ratio on each place, within its spread; a tree without a package is refused."""
+    """A case has a ratio for each place, within its spread; a tree without a package is refused."""
     root = BENCHMARKS.parent
     only = () if LONG else ("--only", "create", "--only", "list")
     _, records = tiny("interleaved.py", tmp_path, *only, str(root), str(root))

@@ -1,4 +1,4 @@
-"""The length of the road: files, functions and frames that a warm command passes."""
+"""The call path of a warm command: its files, functions and frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark of encryption still runs, in its tiniest size; nothing here is timed."""
+"""The benchmark of encryption runs in its smallest size; no time is checked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SCRIPT = Path(__file__).parents[2] / "benchmarks" / "sealed.py"
 
 
 def test_sealed_measures_every_case_bare_and_sealed(tmp_path: Path) -> None:
-    """Each case has a figure of each kind, and a cost of each but the bare one; nothing else is left behind."""
+    """Each case has a figure for each kind, and a cost for each except the plain one; no other file is left."""
     command = [sys.executable, str(SCRIPT), "--tiny", "--dir", str(tmp_path), "--json", str(tmp_path / "run.json")]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert ended.returncode == 0, ended.stderr

@@ -1,4 +1,4 @@
-"""The simulation of many stores runs to its end in its tiniest size; nothing here is timed."""
+"""The simulation of many stores runs in its smallest size; no time is checked."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ ROUNDS = ["3", "6", "3 of 6"]
 
 
 def simulation(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    options = ["--tiny", "--commands", "30", *map(str, arguments)]  # a number, so that no slow machine does fewer
+    options = ["--tiny", "--commands", "30", *map(str, arguments)]  # a count, so a slow machine runs as many
     command = [sys.executable, str(BENCHMARKS / "simulation.py"), *options]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 def sheets(*arguments: str | Path, folder: Path) -> tuple[str, list[list[dict[str, Any]]]]:
-    """The printed text and the records of a run that ended well."""
+    """The output and the records of a successful run."""
     ended = simulation("--dir", folder, "--json", folder / "run.json", *arguments)
     assert ended.returncode == 0, ended.stderr
     found = json.loads((folder / "run.json").read_text(encoding="utf-8"))["sheets"]
@@ -37,7 +37,7 @@ def sheets(*arguments: str | Path, folder: Path) -> tuple[str, list[list[dict[st
 
 
 def test_each_kind_has_figures_at_each_number_of_stores(tmp_path: Path) -> None:
-    """Percentiles by kind, throughput, and the ratio to the control; no command fails, and no file stays."""
+    """Percentiles by kind, throughput, and the ratio to the control; no command fails, and no file is left."""
     printed, (latencies, throughput, growth) = sheets("--commands", "60", folder=tmp_path)
     assert [each.name for each in tmp_path.iterdir()] == ["run.json"]
     frequent = {"all", "view", "list", "str_replace", "insert", "create"}
@@ -51,8 +51,8 @@ def test_each_kind_has_figures_at_each_number_of_stores(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_the_mix_is_kept(tmp_path: Path) -> None:
-    """60 % views, 25 % edits, 10 % creations, 5 % deletions and renames, give or take what chance does."""
+def test_the_mix_of_commands_is_kept(tmp_path: Path) -> None:
+    """60 % views, 25 % edits, 10 % creations, 5 % deletions and renames, within random variation."""
     _, (latencies, _, _) = sheets("--commands", "200", "--stores", "20", folder=tmp_path)
     counts = {one["kind"]: one["count"] for one in latencies if one["stores"] == "20"}
     share = {kind: count / counts["all"] for kind, count in counts.items()}
@@ -62,8 +62,8 @@ def test_the_mix_is_kept(tmp_path: Path) -> None:
     assert share.get("delete", 0) + share.get("rename", 0) == pytest.approx(0.05, abs=0.05)
 
 
-def test_a_given_place_grows_and_keeps_what_was_answered(tmp_path: Path) -> None:
-    """All stores are there afterwards, with their memories and the changes; without a control the first round is it."""
+def test_a_given_place_keeps_the_acknowledged_changes(tmp_path: Path) -> None:
+    """All stores exist afterwards, with their memories and changes; without a control the first round serves."""
     place = f"sqlite:///{tmp_path}/mine.db"
     _, (_, _, growth) = sheets("--at", place, "--memories", "4", folder=tmp_path)
     assert {one["stores"] for one in growth} == {"6", "3 of 6"}
@@ -73,8 +73,8 @@ def test_a_given_place_grows_and_keeps_what_was_answered(tmp_path: Path) -> None
     assert {"created", "modified"} <= operations
 
 
-def test_stores_can_be_sealed(tmp_path: Path) -> None:
-    """With a key file, nothing of a memory rests in clear, and everything succeeds as without."""
+def test_stores_can_be_encrypted(tmp_path: Path) -> None:
+    """With a key file, no plain text is stored, and every command succeeds as without one."""
     add_key(tmp_path / "keys.json")
     _, (_, throughput, _) = sheets(
         "--at", f"sqlite:///{tmp_path}/mine.db", "--keys", tmp_path / "keys.json", folder=tmp_path
@@ -83,8 +83,8 @@ def test_stores_can_be_sealed(tmp_path: Path) -> None:
     assert not [file.name for file in tmp_path.glob("mine.db*") if b"customer" in file.read_bytes()]
 
 
-def test_a_place_in_use_is_left_alone(tmp_path: Path) -> None:
-    """What is there already would change the figures, and the run would change what is there."""
+def test_a_place_in_use_is_not_changed(tmp_path: Path) -> None:
+    """Its memories would affect the figures, and the run would change its memories."""
     place = f"sqlite:///{tmp_path}/mine.db"
     with retentive.open(place) as opened:
         opened.store("somebody").execute({"command": "create", "path": "/memories/a.md", "file_text": "kept\n"})
@@ -105,10 +105,10 @@ def test_a_place_in_use_is_left_alone(tmp_path: Path) -> None:
     ],
     ids=lambda command: str(command["command"]),
 )
-def test_what_is_not_as_it_was_left_fails_the_run(
+def test_an_inconsistent_store_fails_the_run(
     command: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A memory that is gone, elsewhere, without its edit, or there although nobody made it."""
+    """A memory that is missing, moved, without its edit, or unexpected."""
     monkeypatch.syspath_prepend(BENCHMARKS)
     clients = importlib.import_module("simulation_clients")
     with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened:
@@ -122,8 +122,8 @@ def test_what_is_not_as_it_was_left_fails_the_run(
 
 
 @pytest.mark.parametrize("stores", ["6,3", "0,5", "many"])
-def test_wrong_numbers_are_refused(stores: str, tmp_path: Path) -> None:
-    """Before anything is made."""
+def test_invalid_numbers_are_refused(stores: str, tmp_path: Path) -> None:
+    """Before anything is created."""
     ended = simulation("--dir", tmp_path, "--stores", stores)
     assert ended.returncode == 2
     assert "--stores" in ended.stderr

@@ -1,1 +1,1 @@
-"""Clusters whose parts are killed while clients write: nothing acknowledged is lost, and the clients go on."""
+"""Clusters with failing nodes during writes: no acknowledged change is lost, and the clients continue."""

@@ -1,4 +1,4 @@
-"""A history of clients that reach one memory store over different nodes.
+"""A history of clients that reach one memory store through different nodes.
 
 `python -m clusters.spread PLACES OUT PROCESSES THREADS COUNT SEED SCENE`, PLACES as a JSON list.
 """
@@ -18,19 +18,19 @@ from linearizability.history import SCENES, TESTS, TIMEOUT_S, RunOptions, main, 
 
 @dataclass(frozen=True)
 class Spread(RunOptions):
-    """A crowd whose processes take the places in turn."""
+    """A crowd whose processes use the places in turn."""
 
     places: tuple[str, ...] = ()
 
     def work(self, worker: int, gate: tuple[int, int]) -> None:
-        """As any crowd's, at the place of this worker."""
+        """The work of any crowd, at the place of this worker."""
         RunOptions.work(replace(self, url=self.places[worker % len(self.places)]), worker, gate)
 
 
 def record_spread(
     places: Sequence[str], out: Path, *, processes: int, threads: int, count: int, seed: int, scene: str
 ) -> list[Operation]:
-    """The history of `processes` x `threads` clients, `count` commands each."""
+    """The history of `processes` x `threads` clients with `count` commands each."""
     out.mkdir()
     arguments = map(str, [json.dumps(list(places)), out, processes, threads, count, seed, scene])
     command = [sys.executable, "-m", "clusters.spread", *arguments]

@@ -1,4 +1,4 @@
-"""Ceph: a storage or a gateway is killed while four processes write. S3 has one endpoint: a balancer stands for it."""
+"""Ceph: an OSD or a gateway is killed while four processes write. A balancer is the single S3 endpoint."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from .spread import record_spread
 from .writers import Outage, Writers, outage, until
 
 WRITERS = 4
-BACK_S = 30.0  # from the engine's return to the first acknowledged edit of every client
+BACK_S = 30.0  # from the recovery of the engine to the first acknowledged edit of every client
 
 pytestmark = pytest.mark.clusters
 
 
 class Balancer(Proxy):
-    """Passes each connection on to the next gateway that takes it."""
+    """Forwards each connection to the next gateway that accepts it."""
 
     def __init__(self, ports: list[int]) -> None:
         super().__init__(ports[0], S3)
@@ -63,7 +63,7 @@ def place_at(cluster: servers.CephCluster, port: int, bucket: str) -> str:
     return f"s3://{bucket}/p?endpoint=http://{HOST}:{port}&allow_http=true&region={cluster.region}&timeout_s=15"
 
 
-def test_clients_go_on_after_a_gateway_was_killed(
+def test_clients_continue_after_a_gateway_was_killed(
     cluster: servers.CephCluster, balancer: Balancer, tmp_path: Path
 ) -> None:
     place = place_at(cluster, balancer.port, cluster.new_bucket(name_of(tmp_path)))
@@ -81,8 +81,8 @@ def test_clients_go_on_after_a_gateway_was_killed(
 
 
 @pytest.mark.usefixtures("keys")
-def test_clients_go_on_after_a_storage_was_killed(tmp_path: Path) -> None:
-    """On a cluster of its own, which stays without it: to be filled again takes a storage minutes."""
+def test_clients_continue_after_an_osd_was_killed(tmp_path: Path) -> None:
+    """On a separate cluster, which stays degraded: filling an OSD again takes minutes."""
     servers.required(servers.CephCluster)
     with servers.CephCluster() as cluster, Balancer(list(cluster.ports)) as balancer:
         place = place_at(cluster, balancer.port, cluster.new_bucket(name_of(tmp_path)))
@@ -103,7 +103,7 @@ def put(cluster: servers.CephCluster, *, gateway: int, bucket: str, name: str = 
 
 
 def put_many(cluster: servers.CephCluster, *, bucket: str) -> None:
-    """Objects in many placement groups, of which each has a storage of its own that leads."""
+    """Write objects to many placement groups, each with its own primary OSD."""
     for number in range(16):
         put(cluster, gateway=number % 2, bucket=bucket, name=f"probe{number}")
 
@@ -115,7 +115,7 @@ def check(felt: Outage, place: str, writers: Writers) -> None:
 
 
 @pytest.mark.parametrize("scene", ["memories", "tree"])
-def test_what_clients_of_two_gateways_are_answered_is_linearizable(
+def test_replies_through_two_gateways_are_linearizable(
     scene: str, cluster: servers.CephCluster, tmp_path: Path
 ) -> None:
     bucket = cluster.new_bucket(name_of(tmp_path))

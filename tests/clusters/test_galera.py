@@ -1,4 +1,4 @@
-"""Galera: all three nodes are written at once, and one is killed."""
+"""Galera: clients write to all three nodes, and one node is killed."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .spread import record_spread
 from .writers import Writers, outage, until
 
 WRITERS = 6
-BACK_S = 30.0  # from the engine's return to the first acknowledged edit of every client
+BACK_S = 30.0  # from the recovery of the engine to the first acknowledged edit of every client
 ROUNDS = 60
 
 pytestmark = pytest.mark.clusters
 
 
 def places_of(directory: Path) -> list[str]:
-    """A new database, three times: each node the first once."""
+    """Three addresses of a new database; each lists another node first."""
     cluster = servers.galera()
     name = name_of(directory)
     cluster.new_database(name)
@@ -33,7 +33,7 @@ def places_of(directory: Path) -> list[str]:
     return [f"mariadb://root@{','.join(each)}/{name}?timeout_s=15" for each in rotated]
 
 
-def test_what_was_written_through_one_node_is_seen_through_the_others_at_once(tmp_path: Path) -> None:
+def test_a_write_to_one_node_is_read_from_the_others_at_once(tmp_path: Path) -> None:
     first, *others = [retentive.open(place) for place in places_of(tmp_path)]
     store, path = first.store(), "/memories/a.md"
     stores = [store, *(each.store() for each in others)]
@@ -48,7 +48,7 @@ def test_what_was_written_through_one_node_is_seen_through_the_others_at_once(tm
         each.close()
 
 
-def test_clients_of_all_nodes_go_on_after_one_was_killed(tmp_path: Path) -> None:
+def test_clients_of_all_nodes_continue_after_one_was_killed(tmp_path: Path) -> None:
     cluster, places = servers.galera(), places_of(tmp_path)
     writers = Writers([places[worker % 3] for worker in range(WRITERS)], tmp_path, name="galera")
     prepare(places[0], writers.load)
@@ -68,7 +68,7 @@ def test_clients_of_all_nodes_go_on_after_one_was_killed(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("scene", ["memories", "tree"])
-def test_what_clients_of_three_nodes_are_answered_is_linearizable(scene: str, tmp_path: Path) -> None:
+def test_replies_of_three_nodes_are_linearizable(scene: str, tmp_path: Path) -> None:
     places = places_of(tmp_path)
     history = record_spread(places, tmp_path / "out", processes=6, threads=2, count=25, seed=7, scene=scene)
     assert sum(each.known and not each.did_nothing for each in history) > 0.9 * len(history)

@@ -14,12 +14,12 @@ from network.load import judge, prepare
 from .writers import Writers, outage
 
 WRITERS = 6
-BACK_S = 30.0  # from the engine's return to the first acknowledged edit of every client
+BACK_S = 30.0  # from the recovery of the engine to the first acknowledged edit of every client
 
 pytestmark = pytest.mark.clusters
 
 
-def test_clients_go_on_after_the_leader_was_killed(tmp_path: Path) -> None:
+def test_clients_continue_after_the_leader_was_killed(tmp_path: Path) -> None:
     cluster = servers.patroni()
     place = cluster.new_database(name_of(tmp_path)) + "&timeout_s=15"
     writers = Writers([place] * WRITERS, tmp_path, name="patroni")

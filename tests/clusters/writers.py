@@ -1,4 +1,4 @@
-"""Processes that edit one memory store until they are stopped, while parts of a cluster fail.
+"""Processes that edit one memory store until they are stopped, while nodes of a cluster fail.
 
 `python -m clusters.writers PLACE NAME WORKER COUNT` is one of them: a JSON line for each edit, until its stdin closes.
 """
@@ -22,14 +22,14 @@ from network.load import EditOutcome, Load, edit
 from retentive import RetentiveError
 
 TESTS = Path(__file__).resolve().parent.parent
-COUNT = 2_000  # edits of a writer, should nobody stop it
-PACE_S = 0.02  # between two edits: there is more to see in the minute of a failure than in a flood
+COUNT = 2_000  # edits of a writer that is not stopped
+PACE_S = 0.02  # between two edits: steady edits show more of a failure of a minute than a flood
 DEADLINE_S = 120.0
 STOPS_S = 90.0
 
 
 class Writers:
-    """One process for each place. Use in `with`; afterwards `load` has what the outcomes."""
+    """One process for each place. Use in `with`; afterwards `load` has the outcomes."""
 
     def __init__(self, places: Sequence[str], directory: Path, *, name: str) -> None:
         self.load = Load([], len(places), COUNT, name=name)
@@ -69,7 +69,7 @@ class Writers:
         return [EditOutcome(**json.loads(line)) for line in lines]
 
     def wait_for(self, count: int, *, since: float = 0.0) -> None:
-        """Wait until so many edits, begun after a time, were acknowledged to every writer."""
+        """Wait until every writer has this many acknowledged edits that began after a time."""
         end = time.monotonic() + DEADLINE_S
         while True:
             acknowledged = Counter(each.token.split("-")[-2] for each in self.outcomes() if done_since(each, since))
@@ -83,13 +83,13 @@ class Writers:
 
 
 def done_since(outcome: EditOutcome, since: float) -> bool:
-    """Whether an edit begun after this time was acknowledged."""
+    """True if an edit that began after this time was acknowledged."""
     return outcome.code is None and outcome.began >= since
 
 
 @dataclass(frozen=True)
 class Outage:
-    """How long a failure could be felt."""
+    """Duration of a failure as clients noticed it."""
 
     name: str
     engine_s: float
@@ -104,7 +104,7 @@ class Outage:
 
 
 def outage(name: str, load: Load, *, killed: float, back: float) -> Outage:
-    """What clients felt of a failure at `killed`, after which the engine worked again at `back`."""
+    """The outage seen by clients for a failure at `killed`, with the engine working again at `back`."""
     firsts: dict[str, float] = {}
     for each in load.outcomes:
         if done_since(each, killed):
@@ -116,7 +116,7 @@ def outage(name: str, load: Load, *, killed: float, back: float) -> Outage:
 
 
 def until(works: Callable[[], object]) -> float:
-    """When something worked for the first time again."""
+    """The time of the first success, by the monotonic clock."""
     end = time.monotonic() + DEADLINE_S
     while True:
         try:

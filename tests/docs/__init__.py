@@ -1,1 +1,1 @@
-"""The documentation is true: its examples run, its words are those of the code, its links lead somewhere."""
+"""The documentation is correct: its examples run, its names match the code, and its links resolve."""

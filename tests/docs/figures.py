@@ -1,4 +1,4 @@
-"""The figures of the README, taken from benchmarks/README.md: `python tests/docs/figures.py` puts them in."""
+"""The figures of the README, copied from benchmarks/README.md: `python tests/docs/figures.py` inserts them."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def rows(text: str, name: str) -> list[list[str]]:
 
 
 def when(text: str) -> str:
-    """What the table was measured on."""
+    """The machine and date of the measurement."""
     found = re.search(r"<!-- peers -->\nMeasured (.*)\.\n", text)
     return found.group(1) if found else "never"
 
 
 def block(text: str) -> str:
-    """The part of the README that `text`, the page of the benchmarks, leads to."""
+    """The figures for the README, taken from `text`, the page of the benchmarks."""
     ratios = {(row[0], row[1]): row[5] for row in rows(text, "peers")}
     lines = [" | ".join(["| SDK's local tool = 1", *CASES.values()]) + " |", "| --- " + "| --: " * len(CASES) + "|"]
     lines += [" | ".join([f"| {name}", *[ratios[case, name.lower()] for case in CASES]]) + " |" for name in BACKENDS]
@@ -48,7 +48,7 @@ def block(text: str) -> str:
 
 
 def filled(readme: str, text: str) -> str:
-    """The README with these figures."""
+    """The README with the measured figures."""
     return _PLACE.sub(lambda _: block(text), readme)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-GENERATED = ROOT / "docs" / "cli.md"  # has tests of its own
+GENERATED = ROOT / "docs" / "cli.md"  # has its own tests
 MEASURED = ROOT / "benchmarks" / "README.md"  # its commands take minutes
 PAGES = sorted(
     {ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")}
@@ -27,13 +27,13 @@ class Block:
 
     @property
     def file_name(self) -> str | None:
-        """What the block is to be saved as."""
+        """The name of the file that the block is saved as."""
         found = re.match(r"# ([a-z_]+\.py)\n", self.body)
         return found.group(1) if found else None
 
     @property
     def commands(self) -> list[tuple[str, str]]:
-        """The commands of a console block, each with what it prints."""
+        """The commands of a console block, each with its expected output."""
         parts = re.split(r"^\$ ", self.body, flags=re.MULTILINE)[1:]
         return [(command, printed) for command, _, printed in (part.partition("\n") for part in parts)]
 

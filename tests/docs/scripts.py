@@ -1,4 +1,4 @@
-"""What the scripted Claude does where an example of the documentation asks it."""
+"""Replies of the scripted Claude to the examples of the documentation."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Every example of the documentation runs as it stands, and prints what the page says it prints.
+"""Every example of the documentation runs unchanged and prints the expected output.
 
 The blocks of one page run in order, in one new directory. ```python is a program, or with `# name.py` as its first
-line a file for the commands that follow; a ```text block right behind a program is what it prints. ```console holds
-commands behind `$ ` and what they print, where a line `...` stands for any lines. ```py is an excerpt of a file of the
-project. Other languages (```sh) are not run. Who asks Claude gets the scripted one.
+line a file for later commands; a ```text block right after a program is its output. ```console has commands after `$ `
+with their output, where a line `...` matches any lines. ```py is an excerpt of a file of the project. Other languages
+(```sh) are not run. Calls to Claude go to the scripted one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .scripts import SCRIPTS
 
 TIMEOUT_S = 120
 SLOW = {"agents", "chat", "frameworks", "history", "moving", "review", "search", "testing-your-agent"}
-"""Pages with many programs, each of which starts an interpreter and imports an SDK: they run in the long profile."""
+"""Pages with many programs, run in the long profile: each program starts an interpreter and imports an SDK."""
 RUNNABLE = [page for page in WRITTEN if any(block.language in {"python", "console"} for block in blocks(page))]
 
 
@@ -51,7 +51,7 @@ def test_the_examples_of_a_page_run(page: Path, tmp_path: Path) -> None:
 
 
 def assert_prints(command: str, expected: str | None, directory: Path, url: str, where: str) -> None:
-    """The command prints this, warnings and errors included; or works, where nothing is expected."""
+    """Check that the command prints this, warnings and errors included; without an expectation, that it succeeds."""
     done = subprocess.run(
         ["bash", "-c", command],
         cwd=directory,
@@ -70,7 +70,7 @@ def assert_prints(command: str, expected: str | None, directory: Path, url: str,
 
 
 def environment(url: str) -> dict[str, str]:
-    """That of the tests with the scripted Claude in it, and the programs of this installation first."""
+    """The environment of the tests with the scripted Claude, and this installation's programs first on the path."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANTHROPIC_", "RETENTIVE_"))}
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     ours = {"PATH": path, "PYTHONPATH": str(ROOT / "examples")}
@@ -78,7 +78,7 @@ def environment(url: str) -> dict[str, str]:
 
 
 def test_a_wrong_output_fails(tmp_path: Path) -> None:
-    """The runner itself sees a difference, and a failing command."""
+    """The runner itself detects a difference and a failing command."""
     assert_prints("printf 'a\\nb\\nc\\n'", "a\n...\nc\n", tmp_path, "", "here")
     with pytest.raises(AssertionError, match="not:"):
         assert_prints("echo a", "b\n", tmp_path, "", "here")
@@ -87,7 +87,7 @@ def test_a_wrong_output_fails(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.stem)
-def test_excerpts_are_those_of_the_files(page: Path) -> None:
+def test_excerpts_match_their_files(page: Path) -> None:
     """Word for word, of an example or of a test."""
     files = [*(ROOT / "examples").glob("*.py"), *(ROOT / "tests" / "docs").glob("*.py")]
     code = "".join(file.read_text("utf-8") for file in files)

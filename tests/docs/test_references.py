@@ -1,4 +1,4 @@
-"""What the documentation names is there: files, links, error codes, exit statuses, replies, public names."""
+"""Names in the documentation exist: files, links, error codes, exit statuses, replies, public names."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _TEST = re.compile(r"`(tests/[A-Za-z0-9_/]+\.py)(?:::(\w+))?`")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_links_within_the_project_lead_somewhere(page: Path) -> None:
-    """To a file that is there, and to a heading of it where one is named."""
+def test_links_within_the_project_resolve(page: Path) -> None:
+    """To an existing file, and to an existing heading if the link names one."""
     for target in _LINK.findall(prose(page)):
         if target.startswith(("http://", "https://", "mailto:")):
             continue
@@ -80,18 +80,18 @@ def test_the_error_table_is_that_of_the_code() -> None:
 
 @pytest.mark.parametrize("name", [spec.name for spec in fields(REPLIES)])
 def test_every_sentence_of_the_catalogue_is_documented(name: str) -> None:
-    """Word for word; a part of another sentence may stand in it."""
+    """Word for word, also inside another sentence."""
     assert getattr(REPLIES, name).strip() in COMMANDS.read_text("utf-8")
 
 
 def test_public_names_are_documented() -> None:
-    """Whoever imports a name finds it on some page."""
+    """Some page mentions every public name."""
     text = "".join(page.read_text("utf-8") for page in WRITTEN)
     assert [name for name in retentive.__all__ if not re.search(rf"\b{name}\b", text)] == []
 
 
 def headings(page: Path) -> set[str]:
-    """The anchors that a page's headings have."""
+    """The anchors of a page's headings."""
     found = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found}
 

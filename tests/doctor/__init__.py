@@ -1,1 +1,1 @@
-"""Examining places that are whole, and places that were broken by hand."""
+"""Checks of undamaged locations, and of locations with damage that the tests caused."""

@@ -42,7 +42,7 @@ def fill(store: MemoryStore) -> None:
 
 
 def walked(store: MemoryStore, seed: int, steps: int) -> None:
-    """A random walk of commands."""
+    """A store after a random walk of commands."""
     model = Model()
     way = Walk(seed, model)
     for _ in range(steps):

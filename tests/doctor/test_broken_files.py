@@ -72,14 +72,14 @@ def test_external_edits_are_reported_and_recorded_by_the_next_command(root: Path
     assert (root / "memories" / "a.md").read_text() == "by hand"
 
 
-def test_stale_files_are_found_and_written(root: Path) -> None:
-    """As after a power cut: an older file, an empty one, a missing one, and one that should not exist."""
+def test_stale_files_are_found_and_rewritten(root: Path) -> None:
+    """As after a power cut: an older file, an empty one, a missing one, and an extra one."""
     sql(str(root), "UPDATE synced SET seq = 0")
     (root / "memories" / "a.md").write_text("one\n")
     (root / "memories" / "c.md").write_text("")
     (root / "memories" / "d" / "e.md").unlink()
     (root / "memories" / "x.md").write_text("going\n")
-    # What the ledger says is believed only while somebody has the directory open.
+    # The ledger is trusted only while a process has the directory open.
     assert subjects(root, "problem") == {"file_stale": {A, C, f"{E} (missing)", "/memories/x.md"}}
     assert "files_unsynced" in subjects(root, "note")
     findings = look(str(root), repair=True)

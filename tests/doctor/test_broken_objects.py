@@ -1,4 +1,4 @@
-"""Object storage: what is named and missing, what was altered, and what nothing names."""
+"""Object storage: missing, modified and unreferenced objects."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def backend_of(found: Retentive) -> ObjectsBackend:
 
 
 def objects(found: Retentive, kind: str) -> list[str]:
-    """Keys of the objects of a kind, of the first store that has some."""
+    """Keys of the objects of a kind, of the first store that has any."""
     names = backend_of(found)._requests.names(f"stores/{found.store().id}/{kind}")
     return [listed.key for listed in names]
 
 
 def change(found: Retentive, **fields: Any) -> None:
-    """Change the sums in the manifest of the first store."""
+    """Modify the totals in the manifest of the first store."""
 
     def changed(manifest: Manifest) -> Manifest:
         return replace(manifest, state=manifest.state._replace(**fields))
@@ -57,7 +57,7 @@ def change(found: Retentive, **fields: Any) -> None:
     backend_of(found)._manifests.change(found.store().id, changed)
 
 
-def test_counts_that_are_wrong_are_found_and_made_right(place: str) -> None:
+def test_wrong_totals_are_found_and_corrected(place: str) -> None:
     with opened_again(place) as found:
         change(found, memories=77, size_bytes=1, revision=1)
     assert codes(look(place)) == {"usage_wrong", "revision_wrong"}
@@ -65,7 +65,7 @@ def test_counts_that_are_wrong_are_found_and_made_right(place: str) -> None:
     assert {one.code for one in look(place)} == {"healthy"}
 
 
-def test_a_missing_text_is_named_as_object_and_as_memory(place: str) -> None:
+def test_a_missing_text_is_reported_as_object_and_as_memory(place: str) -> None:
     with opened_again(place) as found:
         version = found.store().load(A)[0].version_id
         row = found.store().read(lambda seen: cast("ObjectsSnapshot", seen)._row(version))
@@ -79,8 +79,8 @@ def test_a_missing_text_is_named_as_object_and_as_memory(place: str) -> None:
     assert codes(findings, severity="ok") == {"healthy"}  # the other store
 
 
-def test_an_altered_page_is_named(tmp_path: Path) -> None:
-    """One that leads to others: then what nothing seems to name is not called left."""
+def test_a_modified_page_is_reported(tmp_path: Path) -> None:
+    """It refers to other pages, so the check reports no unreferenced objects."""
     with opened("s3", tmp_path) as found:
         store = found.store()
         for part in ("a", "b"):
@@ -97,7 +97,7 @@ def test_an_altered_page_is_named(tmp_path: Path) -> None:
     assert "objects_left" not in {one.code for one in findings}
 
 
-def test_a_damaged_manifest_is_named_and_the_other_stores_are_checked(place: str) -> None:
+def test_a_damaged_manifest_is_reported_and_the_other_stores_are_checked(place: str) -> None:
     with opened_again(place) as found:
         store_id = found.store().id
         backend_of(found)._requests.put(f"manifests/{store_id}", b"nothing")
@@ -106,7 +106,7 @@ def test_a_damaged_manifest_is_named_and_the_other_stores_are_checked(place: str
     assert [one.store_key for one in findings if one.code == "healthy"] == ["second"]
 
 
-def test_what_nothing_names_is_told_once_it_is_a_day_old(place: str, tmp_path: Path) -> None:
+def test_unreferenced_objects_are_reported_after_a_day(place: str, tmp_path: Path) -> None:
     with opened_again(place) as found:
         store_id = found.store().id
         backend_of(found)._requests.put(f"stores/{store_id}/packs/{'0' * 32}", b"left")
@@ -119,7 +119,7 @@ def test_what_nothing_names_is_told_once_it_is_a_day_old(place: str, tmp_path: P
         assert {one.code for one in check(later.backend)} == {"healthy"}
 
 
-def test_a_key_that_leads_nowhere_is_named(place: str) -> None:
+def test_a_key_without_a_store_is_reported(place: str) -> None:
     with opened_again(place) as found:
         requests = backend_of(found)._requests
         keys = [listed.key for listed in requests.names("keys")]
@@ -129,7 +129,7 @@ def test_a_key_that_leads_nowhere_is_named(place: str) -> None:
     assert [one.code for one in findings] == ["key_wrong", "key_wrong"]
 
 
-def test_records_beside_the_store_are_read(place: str) -> None:
+def test_side_records_are_read(place: str) -> None:
     with opened_again(place) as found:
         store = found.store()
         found.backend.put_side_records(store.id, "accessed", {"mem_1": "1.0"})

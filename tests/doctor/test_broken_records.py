@@ -1,4 +1,4 @@
-"""Damage done through the contract is found, and repaired where documented, on every kind of backend."""
+"""Damage done through the backend interface is found, and repaired where documented, on every backend."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_interrupted_removals_are_completed(backend: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_proposal_without_its_text_is_named(backend: str, tmp_path: Path) -> None:
+def test_a_proposal_without_its_text_is_reported(backend: str, tmp_path: Path) -> None:
     with opened(backend, tmp_path) as place:
         store = place.store()
         fill(store)
@@ -70,7 +70,7 @@ def test_a_proposal_without_its_text_is_named(backend: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_modified_audit_log_is_named(backend: str, tmp_path: Path) -> None:
+def test_a_modified_audit_log_is_reported(backend: str, tmp_path: Path) -> None:
     with opened(backend, tmp_path) as place:
         store = place.store()
         store.change_settings({"audit": True})
@@ -85,7 +85,7 @@ def test_a_modified_audit_log_is_named(backend: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_settings_of_a_newer_retentive_are_named(backend: str, tmp_path: Path) -> None:
+def test_settings_of_a_newer_retentive_are_reported(backend: str, tmp_path: Path) -> None:
     with opened(backend, tmp_path) as place:
         store = place.store()
         fill(store)
@@ -93,8 +93,8 @@ def test_settings_of_a_newer_retentive_are_named(backend: str, tmp_path: Path) -
         assert codes(list(check(place.backend))) == {"settings_wrong"}
 
 
-def test_a_moved_encrypted_record_is_named(tmp_path: Path) -> None:
-    """By id, since nothing else in it can be trusted. The other memories are still read."""
+def test_a_moved_encrypted_record_is_reported(tmp_path: Path) -> None:
+    """By id, since no other field can be trusted. The other memories are still read."""
     with opened("sealed sqlite", tmp_path) as place:
         store = place.store()
         fill(store)

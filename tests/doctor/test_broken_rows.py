@@ -117,7 +117,7 @@ def cases() -> list[Any]:
 
 @pytest.mark.parametrize(("backend", "case"), cases())
 def test_damage_is_found_and_repaired_where_documented(backend: str, case: Case, tmp_path: Path) -> None:
-    """By code and by name, and nothing else is reported. After a repair, only what it left is found."""
+    """By code and by name, with no other finding. After a repair, only unrepaired damage is found."""
     place, names = filled(backend, tmp_path)
     sql(place, case.statement, [named(value, names) for value in case.values])
     findings = look(place)
@@ -242,7 +242,7 @@ def named(value: Value, names: Mapping[str, str]) -> Value:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_schema_of_a_newer_retentive_is_named(backend: str, tmp_path: Path) -> None:
+def test_a_schema_of_a_newer_retentive_is_reported(backend: str, tmp_path: Path) -> None:
     """Nothing is repaired."""
     place, _ = filled(backend, tmp_path)
     newer = "INSERT INTO retentive_schema (number, applied_at) VALUES (999, 0)"

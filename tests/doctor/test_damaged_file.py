@@ -1,4 +1,4 @@
-"""A SQLite file with overwritten bytes or truncated: the doctor reports it, never fails, and adds no damage."""
+"""A SQLite file that is truncated or overwritten: the doctor reports it, never fails, and adds no damage."""
 
 from __future__ import annotations
 

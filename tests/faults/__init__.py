@@ -1,1 +1,1 @@
-"""Crashes, faults of the file system, power cuts and full disks: what a memory store must survive."""
+"""Crashes, file system faults, power cuts and full disks that a memory store must survive."""

@@ -1,4 +1,4 @@
-"""The steps that are put under fault, the store they run in, and the judgement of what is left of it."""
+"""Steps under fault, the store they run in, and the check of the state after the fault."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SEEDS: list[Command] = [
     {"command": "str_replace", "path": "/memories/notes/one.md", "old_str": "one", "new_str": "one, edited"},
 ]
 
-# Left behind by a process that was killed right after these replies: the next one opens that.
+# Left by a process that was killed right after these replies; the next process opens the store.
 UNFINISHED: list[Command] = [
     {"command": "create", "path": "/memories/left/new.md", "file_text": SMALL},
     {"command": "rename", "old_path": "/memories/notes/deep", "new_path": "/memories/kept"},
@@ -53,18 +53,18 @@ COMMANDS: dict[str, Command] = {
         "old_path": "/memories/notes",
         "new_path": "/memories/archive/notes",
     },
-    # Nothing known yet of the files: each has to be read before it can be trusted.
+    # The backend has not read any file yet, so it has to read each one before it trusts it.
     "view a memory, cold": {"command": "view", "path": "/memories/a.md"},
     "view a directory, cold": {"command": "view", "path": "/memories"},
     "str_replace, cold": {"command": "str_replace", "path": "/memories/a.md", "old_str": "line 5", "new_str": "5"},
     "rename a directory, cold": {"command": "rename", "old_path": "/memories/notes", "new_path": "/memories/z"},
-    # The same, with the opening and the closing of the backend under fault too.
+    # Opening and closing the backend are under fault too.
     "open, create, close": {"command": "create", "path": "/memories/new/dir/x.md", "file_text": SMALL},
     "recover, create, close": {"command": "create", "path": "/memories/new/dir/x.md", "file_text": SMALL},
 }
 WHOLE = ("open, create, close", "recover, create, close")  # steps armed from before open to after close
 COLD = tuple(step for step in COMMANDS if step.endswith("cold"))  # steps armed right after opening
-CRASHED = ("recover, create, close",)  # steps on what a killed process left
+CRASHED = ("recover, create, close",)  # steps on the store of a killed process
 
 LATER: Command = {"command": "create", "path": "/memories/later.md", "file_text": "still works\n"}
 LAST: Command = {
@@ -77,7 +77,7 @@ LAST: Command = {
 
 @dataclass(frozen=True)
 class Case:
-    """One step under one fault at one call. `ending`: the process is killed after its reply, or closes."""
+    """One step with one fault at one call. `ending`: the process is killed after its reply, or closes."""
 
     backend: str
     step: str
@@ -93,7 +93,7 @@ class Case:
 
 @dataclass
 class Seen:
-    """What a process under fault told before it ended."""
+    """The results that a process under fault reported before it ended."""
 
     opened: bool = False
     reply: str | None = None
@@ -104,12 +104,12 @@ class Seen:
 
 
 def prepared(step: str) -> list[Command]:
-    """The commands that made the store before this step."""
+    """The commands that created the store of this step."""
     return SEEDS + UNFINISHED if step in CRASHED else SEEDS
 
 
 def judge(case: Case, seen: Seen, after: Outcome, root: str, clean_reply: str | None) -> list[str]:
-    """What breaks a promise, given the store that a new process found after the fault; empty if nothing."""
+    """The broken promises, given the store that a new process found after the fault."""
     before = Outcome({})
     for command in prepared(case.step):
         before = following(before, command)
@@ -132,7 +132,7 @@ def judge(case: Case, seen: Seen, after: Outcome, root: str, clean_reply: str | 
 
 
 def _allowed(seen: Seen, before: Outcome, done: Outcome) -> list[Outcome]:
-    """The change must be there, must not be there, or may be either."""
+    """The permitted states: with the change, without it, or either."""
     if seen.reply is None:
         return [before, done] if seen.opened else [before]
     if not seen.is_error:

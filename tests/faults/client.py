@@ -1,4 +1,4 @@
-"""The test's side of the fault server."""
+"""The client of the fault server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TESTS = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True)
 class Result:
-    """What one case showed."""
+    """The result of one case."""
 
     case: Case
     calls: Sequence[Call]
@@ -61,7 +61,7 @@ class FaultServer:
         self._process.wait()
 
     def prepare(self, backend: str, step: str, directory: Path) -> list[str]:
-        """Make the store a step starts from; the names of the files that hold no memory."""
+        """Create the store of a step; return the names of the files that are not memories."""
         directory.mkdir()
         answer = self._ask({"prepare": {"backend": backend, "step": step, "directory": str(directory)}})
         assert answer["problems"] == [], answer["problems"]
@@ -83,7 +83,7 @@ class FaultServer:
 
 
 def all_cases(clean: Result) -> list[Case]:
-    """Every fault at every call of a step, given the run of it that only counted."""
+    """Every fault at every call of a step, given a run that only counted the calls."""
     cases: list[Case] = []
     for call in clean.calls:
         for fault in FAULTS_OF[call.kind]:

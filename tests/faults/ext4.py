@@ -1,4 +1,4 @@
-"""A file system whose power can be cut: ext4 in an image file, on a loop device. Needs root."""
+"""A file system with power cuts: ext4 in an image file, on a loop device. Needs root."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-# Linux, fs/ext4/ext4.h: EXT4_IOC_SHUTDOWN is _IOR('X', 125, __u32). NOLOGFLUSH drops everything that no
-# fsync has asked for, as a power cut does; the journal is replayed at the next mount.
+# Linux, fs/ext4/ext4.h: EXT4_IOC_SHUTDOWN is _IOR('X', 125, __u32). NOLOGFLUSH drops everything that was
+# not synced, like a power cut; the next mount replays the journal.
 FS_IOC_SHUTDOWN = 0x8004587D
 GOING_FLAGS_NOLOGFLUSH = 2
-# Without its habit of flushing a file that is renamed over another, ext4 keeps no promise it never made.
+# By default ext4 flushes a file that replaces another by rename; no standard promises this, so turn it off.
 OPTIONS = "noauto_da_alloc"
 
 
 class Disk:
-    """A mounted ext4 of its own."""
+    """A mounted ext4 file system."""
 
     def __init__(self, directory: Path, *, size_mb: int = 256) -> None:
         self.mount_point = directory / "mount"
@@ -31,18 +31,18 @@ class Disk:
         self.mount_point.mkdir()
         with self._image.open("wb") as file:
             file.truncate(size_mb << 20)
-        _run("mkfs.ext4", "-q", "-F", "-b", "4096", str(self._image))  # the block size of real disks
+        _run("mkfs.ext4", "-q", "-F", "-b", "4096", str(self._image))  # the block size of most disks
         self.mount()
 
     def mount(self) -> None:
-        """Mount, after a cut with recovery of the journal."""
+        """Mount; after a cut this replays the journal."""
         _run("mount", "-o", f"loop,{OPTIONS}", str(self._image), str(self.mount_point))
 
     def unmount(self) -> None:
         _run("umount", str(self.mount_point))
 
     def cut(self) -> None:
-        """Cut the power: from here on nothing reaches the disk."""
+        """Cut the power: from now on no write reaches the disk."""
         import fcntl
 
         fd = os.open(self.mount_point, os.O_RDONLY)
@@ -52,14 +52,14 @@ class Disk:
             os.close(fd)
 
     def recover(self) -> None:
-        """What the next boot does."""
+        """Unmount and mount again, like the next boot."""
         self.unmount()
         self.mount()
 
 
 @contextlib.contextmanager
 def disk(directory: Path, *, size_mb: int = 256) -> Iterator[Disk]:
-    """A disk that is gone afterwards, even where a failed test still holds a file open."""
+    """A disk that is removed afterwards, even if a failed test still has a file open."""
     made = Disk(directory, size_mb=size_mb)
     try:
         yield made
@@ -81,7 +81,7 @@ def memory_disk(directory: Path, *, size_kb: int) -> Iterator[Path]:
 
 
 def why_not() -> str | None:
-    """Why disks cannot be mounted here, or None. Only trying shows whether a container may."""
+    """The reason why disks cannot be mounted here, or None. Only a trial shows whether a container permits it."""
     if not sys.platform.startswith("linux") or os.geteuid() != 0:
         return "mounting a disk needs Linux and root"
     missing = [name for name in ("mkfs.ext4", "mount", "umount", "losetup") if shutil.which(name) is None]

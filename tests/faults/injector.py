@@ -1,4 +1,4 @@
-"""The fault library: built with the C compiler at hand, loaded by LD_PRELOAD, driven by ctypes."""
+"""The fault library: built with the local C compiler, loaded by LD_PRELOAD, driven by ctypes."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ FAULTS = (
     "enospc_from",
     "sync_eio_from",
 )
-# What may go wrong with a call of each class (inject.c). A kill around a call that only looks shows
-# nothing that a kill at the change before it does not show.
+# The faults of each class of calls (inject.c). A kill at a call that only reads shows nothing more than
+# a kill at the change before it.
 KILLS = ("kill_before", "kill_after")
 FAULTS_OF = {
     "r": ("eio",),
@@ -39,7 +39,7 @@ FAULTS_OF = {
 
 @dataclass(frozen=True)
 class Call:
-    """One counted call: what it was and on which path below the root."""
+    """One counted call, with its path below the root."""
 
     number: int
     kind: str
@@ -51,7 +51,7 @@ class Call:
 
 
 class Injector:
-    """The library inside this process; only where it was preloaded."""
+    """The library inside this process; works only if it was preloaded."""
 
     def __init__(self) -> None:
         library = ctypes.CDLL(None)
@@ -60,22 +60,22 @@ class Injector:
         self._arm.restype = None
 
     def arm(self, root: Path, *, fault: str, number: int, log_fd: int) -> None:
-        """Count from now on; the call of this number below the root meets the fault."""
+        """Start counting; the call of this number below the root gets the fault."""
         self._arm(os.fsencode(root.resolve()), number, FAULTS.index(fault), log_fd)
 
     def disarm(self) -> int:
-        """Stop; how often the fault struck."""
+        """Stop counting; return how often the fault was injected."""
         return int(self._disarm())
 
 
 def parse_log(text: str) -> list[Call]:
-    """The calls in a log; a line cut off by a kill cannot be, each is one write."""
+    """The calls in a log. A kill cannot truncate a line, since each is one write."""
     parts = (line.split(" ", 3) for line in text.splitlines())
     return [Call(int(number), kind, name, path) for number, kind, name, path in parts]
 
 
 def why_not() -> str | None:
-    """Why faults cannot be injected here, or None."""
+    """The reason why faults cannot be injected here, or None."""
     if not sys.platform.startswith("linux"):
         return "fault injection needs LD_PRELOAD of Linux"
     if compiler() is None:
@@ -88,7 +88,7 @@ def compiler() -> str | None:
 
 
 def build(directory: Path) -> Path:
-    """The shared library, compiled into this directory."""
+    """Compile the shared library into this directory."""
     library = directory / "inject.so"
     source = Path(__file__).with_name("inject.c")
     command = [str(compiler()), "-O2", "-shared", "-fPIC", "-Wall", "-Wextra", "-Wno-nonnull-compare"]

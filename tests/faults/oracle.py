@@ -1,7 +1,7 @@
-"""Which trees may stand after a crash: a model of the commands that shares no code with retentive.
+"""Permitted trees after a crash: a model of the commands that shares no code with retentive.
 
-A tree maps paths to texts. `apply` says what one command makes of a tree and which versions it adds;
-`expected` runs a history of acknowledged commands, with the one in flight either whole or absent.
+A tree maps paths to texts. `apply` returns the tree after one command and the versions it adds; `allowed`
+runs a history of acknowledged commands, with the command in flight either complete or absent.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ Versions = Counter[VersionKey]
 
 
 class RefusedError(Exception):
-    """The command may not change anything in this tree."""
+    """The command is refused in this tree."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A tree with the versions that led to it."""
+    """A tree with all its versions."""
 
     tree: Tree
     versions: Versions = field(default_factory=Counter)
 
 
 def apply(tree: Tree, command: Command) -> Outcome:
-    """The tree after the command and the versions it alone adds; raises RefusedError if it must not work."""
+    """The tree after the command and the versions it adds; raises RefusedError if the command must fail."""
     path = str(command.get("path", command.get("old_path")))
     match command["command"]:
         case "view":
@@ -54,7 +54,7 @@ def apply(tree: Tree, command: Command) -> Outcome:
 
 
 def allowed(before: Outcome, acknowledged: Sequence[Command], in_flight: Sequence[Command]) -> list[Outcome]:
-    """The states that may stand: all acknowledged commands, then none, one or more of those in flight."""
+    """The permitted states: all acknowledged commands, then zero or more of those in flight."""
     state = before
     for command in acknowledged:
         state = following(state, command)
@@ -65,7 +65,7 @@ def allowed(before: Outcome, acknowledged: Sequence[Command], in_flight: Sequenc
 
 
 def following(state: Outcome, command: Command) -> Outcome:
-    """The state after one more command; a refused one leaves it as it is."""
+    """The state after one more command; a refused command does not change it."""
     try:
         step = apply(state.tree, command)
     except RefusedError:
@@ -79,12 +79,12 @@ def below(tree: Tree, path: str) -> list[str]:
 
 
 def digest(text: str) -> str:
-    """The sha256 that a version of this text carries."""
+    """The sha256 of a version with this text."""
     return sha256(text.encode()).hexdigest()
 
 
 def occurrences(text: str, part: str) -> int:
-    """How often a part stands in a text, overlapping finds counted."""
+    """The number of occurrences of a part in a text, overlapping ones included."""
     count, at = 0, text.find(part)
     while at >= 0:
         count, at = count + 1, text.find(part, at + 1)
@@ -92,7 +92,7 @@ def occurrences(text: str, part: str) -> int:
 
 
 def differs(found: Outcome, wanted: Outcome) -> str:
-    """How a state differs from the wanted one, in words; empty if not."""
+    """The difference to the expected state, in words; empty if equal."""
     parts = [f"lost {path}" for path in sorted(wanted.tree.keys() - found.tree.keys())]
     parts += [f"extra {path}" for path in sorted(found.tree.keys() - wanted.tree.keys())]
     common = sorted(found.tree.keys() & wanted.tree.keys())

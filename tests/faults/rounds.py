@@ -1,4 +1,4 @@
-"""Rounds of work, crash and judgement: what all crash tests share."""
+"""Rounds of work, crash and check, shared by all crash tests."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 
 TESTS = Path(__file__).resolve().parent.parent
 START_TIMEOUT_S = 60.0
-EARLY = 0.3  # of the rounds, the share that crashes while the backend is being opened
-BUSY_ACKNOWLEDGED = 60  # the most changes that are acknowledged before a crash is ordered
-BUSY_S = 0.05  # the longest time of work after them: the crash comes at any moment of a command
-RAISED = "RAISED"  # how a worker reports an exception that no command may raise
+EARLY = 0.3  # the share of rounds that crash while the backend is being opened
+BUSY_ACKNOWLEDGED = 60  # the largest number of acknowledged changes before a crash is requested
+BUSY_S = 0.05  # the longest time of work after that: the crash comes at any moment of a command
+RAISED = "RAISED"  # a worker reports an exception that no command may raise this way
 States = dict[str, Outcome]
 
 
 @dataclass
 class Story:
-    """What one writer of a crashed process told.
+    """The acknowledgements of one writer of a crashed process.
 
-    `doubtful` commands were acknowledged once the power was being cut. They may be lost: a sync that the
-    cut falls into can return success (measured on Linux 6.18 with a bare loop of write, fdatasync and
-    acknowledgement: 12 such losses in 150 cuts, and none of what was acknowledged before the cut).
+    `doubtful` commands were acknowledged during the power cut. They may be lost: a sync during the cut can
+    return success (measured on Linux 6.18 with a plain loop of write, fdatasync and acknowledgement: 12 such
+    losses in 150 cuts, and no loss of a write acknowledged before the cut).
     """
 
     acknowledged: int = 0
@@ -54,9 +54,9 @@ def writers_for(seed: int) -> list[Writer]:
 def work_until(
     url: str, writers: list[Writer], rng: random.Random, *, cut: Callable[[], None] | None = None
 ) -> list[Story]:
-    """Run a worker, kill it (or cut its power) at a random point, and return what it had acknowledged.
+    """Run a worker, kill it (or cut its power) at a random point, and return its acknowledgements.
 
-    If it was past its opening, it had acknowledged at least one change, however slow the machine is.
+    Once it has opened the store, it has acknowledged at least one change, on a machine of any speed.
     """
     out, into = os.pipe()
     arguments = [url, json.dumps([asdict(writer) for writer in writers]), str(into)]
@@ -82,7 +82,7 @@ def work_until(
 
 
 def judge(start: States, writers: list[Writer], stories: list[Story], found: States) -> list[str]:
-    """Acknowledged changes that are lost, refused ones that are there, half done ones; empty if all well."""
+    """Lost acknowledged changes, applied refused ones, and partial ones; empty if correct."""
     problems = [
         f"{store}: {path} belongs to no writer"
         for store, state in found.items()
@@ -107,13 +107,13 @@ def judge(start: States, writers: list[Writer], stories: list[Story], found: Sta
 
 
 def part_of(state: Outcome, home: str) -> Outcome:
-    """What in a store belongs to the writer with this home."""
+    """The part of a store that belongs to the writer with this home."""
     versions = {key: count for key, count in state.versions.items() if key[1].startswith(home + "/")}
     return Outcome({path: state.tree[path] for path in below(state.tree, home)}, Counter(versions))
 
 
 def look(backend: str, directory: Path) -> tuple[States, list[str]]:
-    """Reopen as the next process would, and read every store; with what on disk does not fit."""
+    """Reopen like the next process, and read every store; also return inconsistencies on disk."""
     target = open_target(url_of(backend, directory))
     try:
         for store in STORES:
@@ -126,7 +126,7 @@ def look(backend: str, directory: Path) -> tuple[States, list[str]]:
 
 
 def told(each: Sequence[Command]) -> str:
-    """Commands in a message, long texts cut."""
+    """Commands for a message, with long texts truncated."""
     return str([{name: str(value)[:60] for name, value in command.items()} for command in each])
 
 
@@ -145,7 +145,7 @@ def _stories(text: str, count: int, doubtful: str = "") -> list[Story]:
 
 
 def _read_until(pipe: int, end: bytes, times: int = 1) -> bytes:
-    """The output of the worker until it holds `end` so many times."""
+    """The output of the worker until it contains `end` this many times."""
     data = b""
     while data.count(end) < times:
         chunk = os.read(pipe, 1 << 16) if select.select([pipe], [], [], START_TIMEOUT_S)[0] else b""
@@ -155,12 +155,12 @@ def _read_until(pipe: int, end: bytes, times: int = 1) -> bytes:
 
 
 def _read_work(pipe: int, acknowledged: int) -> bytes:
-    """The output of the worker until it has acknowledged so many changes."""
+    """The output of the worker until it has acknowledged this many changes."""
     return _read_until(pipe, b" ok\n", acknowledged)
 
 
 def _read_for(pipe: int, seconds: float) -> bytes:
-    """What comes in this time; the pipe never fills up meanwhile."""
+    """The output that arrives within this time; reading keeps the pipe from filling up."""
     data, end = b"", time.monotonic() + seconds
     while select.select([pipe], [], [], max(0.0, end - time.monotonic()))[0]:
         chunk = os.read(pipe, 1 << 16)

@@ -1,7 +1,7 @@
 """A warmed-up process that forks once per case, with the fault library loaded: `python -m faults.server`.
 
-Requests come as JSON lines on stdin, answers go as JSON lines to stdout. The parent never opens a
-backend, so that no connection or thread crosses a fork.
+Requests are JSON lines on stdin, answers are JSON lines on stdout. The parent never opens a backend,
+so no connection or thread crosses a fork.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Tell = Callable[..., None]
 
 @dataclass
 class Child:
-    """What a forked process said, how it ended, and the log of its calls."""
+    """The output of a forked process, its exit, and the log of its calls."""
 
     lines: list[dict[str, object]]
     log: str
@@ -40,10 +40,10 @@ class Child:
 
 
 def main() -> None:
-    """Answer requests until stdin ends."""
+    """Answer requests until stdin closes."""
     for module in WARM:
         importlib.import_module(module)
-    gc.freeze()  # a collection in a child would copy the parent's pages
+    gc.freeze()  # a garbage collection in a child would copy the parent's pages
     for line in sys.stdin:
         request = json.loads(line)
         answer = prepare(**request["prepare"]) if "prepare" in request else run(**request["run"])
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def prepare(backend: str, step: str, directory: str) -> dict[str, object]:
-    """Make the store a step starts from: closed properly, or left by a killed process."""
+    """Create the store of a step: closed properly, or left by a killed process."""
     place = Path(directory)
     crashed = prepared(step) != prepared("create")
 
@@ -69,7 +69,7 @@ def prepare(backend: str, step: str, directory: str) -> dict[str, object]:
 
 
 def run(case: dict[str, object], store: str, names: list[str], clean_reply: str | None) -> dict[str, object]:
-    """One case in a fresh copy of a prepared store: calls, reply, and what is wrong."""
+    """Run one case in a new copy of a prepared store; return its calls, its reply and its problems."""
     one = Case(**case)  # type: ignore[arg-type]  # the fields of a Case, as JSON
     place = Path(f"{store}-under-fault")
     shutil.rmtree(place, ignore_errors=True)
@@ -90,7 +90,7 @@ def run(case: dict[str, object], store: str, names: list[str], clean_reply: str 
 
 
 def under_fault(case: Case, place: Path, tell: Tell, log_fd: int) -> None:
-    """The process that meets the fault."""
+    """The process under fault."""
     injector = Injector()
     whole = case.step in WHOLE
     target: Target | None = None
@@ -119,7 +119,7 @@ def under_fault(case: Case, place: Path, tell: Tell, log_fd: int) -> None:
 
 
 def open_warm(case: Case, place: Path) -> Target:
-    """The opened backend, unless cold after a look around: a copy has other inodes and times than it remembers."""
+    """The opened backend. Unless cold, it has read the copy, whose inodes and times differ from the recorded ones."""
     target = open_target(url_of(case.backend, place), by_tool=case.by_tool)
     if isinstance(target, RetentiveTarget):
         target.store(STORE)
@@ -131,7 +131,7 @@ def open_warm(case: Case, place: Path) -> Target:
 
 
 def open_or_tell(case: Case, place: Path, tell: Tell) -> Target | None:
-    """The opened backend, or None where the fault kept it from opening and an error of ours said so."""
+    """The opened backend, or None if the fault made opening fail with one of our errors."""
     from retentive import RetentiveError
 
     try:
@@ -145,7 +145,7 @@ def open_or_tell(case: Case, place: Path, tell: Tell) -> Target | None:
 
 
 def check(case: Case, place: Path, seen: Seen, clean_reply: str | None, tell: Tell) -> None:
-    """A new process opens the store without any manual step and judges what it finds."""
+    """A new process opens the store without any manual step and checks it."""
     target = open_target(url_of(case.backend, place))
     target.execute(STORE, {"command": "view", "path": "/memories"})
     after = target.state(STORE)
@@ -159,7 +159,7 @@ def check(case: Case, place: Path, seen: Seen, clean_reply: str | None, tell: Te
 
 
 def seen_of(child: Child) -> Seen:
-    """The story of a process from the lines it could still write."""
+    """The results in the lines that a process wrote before it ended."""
     seen = Seen()
     for line in child.lines:
         match line:
@@ -178,7 +178,7 @@ def seen_of(child: Child) -> Seen:
 
 
 def fork(work: Callable[[Tell, int], None]) -> Child:
-    """Run a function in a forked process and collect what it tells; an exception is told as `raised`."""
+    """Run a function in a forked process and collect its output; an exception is reported as `raised`."""
     out, into = os.pipe()
     log_out, log_into = os.pipe()
     pid = os.fork()
@@ -201,14 +201,14 @@ def _be_child(work: Callable[[Tell, int], None], into: int, log_fd: int) -> None
 
     try:
         work(tell, log_fd)
-    except BaseException as error:  # a bug is reported, never a second server
+    except BaseException as error:  # a bug is reported, and never becomes a second server
         tell(raised=f"{type(error).__module__}.{type(error).__qualname__}: {error}{_where(error)}")
     finally:
         os._exit(0)
 
 
 def _where(error: BaseException) -> str:
-    """The innermost place of an exception: file and line."""
+    """The innermost frame of an exception: file and line."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

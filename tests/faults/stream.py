@@ -1,4 +1,4 @@
-"""Seeded streams of commands: the same seed and tree give the same commands in a worker and in its judge."""
+"""Seeded streams of commands: a worker and its judge get the same commands from the same seed and tree."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from .oracle import Command, Outcome, Tree, below, following, occurrences
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MAX_MEMORIES = 24  # a writer that owns more deletes before it goes on, so that trees stay small
-MAX_CHARS = 90_000  # below the default limit of 102,400 bytes, whatever an edit adds
+MAX_MEMORIES = 24  # a writer with more memories deletes first, so that trees stay small
+MAX_CHARS = 90_000  # below the default limit of 102,400 bytes after any edit
 MAX_DEPTH = 9  # a directory moved into another makes it deeper; the limit of a path is 20 segments
 SIZES = (0, 1, 17, 300, 1_000, 4_095, 4_096, 4_097, 12_000, 60_000)  # around pages of 4,096 bytes
 DIRECTORIES = ("", "/notes", "/notes/deep", "/plans", "/plans/old/very", "/.hidden")
@@ -20,7 +20,7 @@ DIRECTORIES = ("", "/notes", "/notes/deep", "/plans", "/plans/old/very", "/.hidd
 
 @dataclass(frozen=True)
 class Writer:
-    """One stream: a memory store and the directory in it which nobody else writes."""
+    """One stream: a memory store and a directory in it that no other writer changes."""
 
     store: str
     home: str
@@ -28,7 +28,7 @@ class Writer:
 
 
 def commands(writer: Writer, tree: Tree) -> Iterator[tuple[Command, Tree]]:
-    """Commands without end, each with the tree of the writer after it."""
+    """An endless stream of commands, each with the tree of the writer after it."""
     rng = random.Random(writer.seed)  # not for secrets
     while True:
         command = next_command(rng, writer.home, tree)
@@ -56,7 +56,7 @@ def next_command(rng: random.Random, home: str, tree: Tree) -> Command:
 
 
 def some_text(rng: random.Random, size: int) -> str:
-    """A text of this many bytes or a few more, unlike any other; lines of various lengths, some not ASCII."""
+    """A unique text of about this many bytes, with lines of various lengths, some not ASCII."""
     parts: list[str] = []
     length = 0
     while length < size:
@@ -108,7 +108,7 @@ def _rename(rng: random.Random, home: str, tree: Tree) -> Command:
 
 
 def _place(rng: random.Random, home: str, paths: list[str]) -> str:
-    """A memory, or one time in three the directory above it, but never the writer's home."""
+    """A memory, or one time in three the directory above it, except the writer's home."""
     path = rng.choice(paths)
     above = path.rpartition("/")[0]
     return above if above != home and rng.random() < 0.33 else path

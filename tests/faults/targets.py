@@ -1,4 +1,4 @@
-"""What is put under fault: each backend of retentive, and the SDK's own local tool as the control."""
+"""Targets under fault: each backend of retentive, and the SDK's own local tool as the control."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FULL = "Error: The memory store is full"
 
 @dataclass(frozen=True)
 class Answer:
-    """A reply as far as the judge of a crash needs it."""
+    """The parts of a reply that the judge of a crash needs."""
 
     text: str
     is_error: bool
@@ -54,7 +54,7 @@ class RetentiveTarget(Target):
     def __init__(self, url: str, *, by_tool: bool = False) -> None:
         import retentive
 
-        # What is compared is every byte of texts made at random, some of which look like keys.
+        # The judge compares every byte of random texts, and some of them look like keys.
         self.opened: Retentive = retentive.open(url, sensitive="off")
         self._by_tool = by_tool
         self._stores: dict[str, MemoryStore] = {}
@@ -125,7 +125,7 @@ def open_target(url: str, *, by_tool: bool = False) -> Target:
 
 
 def url_of(backend: str, directory: Path) -> str:
-    """Where a backend of this name rests inside a directory that belongs to the test."""
+    """The location of a backend inside the directory of a test."""
     if backend in URLS:
         return URLS[backend](directory)
     from backends.places import place_of
@@ -134,7 +134,7 @@ def url_of(backend: str, directory: Path) -> str:
 
 
 def disk_faults(backend: str, directory: Path, trees: dict[str, Tree]) -> list[str]:
-    """What on disk is not as these trees say: a person opens these files in an editor."""
+    """Differences between the files on disk, which a person may edit, and these trees."""
     if backend != "directory":
         return []
     faults: list[str] = []
@@ -144,24 +144,24 @@ def disk_faults(backend: str, directory: Path, trees: dict[str, Tree]) -> list[s
 
 
 def leftovers(directory: Path) -> list[str]:
-    """Files on their way that are still there once nobody has the backend open."""
+    """Temporary files that still exist after the backend was closed."""
     return [f"left behind: {path.name}" for path in (directory / "memory/.retentive/tmp").glob("**/*")]
 
 
 def extra_names(directory: Path) -> set[str]:
-    """Every file below a directory that holds no memory, by its name relative to it."""
+    """Every file below a directory that is not a memory, by its relative name."""
     names = (str(path.relative_to(directory)) for path in directory.rglob("*") if not path.is_dir())
     return {name for name in names if "memories" not in name.split("/")}
 
 
 def memory_root(directory: Path, store: str) -> Path:
-    """Where the directory backend keeps the files of a memory store."""
+    """The folder with the files of a memory store in the directory backend."""
     base = directory / "memory"
     return base / "memories" if store == "default" else base / "stores" / store / "memories"
 
 
 def files_of(root: Path) -> Tree:
-    """Every file below a directory as the text of a memory."""
+    """The texts of all files below a directory."""
     files = (path for path in root.rglob("*") if path.is_file() and not path.is_symlink())
     return {f"/memories/{path.relative_to(root)}": path.read_bytes().decode() for path in files}
 

@@ -1,4 +1,4 @@
-"""A full disk refuses what needs room; reading and deleting go on, and with room again so does all else."""
+"""A full disk refuses writes that need space; reading and deleting work, and with free space so do writes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 
 class Model:
-    """A target with the model of what it must hold, fed with every acknowledged command."""
+    """A target with a model of its expected state, updated by every acknowledged command."""
 
     def __init__(self, target: Target, state: Outcome) -> None:
         self.target, self.state = target, state
 
     def run(self, command: Command) -> str:
-        """The reply; a refused command changes nothing in the model."""
+        """Run a command; a refused one does not change the model."""
         answer = self.target.execute(STORE, command)
         if not answer.is_error:
             self.state = following(self.state, command)
@@ -42,7 +42,7 @@ class Model:
         return self.run({"command": "delete", "path": f"/memories/{name}"})
 
     def check(self) -> None:
-        """The store holds exactly what was acknowledged."""
+        """Check that the store holds exactly the acknowledged changes."""
         assert differs(self.target.state(STORE), self.state) == ""
 
 
@@ -57,7 +57,7 @@ def small_disk(kind: str, directory: Path) -> Iterator[Path]:
 
 
 def fill(path: Path) -> None:
-    """Take every byte that is left."""
+    """Use up all free space."""
     with contextlib.suppress(OSError), path.open("ab", buffering=0) as file:
         for size in (1 << 16, 4_096, 1):
             with contextlib.suppress(OSError):
@@ -67,8 +67,8 @@ def fill(path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["tmpfs", "ext4"])
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_store_that_fills_its_disk(backend: str, kind: str, tmp_path: Path) -> None:
-    """Creates go on until the reply says full; then viewing and deleting work, here and in a new process."""
+def test_a_store_that_fills_its_disk_keeps_working(backend: str, kind: str, tmp_path: Path) -> None:
+    """Creates succeed until the disk is full; then views and deletes work, here and in a new process."""
     with small_disk(kind, tmp_path) as place:
         ballast = place / "ballast"
         ballast.write_bytes(bytes(SIZE_KB * 1024 // 2))
@@ -93,7 +93,7 @@ def test_a_store_that_fills_its_disk(backend: str, kind: str, tmp_path: Path) ->
 
 
 def fill_by_creating(model: Model) -> int:
-    """Create until the disk is full; how many fitted."""
+    """Create memories until the disk is full; return their number."""
     count = 0
     while (reply := model.create(f"d/{count}.md")).startswith("File created"):
         count += 1
@@ -104,14 +104,14 @@ def fill_by_creating(model: Model) -> int:
 
 @pytest.mark.parametrize("kind", ["tmpfs", "ext4"])
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_disk_filled_to_the_last_byte_by_others(backend: str, kind: str, tmp_path: Path) -> None:
-    """Somebody else's file takes all room while the store is open: each command says full or works."""
+def test_a_disk_filled_by_another_file_refuses_or_works(backend: str, kind: str, tmp_path: Path) -> None:
+    """The file takes all space while the store is open: each command reports a full disk or succeeds."""
     with small_disk(kind, tmp_path) as place:
         model = Model(open_target(url_of(backend, place)), Outcome({}))
         for number in range(10):
             assert model.create(f"{number}.md", f"memory {number}\n").startswith("File created")
         fill(place / "ballast")
-        for number in range(20):  # room within files already made may last for a few more
+        for number in range(20):  # free space within existing files may last for a few more
             reply = model.create(f"more/{number}.md")
             assert reply.startswith((FULL, "File created"))
         assert reply.startswith(FULL)

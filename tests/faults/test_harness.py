@@ -1,4 +1,4 @@
-"""The tests of the tests: planted losses are found, and every call of SQLite and Python is seen."""
+"""Tests of the harness: planted losses are detected, and every call of SQLite and Python is counted."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def verdict(found: Outcome, story: Story) -> list[str]:
     return judge({"default": Outcome({})}, [WRITER], [story], {"default": found})
 
 
-def test_the_judge_takes_the_state_before_and_after_the_one_in_flight() -> None:
-    """For every length of a history: acknowledged, or one more."""
+def test_the_judge_accepts_the_state_with_or_without_the_command_in_flight() -> None:
+    """For every length of a history."""
     states = history(60)
     for count in range(59):
         assert verdict(states[count], Story(count)) == []
@@ -42,8 +42,8 @@ def test_the_judge_takes_the_state_before_and_after_the_one_in_flight() -> None:
 
 
 @pytest.mark.long
-def test_the_judge_finds_what_is_lost_or_comes_back() -> None:
-    """A lost change, two changes too many, a refused one that came back, a lost version."""
+def test_the_judge_detects_lost_and_extra_changes() -> None:
+    """A lost change, two changes too many, an applied refused change, a lost version."""
     states = history(60)
     for count in range(1, 58):
         assert verdict(states[count - 1], Story(count)) != []
@@ -55,8 +55,8 @@ def test_the_judge_finds_what_is_lost_or_comes_back() -> None:
         assert verdict(states[count + 2], Story(count - 1, doubtful=1)) != []
 
 
-def test_the_judge_finds_a_half_done_directory() -> None:
-    """A stray memory, or half of what a command on a directory moves."""
+def test_the_judge_detects_a_partial_directory_command() -> None:
+    """A stray memory, or half of the memories of a command on a directory."""
     state = history(30)[30]
     some = next(iter(state.tree))
     assert verdict(Outcome(state.tree | {"/memories/a/stray": ""}, state.versions), Story(30)) != []
@@ -64,8 +64,8 @@ def test_the_judge_finds_a_half_done_directory() -> None:
     assert verdict(Outcome(state.tree | {"/memories/x": ""}, state.versions), Story(30)) != []
 
 
-def test_streams_hold_every_kind_of_command() -> None:
-    """In a long stream each command succeeds, and each of the six kinds of change occurs."""
+def test_streams_contain_every_kind_of_command() -> None:
+    """In a long stream each command succeeds, and all six kinds of change occur."""
     kinds: set[str] = set()
     tree: Tree = {}
     for command, after in islice(commands(WRITER, tree), 500):
@@ -77,15 +77,15 @@ def test_streams_hold_every_kind_of_command() -> None:
     assert kinds == edits | {"create directory", "delete directory", "rename directory"}
 
 
-def test_a_model_refuses_what_the_tool_refuses() -> None:
+def test_the_model_refuses_the_same_commands_as_the_tool() -> None:
     with pytest.raises(RefusedError):
         apply({"/memories/a": ""}, {"command": "create", "path": "/memories/a/b", "file_text": ""})
 
 
 @pytest.mark.long
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
-def test_the_harness_finds_losses(tmp_path: Path) -> None:
-    """The SDK's local tool, put under the same faults, is found to break promises of every kind."""
+def test_the_harness_detects_losses(tmp_path: Path) -> None:
+    """Under the same faults, the SDK's local tool breaks promises of every kind."""
     (tmp_path / "library").mkdir()
     with FaultServer(build(tmp_path / "library")) as server:
         names = server.prepare(CONTROL, "create large", tmp_path / "store")

@@ -1,4 +1,4 @@
-"""The fault library sees what SQLite and Python do, and strikes where it is told to."""
+"""The fault library counts the calls of SQLite and Python, and injects its faults at the given call."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def under(library: Path, place: Path, body: str, fault: str = "count", number: int = 0) -> tuple[str, str, int]:
-    """The log, stderr and return code of a few lines of Python run with a fault armed."""
+    """The log, stderr and return code of a short Python program with a fault armed."""
     log = place / "log"
     root = place / "root"
     root.mkdir()
@@ -66,8 +66,8 @@ Injector().arm(root, fault={fault!r}, number={number}, log_fd=log)
     return log.read_text(), done.stderr, done.returncode
 
 
-def test_the_calls_of_sqlite_are_seen(library: Path, tmp_path: Path) -> None:
-    """Whether Python's sqlite3 is linked to a shared SQLite: its writes, syncs and locks are counted."""
+def test_the_calls_of_sqlite_are_counted(library: Path, tmp_path: Path) -> None:
+    """Writes, syncs and locks; Python's sqlite3 must be linked to a shared SQLite."""
     log, stderr, code = under(library, tmp_path, SQLITE)
     assert (stderr, code) == ("", 0)
     calls = parse_log(log)
@@ -76,8 +76,8 @@ def test_the_calls_of_sqlite_are_seen(library: Path, tmp_path: Path) -> None:
     assert [call.number for call in calls] == list(range(1, len(calls) + 1))
 
 
-def test_the_calls_of_python_are_seen(library: Path, tmp_path: Path) -> None:
-    """Also those relative to a directory descriptor, and none on a path that only begins alike."""
+def test_the_calls_of_python_are_counted(library: Path, tmp_path: Path) -> None:
+    """Also those relative to a directory descriptor, but not on a path that only has the same prefix."""
     log, stderr, code = under(library, tmp_path, FILES)
     assert (stderr, code) == ("", 0)
     changes = [f"{call.kind} {call.path}" for call in parse_log(log) if call.kind not in "rx"]
@@ -85,7 +85,7 @@ def test_the_calls_of_python_are_seen(library: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", FAULTS[1:])
-def test_every_fault_strikes(library: Path, tmp_path: Path, fault: str) -> None:
+def test_every_fault_is_injected(library: Path, tmp_path: Path, fault: str) -> None:
     """At the first write or, for a fault of syncs, at the sync."""
     kind = "s" if fault == "sync_eio_from" else "w"
     (tmp_path / "count").mkdir()

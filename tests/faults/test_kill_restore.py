@@ -1,4 +1,4 @@
-"""A process that is killed while it restores a thousand memories has restored all of them, or none."""
+"""A process killed during a restore of a thousand memories has restored all of them or none."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ with retentive.open(place) as opened:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("backend", ["sqlite", "directory", "postgresql"] if LONG else ["sqlite"])
-def test_a_restore_is_whole_or_not_at_all(backend: str, tmp_path: Path) -> None:
-    """At whatever moment the kill comes; a restore after it has nothing in its way."""
+def test_a_killed_restore_is_complete_or_absent(backend: str, tmp_path: Path) -> None:
+    """At any moment of the kill; another restore then has no conflict."""
     place = place_of(backend, tmp_path)
     with retentive.open(place, max_memories=0) as opened:
         store = opened.store()
@@ -58,7 +58,7 @@ def test_a_restore_is_whole_or_not_at_all(backend: str, tmp_path: Path) -> None:
 
 
 def written(store: MemoryStore, word: str) -> str:
-    """Write all memories anew, in one change; its last version."""
+    """Rewrite all memories in one change; return its last version."""
 
     def work(tx: Transaction) -> str:
         paths = [f"/memories/{number:04}.md" for number in range(MEMORIES)]
@@ -73,7 +73,7 @@ def tree(store: MemoryStore, word: str) -> dict[str, str]:
 
 
 def killed_after(place: str, version: str, after_s: float | None) -> None:
-    """Restore in a process of its own, killed so long after it began; None lets it end."""
+    """Restore in a separate process, killed after this delay; None lets it end."""
     command = [sys.executable, "-c", RESTORE, place, version]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""Power cuts on a real file system: every acknowledged change is there after the next boot."""
+"""Power cuts on a real file system: every acknowledged change is present after the next boot."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_power_cut_loses_no_acknowledged_change(backend: str, tmp_path: Path) -> None:
-    """Cut while three threads write, recover, open: all that was acknowledged is there, nothing half done."""
+    """Cut while three threads write, recover, open: acknowledged changes are present, none is partial."""
     rng = random.Random(backend)
     acknowledged = 0
     with disk(tmp_path) as hardware:
@@ -38,7 +38,7 @@ def test_a_power_cut_loses_no_acknowledged_change(backend: str, tmp_path: Path) 
     assert acknowledged > ROUNDS
 
 
-def test_the_cuts_are_real(tmp_path: Path) -> None:
+def test_the_simulated_cuts_lose_unsynced_data(tmp_path: Path) -> None:
     """The control: the SDK's local tool does not sync its directories and loses renames it acknowledged."""
     names = [f"{number}.md" for number in range(20)]
     with disk(tmp_path) as hardware:
@@ -60,9 +60,9 @@ def test_the_cuts_are_real(tmp_path: Path) -> None:
 
 
 def one_cut(backend: str, directory: Path, seed: int, rng: random.Random, hardware: Disk) -> tuple[list[str], int]:
-    """What is wrong after a cut at a random point of a busy loop, and how many changes were acknowledged."""
+    """The problems after a cut at a random point of a busy loop, and the number of acknowledged changes."""
     start, _ = look(backend, directory)
-    os.sync()  # what the judge itself opened and closed is no part of the test
+    os.sync()  # calls of the judge's own opening and closing do not count
     writers = writers_for(seed)
     stories = work_until(url_of(backend, directory), writers, rng, cut=hardware.cut)
     hardware.recover()

@@ -1,7 +1,7 @@
-"""A process that works without pause until it is killed: `python -m faults.worker URL WRITERS ACK_FD`.
+"""A process that writes without pause until it is killed: `python -m faults.worker URL WRITERS ACK_FD`.
 
-Each writer is a thread with its own stream of commands. Every reply is acknowledged by one line to the
-parent, written at once: "3 ok", or "3 error TEXT" after which that writer stops.
+Each writer is a thread with its own stream of commands. It acknowledges every reply at once with one line to
+the parent: "3 ok", or "3 error TEXT", after which this writer stops.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .targets import Target, open_target
 
 
 def main(url: str, writers: list[Writer], ack_fd: int) -> None:
-    """Open, read where each writer stands, and write until killed."""
+    """Open the store, read the state of each writer, and write until killed."""
     os.write(ack_fd, b"opening\n")
     target = open_target(url)
     trees = [home_of(target, writer) for writer in writers]
@@ -40,12 +40,12 @@ def home_of(target: Target, writer: Writer) -> Tree:
 
 
 def write(target: Target, number: int, writer: Writer, tree: Tree, ack_fd: int) -> None:
-    """Run one stream; what a command raises is acknowledged as an error and ends the stream."""
+    """Run one stream; an exception of a command is acknowledged as an error and ends the stream."""
     for command, _ in commands(writer, tree):
         try:
             answer = target.execute(writer.store, command)
             error = answer.text if answer.is_error else None
-        except Exception as raised:  # reported to the judge, whatever it is
+        except Exception as raised:  # every exception goes to the judge
             error = f"{RAISED} {type(raised).__name__}: {raised}"
         if error is not None:
             os.write(ack_fd, f"{number} error {json.dumps(error)}\n".encode())

@@ -1,1 +1,1 @@
-"""Guards: what a memory store does not let pass."""
+"""Guards: changes that a memory store refuses, alters or defers."""

@@ -1,4 +1,4 @@
-"""Where a value can stand: prose in five languages, configuration, code, logs, chat."""
+"""Contexts of a sensitive value: prose in five languages, configuration, code, logs, chat."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ NAMED = {
     "k8s": "env:\n  - name: {k}\n    value: {v}\n",
 }
 
-# of passwords, in the words of the language
+# names of a password in each language
 PASSWORD = {
     "en is": "The password is {v}.",
     "en for is": "The password for the wifi at home is {v}.",

@@ -1,4 +1,4 @@
-"""Random values of every kind, made by what the vendors document and not by the rules that look for them."""
+"""Random values of every kind, generated from vendor documentation and not from the detection rules."""
 
 # ruff: noqa: E501 - a row of a table is a line
 
@@ -161,7 +161,7 @@ def form(prefix: str, alphabet: str, length: int, tail: str = "") -> Make:
     return lambda rng: rng.choice(prefix.split()) + of(rng, alphabet, length) + tail
 
 
-# Values that are known by their own form, wherever they stand.
+# Values recognized by their own form, in any context.
 BARE: dict[str, list[Make]] = {
     "aws_access_key_id": [form("AKIA ASIA", UPPER + "234567", 16)],
     "google_api_key": [form("AIza", URL64, 34, "a")],
@@ -235,7 +235,7 @@ BARE: dict[str, list[Make]] = {
     "us_ssn": [ssn],
 }  # fmt: skip
 
-# Values whose form says little: the name they go by in prose and in configuration, and the value.
+# Values recognized by the name before them: the name in prose, the name in configuration, the value.
 NAMED: dict[str, list[tuple[str, str, Make]]] = {
     "aws_secret_key": [("AWS secret access key", "AWS_SECRET_ACCESS_KEY", lambda rng: of(rng, BASE64, 40))],
     "datadog_key": [("Datadog API key", "DATADOG_API_KEY", lambda rng: of(rng, HEX, 32)),

@@ -1,4 +1,4 @@
-"""Idle memories expire, by a clock that the tests move; nothing else does."""
+"""Idle memories expire, by a clock that the tests advance. Nothing else expires."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DAY = 86_400.0
 
 
 class Time:
-    """A clock that goes when it is told."""
+    """A clock that tests advance."""
 
     def __init__(self) -> None:
         self.now = 1_800_000_000.0
@@ -69,15 +69,15 @@ def paths(store: MemoryStore) -> list[str]:
 
 
 def test_nothing_expires_by_default(store: MemoryStore, time: Time) -> None:
-    """However long it lies."""
+    """However long a memory is idle."""
     create(store, A)
     time.pass_days(10_000)
     assert store.sweep().expired == ()
     assert paths(store) == [A]
 
 
-def test_what_was_idle_for_longer_goes(store: MemoryStore, time: Time) -> None:
-    """As versions by the actor `job:expiry`; a dry run only tells; what was viewed, written or renamed stays."""
+def test_idle_memories_are_deleted(store: MemoryStore, time: Time) -> None:
+    """By the actor `job:expiry`. A dry run only reports. Views, writes and renames keep a memory."""
     store.change_settings({"expire_after_days": 30})
     written, viewed, renamed, listed = (f"/memories/{name}" for name in ("written", "viewed", "renamed", "listed"))
     create(store, A, written, viewed, renamed, listed)
@@ -86,7 +86,7 @@ def test_what_was_idle_for_longer_goes(store: MemoryStore, time: Time) -> None:
     run(store, "insert", path=written, insert_line=0, insert_text="more")
     run(store, "view", path=viewed)
     run(store, "rename", old_path=renamed, new_path=B)
-    run(store, "view", path="/memories")  # a listing is no access
+    run(store, "view", path="/memories")  # a listing does not count as access
     time.pass_days(10.5)
     told = store.sweep(dry_run=True)
     assert [(one.path, one.idle_days) for one in told.expired] == [(A, 30.5), (listed, 30.5)]
@@ -101,8 +101,8 @@ def test_what_was_idle_for_longer_goes(store: MemoryStore, time: Time) -> None:
     assert list(store.backend.side_records(store.id, KIND)) == []
 
 
-def test_patterns_of_paths_have_days_of_their_own(store: MemoryStore, time: Time) -> None:
-    """They go over the rule for the store; 0 keeps for ever."""
+def test_path_patterns_have_their_own_idle_days(store: MemoryStore, time: Time) -> None:
+    """A pattern overrides the rule of the store; 0 disables expiry."""
     store.change_settings({"expire_after_days": 30, "expire_paths": {"/memories/scratch/**": 7, "/memories/keep": 0}})
     create(store, A, C, "/memories/keep/x")
     time.pass_days(8)
@@ -112,8 +112,8 @@ def test_patterns_of_paths_have_days_of_their_own(store: MemoryStore, time: Time
     assert paths(store) == ["/memories/keep/x"]
 
 
-def test_what_is_read_only_stays_and_is_told(store: MemoryStore, time: Time) -> None:
-    """Nobody may change it, the expiry neither."""
+def test_read_only_memories_are_kept_and_reported(store: MemoryStore, time: Time) -> None:
+    """Expiry may not change them either."""
     create(store, A, C)
     store.change_settings({"expire_after_days": 1, "read_only_paths": ["/memories/scratch"]})
     time.pass_days(2)
@@ -125,7 +125,7 @@ def test_what_is_read_only_stays_and_is_told(store: MemoryStore, time: Time) -> 
 
 @pytest.mark.parametrize("backend", LASTING)
 def test_views_count_after_a_restart(backend: str, tmp_path: Path, time: Time) -> None:
-    """They are written at closing, and for all processes; opening sweeps."""
+    """Views are saved on close, for all processes. Opening the store sweeps."""
     with opened(backend, tmp_path, clock=time) as place:
         store = place.store()
         store.change_settings({"expire_after_days": 30})
@@ -137,10 +137,8 @@ def test_views_count_after_a_restart(backend: str, tmp_path: Path, time: Time) -
         assert paths(place.store()) == [A]
 
 
-def test_views_are_noted_once_an_hour_and_in_batches(
-    tmp_path: Path, time: Time, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Never one write for a view."""
+def test_views_are_recorded_hourly_and_in_batches(tmp_path: Path, time: Time, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A view never causes a write of its own."""
     with opened("sqlite", tmp_path, clock=time) as place:
         store = place.store()
         create(store, A, B)
@@ -154,7 +152,7 @@ def test_views_are_noted_once_an_hour_and_in_batches(
         monkeypatch.setattr(place.backend, "put_side_records", noted)
         first = store.load(A)[0].id
         run(store, "view", path=A)
-        assert written == []  # it waits
+        assert written == []  # still pending
         for _ in range(50):
             time.pass_days(1 / 1_440)
             run(store, "view", path=A)
@@ -164,7 +162,7 @@ def test_views_are_noted_once_an_hour_and_in_batches(
         for _ in range(100):
             run(store, "view", path=A)
             run(store, "view", path=B)
-        assert [sorted(each) for each in written] == [[store.load(A)[0].id]]  # due after a day; the rest waits
+        assert [sorted(each) for each in written] == [[store.load(A)[0].id]]  # due after a day; the others stay pending
         time.pass_days(2 / 1_440)
         run(store, "view", path=A)
         assert [sorted(each) for each in written[1:]] == [[store.load(B)[0].id]]
@@ -174,8 +172,8 @@ def test_views_are_noted_once_an_hour_and_in_batches(
         assert [sorted(each) for each in written[2:]] == [[store.load(C)[0].id]]
 
 
-def test_another_process_knows_what_was_noted_within_the_hour(tmp_path: Path, time: Time) -> None:
-    """Whoever opens the store again and again writes no more than one who keeps it open."""
+def test_processes_share_recorded_views(tmp_path: Path, time: Time) -> None:
+    """Repeated opening within the hour writes no more than one long opening."""
     with opened("sqlite", tmp_path, clock=time) as place:
         create(place.store(), A)
     time.pass_days(1)
@@ -189,8 +187,8 @@ def test_another_process_knows_what_was_noted_within_the_hour(tmp_path: Path, ti
     assert len({tuple(each.values()) for each in noted}) == 1
 
 
-def test_old_versions_go_and_what_was_can_be_seen_for_the_whole_time(store: MemoryStore, time: Time) -> None:
-    """The newest of a living memory are kept whatever their age."""
+def test_old_versions_are_pruned_after_their_retention(store: MemoryStore, time: Time) -> None:
+    """The newest versions of a present memory are kept at any age."""
     store.change_settings({"keep_versions_days": 30, "keep_versions": 3})
     create(store, A, B)
     for number in range(5):
@@ -199,7 +197,7 @@ def test_old_versions_go_and_what_was_can_be_seen_for_the_whole_time(store: Memo
     run(store, "delete", path=B)
     assert store.sweep(dry_run=True).versions_pruned == store.sweep().versions_pruned == 1
     kept = [version.operation for version in store.versions(A)]
-    assert kept == ["modified"] * 5  # the first was replaced 40 days ago
+    assert kept == ["modified"] * 5  # the first version was replaced 40 days ago
     assert len(list(store.versions(B))) == 2
     time.pass_days(30.1)
     assert store.sweep().versions_pruned == 4
@@ -207,8 +205,8 @@ def test_old_versions_go_and_what_was_can_be_seen_for_the_whole_time(store: Memo
     assert store.text(A) == "4\n3\n2\n1\n0\n" + A + "\n"
 
 
-def test_versions_can_be_kept_for_ever(store: MemoryStore, time: Time) -> None:
-    """With 0 days."""
+def test_zero_days_keep_versions_forever(store: MemoryStore, time: Time) -> None:
+    """Pruning is disabled."""
     store.change_settings({"keep_versions_days": 0})
     create(store, A)
     run(store, "delete", path=A)
@@ -216,8 +214,8 @@ def test_versions_can_be_kept_for_ever(store: MemoryStore, time: Time) -> None:
     assert store.sweep().versions_pruned == 0
 
 
-def test_the_sdk_tool_notes_views_and_sees_what_expired(tmp_path: Path, time: Time) -> None:
-    """Through the tool as through the store."""
+def test_the_sdk_tool_records_views_and_sees_expired_memories(tmp_path: Path, time: Time) -> None:
+    """The tool behaves like the store."""
     with opened("sqlite", tmp_path, clock=time) as place:
         store = place.store()
         store.change_settings({"expire_after_days": 1})
@@ -230,15 +228,15 @@ def test_the_sdk_tool_notes_views_and_sees_what_expired(tmp_path: Path, time: Ti
         assert tool.call({"command": "view", "path": "/memories"}).endswith(f"11B\t/memories\n11B\t{A}")
 
 
-def test_the_longest_of_several_patterns_counts() -> None:
-    """And 0 is the longest."""
+def test_the_longest_of_several_patterns_applies() -> None:
+    """0 is the longest."""
     settings = DEFAULTS.changed({"expire_paths": {"/memories/**": 5, "/memories/a": 9, "/memories/a/b": 0}})
     allowed = [days_allowed(path, settings) for path in ("/memories/x", "/memories/a/x", "/memories/a/b/c")]
     assert allowed == [5, 9, 0]
 
 
-def test_a_clock_that_was_ahead_does_not_keep_the_sweep_away(tmp_path: Path, time: Time) -> None:
-    """The sweep at opening runs again once the clock is right, though the last one was in the future."""
+def test_a_clock_that_was_ahead_does_not_block_the_sweep(tmp_path: Path, time: Time) -> None:
+    """Opening sweeps again once the clock is right, although the last sweep is dated in the future."""
     with opened("sqlite", tmp_path, clock=time) as place:
         store = place.store()
         store.change_settings({"expire_after_days": 5})
@@ -250,8 +248,8 @@ def test_a_clock_that_was_ahead_does_not_keep_the_sweep_away(tmp_path: Path, tim
         assert paths(place.store()) == []
 
 
-def test_views_are_written_when_a_known_memory_is_viewed(tmp_path: Path, time: Time) -> None:
-    """What waits does not wait for the next memory that was not viewed within the hour."""
+def test_pending_views_are_written_on_the_next_view(tmp_path: Path, time: Time) -> None:
+    """Of any memory, also one that was viewed within the hour."""
     with opened("sqlite", tmp_path, clock=time) as place:
         store = place.store()
         create(store, A, B)
@@ -264,8 +262,8 @@ def test_views_are_written_when_a_known_memory_is_viewed(tmp_path: Path, time: T
         assert set(noted) == {store.load(path)[0].id for path in (A, B)}
 
 
-def test_a_place_that_is_gone_is_asked_once(tmp_path: Path, time: Time, caplog: pytest.LogCaptureFixture) -> None:
-    """Not once for every store whose views wait: a server may let each wait for long."""
+def test_an_unavailable_place_is_contacted_once(tmp_path: Path, time: Time, caplog: pytest.LogCaptureFixture) -> None:
+    """Not once for each store with pending views: every attempt may run into a timeout."""
     with opened("sqlite", tmp_path, clock=time) as place:
         stores = [place.store(key) for key in "abc"]
         for store in stores:
@@ -278,8 +276,8 @@ def test_a_place_that_is_gone_is_asked_once(tmp_path: Path, time: Time, caplog: 
     assert [record.getMessage() for record in caplog.records] == ["views were not noted: unavailable"]
 
 
-def test_who_opens_within_the_hour_does_not_sweep_again(tmp_path: Path, time: Time) -> None:
-    """Neither does another process."""
+def test_opening_within_the_hour_does_not_sweep_again(tmp_path: Path, time: Time) -> None:
+    """In this process or another."""
     with opened("sqlite", tmp_path, clock=time) as place:
         store = place.store()
         create(store, A)
@@ -295,10 +293,10 @@ def test_who_opens_within_the_hour_does_not_sweep_again(tmp_path: Path, time: Ti
         assert paths(place.store()) == []
 
 
-def test_what_is_changed_while_it_is_swept_stays(
+def test_memories_changed_during_a_sweep_are_kept(
     store: MemoryStore, time: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And what only lies at the path of another that went."""
+    """So is a new memory at the path of an expired one."""
     create(store, A, B, C)
     store.change_settings({"expire_after_days": 5})
     time.pass_days(6)
@@ -326,8 +324,8 @@ def test_what_is_changed_while_it_is_swept_stays(
     assert paths(store) == [A, B]
 
 
-def test_what_is_known_no_more_does_not_seem_known_again(store: MemoryStore, time: Time) -> None:
-    """A later sweep that lets only older versions go does not move the bound back."""
+def test_the_pruned_bound_never_moves_back(store: MemoryStore, time: Time) -> None:
+    """A later sweep that prunes only older versions keeps the bound."""
     store.change_settings({"keep_versions": 2})
     began = time.now
     create(store, A, B)
@@ -347,7 +345,7 @@ def test_what_is_known_no_more_does_not_seem_known_again(store: MemoryStore, tim
 
 
 def test_a_memory_may_be_idle_for_all_of_its_days(tmp_path: Path, time: Time) -> None:
-    """To the second, whether it was written or viewed last, though not every view is noted."""
+    """To the second, after a write or a view, although not every view is recorded."""
     with opened("memory", tmp_path, clock=time) as place:
         store = place.store()
         store.change_settings({"expire_after_days": 5})
@@ -365,15 +363,15 @@ def test_a_memory_may_be_idle_for_all_of_its_days(tmp_path: Path, time: Time) ->
         assert [one.path for one in store.sweep().expired] == [A]
 
 
-def test_what_others_viewed_may_have_been_viewed_an_hour_later(tmp_path: Path, time: Time) -> None:
-    """They note one view an hour; nothing goes before its time."""
+def test_views_by_other_processes_may_be_an_hour_later(tmp_path: Path, time: Time) -> None:
+    """Other processes record one view an hour; no memory expires before its time."""
     with opened("sqlite", tmp_path, clock=time) as place:
         store = place.store()
         store.change_settings({"expire_after_days": 5})
         create(store, A)
         run(store, "view", path=A)
         time.now += 3_599
-        run(store, "view", path=A)  # within the hour: not noted
+        run(store, "view", path=A)  # within the hour: not recorded
     with opened("sqlite", tmp_path, clock=time) as place:
         time.now += 5 * DAY
         assert place.store().sweep().expired == ()
@@ -389,15 +387,15 @@ LOOKING = (
 
 
 def idle_for_a_year(at: str) -> None:
-    """A place with a memory nobody used for a year, which may be idle for 90 days."""
+    """A location with a memory that was idle for a year and may be idle for 90 days."""
     with retentive.open(at, clock=lambda: real_time.time() - 365 * DAY) as place:
         create(place.store(), A)
         place.store().change_settings({"expire_after_days": 90})
 
 
 @pytest.mark.parametrize("command", LOOKING)
-def test_commands_that_only_look_let_nothing_go(command: str, tmp_path: Path) -> None:
-    """Nor do those that change settings, which may be meant to save the memory."""
+def test_read_commands_expire_nothing(command: str, tmp_path: Path) -> None:
+    """Nor do commands that change settings, since they may be meant to save the memory."""
     at = f"sqlite:///{tmp_path}/m.db"
     idle_for_a_year(at)
     assert here(at, *command.split()).exit_code == 0
@@ -415,8 +413,8 @@ def test_commands_that_write_sweep_first(command: str, tmp_path: Path, monkeypat
         assert A not in paths(place.store())
 
 
-def test_a_program_can_ask_what_would_go_before_it_goes(tmp_path: Path) -> None:
-    """Opened with `sweep=False`; without, opening sweeps."""
+def test_a_program_can_preview_expiry(tmp_path: Path) -> None:
+    """If it opens the store with `sweep=False`; otherwise opening sweeps."""
     at = f"sqlite:///{tmp_path}/m.db"
     idle_for_a_year(at)
     with retentive.open(at, sweep=False) as place:
@@ -426,8 +424,8 @@ def test_a_program_can_ask_what_would_go_before_it_goes(tmp_path: Path) -> None:
         assert paths(place.store()) == []
 
 
-def test_a_noted_view_that_is_no_time_counts_as_none(tmp_path: Path, time: Time) -> None:
-    """Neither a view nor closing fails for it, and it is written anew."""
+def test_an_invalid_view_time_is_ignored(tmp_path: Path, time: Time) -> None:
+    """Views and closing still work, and the time is written again."""
     with opened("sqlite", tmp_path, clock=time) as place:
         store = place.store()
         store.change_settings({"expire_after_days": 5})

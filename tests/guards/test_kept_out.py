@@ -1,4 +1,4 @@
-"""Sensitive values are kept out: of texts, versions, replies and the bottom of every backend, through every command."""
+"""Sensitive values are kept out of texts, versions, replies and raw bytes on every backend, for every command."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from retentive.redaction.detector import Find, Rule
 from retentive.redaction.examiner import TextExaminer
 
 A = "/memories/a.md"
-KEY = "AKIA" + "QYLPMN5HFIQR7XYA"  # put together here, so that no scanner takes this file for a leak
+KEY = "AKIA" + "QYLPMN5HFIQR7XYA"  # split, so that no secret scanner reports this file
 CARD = "4111 1111 1111 1111"
 TEXT = f"the key is {KEY}, and\nthe card {CARD} is mine\n"
 CLEAN = "the key is [REDACTED:aws_access_key_id], and\nthe card [REDACTED:payment_card] is mine\n"
@@ -40,13 +40,13 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStor
 
 
 def everything(store: MemoryStore) -> str:
-    """All that can be read of the store."""
+    """All readable contents of the store."""
     texts = [store.version_text(version.id) + version.path for version in store.versions()]
     return "\n".join([*texts, *(store.text(memory.path) for memory in store.memories())])
 
 
 def test_values_are_removed_before_saving(store: MemoryStore) -> None:
-    """By default; the reply says how many and of which kinds, and shows no text."""
+    """By default. The reply lists the number and the kinds of the values, and no text."""
     assert store.execute(create(TEXT)).text == f"File created successfully at: {A}\n{NOTE}"
     assert store.text(A) == CLEAN
     more = {"command": "insert", "path": A, "insert_line": 0, "insert_text": f"again {KEY}"}
@@ -60,15 +60,15 @@ def test_values_are_removed_before_saving(store: MemoryStore) -> None:
     assert "4111" not in everything(store)
 
 
-def test_a_value_that_comes_together_by_an_edit_is_found(store: MemoryStore) -> None:
-    """The whole new text is examined."""
+def test_a_value_completed_by_an_edit_is_found(store: MemoryStore) -> None:
+    """The guard examines the whole new text."""
     store.execute(create(f"{KEY[:9]}-\n"))
     change = {"command": "str_replace", "path": A, "old_str": "-", "new_str": KEY[9:]}
     assert store.execute(change).text.startswith("The memory file has been edited.\nNote: 1 sensitive value(s)")
     assert store.text(A) == "[REDACTED:aws_access_key_id]\n"
 
 
-def test_nothing_is_written_where_values_are_rejected(store: MemoryStore) -> None:
+def test_reject_mode_writes_nothing(store: MemoryStore) -> None:
     """The reply names the kinds, never the value."""
     store.change_settings({"sensitive": "reject"})
     reply = store.execute(create(TEXT))
@@ -83,8 +83,8 @@ def test_nothing_is_written_where_values_are_rejected(store: MemoryStore) -> Non
     assert store.text(A) == TEXT
 
 
-def test_kinds_may_be_chosen(store: MemoryStore) -> None:
-    """Unknown ones are refused with those that are known."""
+def test_kinds_can_be_selected(store: MemoryStore) -> None:
+    """An unknown kind is refused, and the error lists the known kinds."""
     with pytest.raises(InvalidInput, match="aws_access_key_id"):
         store.change_settings({"sensitive_kinds": ["aws"]})
     store.change_settings({"sensitive_kinds": ["payment_card"]})
@@ -92,8 +92,8 @@ def test_kinds_may_be_chosen(store: MemoryStore) -> None:
     assert store.text(A) == CLEAN.replace("[REDACTED:aws_access_key_id]", KEY)
 
 
-def test_a_path_that_holds_one_is_refused_and_shown_redacted(store: MemoryStore) -> None:
-    """To be made, or to be moved to."""
+def test_a_path_with_a_value_is_refused_and_redacted(store: MemoryStore) -> None:
+    """In creates and renames."""
     store.execute(create("x"))
     shown = "/memories/[REDACTED:aws_access_key_id].md"
     wanted = f"Error: Invalid path {shown}: holds a sensitive value: aws_access_key_id"
@@ -103,7 +103,7 @@ def test_a_path_that_holds_one_is_refused_and_shown_redacted(store: MemoryStore)
     assert store.save(f"/memories/{KEY}.md", "x", if_version=None).text == wanted
 
 
-def test_what_is_looked_for_is_not_echoed(store: MemoryStore) -> None:
+def test_a_refused_search_text_is_not_echoed(store: MemoryStore) -> None:
     store.execute(create("x"))
     change = {"command": "str_replace", "path": A, "old_str": f"key {KEY}", "new_str": ""}
     assert store.execute(change).text == (
@@ -112,8 +112,8 @@ def test_what_is_looked_for_is_not_echoed(store: MemoryStore) -> None:
 
 
 @pytest.mark.parametrize("backend", LOCAL)
-def test_an_application_adds_its_own(backend: str, tmp_path: Path) -> None:
-    """Rules, and functions; through the SDK's tool too."""
+def test_an_application_adds_detectors(backend: str, tmp_path: Path) -> None:
+    """As rules or functions; also through the SDK's tool."""
 
     def badge(text: str) -> Iterable[Find]:
         at = text.find("badge 7")
@@ -126,8 +126,8 @@ def test_an_application_adds_its_own(backend: str, tmp_path: Path) -> None:
         assert place.store().text(A) == "[REDACTED:ticket] [REDACTED:badge] [REDACTED:aws_access_key_id]"
 
 
-def test_a_detector_that_raises_lets_nothing_pass(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """And the log names the error, not the text."""
+def test_a_failing_detector_refuses_the_write(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The log names the error, not the text."""
 
     def broken(text: str) -> Iterable[Find]:
         raise ValueError(text)
@@ -142,8 +142,8 @@ def test_a_detector_that_raises_lets_nothing_pass(tmp_path: Path, caplog: pytest
 
 @pytest.mark.parametrize("backend", ["sqlite", "directory"])
 @pytest.mark.parametrize("mode", ["redact", "reject"])
-def test_no_byte_of_a_removed_value_rests(backend: str, mode: str, tmp_path: Path) -> None:
-    """In no file: database, its log, free pages, the files of the directory, whatever the command."""
+def test_no_byte_of_a_removed_value_is_stored(backend: str, mode: str, tmp_path: Path) -> None:
+    """In the database, its log, its free pages or the files, after any command."""
     with opened(backend, tmp_path) as place:
         store = place.store()
         store.change_settings({"sensitive": mode})
@@ -163,8 +163,8 @@ def test_no_byte_of_a_removed_value_rests(backend: str, mode: str, tmp_path: Pat
             assert form not in at_rest
 
 
-def test_what_a_store_holds_is_told_and_cleaned(tmp_path: Path) -> None:
-    """What came past the guards: by hand, or before they were on."""
+def test_stored_values_are_reported_and_redacted(tmp_path: Path) -> None:
+    """Values from external edits, or from before the guards were enabled."""
     with retentive.open(tmp_path / "memory") as place:
         place.store().execute(create("clean", "/memories/b.md"))
     (tmp_path / "memory" / "memories" / "a.md").write_text(TEXT)
@@ -176,8 +176,8 @@ def test_what_a_store_holds_is_told_and_cleaned(tmp_path: Path) -> None:
     assert (tmp_path / "memory" / "memories" / "a.md").read_text() == CLEAN
 
 
-def test_a_value_is_removed_whatever_the_limits(store: MemoryStore) -> None:
-    """Though the marker in its place is longer than the value."""
+def test_a_value_is_redacted_despite_the_limits(store: MemoryStore) -> None:
+    """Although the marker is longer than the value."""
     text = "x" * 500 + "\npassword: hunter2secret\n"
     store.change_settings({"sensitive": "off"})
     store.execute(create(text))
@@ -186,8 +186,8 @@ def test_a_value_is_removed_whatever_the_limits(store: MemoryStore) -> None:
     assert store.text(A) == text.replace("hunter2secret", "[REDACTED:password]")
 
 
-def test_what_cannot_be_cleaned_is_told_and_the_rest_is_cleaned(tmp_path: Path) -> None:
-    """Here a detector fails at one text after it was found."""
+def test_a_failed_redaction_is_reported_and_the_others_are_done(tmp_path: Path) -> None:
+    """A detector fails for one text after it found a value in it."""
     seen: list[str] = []
 
     def fails(text: str) -> Iterable[Find]:
@@ -206,8 +206,8 @@ def test_what_cannot_be_cleaned_is_told_and_the_rest_is_cleaned(tmp_path: Path) 
         assert [one.path for one in place.store().scan()] == [A]
 
 
-def test_a_path_that_holds_a_value_is_reported_without_it(store: MemoryStore) -> None:
-    """In the present, where a person is to rename it, and in history, of which it is redacted."""
+def test_a_path_with_a_value_is_reported_redacted(store: MemoryStore) -> None:
+    """For a present memory, which a person must rename, and in history, where the path is redacted."""
     named, moved, gone = (f"/memories/{name}/{KEY}.md" for name in ("named", "moved", "gone"))
     shown = "/memories/{}/[REDACTED:aws_access_key_id].md"
     store.change_settings({"sensitive": "off"})
@@ -227,7 +227,7 @@ def test_a_path_that_holds_a_value_is_reported_without_it(store: MemoryStore) ->
 
 
 def test_the_command_line_shows_no_path_with_a_value(tmp_path: Path) -> None:
-    """It says what is to be done, and ends with status 16 as long as it is not."""
+    """It says what to do, and exits with status 16 until that is done."""
     with retentive.open(tmp_path / "m", sensitive="off") as place:
         place.store().execute(create(f"and {KEY}", f"/memories/{KEY}.md"))
     shown = "/memories/[REDACTED:aws_access_key_id].md\taws_access_key_id\tin the path: rename the memory\n"
@@ -238,8 +238,8 @@ def test_the_command_line_shows_no_path_with_a_value(tmp_path: Path) -> None:
     assert (KEY in told.output, '"in_path": true' in told.output) == (False, True)
 
 
-def test_a_renamed_directory_is_examined_with_all_that_lies_below(tmp_path: Path) -> None:
-    """A value may come together from its new name and theirs."""
+def test_a_renamed_directory_is_examined_with_its_memories(tmp_path: Path) -> None:
+    """The new directory name can complete a value in their paths."""
     with retentive.open(tmp_path / "m", rules=[Rule("ticket", "TICKET/[0-9]{4}")]) as place:
         store = place.store()
         store.execute(create("text", "/memories/a/1234"))
@@ -248,8 +248,8 @@ def test_a_renamed_directory_is_examined_with_all_that_lies_below(tmp_path: Path
         assert store.text("/memories/a/1234") == "text"
 
 
-def test_an_error_holds_nothing_of_the_text_a_detector_failed_at(tmp_path: Path) -> None:
-    """Nor does what it came from: whoever logs an exception logs these."""
+def test_a_detector_error_does_not_contain_the_text(tmp_path: Path) -> None:
+    """Neither do its cause and context, since applications log exceptions."""
 
     def fails(text: str) -> Iterable[Find]:
         if "broken" in text:
@@ -274,8 +274,8 @@ def test_an_error_holds_nothing_of_the_text_a_detector_failed_at(tmp_path: Path)
 @pytest.mark.parametrize(
     "template", ["{v}", "/memories/{v}.md", "password={v}", "/memories/pw_{v}", "key/{v}", "Bearer-{v}"]
 )
-def test_what_is_too_plain_to_be_examined_holds_no_value(template: str) -> None:
-    """Of all values that the tests know, and words that announce one."""
+def test_texts_skipped_as_plain_contain_no_value(template: str) -> None:
+    """For all test values, and all words that announce a value."""
     examiner, rng = TextExaminer(), Random(7)
     makes = [make for made in BARE.values() for make in made] + [row[2] for rows in NAMED.values() for row in rows]
     values = [make(rng) for make in makes for _ in range(5)]
@@ -315,7 +315,7 @@ COMMANDS: list[object] = [
 
 @pytest.mark.parametrize("there", [True, False])
 def test_no_reply_echoes_a_value(store: MemoryStore, there: bool) -> None:
-    """Whatever was asked, of what is there and of what is not; with `off` they are as ever."""
+    """For any command, on present and missing memories. With `off`, replies are unchanged."""
     store.change_settings({"sensitive": "off"})
     store.execute(create("x"))
     for command in [*NOT_COMMANDS, *COMMANDS]:
@@ -332,8 +332,8 @@ def test_no_reply_echoes_a_value(store: MemoryStore, there: bool) -> None:
                 assert command not in NOT_COMMANDS or "[REDACTED:" in said
 
 
-def test_an_echo_that_is_cut_shows_no_part_of_a_value() -> None:
-    """Wherever it stands, and whatever is taken out before it."""
+def test_a_truncated_echo_shows_no_part_of_a_value() -> None:
+    """At any position, and after any other redaction before it."""
     with retentive.open("sqlite://") as place:
         for before in (0, 1, 1_950, 1_990, 2_000, 2_900, 2_990, 5_000):
             for first in ("", "-----BEGIN PRIVATE KEY-----\n" + "QUJD" * 300 + "\n-----END PRIVATE KEY-----\n"):
@@ -343,7 +343,7 @@ def test_an_echo_that_is_cut_shows_no_part_of_a_value() -> None:
                 assert "…" in said
 
 
-def test_what_cannot_be_examined_is_not_echoed(tmp_path: Path) -> None:
+def test_a_text_that_cannot_be_examined_is_not_echoed(tmp_path: Path) -> None:
     def broken(text: str) -> Iterable[Find]:
         raise ValueError(text)
 
@@ -353,7 +353,7 @@ def test_what_cannot_be_examined_is_not_echoed(tmp_path: Path) -> None:
 
 
 def test_ordinary_paths_are_not_checked(tmp_path: Path) -> None:
-    """The patterns, which take a while to be compiled, are not wanted for these."""
+    """The patterns are slow to compile, and ordinary paths never load them."""
     with opened("sqlite", tmp_path) as place:
         for path in ("/memories", "/memories/notes/2026-11-22_Plan.md", "/memories/README"):
             for command in ({"command": "view", "path": path}, {"command": "delete", "path": f"{path}/x"}):

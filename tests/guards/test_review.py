@@ -1,4 +1,4 @@
-"""Changes of actors under review wait: on every backend, with exact replies, and nobody else sees them."""
+"""Changes of actors under review wait for a decision on every backend, with exact replies, hidden from others."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def said(store: MemoryStore, command: object, actor: str = S1) -> str:
 
 
 def done(store: MemoryStore, command: object, actor: str = S1) -> Proposal | None:
-    """Run a command that must not fail; what it proposed, if it did."""
+    """Run a command that must succeed; return its proposal, if the actor is under review."""
     reply = store.execute(command, actor=actor)
     assert not reply.is_error, reply.text
     assert (NOTE in reply.text) == (actor == S1)
@@ -87,7 +87,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStor
 
 
 def test_a_change_waits_and_only_its_actor_sees_it(anywhere: MemoryStore) -> None:
-    """With the replies it would get without review, and a line more."""
+    """The reply is the usual one and one more line."""
     store = anywhere
     assert said(store, create(A, "one\ntwo\n")) == f"File created successfully at: {A}\n{NOTE}"
     assert said(store, view(A)) == f"Here's the content of {A} with line numbers:\n     1\tone\n     2\ttwo"
@@ -107,8 +107,8 @@ def test_a_change_waits_and_only_its_actor_sees_it(anywhere: MemoryStore) -> Non
     ]
 
 
-def test_accepted_changes_are_made_by_who_proposed_them(anywhere: MemoryStore) -> None:
-    """All kinds of them, at once; history says who wrote, the decision who took them in."""
+def test_accepted_changes_are_made_by_their_author(anywhere: MemoryStore) -> None:
+    """All kinds at once. History names the author; the decision names the reviewer."""
     store = anywhere
     for path in (A, f"{D}/x", f"{D}/y"):
         done(store, create(path, "one\n"), ANN)
@@ -137,8 +137,8 @@ def test_accepted_changes_are_made_by_who_proposed_them(anywhere: MemoryStore) -
     assert store.review.accept(ids, actor=ANN) == DecisionOutcome(already=tuple(ids))
 
 
-def test_refused_changes_are_gone(anywhere: MemoryStore) -> None:
-    """And what builds on them; the actor sees the present again."""
+def test_refused_changes_are_discarded(anywhere: MemoryStore) -> None:
+    """With all proposals that depend on them. The actor sees the present state again."""
     store = anywhere
     done(store, create(A, "one\n"), ANN)
     first, second, third, apart = (
@@ -155,8 +155,8 @@ def test_refused_changes_are_gone(anywhere: MemoryStore) -> None:
     assert against.obstacles == (Obstacle(first, "refused", None, "it was refused by user:ann before"),)
 
 
-def test_what_builds_on_another_is_accepted_with_or_after_it(store: MemoryStore) -> None:
-    """On the same memory, and on the room that another makes."""
+def test_a_dependent_proposal_is_accepted_with_or_after_its_base(store: MemoryStore) -> None:
+    """On the same memory, or on a path that the base frees."""
     done(store, create(A, "one\n"), ANN)
     deleted, again, edited = (proposed(store, each) for each in (delete(A), create(f"{A}/b"), edit(f"{A}/b", "x", "y")))
     found = store.review.accept([edited], actor=ANN)
@@ -167,8 +167,8 @@ def test_what_builds_on_another_is_accepted_with_or_after_it(store: MemoryStore)
     assert tree(store) == {f"{A}/b": "teyt\n"}
 
 
-def test_a_memory_that_was_only_proposed_keeps_what_builds_on_it(store: MemoryStore) -> None:
-    """Accepted one after the other, it is one memory with one history."""
+def test_a_proposed_memory_keeps_its_dependent_proposals(store: MemoryStore) -> None:
+    """Accepted one after the other, they make one memory with one history."""
     first, second = proposed(store, create(A, "one\n")), proposed(store, edit(A, "one", "two"))
     assert store.review.accept([first], actor=ANN).done == (first,)
     assert said(store, view(A)).endswith("1\ttwo")
@@ -180,7 +180,7 @@ def test_a_memory_that_was_only_proposed_keeps_what_builds_on_it(store: MemorySt
 def obstacles(
     store: MemoryStore, ids: list[str], *, merge: bool = False, force: bool = False
 ) -> list[tuple[str, str | None, str]]:
-    """What stands in the way; nothing was changed then."""
+    """The conflicts that refuse an acceptance; checks that nothing changed."""
     before, waiting = tree(store), store.review.pending()
     found = store.review.accept(ids, actor=ANN, merge=merge, force=force)
     if found.obstacles:
@@ -189,8 +189,8 @@ def obstacles(
     return [(each.what, each.path, each.text) for each in found.obstacles]
 
 
-def test_an_edit_of_what_was_edited_meanwhile(store: MemoryStore) -> None:
-    """Merged by line if that is wished and possible; by force the text of the proposal."""
+def test_a_proposed_edit_conflicts_with_a_newer_edit(store: MemoryStore) -> None:
+    """It is merged by line if requested and possible; force writes the proposed text."""
     done(store, create(A, "1\n2\n3\n4\n5\n"), ANN)
     edited, other = proposed(store, edit(A, "1", "one")), proposed(store, create(B))
     done(store, edit(A, "5", "five"), ANN)
@@ -205,7 +205,7 @@ def test_an_edit_of_what_was_edited_meanwhile(store: MemoryStore) -> None:
     assert tree(store)[A] == "one\n2\ndrei\n4\nfive\n"
 
 
-def test_an_edit_of_what_was_deleted_or_renamed_meanwhile(store: MemoryStore) -> None:
+def test_a_proposed_edit_conflicts_with_a_delete_or_rename(store: MemoryStore) -> None:
     for path in (A, B):
         done(store, create(path, "one\n"), ANN)
     gone, moved = proposed(store, edit(A, "one", "two")), proposed(store, edit(B, "one", "three"))
@@ -223,8 +223,8 @@ def test_an_edit_of_what_was_deleted_or_renamed_meanwhile(store: MemoryStore) ->
     assert tree(store) == {A: "two\n", "/memories/c": "three\n"}
 
 
-def test_what_was_created_meanwhile_where_a_proposal_creates(store: MemoryStore) -> None:
-    """Its actor goes on seeing what it proposed, in the place of what others made."""
+def test_a_proposed_create_conflicts_with_a_new_memory(store: MemoryStore) -> None:
+    """The author still sees the proposal at this path, and not the other memory."""
     ids = [proposed(store, create(path, "mine\n")) for path in (A, f"{B}/x", D)]
     for path in (A, B, f"{D}/y"):
         done(store, create(path, "theirs\n"), ANN)
@@ -245,8 +245,8 @@ def test_what_was_created_meanwhile_where_a_proposal_creates(store: MemoryStore)
     assert len({version.memory_id for version in store.versions(A)}) == 1
 
 
-def test_a_directory_that_is_left_is_none(store: MemoryStore) -> None:
-    """For who left it; its name is free."""
+def test_an_emptied_directory_is_gone(store: MemoryStore) -> None:
+    """For the actor that emptied it; its name is free."""
     done(store, create(f"{D}/x/y", "one\n"), ANN)
     done(store, rename(f"{D}/x", "/memories/e"))
     for path in (D, f"{D}/x"):
@@ -261,8 +261,8 @@ def test_a_directory_that_is_left_is_none(store: MemoryStore) -> None:
     assert tree(store) == {D: "a file\n", "/memories/e/y": "one\n"}
 
 
-def test_deletions_and_renames_of_what_changed_meanwhile(store: MemoryStore) -> None:
-    """What nobody proposed to delete stays, by force too."""
+def test_proposed_deletes_and_renames_keep_newer_memories(store: MemoryStore) -> None:
+    """Memories outside the proposal stay, also with force."""
     for name in ("edited", "gone", "moved", "same"):
         done(store, create(f"{D}/{name}", "one\n"), ANN)
     deleted = proposed(store, delete(D))
@@ -280,7 +280,7 @@ def test_deletions_and_renames_of_what_changed_meanwhile(store: MemoryStore) -> 
     assert tree(store) == {f"{D}/new": "new\n"}
 
 
-def test_renames_of_what_changed_meanwhile(store: MemoryStore) -> None:
+def test_proposed_renames_conflict_with_newer_changes(store: MemoryStore) -> None:
     for name in ("edited", "gone", "moved", "same"):
         done(store, create(f"{D}/{name}", "one\n"), ANN)
     renamed = proposed(store, rename(D, "/memories/e"))
@@ -302,7 +302,7 @@ def test_renames_of_what_changed_meanwhile(store: MemoryStore) -> None:
     assert tree(store) == {"/memories/e/edited": "two\n", "/memories/e/moved": "one\n", "/memories/e/same": "one\n"}
 
 
-def test_guards_are_asked_when_it_is_proposed_and_when_it_is_accepted(store: MemoryStore) -> None:
+def test_guards_check_the_proposal_and_the_acceptance(store: MemoryStore) -> None:
     store.change_settings({"max_memories": 2, "max_memory_bytes": 10, "read_only_paths": [D]})
     assert said(store, create(f"{D}/x")) == f"Error: {D}/x is read-only"
     assert said(store, create(A, "password: hunter2horse\n" + "x" * 9)).startswith(f"Error: {A} would hold")
@@ -316,8 +316,8 @@ def test_guards_are_asked_when_it_is_proposed_and_when_it_is_accepted(store: Mem
     assert obstacles(store, [first, second]) == []
 
 
-def test_what_became_read_only_meanwhile_stays(store: MemoryStore) -> None:
-    """At the path before and at the path after."""
+def test_a_path_made_read_only_meanwhile_refuses_acceptance(store: MemoryStore) -> None:
+    """The old path and the new path alike."""
     for path in (A, B, "/memories/c"):
         done(store, create(path, "one\n"), ANN)
     ids = [proposed(store, each) for each in (delete(A), rename(B, f"{D}/b"), rename("/memories/c", f"{D}/c"))]
@@ -329,7 +329,7 @@ def test_what_became_read_only_meanwhile_stays(store: MemoryStore) -> None:
     ]
 
 
-def test_a_path_that_is_sensitive_by_now_is_not_taken(store: MemoryStore) -> None:
+def test_a_path_that_is_sensitive_by_now_refuses_acceptance(store: MemoryStore) -> None:
     done(store, create(B, "one\n"), ANN)
     ids = [proposed(store, create(f"{D}/ann@example.com")), proposed(store, rename(B, f"{D}/bob@example.com"))]
     store.change_settings({"sensitive_kinds": ["email"]})
@@ -339,8 +339,8 @@ def test_a_path_that_is_sensitive_by_now_is_not_taken(store: MemoryStore) -> Non
     ]
 
 
-def test_an_actor_sees_the_use_with_its_own_changes(store: MemoryStore) -> None:
-    """And the text it proposed also under a later name."""
+def test_an_actor_sees_usage_with_its_own_changes(store: MemoryStore) -> None:
+    """And its proposed text also after a rename."""
     for path in (A, B):
         done(store, create(path, "one\n"), ANN)
     for command in (edit(A, "one", "three"), rename(A, "/memories/c"), delete(B), create(D, "d")):
@@ -361,7 +361,7 @@ def test_the_notes_of_guards_come_first(store: MemoryStore) -> None:
     ]
 
 
-def test_only_so_many_changes_may_wait(store: MemoryStore) -> None:
+def test_the_number_of_proposals_is_limited(store: MemoryStore) -> None:
     store.change_settings({"max_proposals": 2})
     proposed(store, create(A))
     second = proposed(store, create(B))
@@ -378,14 +378,14 @@ def test_only_so_many_changes_may_wait(store: MemoryStore) -> None:
     assert said(store, create(D), "session:s2").endswith(NOTE)
 
 
-def test_what_changes_nothing_proposes_nothing(store: MemoryStore) -> None:
+def test_a_command_without_effect_proposes_nothing(store: MemoryStore) -> None:
     proposed(store, create(A, "one\n"))
     assert NOTE not in said(store, edit(A, "one", "one"))
     assert len(store.review.pending()) == 1
 
 
 def test_clear_and_save_wait_too(store: MemoryStore) -> None:
-    """`clear` takes what is only proposed with it; `save` is of the version that its actor sees."""
+    """`clear` includes proposed memories; `save` starts from the version that its actor sees."""
     done(store, create(A, "one\n"), ANN)
     memory, _ = store.load(A)
     saved = store.save(A, "two\n", if_version=memory.version_id, actor=S1)
@@ -403,7 +403,7 @@ def test_clear_and_save_wait_too(store: MemoryStore) -> None:
     assert tree(store) == {}
 
 
-def test_who_is_under_review_cannot_decide(store: MemoryStore) -> None:
+def test_an_actor_under_review_cannot_decide(store: MemoryStore) -> None:
     waiting = proposed(store, create(A))
     for decide in (store.review.accept, store.review.refuse):
         with pytest.raises(PermissionDenied, match="session:s2 is under review"):
@@ -415,8 +415,8 @@ def test_who_is_under_review_cannot_decide(store: MemoryStore) -> None:
     assert [each.id for each in store.review.pending()] == [waiting]
 
 
-def test_the_setting_is_of_the_moment(store: MemoryStore) -> None:
-    """Who is under review no longer sees the present, and what it proposed waits on. Jobs never are."""
+def test_the_current_setting_applies(store: MemoryStore) -> None:
+    """An actor no longer under review does not see its proposals, which keep waiting. Jobs are never under review."""
     waiting = proposed(store, create(A))
     store.change_settings({"review": None})
     assert said(store, view(A)).startswith("The path")
@@ -430,7 +430,7 @@ def test_the_setting_is_of_the_moment(store: MemoryStore) -> None:
     assert sorted(tree(store)) == [A, B, D]
 
 
-def test_actors_without_a_name_are_one(tmp_path: Path) -> None:
+def test_unnamed_actors_are_one_actor(tmp_path: Path) -> None:
     with opened("sqlite", tmp_path, review=["*"]) as place:
         store = place.store()
         assert store.execute(create(A)).text.endswith(NOTE)
@@ -440,7 +440,7 @@ def test_actors_without_a_name_are_one(tmp_path: Path) -> None:
             store.review.accept([store.review.pending()[0].id], actor=None)
 
 
-def test_a_hand_edit_is_a_change_of_another(tmp_path: Path) -> None:
+def test_an_external_edit_is_a_change_of_another_actor(tmp_path: Path) -> None:
     for store in with_review("directory", tmp_path):
         done(store, create(A, "one\n"), ANN)
         edited, deleted = proposed(store, edit(A, "one", "two")), proposed(store, delete(A))
@@ -454,8 +454,8 @@ def test_a_hand_edit_is_a_change_of_another(tmp_path: Path) -> None:
         assert [str(version.actor) for version in store.versions(A)] == [S1, S1, "job:external", ANN]
 
 
-def test_a_file_that_is_no_memory_is_in_the_way(tmp_path: Path) -> None:
-    """When it is proposed, and if it came meanwhile."""
+def test_a_file_that_is_not_a_memory_is_a_conflict(tmp_path: Path) -> None:
+    """At the proposal, or at the acceptance if it appeared meanwhile."""
     for store in with_review("directory", tmp_path):
         done(store, create(B), ANN)
         waiting = proposed(store, create(A))
@@ -467,8 +467,8 @@ def test_a_file_that_is_no_memory_is_in_the_way(tmp_path: Path) -> None:
         assert obstacles(store, [waiting], force=True) == [("guard", A, text)]
 
 
-def test_two_who_accept_at_once(store: MemoryStore) -> None:
-    """Each proposal is made once, whoever comes first; who refuses it too late is told so."""
+def test_concurrent_acceptance_applies_each_proposal_once(store: MemoryStore) -> None:
+    """A refusal that comes too late is reported as such."""
     ids = [proposed(store, create(f"{D}/{number}", f"{number}\n")) for number in range(20)]
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda each: store.review.accept([each], actor=ANN), ids * 4))
@@ -479,8 +479,8 @@ def test_two_who_accept_at_once(store: MemoryStore) -> None:
     assert late.obstacles == (Obstacle(ids[0], "accepted", None, "it was accepted by user:ann before"),)
 
 
-def test_sessions_at_once_propose_all(store: MemoryStore) -> None:
-    """Each its own; one session with several threads loses none."""
+def test_concurrent_sessions_lose_no_proposal(store: MemoryStore) -> None:
+    """Separate sessions, and one session with several threads."""
     done(store, create(A, ""), ANN)
 
     def append(number: int) -> None:
@@ -518,8 +518,8 @@ def test_the_texts_of_a_proposal(store: MemoryStore) -> None:
         store.review.texts(last)
 
 
-def test_proposals_of_what_is_erased_go(store: MemoryStore) -> None:
-    """With their texts, and what builds on them; of what is redacted, those made of that text."""
+def test_an_erasure_removes_the_proposals_of_a_memory(store: MemoryStore) -> None:
+    """With their texts and dependents. A redaction removes proposals made from the redacted text."""
     for path in (A, B):
         done(store, create(path, "one\n"), ANN)
     kept = proposed(store, edit(B, "one", "two"))
@@ -538,8 +538,8 @@ def test_proposals_of_what_is_erased_go(store: MemoryStore) -> None:
     assert keys == [f"{kept}.0"] * 2
 
 
-def test_what_is_undone_under_review_waits(store: MemoryStore) -> None:
-    """A deleted memory that is made again is the same one, when that is accepted."""
+def test_undo_under_review_waits(store: MemoryStore) -> None:
+    """An accepted undo of a deletion restores the same memory."""
     done(store, create(A, "one\n"), ANN)
     memory, _ = store.load(A)
     done(store, delete(A), ANN)
@@ -555,7 +555,7 @@ def test_what_is_undone_under_review_waits(store: MemoryStore) -> None:
     assert tree(store) == {A: "two\n"}
 
 
-def test_what_was_restored_meanwhile_is_in_the_way_of_restoring(store: MemoryStore) -> None:
+def test_a_restore_conflicts_with_a_newer_restore(store: MemoryStore) -> None:
     done(store, create(A, "one\n"), ANN)
     version = store.load(A)[0].version_id
     done(store, delete(A), ANN)
@@ -568,8 +568,8 @@ def test_what_was_restored_meanwhile_is_in_the_way_of_restoring(store: MemorySto
     assert tree(store) == {A: "one\n"}
 
 
-def test_a_commit_that_is_done_twice_proposes_once(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As after one whose outcome was lost; also if it was decided on in between."""
+def test_a_repeated_commit_proposes_once(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after an unknown outcome; also if the proposal was decided meanwhile."""
     write = store.backend.write
     between: list[Callable[[], object]] = []
 
@@ -590,8 +590,8 @@ def test_a_commit_that_is_done_twice_proposes_once(store: MemoryStore, monkeypat
     assert tree(store) == {A: "0\none\n"}
 
 
-def test_a_change_under_review_that_comes_again_waits_once(store: MemoryStore) -> None:
-    """Under its tool_use id it gets the same reply, line of note and all."""
+def test_a_repeated_call_under_review_proposes_once(store: MemoryStore) -> None:
+    """The same tool_use id gets the same reply, with its review line."""
     done(store, create(A, "one\n"), ANN)
     replies = [store.execute(edit(A, "one", "one one"), actor=S1, tool_use_id="toolu_1") for _ in range(2)]
     assert replies[0] == replies[1]
@@ -618,7 +618,7 @@ def test_through_the_tool_of_the_sdk(store: MemoryStore) -> None:
 
 
 @pytest.mark.parametrize("backend", LASTING)
-def test_what_waits_is_there_after_opening_again(backend: str, tmp_path: Path) -> None:
+def test_proposals_survive_reopening(backend: str, tmp_path: Path) -> None:
     for store in with_review(backend, tmp_path):
         proposed(store, create(A))
     with opened(backend, tmp_path) as place:
@@ -626,7 +626,7 @@ def test_what_waits_is_there_after_opening_again(backend: str, tmp_path: Path) -
         assert said(place.store(), view(A)).startswith("Here's")
 
 
-def test_nothing_of_a_refused_text_is_left(tmp_path: Path) -> None:
+def test_no_byte_of_a_refused_text_is_left(tmp_path: Path) -> None:
     """In the database file and its log, once the backend was purged."""
     file, secret = tmp_path / "memory.db", "poison-7d1f3a"
     for store in with_review("sqlite", tmp_path):
@@ -642,7 +642,7 @@ def test_nothing_of_a_refused_text_is_left(tmp_path: Path) -> None:
     database.close()
 
 
-def test_a_sealed_store_shows_nothing_of_what_waits(tmp_path: Path) -> None:
+def test_proposals_of_an_encrypted_store_are_encrypted(tmp_path: Path) -> None:
     text = "words nobody reads"
     for store in with_review("hidden sqlite", tmp_path):
         proposed(store, create("/memories/plainly-named", text))

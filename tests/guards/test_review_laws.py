@@ -1,4 +1,4 @@
-"""An actor under review sees what it would see without review, reply by reply; everyone else sees nothing of it."""
+"""An actor under review gets the replies it would get without review; other actors see none of its changes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def tree(store: MemoryStore) -> dict[str, str]:
 
 
 def seen(store: MemoryStore, who: str) -> tuple[dict[str, str], Usage]:
-    """All that an actor sees, read in every way there is."""
+    """The results of all read operations of an actor."""
 
     def work(snapshot: Any) -> tuple[dict[str, str], Usage]:
         walked = list(snapshot.memories("/memories"))
@@ -62,7 +62,7 @@ def seen(store: MemoryStore, who: str) -> tuple[dict[str, str], Usage]:
 
 
 class Reviewed(RuleBasedStateMachine):
-    """Stores with review, and one without, driven by the same commands."""
+    """Stores with review and one without, driven by the same commands."""
 
     backends = ("memory", "directory") if LONG else ("memory",)
 
@@ -79,7 +79,7 @@ class Reviewed(RuleBasedStateMachine):
         for path, text in files.items():
             for store in (*self.stores, self.plain):
                 store.execute({"command": "create", "path": path, "file_text": text}, actor=ANN)
-        self.trees = [tree(self.plain)]  # what is there, and what would be after each proposal
+        self.trees = [tree(self.plain)]  # the present state, and the state after each proposal
 
     def open(self, backend: str, **options: Any) -> MemoryStore:
         place = opened(backend, Path(self.directory.name), **(self.limits | options))
@@ -126,7 +126,7 @@ class Reviewed(RuleBasedStateMachine):
     @precondition(lambda self: len(self.trees) > 1)
     @rule(data=st.data())
     def accept_the_first(self, data: st.DataObject) -> None:
-        """The actor sees what it saw; the others, what was accepted."""
+        """The actor sees the same state; the others see the accepted change."""
         count = data.draw(st.integers(1, len(self.trees) - 1))
         for store in self.stores:
             ids = tuple(each.id for each in store.review.pending())[:count]
@@ -137,7 +137,7 @@ class Reviewed(RuleBasedStateMachine):
     @precondition(lambda self: len(self.trees) > 1)
     @rule(data=st.data())
     def refuse_the_last(self, data: st.DataObject) -> None:
-        """The actor sees what it saw before them."""
+        """The actor sees the state before its proposals."""
         count = data.draw(st.integers(1, len(self.trees) - 1))
         for store in self.stores:
             ids = [each.id for each in store.review.pending()][-count:]
@@ -179,7 +179,7 @@ TestReviewed.settings = settings(
 
 @pytest.mark.parametrize("count", [3, 30])
 def test_a_renamed_directory_is_seen_whole(count: int) -> None:
-    """Few memories are looked for one by one, many in one walk."""
+    """A few memories are looked up one by one, many in one walk."""
     with retentive.open("sqlite://", review=["session:*"]) as place:
         store = place.store()
         for number in range(count):

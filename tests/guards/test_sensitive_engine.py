@@ -17,7 +17,7 @@ from retentive.redaction import detector
 from retentive.redaction.detector import KINDS, Detector
 from retentive.redaction.prefilter import Anchor, prefilter
 
-DEADLINE_S = 120  # finds what hangs; the slowest takes some seconds
+DEADLINE_S = 120  # a hang fails the test; the slowest input takes some seconds
 HAS_RE2 = importlib.util.find_spec("re2") is not None
 
 

@@ -1,4 +1,4 @@
-"""Settings hold on every backend, for every process that opens the store, and through the SDK's tool."""
+"""Settings apply on every backend, to every process that has the store open, and through the SDK's tool."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStor
         yield place.store()
 
 
-def test_quotas_refuse_and_warn_in_time(store: MemoryStore) -> None:
-    """Of one memory, of their number, of all bytes; the reply says limit, present use, and what would help."""
+def test_quotas_refuse_and_warn_early(store: MemoryStore) -> None:
+    """Per memory, number and total bytes. The reply names the limit, the usage and the remedy."""
     store.change_settings({"max_memories": 5, "max_store_bytes": 100, "max_memory_bytes": 50})
     for number in range(3):
         assert said(store, create(f"/memories/{number}", "x" * 10)).count("\n") == 0
@@ -66,8 +66,8 @@ def test_quotas_refuse_and_warn_in_time(store: MemoryStore) -> None:
     assert store.usage() == retentive.Usage(5, 80)
 
 
-def test_a_limit_below_the_present_use_lets_shrink(store: MemoryStore) -> None:
-    """Nothing is lost by it; what shrinks, moves or goes is allowed."""
+def test_a_limit_below_the_usage_allows_shrinking(store: MemoryStore) -> None:
+    """Nothing is lost; commands that shrink, move or delete are allowed."""
     for number in range(4):
         said(store, create(f"/memories/{number}", "x" * 20))
     store.change_settings({"max_memories": 2, "max_store_bytes": 10, "max_memory_bytes": 5})
@@ -79,8 +79,8 @@ def test_a_limit_below_the_present_use_lets_shrink(store: MemoryStore) -> None:
     assert store.usage() == retentive.Usage(3, 59)
 
 
-def test_a_read_only_store_is_only_read(store: MemoryStore) -> None:
-    """By no command, `clear` and `save`; read-only is said before anything about what is there."""
+def test_a_read_only_store_refuses_every_change(store: MemoryStore) -> None:
+    """Commands, `clear` and `save`. The read-only error precedes all errors about existing memories."""
     said(store, create(A))
     version = next(store.memories()).version_id
     store.change_settings({"read_only": True})
@@ -103,8 +103,8 @@ def test_a_read_only_store_is_only_read(store: MemoryStore) -> None:
     assert said(store, VIEW).endswith("\ttext")
 
 
-def test_read_only_paths(store: MemoryStore) -> None:
-    """A directory above one can be neither deleted nor renamed, and nothing moves in or out."""
+def test_read_only_paths_refuse_changes(store: MemoryStore) -> None:
+    """A directory above one cannot be deleted or renamed, and no rename crosses its border."""
     for path in (A, "/memories/d/keep/x", "/memories/d/y", "/memories/e/z"):
         said(store, create(path))
     store.change_settings({"read_only_paths": ["/memories/d/keep", "/memories/*.md"]})
@@ -129,8 +129,8 @@ def test_read_only_paths(store: MemoryStore) -> None:
         assert not store.execute(command).is_error
 
 
-def test_an_actor_may_change_what_it_is_allowed_to(store: MemoryStore) -> None:
-    """Those that no rule names may change all."""
+def test_an_actor_changes_only_its_allowed_paths(store: MemoryStore) -> None:
+    """Actors without a rule may change every path."""
     store.change_settings({"allow_write": {"session:*": ["/memories/notes/**"], "session:s1": [A]}})
     assert said(store, create(A), "session:s2") == READ_ONLY
     assert not store.execute(create(A), actor="session:s1").is_error
@@ -144,14 +144,14 @@ def test_an_actor_may_change_what_it_is_allowed_to(store: MemoryStore) -> None:
 
 
 def test_an_empty_store_is_read_only_too(store: MemoryStore) -> None:
-    """Its root cannot be cleared, though nothing would go."""
+    """Its root cannot be cleared, although it is empty."""
     store.change_settings({"read_only": True})
     assert said(store, {"command": "delete", "path": "/memories"}) == "Error: /memories is read-only"
     assert store.clear().text == "Error: /memories is read-only"
 
 
-def test_wrong_settings_change_nothing(store: MemoryStore) -> None:
-    """Not even those beside them that are right."""
+def test_invalid_settings_change_nothing(store: MemoryStore) -> None:
+    """Valid settings of the same call are not saved either."""
     store.change_settings({"view_chars": 5})
     with pytest.raises(InvalidInput, match="max_memories must be an integer"):
         store.change_settings({"view_chars": 7, "max_memories": -1})
@@ -182,8 +182,8 @@ with retentive.open(place, clock=lambda: time.time() + days * 86400) as opened:
 
 
 @pytest.mark.parametrize("backend", [name for name in LASTING if name not in SEALED])
-def test_every_setting_holds_for_a_process_that_has_the_store_open(backend: str, tmp_path: Path) -> None:
-    """At once, and without being told. The clock of the other is 40 days ahead."""
+def test_a_setting_applies_to_a_process_that_has_the_store_open(backend: str, tmp_path: Path) -> None:
+    """At once and without a signal. The clock of the other process is 40 days ahead."""
     place = place_of(backend, tmp_path)
     with retentive.open(place) as mine:
         store = mine.store()
@@ -239,8 +239,8 @@ def test_every_setting_holds_for_a_process_that_has_the_store_open(backend: str,
             other.communicate(timeout=60)
 
 
-def test_an_argument_pins_a_setting_for_its_process(tmp_path: Path) -> None:
-    """Whatever the store has, then or later; also through the SDK's tool."""
+def test_an_argument_overrides_a_setting_for_its_process(tmp_path: Path) -> None:
+    """Now and after later changes of the stored setting; also through the SDK's tool."""
     place = f"sqlite:///{tmp_path}/m.db"
     with retentive.open(place) as free, retentive.open(place, read_only=True, max_memories=1) as pinned:
         free.store().execute(create(A))
@@ -282,7 +282,7 @@ def test_the_command_line_shows_and_sets_them(tmp_path: Path) -> None:
         (["--file", "wrong.json"], "must start with /memories/"),
     ],
 )
-def test_a_wrong_setting_is_refused_with_the_reason(
+def test_an_invalid_setting_is_refused_with_the_reason(
     arguments: list[str], wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -298,8 +298,8 @@ def test_a_wrong_setting_is_refused_with_the_reason(
 
 
 @pytest.mark.parametrize("place", ["typo", "sqlite:///typo.db"])
-def test_settings_make_no_place_nor_store(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A mistyped name is told, with the status of what is not there."""
+def test_settings_create_neither_place_nor_store(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mistyped name is reported as not found, with its exit status."""
     monkeypatch.chdir(tmp_path)
     ended = here(place, "settings", "set", "list_rows=3")
     assert (ended.exit_code, list(tmp_path.iterdir())) == (3, [])
@@ -309,16 +309,16 @@ def test_settings_make_no_place_nor_store(place: str, tmp_path: Path, monkeypatc
         assert opened_place.stores() == []
 
 
-def test_settings_of_a_newer_retentive_are_no_passing_trouble(store: MemoryStore) -> None:
-    """A model is told that to try again is of no use."""
+def test_settings_of_a_newer_retentive_are_a_permanent_error(store: MemoryStore) -> None:
+    """The reply to the model says that a retry does not help."""
     store.backend.write(store.id, lambda tx: tx.set_metadata(settings='{"guard_of_tomorrow": true}'))
     for command in (VIEW, create(A), {"command": "nothing"}):
         reply = store.execute(command)
         assert (reply.code, "trying again does not help" in reply.text) == ("unknown_schema", True)
 
 
-def test_what_was_given_out_read_only_keeps_its_settings(store: MemoryStore) -> None:
-    """They may change through the store itself, one that is read-only by its settings too."""
+def test_a_read_only_handle_cannot_change_settings(store: MemoryStore) -> None:
+    """The store itself may change them, also if its own settings make it read-only."""
     with pytest.raises(ReadOnly, match="opened read-only"):
         store.read_only().change_settings({"view_chars": 5})
     store.change_settings({"read_only": True})
@@ -327,14 +327,14 @@ def test_what_was_given_out_read_only_keeps_its_settings(store: MemoryStore) -> 
 
 
 def test_jobs_may_write_where_no_actor_may(store: MemoryStore) -> None:
-    """As they are never under review."""
+    """Jobs are never under review either."""
     store.change_settings({"allow_write": {"*": []}})
     assert said(store, create(A), "user:ann") == READ_ONLY
     assert said(store, create(A), "job:import").startswith("File created")
 
 
 @pytest.mark.parametrize("given", [[], "view_chars", None, 7, {7: 1, "colour": 2}])
-def test_settings_are_given_by_their_names(given: Any, store: MemoryStore) -> None:
+def test_settings_are_set_by_name(given: Any, store: MemoryStore) -> None:
     with pytest.raises(InvalidInput, match=r"mapping from names|unknown settings"):
         store.change_settings(given)
 
@@ -352,19 +352,19 @@ def test_settings_are_given_by_their_names(given: Any, store: MemoryStore) -> No
         ({"expire_after_days": 10**18}, f"to {2**53}$"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_setting(given: dict[str, Any], told: str, store: MemoryStore) -> None:
+def test_an_invalid_setting_is_named_in_the_error(given: dict[str, Any], told: str, store: MemoryStore) -> None:
     with pytest.raises(InvalidInput, match=told):
         store.change_settings(given)
 
 
-def test_a_rule_that_does_not_compile_makes_nothing(tmp_path: Path) -> None:
+def test_an_invalid_pattern_creates_nothing(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="invalid pattern in rule 'ticket'"):
         retentive.open(tmp_path / "memory", rules=[Rule("ticket", "(")])
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_setting_that_is_given_twice_is_refused(tmp_path: Path) -> None:
-    """In a file, in a value, and beside another."""
+def test_a_duplicate_setting_is_refused(tmp_path: Path) -> None:
+    """In a file, in a value, and as two arguments."""
     place = f"sqlite:///{tmp_path}/m.db"
     with retentive.open(place) as made:
         made.store()

@@ -1,4 +1,4 @@
-"""Looking into the history: log, show, diff, blame, and memories as they were."""
+"""Reading history: log, show, diff, blame, and memories at a point in time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStor
         yield place.store()
 
 
-def test_the_log_follows_renames_and_can_be_narrowed(store: MemoryStore) -> None:
+def test_the_log_follows_renames_and_takes_filters(store: MemoryStore) -> None:
     """By memory, directory, actor, time and operation."""
     create(store, A, "one", "session:s1")
     create(store, C, "c", "user:ann")
@@ -35,7 +35,7 @@ def test_the_log_follows_renames_and_can_be_narrowed(store: MemoryStore) -> None
     assert log(B) == [every[1], every[2], every[4]]
     assert log(memory_id=every[1].memory_id) == log(B)
     assert log("/memories/d") == log(C) == [every[0], every[3]]
-    assert log(A) == log(B)  # nothing lies there now: what lay there last
+    assert log(A) == log(B)  # no memory has this path now: the last memory that had it
     assert log("/memories") == every
     assert log(actor="session:*") == [every[0], every[2], every[4]]
     assert log(actor="user:ann", limit=1) == [every[1]]
@@ -74,7 +74,7 @@ def test_versions_are_shown_and_compared(store: MemoryStore) -> None:
         store.history.show("memver_nothing")
 
 
-def test_every_line_has_who_wrote_it(store: MemoryStore) -> None:
+def test_every_line_has_its_author(store: MemoryStore) -> None:
     """Across renames."""
     create(store, A, "one\ntwo\nthree\n", "user:ann")
     run(store, "insert", "session:s", path=A, insert_line=1, insert_text="new")
@@ -91,8 +91,8 @@ def test_every_line_has_who_wrote_it(store: MemoryStore) -> None:
         store.history.blame(A)
 
 
-def test_a_memory_is_seen_as_it_was(store: MemoryStore) -> None:
-    """At a time or after a version, where it lay then."""
+def test_a_memory_is_read_at_a_point_in_time(store: MemoryStore) -> None:
+    """By time or version, at the path it had then."""
     first = create(store, A, "one")
     second = replace(store, A, "one", "two")
     at = store.load(A)[0].updated_at
@@ -109,8 +109,8 @@ def test_a_memory_is_seen_as_it_was(store: MemoryStore) -> None:
         text_at(A, at - timedelta(days=1))
 
 
-def test_times_are_found_whatever_ids_look_like(tmp_path: Path) -> None:
-    """An application may make its own ids; they only sort."""
+def test_times_are_found_with_any_id_scheme(tmp_path: Path) -> None:
+    """An application may generate its own ids; they only have to sort."""
     now, number = [1_800_000_000.0], count()
     ids = lambda prefix, _: f"{prefix}{next(number):09}"  # noqa: E731
     with opened("memory", tmp_path, clock=lambda: now[0], new_id=ids) as place:
@@ -126,8 +126,8 @@ def test_times_are_found_whatever_ids_look_like(tmp_path: Path) -> None:
             store.history.text_at(A, start - timedelta(seconds=1))
 
 
-def test_what_was_edited_by_hand_is_in_the_history(tmp_path: Path) -> None:
-    """Without a command in between; undone like anybody's change."""
+def test_external_edits_are_in_the_history(tmp_path: Path) -> None:
+    """Without a command in between. Undo works as for any other change."""
     with opened("directory", tmp_path) as place:
         store = place.store()
         create(store, A, "one")
@@ -138,8 +138,8 @@ def test_what_was_edited_by_hand_is_in_the_history(tmp_path: Path) -> None:
         assert {memory.path: store.text(memory.path) for memory in store.memories()} == {A: "one"}
 
 
-def test_what_is_kept_no_longer_is_said_so(tmp_path: Path) -> None:
-    """A tree of a time whose versions are gone is not made up."""
+def test_a_pruned_moment_is_reported(tmp_path: Path) -> None:
+    """No tree is returned for a time whose versions were pruned."""
     now = [1_800_000_000.0]
     with opened("memory", tmp_path, clock=lambda: now[0]) as place:
         store = place.store()
@@ -164,8 +164,8 @@ def test_what_is_kept_no_longer_is_said_so(tmp_path: Path) -> None:
         assert store.history.log(actor="user:ann")[0].actor == Actor("user", "ann")
 
 
-def test_memories_of_the_past_are_what_they_were(store: MemoryStore) -> None:
-    """Also when they were made: of those that are there still, were renamed or deleted since, or made again."""
+def test_memories_of_the_past_are_read_unchanged(store: MemoryStore) -> None:
+    """With creation times; for present, renamed, deleted and recreated memories."""
     create(store, A, "one", "user:ann")
     create(store, B, "two")
     create(store, C, "three")

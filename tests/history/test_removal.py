@@ -1,4 +1,4 @@
-"""What is redacted or erased is gone: from what can be read, and from the bytes at the bottom."""
+"""Redacted and erased contents are gone from every read operation and from the stored bytes."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def store(place: Retentive) -> MemoryStore:
     return place.store()
 
 
-def test_redacted_versions_say_who_and_when(store: MemoryStore) -> None:
-    """All else is gone; the newest of a present memory cannot be."""
+def test_a_redacted_version_shows_its_actor_and_time(store: MemoryStore) -> None:
+    """Nothing else is left. The newest version of a present memory cannot be redacted."""
     first = create(store, PATH_OF_SECRET, SECRET, "session:s")
     moved = run(store, "rename", old_path=PATH_OF_SECRET, new_path=A)
     present = replace(store, A, SECRET, "nothing")
@@ -48,7 +48,7 @@ def test_redacted_versions_say_who_and_when(store: MemoryStore) -> None:
     version, text = store.history.show(first)
     assert (text, version.path, version.size_bytes, version.sha256) == (None, "", None, None)
     assert (version.actor, version.redacted_by) == (Actor("session", "s"), Actor("user", "ann"))
-    assert store.history.redact(first).versions == 0  # one that was redacted before, by itself
+    assert store.history.redact(first).versions == 0  # one version was redacted before, by its own call
     assert tree(store) == {A: "nothing"}
     assert [line.version.id for line in store.history.blame(A)] == [present]
     outcome = store.history.undo(change=present)
@@ -56,7 +56,7 @@ def test_redacted_versions_say_who_and_when(store: MemoryStore) -> None:
 
 
 def test_an_erased_memory_leaves_a_tombstone(store: MemoryStore) -> None:
-    """Present or deleted before; others keep their history."""
+    """Present or deleted before the erasure; other memories keep their history."""
     create(store, A, SECRET)
     replace(store, A, SECRET, SECRET + SECRET)
     run(store, "rename", old_path=A, new_path=PATH_OF_SECRET)
@@ -81,8 +81,8 @@ def test_an_erased_memory_leaves_a_tombstone(store: MemoryStore) -> None:
     assert tree(store) == {A: "again"}
 
 
-def test_an_erasure_that_was_interrupted_is_ended(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The memory is deleted at once; what finds that the rest is not done, does it."""
+def test_an_interrupted_erasure_is_completed(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The memory is deleted at once; the next operation that finds the erasure incomplete completes it."""
     create(store, A, SECRET)
 
     class Killed(Exception):
@@ -100,8 +100,8 @@ def test_an_erasure_that_was_interrupted_is_ended(store: MemoryStore, monkeypatc
     assert store.history.log() == []
 
 
-def test_what_is_being_erased_cannot_be_had_back(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A restore between the two steps of an erasure would leave the text, and no history."""
+def test_a_memory_cannot_be_restored_during_its_erasure(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A restore between the two steps would leave the text without its history."""
     version = create(store, A, SECRET)
 
     def killed(*_: object, **__: object) -> int:
@@ -120,10 +120,10 @@ def test_what_is_being_erased_cannot_be_had_back(store: MemoryStore, monkeypatch
     assert (tree(store), store.history.log()) == ({}, [])
 
 
-def test_a_removal_in_the_middle_of_another_stays_pending(
+def test_a_removal_during_another_stays_pending(
     store: MemoryStore, place: Retentive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who has cleaned up after the first says nothing of the second."""
+    """The cleanup of the first removal does not complete the second."""
     versions = [create(store, path, SECRET) for path in (A, B)]
     store.clear()
     purge = partial(capabilities.purge, place.backend)
@@ -136,7 +136,7 @@ def test_a_removal_in_the_middle_of_another_stays_pending(
             done = purge()
             inner.append(store.history.redact([versions[1]]))
             return done
-        return len(calls) > 2 and purge()  # a reader is in the way of the inner one
+        return len(calls) > 2 and purge()  # a reader blocks the inner removal
 
     monkeypatch.setattr("retentive.storage.capabilities.purge", lambda _: purging())
     assert not store.history.redact([versions[0]]).pending
@@ -147,7 +147,7 @@ def test_a_removal_in_the_middle_of_another_stays_pending(
 
 
 def test_an_erased_store_is_gone(place: Retentive) -> None:
-    """Its key can be given again, and another one is untouched."""
+    """Its key can be used for a new store; other stores are untouched."""
     one, other = place.store("one"), place.store("other")
     create(one, A, SECRET)
     create(other, A, "stays")
@@ -163,7 +163,7 @@ def test_an_erased_store_is_gone(place: Retentive) -> None:
 
 
 def test_scan_redacts_the_history_too(store: MemoryStore) -> None:
-    """What holds sensitive values, versions of deleted memories among it."""
+    """Versions with sensitive values, also of deleted memories."""
     key = "AKIAQ3EGVSNB6RTKX2ZP"
     store.change_settings({"sensitive": "off"})
     create(store, A, f"the key is {key}\n")
@@ -179,8 +179,8 @@ def test_scan_redacts_the_history_too(store: MemoryStore) -> None:
     assert sum(version.redacted_at is not None for version in store.versions()) == 3
 
 
-def test_who_is_under_review_removes_nothing_by_a_scan(store: MemoryStore) -> None:
-    """Neither from the present, past the review, nor from history."""
+def test_a_scan_by_an_actor_under_review_redacts_nothing(store: MemoryStore) -> None:
+    """Neither present memories, which would bypass the review, nor history."""
     store.change_settings({"sensitive": "off"})
     create(store, A, "password: Kx9#mQ2$vL7p and AKIAQ3EGVSNB6RTKX2ZP\n")
     before = tree(store)
@@ -192,8 +192,8 @@ def test_who_is_under_review_removes_nothing_by_a_scan(store: MemoryStore) -> No
     assert [one.path for one in store.scan(actor="session:s")] == [A]
 
 
-def test_what_is_read_only_is_not_erased(store: MemoryStore) -> None:
-    """Nor deleted on the way."""
+def test_read_only_memories_are_not_erased(store: MemoryStore) -> None:
+    """Nor deleted by the first step of the erasure."""
     create(store, A, "kept")
     store.change_settings({"read_only_paths": [A]})
     with pytest.raises(InvalidInput, match="read-only"):
@@ -201,8 +201,8 @@ def test_what_is_read_only_is_not_erased(store: MemoryStore) -> None:
     assert (tree(store), len(store.history.log())) == ({A: "kept"}, 1)
 
 
-def test_what_was_deleted_in_a_read_only_store_is_not_erased(store: MemoryStore) -> None:
-    """Neither by its id, nor version by version, nor by an actor that may not write there."""
+def test_deleted_memories_of_a_read_only_store_are_not_erased(store: MemoryStore) -> None:
+    """By id, by version, or by an actor without write access."""
     first = create(store, A, "kept")
     memory_id = store.load(A)[0].id
     run(store, "delete", path=A)
@@ -216,8 +216,8 @@ def test_what_was_deleted_in_a_read_only_store_is_not_erased(store: MemoryStore)
     assert (store.history.show(first)[1], len(store.history.log())) == ("kept", 2)
 
 
-def test_a_scan_writes_nothing_where_something_is_read_only(store: MemoryStore) -> None:
-    """All are cleaned, or none."""
+def test_a_scan_blocked_by_a_read_only_memory_writes_nothing(store: MemoryStore) -> None:
+    """A scan redacts all memories or none."""
     store.change_settings({"sensitive": "off"})
     create(store, A, "AKIAQ3EGVSNB6RTKX2ZP\n")
     create(store, B, "AKIAQ3EGVSNB6RTKX2ZP\n")
@@ -229,8 +229,8 @@ def test_a_scan_writes_nothing_where_something_is_read_only(store: MemoryStore) 
 
 
 @pytest.mark.parametrize("how", ["redact", "prune"])
-def test_more_versions_than_fit_in_one_statement(store: MemoryStore, how: str) -> None:
-    """All of them share one text by renames, and go in whatever order they are named."""
+def test_more_versions_than_one_statement_takes_are_erased(store: MemoryStore, how: str) -> None:
+    """They share one text by renames; their order does not matter."""
 
     def many(tx: Transaction) -> None:
         made = tx.record([Change(None, A, SECRET.encode())], None)[0].memory_id
@@ -256,11 +256,11 @@ def test_more_versions_than_fit_in_one_statement(store: MemoryStore, how: str) -
     assert store.history.show(present)[1] is None
 
 
-# -- the bottom --------------------------------------------------------------------------------------------------
+# -- stored bytes ------------------------------------------------------------------------------------------------
 
 
 def rests(directory: Path) -> list[str]:
-    """The files below a directory in whose names or bytes the secret, or its path, can be found."""
+    """The files below a directory with the secret, or its path, in their names or bytes."""
     wanted = (SECRET, "clandestine")
     files = [path for path in directory.rglob("*") if path.is_file()]
     return [str(path) for path in files if any(one.encode() in path.read_bytes() or one in str(path) for one in wanted)]
@@ -268,8 +268,8 @@ def rests(directory: Path) -> list[str]:
 
 @pytest.mark.parametrize("backend", ["sqlite", "directory"])
 @pytest.mark.parametrize("how", ["redact", "erase", "erase store"])
-def test_nothing_rests_in_files(tmp_path: Path, backend: str, how: str) -> None:
-    """Not in the database, its free pages, its log, nor beside it; while it is open, and after closing."""
+def test_no_file_contains_a_removed_text(tmp_path: Path, backend: str, how: str) -> None:
+    """Database, free pages, log and other files; while the store is open, and after closing."""
     with opened(backend, tmp_path) as place:
         store = place.store("tested")
         for number in range(40):
@@ -291,8 +291,8 @@ def test_nothing_rests_in_files(tmp_path: Path, backend: str, how: str) -> None:
     assert rests(tmp_path) == []
 
 
-def test_a_reader_in_the_way_is_told_and_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The log keeps what a reader may still want; `pending` says so until it is gone."""
+def test_a_removal_waits_for_an_open_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log keeps pages that a reader may need; `pending` is true until the reader ends."""
     monkeypatch.setattr("retentive.storage.sqlite.backend.PURGE_WAIT_S", 0.05)
     with opened("sqlite", tmp_path) as place:
         store = place.store()
@@ -310,8 +310,8 @@ def test_a_reader_in_the_way_is_told_and_waited_for(tmp_path: Path, monkeypatch:
         assert removal.finish(store)
 
 
-def test_accesses_of_an_erased_memory_go_too(tmp_path: Path) -> None:
-    """Nothing names it any more but its tombstone."""
+def test_an_erasure_removes_the_accesses_of_a_memory(tmp_path: Path) -> None:
+    """Only the tombstone still has its id."""
     now = [1_800_000_000.0]
     with opened("sqlite", tmp_path, clock=lambda: now[0]) as place:
         store = place.store()
@@ -325,8 +325,8 @@ def test_accesses_of_an_erased_memory_go_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["erase", "erase store"])
-def test_versions_after_an_erasure_count_as_not_yet_in_the_files(tmp_path: Path, how: str) -> None:
-    """Their numbers are new ones: by these a recovery knows which files may be behind."""
+def test_an_erasure_does_not_reuse_revisions(tmp_path: Path, how: str) -> None:
+    """A recovery compares revisions to find files that may be outdated."""
     database = tmp_path / "memory" / ".retentive" / "memory.db"
 
     def number(sql: str) -> int:
@@ -354,8 +354,8 @@ def test_versions_after_an_erasure_count_as_not_yet_in_the_files(tmp_path: Path,
             run(place.store("tested"), "delete", path="/memories/new")
 
 
-def test_a_write_while_a_directory_is_erased_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A store that is given the same name later finds nothing of it."""
+def test_a_write_during_a_store_erasure_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new store with the same name does not find files of the old one."""
     with opened("directory", tmp_path) as place, opened("directory", tmp_path) as other:
         create(place.store("tested"), A, SECRET)
         writer, sync, written = other.store("tested"), place.backend._make_durable, list[str]()  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Having back what was: moments, restoring and undoing, on every backend."""
+"""Restoring and undoing on every backend."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStor
 
 @pytest.fixture
 def quick(tmp_path: Path) -> Iterator[MemoryStore]:
-    """On the quickest backend, for rules that no backend can change."""
+    """A store on the fastest backend, for rules that do not depend on the backend."""
     with opened("memory", tmp_path) as place:
         yield place.store()
 
 
 def run(store: MemoryStore, command: str, actor: str | None = None, **fields: Any) -> str:
-    """The version a command made."""
+    """Run a command; return the version it created."""
     reply = store.execute({"command": command, **fields}, actor=actor)
     assert not reply.is_error, reply.text
     return next(store.versions(limit=1)).id
@@ -78,8 +78,8 @@ def refused(outcome: RestoreOutcome) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("seed", range(2) if LONG else [0])
-def test_every_moment_can_be_seen_and_had_back(store: MemoryStore, seed: int) -> None:
-    """After a walk of commands: the tree at each version is what it was, and restoring it gives it byte for byte."""
+def test_every_moment_can_be_read_and_restored(store: MemoryStore, seed: int) -> None:
+    """After random commands, the tree at each version equals the recorded one, and so does its restore."""
     moments = walked(store, seed, commands=25 if LONG else 12)
     ids = {memory.path: memory.id for memory in store.memories()}
     assert len(ids) > 1
@@ -97,7 +97,7 @@ def test_every_moment_can_be_seen_and_had_back(store: MemoryStore, seed: int) ->
 
 @pytest.mark.parametrize("seed", range(3, 5) if LONG else [3])
 def test_undoing_all_changes_one_by_one_gives_the_first_tree(store: MemoryStore, seed: int) -> None:
-    """In reverse order, each undo gives the tree of before the change; an undo can be undone."""
+    """In reverse order, each undo gives the tree before its change. An undo can be undone."""
     create(store, A, "first\n")
     moments = [("", tree(store)), *walked(store, seed, commands=15 if LONG else 8, first=tree(store))]
     for (version, after), (_, before) in reversed(list(zip(moments[1:], moments, strict=False))):
@@ -112,8 +112,8 @@ def test_undoing_all_changes_one_by_one_gives_the_first_tree(store: MemoryStore,
 
 
 @pytest.mark.parametrize("seed", range(7, 9) if LONG else [8])
-def test_undoing_all_of_a_session_at_once_gives_the_first_tree(store: MemoryStore, seed: int) -> None:
-    """When nobody else changed anything; in one change."""
+def test_undoing_a_whole_session_gives_the_first_tree(store: MemoryStore, seed: int) -> None:
+    """In one change, if no other actor changed anything."""
     create(store, A, "first\n", "user:ann")
     create(store, C, "second\n", "user:ann")
     before, ids = tree(store), sorted(memory.id for memory in store.memories())
@@ -131,7 +131,7 @@ def test_undoing_all_of_a_session_at_once_gives_the_first_tree(store: MemoryStor
 def walked(
     store: MemoryStore, seed: int, *, commands: int, first: dict[str, str] | None = None, actor: str | None = None
 ) -> list[tuple[str, dict[str, str]]]:
-    """Versions, each the last of a change, and the tree right after it."""
+    """Versions, each the last of its change, with the tree right after it."""
     model = Model()
     model.tree.update(first or {})
     walk = Walk(seed, model)
@@ -152,7 +152,7 @@ def walked(
 
 
 def test_a_memory_gets_its_text_back(store: MemoryStore) -> None:
-    """Where it lies now; as a version by who did it."""
+    """At its present path; the new version names the actor of the restore."""
     first = create(store, A, "one")
     replace(store, A, "one", "two")
     run(store, "rename", old_path=A, new_path=B)
@@ -174,8 +174,8 @@ def test_a_deleted_memory_comes_back_with_its_history(store: MemoryStore) -> Non
     assert len(store.history.log(C)) == 4
 
 
-def test_a_directory_is_as_it_was(store: MemoryStore) -> None:
-    """What has come since goes, what was changed, deleted or moved away comes back; all else stays."""
+def test_a_directory_is_restored(store: MemoryStore) -> None:
+    """Newer memories are deleted; changed, deleted and moved ones are restored; others stay."""
     create(store, "/memories/d/kept", "kept")
     create(store, "/memories/d/changed", "old")
     create(store, "/memories/d/deleted", "deleted")
@@ -205,8 +205,8 @@ def test_a_directory_is_as_it_was(store: MemoryStore) -> None:
     assert len({version.revision for version in store.versions(limit=len(planned.steps))}) == 1
 
 
-def test_memories_that_changed_places_change_back(store: MemoryStore) -> None:
-    """Though each stands where the other is to be; so do three, and a file that became a directory."""
+def test_memories_that_swapped_paths_swap_back(store: MemoryStore) -> None:
+    """Two or three memories, and a file that became a directory."""
     create(store, A, "a")
     create(store, B, "b")
     create(store, C, "c")
@@ -225,8 +225,8 @@ def test_memories_that_changed_places_change_back(store: MemoryStore) -> None:
     assert tree(store) == before
 
 
-def test_what_stands_in_the_way_is_a_conflict(store: MemoryStore) -> None:
-    """Nothing is done, unless it is forced; then it goes, and can be had back too."""
+def test_an_occupied_path_is_a_conflict(store: MemoryStore) -> None:
+    """Nothing changes unless forced. Force deletes the memory at the path, which can be restored too."""
     then = create(store, "/memories/d/c", "old")
     run(store, "delete", path="/memories/d")
     create(store, "/memories/d", "in the way")
@@ -240,8 +240,8 @@ def test_what_stands_in_the_way_is_a_conflict(store: MemoryStore) -> None:
     assert tree(store) == {"/memories/d/c": "old"}
 
 
-def test_moments_that_never_were(quick: MemoryStore) -> None:
-    """Are told as such."""
+def test_an_unknown_moment_is_refused(quick: MemoryStore) -> None:
+    """The error names the reason."""
     create(quick, A, "one")
     early = datetime(2001, 1, 1, tzinfo=UTC)
     assert done(quick.history.restore("/memories", early)) == [("deleted", A)]
@@ -258,8 +258,8 @@ def test_moments_that_never_were(quick: MemoryStore) -> None:
     assert quick.history.restore("/memories", datetime.now(UTC) + timedelta(days=1)).steps == ()
 
 
-def test_guards_hold_for_what_is_restored(quick: MemoryStore) -> None:
-    """Read-only, sizes and sensitive values: it goes the one way of every write."""
+def test_guards_apply_to_restored_texts(quick: MemoryStore) -> None:
+    """Read-only paths, size limits and sensitive values, as for every write."""
     quick.change_settings({"sensitive": "off"})
     first = create(quick, A, "the key is AKIAQ3EGVSNB6RTKX2ZP and stays\n")
     replace(quick, A, "the key", "no key")
@@ -281,8 +281,8 @@ def test_guards_hold_for_what_is_restored(quick: MemoryStore) -> None:
         quick.history.restore("/memories", first)
 
 
-def test_what_was_redacted_cannot_be_had_back_and_that_is_told(store: MemoryStore) -> None:
-    """Nothing is done; by force all else is, and what is left is named, whether it is there still or was deleted."""
+def test_a_redacted_text_cannot_be_restored(store: MemoryStore) -> None:
+    """Nothing changes. Force restores the others and reports the redacted ones, present or deleted."""
     first = create(store, A, "one")
     gone = create(store, "/memories/d/gone", "gone")
     create(store, B, "two")
@@ -300,7 +300,7 @@ def test_what_was_redacted_cannot_be_had_back_and_that_is_told(store: MemoryStor
     conflicts = [refused(ask("refuse")) for ask in asked]
     assert conflicts[:2] == [[("/memories/d/gone", told), (A, told)], [("/memories/d/gone", told)]]
     assert conflicts[2] == [(A, "the version before was redacted")]
-    assert refused(asked[1]("force")) == conflicts[1]  # there is nothing else to do
+    assert refused(asked[1]("force")) == conflicts[1]  # nothing else to restore
     assert tree(store) == before
     outcome = asked[0]("force")
     assert (outcome.done, outcome.conflicts) == (False, ())
@@ -316,7 +316,7 @@ def test_what_was_redacted_cannot_be_had_back_and_that_is_told(store: MemoryStor
 
 
 def test_a_change_of_many_memories_is_undone_whole(store: MemoryStore) -> None:
-    """A deleted or renamed directory, named by any of its versions."""
+    """A deleted or renamed directory, given any version of the change."""
     for number in range(5):
         create(store, f"/memories/d/{number}", str(number))
     before = tree(store)
@@ -331,8 +331,8 @@ def test_a_change_of_many_memories_is_undone_whole(store: MemoryStore) -> None:
         store.history.undo(change="memver_unknown")
 
 
-def test_what_others_built_on_it_is_a_conflict(store: MemoryStore) -> None:
-    """Nothing is done, not even where nobody did; merged by line if asked, and forced if that is asked."""
+def test_undo_conflicts_with_newer_changes(store: MemoryStore) -> None:
+    """Nothing changes, not even in unaffected memories. A merge undoes by line."""
     lines = "".join(f"line {number}\n" for number in range(9))
     create(store, A, lines, "user:ann")
     create(store, B, "other\n", "user:ann")
@@ -347,7 +347,7 @@ def test_what_others_built_on_it_is_a_conflict(store: MemoryStore) -> None:
 
 
 def test_changes_of_the_same_lines_are_not_merged(quick: MemoryStore) -> None:
-    """They are told, with the line; forcing takes back what was built on it too."""
+    """The conflict names the line. Force also undoes the newer change."""
     create(quick, A, "one\ntwo\n", "user:ann")
     change = replace(quick, A, "two", "2", "session:s")
     replace(quick, A, "2", "II", "user:ann")
@@ -359,8 +359,8 @@ def test_changes_of_the_same_lines_are_not_merged(quick: MemoryStore) -> None:
     assert tree(quick) == {A: "one\ntwo\n"}
 
 
-def test_later_renames_and_deletions_stand_in_the_way(quick: MemoryStore) -> None:
-    """A rename is undone though the text changed; a created memory that others changed is not deleted."""
+def test_undo_conflicts_with_later_renames_and_deletions(quick: MemoryStore) -> None:
+    """A rename is undone despite a newer text. A created memory is kept if others changed it."""
     created = create(quick, A, "one", "session:s")
     moved = run(quick, "rename", "session:s", old_path=A, new_path=B)
     replace(quick, B, "one", "two", "user:ann")
@@ -373,16 +373,16 @@ def test_later_renames_and_deletions_stand_in_the_way(quick: MemoryStore) -> Non
     assert refused(quick.history.undo(change=edited)) == [(A, "it was deleted later")]
 
 
-def test_what_was_undone_is_not_undone_twice(quick: MemoryStore) -> None:
-    """There is nothing left to do."""
+def test_undoing_twice_does_nothing(quick: MemoryStore) -> None:
+    """Nothing is left to undo."""
     create(quick, A, "one")
     change = replace(quick, A, "one", "two")
     assert done(quick.history.undo(change=change)) == [("changed", A)]
     assert done(quick.history.undo(change=change)) == []
 
 
-def test_a_session_since_a_time(quick: MemoryStore) -> None:
-    """What it did before stays."""
+def test_undoing_a_session_since_a_time(quick: MemoryStore) -> None:
+    """Its earlier changes stay."""
     create(quick, A, "one", "session:s")
     create(quick, B, "two", "session:s")
     since = quick.load(B)[0].created_at
@@ -396,8 +396,8 @@ def test_a_session_since_a_time(quick: MemoryStore) -> None:
 
 
 @pytest.mark.parametrize("there", [A, f"{A}/below"])
-def test_two_memories_do_not_come_back_to_one_place(store: MemoryStore, there: str) -> None:
-    """Nor one below the other: that is a conflict, and of forced ones the oldest stands."""
+def test_two_memories_do_not_return_to_one_path(store: MemoryStore, there: str) -> None:
+    """Nor to a path below the other: that is a conflict. Force keeps the oldest."""
     create(store, A, "first", "user:ann")
     create(store, B, "second", "user:ann")
     run(store, "rename", "session:s", old_path=A, new_path=C)
@@ -412,8 +412,8 @@ def test_two_memories_do_not_come_back_to_one_place(store: MemoryStore, there: s
     assert store.usage().memories == 1
 
 
-def test_undoing_a_change_leaves_what_was_edited_by_hand_before_it(tmp_path: Path) -> None:
-    """Though the command that found the edit recorded it with its own change."""
+def test_undoing_a_change_keeps_an_external_edit_before_it(tmp_path: Path) -> None:
+    """Although the command that found the edit recorded it with its own change."""
     with opened("directory", tmp_path) as place:
         store = place.store()
         create(store, A, "one\ntwo\n")
@@ -424,8 +424,8 @@ def test_undoing_a_change_leaves_what_was_edited_by_hand_before_it(tmp_path: Pat
         assert tree(store) == {A: "one by hand\ntwo\n"}
 
 
-def test_what_cannot_be_asked_is_refused(quick: MemoryStore) -> None:
-    """Times without their zone, limits below none, modes that are none."""
+def test_invalid_arguments_are_refused(quick: MemoryStore) -> None:
+    """Times without a time zone, negative limits, unknown modes."""
     change = create(quick, A, "one", "session:s")
     naive = datetime(2026, 1, 1)
     mode: Any = "overwrite"
@@ -444,8 +444,8 @@ def test_what_cannot_be_asked_is_refused(quick: MemoryStore) -> None:
     assert tree(quick) == {A: "one"}
 
 
-def test_a_path_that_another_memory_has_now(quick: MemoryStore) -> None:
-    """What lay there then is meant; what lies there, or below it, now is a conflict, and goes only if forced."""
+def test_a_path_restores_the_memory_it_had_then(quick: MemoryStore) -> None:
+    """A memory at or below the path now is a conflict, and is deleted only by force."""
     first = create(quick, A, "first")
     run(quick, "delete", path=A)
     create(quick, A, "second")
@@ -465,8 +465,8 @@ def test_a_path_that_another_memory_has_now(quick: MemoryStore) -> None:
         quick.history.restore(f"{A}/x", before)
 
 
-def test_a_sibling_whose_name_begins_alike_stays(quick: MemoryStore) -> None:
-    """Only what lay below the directory is had back."""
+def test_a_sibling_with_the_same_prefix_stays(quick: MemoryStore) -> None:
+    """Only memories below the directory are restored."""
     create(quick, "/memories/d/x", "one")
     create(quick, "/memories/dx", "one")
     then = create(quick, "/memories/d/y", "two")
@@ -476,8 +476,8 @@ def test_a_sibling_whose_name_begins_alike_stays(quick: MemoryStore) -> None:
     assert tree(quick)["/memories/dx"] == "changed"
 
 
-def test_why_a_change_cannot_be_undone(quick: MemoryStore) -> None:
-    """Renamed, or made again, later by others; redacted; forced, what others did goes too."""
+def test_conflicts_of_an_undo_have_reasons(quick: MemoryStore) -> None:
+    """Renamed or recreated later by others, or redacted. Force also undoes changes by others."""
     create(quick, A, "one")
     moved = run(quick, "rename", "session:s", old_path=A, new_path=B)
     run(quick, "rename", "user:ann", old_path=B, new_path=C)
@@ -494,8 +494,8 @@ def test_why_a_change_cannot_be_undone(quick: MemoryStore) -> None:
     assert refused(quick.history.undo(change=changed)) == [(C, "the change itself was redacted")]
 
 
-def test_what_a_memory_was_may_be_redacted(quick: MemoryStore) -> None:
-    """Then it stays as it is, and that is a conflict; undoing a deletion whose version was redacted, too."""
+def test_a_redacted_earlier_text_is_a_conflict(quick: MemoryStore) -> None:
+    """The memory stays unchanged. Undoing a deletion whose version was redacted is a conflict too."""
     redacted = create(quick, A, "one")
     then = create(quick, B, "other")
     replace(quick, A, "one", "two")
@@ -515,8 +515,8 @@ def test_what_a_memory_was_may_be_redacted(quick: MemoryStore) -> None:
     assert done(quick.history.undo(change=again)) == []
 
 
-def test_restoring_meets_no_limit_on_the_way(quick: MemoryStore) -> None:
-    """What shrinks is written first, and what goes goes before."""
+def test_intermediate_states_of_a_restore_exceed_no_limit(quick: MemoryStore) -> None:
+    """Shrinking texts are written first, and deletions precede creations."""
     create(quick, A, "a" * 20)
     create(quick, B, "b" * 30)
     then = quick.history.log()[0].id
@@ -533,8 +533,8 @@ def test_restoring_meets_no_limit_on_the_way(quick: MemoryStore) -> None:
     assert sorted(tree(quick)) == [A, B]
 
 
-def test_a_move_to_where_a_directory_was_is_a_move(quick: MemoryStore) -> None:
-    """Once what lay below has gone elsewhere; the memory is not made again for it."""
+def test_a_move_to_a_former_directory_is_recorded_as_a_move(quick: MemoryStore) -> None:
+    """After the memories below it moved away; the memory is not recreated."""
     create(quick, A, "file")
     create(quick, B, "other")
     then = quick.history.log()[0].id
@@ -546,8 +546,8 @@ def test_a_move_to_where_a_directory_was_is_a_move(quick: MemoryStore) -> None:
     assert [version.operation for version in quick.history.log()][:-count] == ["modified", "modified"]
 
 
-def test_a_history_that_is_taken_over_goes_on_after_it(tmp_path: Path) -> None:
-    """The next change is a later one, so undoing it takes nothing else back; what is not later is refused."""
+def test_changes_continue_after_an_imported_history(tmp_path: Path) -> None:
+    """The next change has a later revision. An imported version that is not later is refused."""
     with opened("sqlite", tmp_path) as place:
         source, target = place.store("source"), place.store("target")
         for number in range(5):

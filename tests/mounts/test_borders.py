@@ -1,4 +1,4 @@
-"""What a border between two stores refuses, and what a read-only mount does."""
+"""Errors at the border between two stores, and of a read-only mount."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TEAM, DEEP, SHARED = "/memories/team", "/memories/team/deep", "/memories/shared/
 
 
 @pytest.mark.parametrize("path", ["/memories/team", "/memories//team", "/memories/shared", "/memories/shared/x"])
-def test_directories_of_mounts_are_directories_for_create_and_edits(path: str) -> None:
+def test_mount_directories_are_directories_for_create_and_edits(path: str) -> None:
     with tree(TEAM, SHARED) as at:
         assert at.run("create", path, "x") == f"Error: File {path} already exists"
         assert at.code == "already_exists"
@@ -28,13 +28,13 @@ def test_directories_of_mounts_are_directories_for_create_and_edits(path: str) -
         assert at.code == "not_found"
 
 
-def test_create_overwrites_no_directory_of_mounts() -> None:
+def test_create_does_not_replace_a_mount_directory() -> None:
     with tree(SHARED, create_overwrites=True) as at:
         for path in ("/memories/shared", "/memories/shared/x"):
             assert at.run("create", path, "x") == f"Error: File {path} already exists"
 
 
-def test_what_is_created_below_a_directory_above_a_mount_goes_to_the_outer_store() -> None:
+def test_create_beside_a_mount_goes_to_the_outer_store() -> None:
     with tree(SHARED) as at:
         at.run("create", "/memories/shared/f", "x")
         assert at.texts("/memories") == {"/memories/shared/f": "x"}
@@ -52,7 +52,7 @@ def test_what_is_created_below_a_directory_above_a_mount_goes_to_the_outer_store
         ("/memories/shared/x", SHARED),
     ],
 )
-def test_a_mount_point_and_what_is_above_can_neither_be_deleted_nor_renamed(path: str, point: str) -> None:
+def test_a_mount_point_and_its_parents_cannot_be_deleted_or_renamed(path: str, point: str) -> None:
     with tree(TEAM, SHARED) as at:
         at.run("create", f"{path.rstrip('/')}/f", "x")
         assert at.run("delete", path) == (
@@ -68,7 +68,7 @@ def test_a_mount_point_and_what_is_above_can_neither_be_deleted_nor_renamed(path
         assert at.mounts.text(f"{path.rstrip('/')}/f") == "x"
 
 
-def test_the_root_is_refused_in_the_words_of_one_store() -> None:
+def test_the_root_is_refused_with_the_message_of_one_store() -> None:
     with tree(TEAM) as at:
         assert at.run("delete", "/memories/") == "Error: Cannot delete the /memories directory itself"
         assert at.run("rename", "/memories", "/memories/team/a") == (
@@ -77,7 +77,7 @@ def test_the_root_is_refused_in_the_words_of_one_store() -> None:
         assert at.run("rename", "/memories", "/memories") == "Error: Cannot rename the /memories directory itself"
 
 
-def test_a_rename_across_mounts_is_refused_and_says_what_would_be_right() -> None:
+def test_a_rename_across_mounts_is_refused_with_a_hint() -> None:
     with tree(TEAM, DEEP) as at:
         at.run("create", "/memories/a/b", "x")
         at.run("create", "/memories/team/deep/c", "x")
@@ -96,7 +96,7 @@ def test_a_rename_across_mounts_is_refused_and_says_what_would_be_right() -> Non
         assert [memory.path for memory in at.mounts.memories()] == ["/memories/a/b", "/memories/team/deep/c"]
 
 
-def test_what_one_store_would_refuse_of_a_rename_is_said_before_that_it_crosses() -> None:
+def test_other_errors_of_a_rename_precede_the_border_error() -> None:
     with tree(TEAM, SHARED) as at:
         at.run("create", "/memories/a/b", "x")
         at.run("create", "/memories/team/f", "x")
@@ -117,7 +117,7 @@ def test_what_one_store_would_refuse_of_a_rename_is_said_before_that_it_crosses(
 
 
 @pytest.mark.parametrize("new", ["/memories", "/memories/team", "/memories/shared", "/memories/shared/x"])
-def test_a_destination_that_is_a_directory_of_mounts_already_exists(new: str) -> None:
+def test_a_mount_directory_as_destination_already_exists(new: str) -> None:
     with tree(TEAM, SHARED) as at:
         at.run("create", "/memories/a/b", "x")
         at.run("create", "/memories/team/f", "x")
@@ -131,7 +131,7 @@ def test_a_destination_that_is_a_directory_of_mounts_already_exists(new: str) ->
             )
 
 
-def test_a_directory_can_move_beside_a_mount_and_below_a_directory_above_one() -> None:
+def test_a_directory_can_move_beside_a_mount_and_below_its_parent() -> None:
     with tree(SHARED) as at:
         at.run("create", "/memories/a/x/b", "x")
         assert at.run("rename", "/memories/a", "/memories/shared/y") == (
@@ -180,7 +180,7 @@ def test_a_read_only_mount_below_makes_a_directory_read_only(*, filled: bool) ->
         assert at.run("delete", "/memories/shared/f") == "Successfully deleted /memories/shared/f"
 
 
-def test_the_old_path_is_read_only_before_the_new_one_and_both_before_what_is_there() -> None:
+def test_read_only_of_the_old_path_precedes_the_new_path_and_all_else() -> None:
     with tree(TEAM, SHARED, read_only=("/memories", TEAM)) as at:
         assert at.run("rename", "/memories/a", "/memories/team/a") == "Error: /memories/a is read-only"
         assert at.run("rename", "/memories/shared/x/a", "/memories/team/a") == "Error: /memories/team/a is read-only"
@@ -190,7 +190,7 @@ def test_the_old_path_is_read_only_before_the_new_one_and_both_before_what_is_th
         assert at.run("insert", "/memories/shared", 0, "") == "Error: /memories/shared is read-only"
 
 
-def test_what_is_covered_does_not_count_for_read_only() -> None:
+def test_a_covered_path_does_not_count_for_read_only() -> None:
     with retentive.open("sqlite://", read_only_paths=["/memories/team/**"]) as opened:
         store, mounted = opened.store("a"), opened.store("b")
         at = Tree(Mounts({"/memories": store, TEAM: mounted}), {})
@@ -198,7 +198,7 @@ def test_what_is_covered_does_not_count_for_read_only() -> None:
         assert at.run("create", "/memories/team/team/f", "x") == "Error: /memories/team/team/f is read-only"
 
 
-def test_read_only_is_pinned_for_what_was_given_out_alone() -> None:
+def test_a_read_only_handle_stays_read_only() -> None:
     own = Replies(file_header="Text of {path}:")
     with retentive.open("sqlite://", view_chars=3, replies=own, actor="user:ann") as opened:
         store = opened.store()

@@ -1,4 +1,4 @@
-"""Several stores as one tree, through every door that takes a memory store."""
+"""Several stores as one tree, through every integration that takes a memory store."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_tool_of_the_sdk() -> None:
             assert tool.tree is at.mounts
             tool.close()
         assert {str(version.actor) for version in at.stores[TEAM].versions()} == {"user:ann"}
-        assert at.mounts.execute(VIEW).is_error is False  # closing a tool closes what it opened itself
+        assert at.mounts.execute(VIEW).is_error is False  # closing the tool closes only stores that the tool opened
 
 
 @pytest.mark.anyio
@@ -84,7 +84,7 @@ async def test_the_bridge_to_async() -> None:
         assert [str(version.actor) for version in at.stores[TEAM].versions()] == ["None", "user:ann"]
 
 
-def test_a_loop_of_ones_own() -> None:
+def test_a_custom_loop() -> None:
     with tree(TEAM, "/memories/ro", read_only=("/memories/ro",)) as at:
         for number, (command, expected) in enumerate(STORY):
             block = {"type": "tool_use", "id": f"toolu_{number}", "name": "memory", "input": command}
@@ -103,14 +103,14 @@ def test_langchain() -> None:
 
 
 @pytest.mark.parametrize("name", ["base_path", "memory_root", "store"])
-def test_what_only_one_store_has_is_an_attribute_error(name: str) -> None:
+def test_an_attribute_of_a_single_store_is_an_attribute_error(name: str) -> None:
     with tree(TEAM) as at:
         for tool in (MemoryTool(at.mounts), AsyncMemoryTool(at.mounts)):
             with pytest.raises(AttributeError):
                 getattr(tool, name)
 
 
-def test_a_place_twice_is_refused() -> None:
+def test_mounting_one_place_twice_is_refused() -> None:
     with tree(TEAM) as at, pytest.raises(InvalidInput):
         MemoryTool(at.mounts, base_path="memory")
 

@@ -1,4 +1,4 @@
-"""Commands over several memory stores: what can be mounted, which store a path belongs to, and what is shown."""
+"""Commands over several memory stores: valid mounts, the store of a path, and views."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .trees import Tree, tree
 TEAM, DEEP, SHARED = "/memories/team", "/memories/team/deep", "/memories/shared/x"
 
 
-# -- what can be mounted -------------------------------------------------------------------------------------------
+# -- valid mounts --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ TEAM, DEEP, SHARED = "/memories/team", "/memories/team/deep", "/memories/shared/
         (("/memories", "/memories/../x"), "Path /memories/../x would escape /memories directory"),
     ],
 )
-def test_what_cannot_be_mounted_is_refused(points: tuple[str, ...], said: str) -> None:
+def test_an_invalid_mount_is_refused(points: tuple[str, ...], said: str) -> None:
     with retentive.open("sqlite://") as opened, pytest.raises(InvalidInput) as caught:
         Mounts({point: opened.store() for point in points})
     assert said in str(caught.value)
@@ -43,7 +43,7 @@ def test_only_memory_stores_can_be_mounted() -> None:
             Mounts(wrong)
 
 
-def test_a_store_alone_answers_as_it_does_without() -> None:
+def test_a_single_mounted_store_answers_as_without_mounts() -> None:
     with retentive.open("sqlite://") as opened:
         alone, plain = Mounts({"/memories/": opened.store("a")}), opened.store("b")
         for command in (
@@ -60,10 +60,10 @@ def test_a_store_alone_answers_as_it_does_without() -> None:
         assert alone.clear() == plain.clear()
 
 
-# -- which store ---------------------------------------------------------------------------------------------------
+# -- the store of a path -------------------------------------------------------------------------------------------
 
 
-def test_the_longest_mount_point_wins_and_names_that_begin_alike_do_not_matter() -> None:
+def test_the_longest_mount_point_wins_by_whole_names() -> None:
     with tree(TEAM, DEEP) as at:
         for path in ("/memories/a", "/memories/teams", "/memories/team/b", "/memories/team/deep/c", "/memories/team/d"):
             assert at.run("create", path, "x") == f"File created successfully at: {path}"
@@ -72,7 +72,7 @@ def test_the_longest_mount_point_wins_and_names_that_begin_alike_do_not_matter()
         assert list(at.texts(DEEP)) == ["/memories/c"]
 
 
-def test_every_command_works_in_a_mounted_store_and_shows_the_path_as_written() -> None:
+def test_every_command_works_in_a_mounted_store_and_shows_the_given_path() -> None:
     with tree(TEAM) as at:
         path = "/memories//team/./n.md".replace("./", "")
         assert at.run("create", path, "one\n") == f"File created successfully at: {path}"
@@ -111,7 +111,7 @@ def test_errors_name_the_paths_of_the_tree() -> None:
         )
 
 
-def test_a_rename_is_within_the_limits_of_the_tree() -> None:
+def test_a_rename_respects_the_depth_limit_of_the_tree() -> None:
     """19 names fit into the store and 20 into the tree, 20 would fit into the store alone."""
     with tree(TEAM) as at:
         at.run("create", "/memories/team/a/b/c", "x")
@@ -124,7 +124,7 @@ def test_a_rename_is_within_the_limits_of_the_tree() -> None:
 
 
 def test_a_path_that_holds_a_sensitive_value_is_refused() -> None:
-    secret = "AKIA" + "QYLPMN5HFIQR7XYA"  # put together here, so that no scanner takes this file for a leak
+    secret = "AKIA" + "QYLPMN5HFIQR7XYA"  # split, so that no secret scanner reports this file
     with tree(TEAM) as at:
         refused = at.run("create", f"/memories/team/{secret}", "x")
         kind = "aws_access_key_id"
@@ -133,7 +133,7 @@ def test_a_path_that_holds_a_sensitive_value_is_refused() -> None:
         assert at.run("rename", "/memories/a", f"/memories/team/{secret}") == refused
 
 
-# -- what is shown -------------------------------------------------------------------------------------------------
+# -- views ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_view_shows_memories_of_all_stores_and_empty_mounts() -> None:
@@ -160,7 +160,7 @@ def test_a_view_shows_memories_of_all_stores_and_empty_mounts() -> None:
         ]
 
 
-def test_sizes_of_directories_count_what_is_mounted_below_at_any_depth() -> None:
+def test_directory_sizes_include_mounts_below() -> None:
     with tree("/memories/a/b/c/d", "/memories/a/b/c/d/e/f") as at:
         at.run("create", "/memories/a/b/c/d/x", "x" * 1_000)
         at.run("create", "/memories/a/b/c/d/e/f/x", "x" * 536)
@@ -182,7 +182,7 @@ def test_hidden_mounts_are_left_out_and_counted() -> None:
         assert at.view("/memories/d") == ["2B\t/memories/d"]
 
 
-def test_rows_are_cut_by_the_settings_of_the_store_that_is_viewed() -> None:
+def test_rows_are_truncated_by_the_settings_of_the_viewed_store() -> None:
     with retentive.open("sqlite://") as opened, retentive.open("sqlite://", list_rows=2) as short:
         mine, team = opened.store(), short.store()
         for mounts, cut in ((Mounts({"/memories": mine, TEAM: team}), 5), (Mounts({"/memories": team, TEAM: mine}), 2)):
@@ -211,8 +211,8 @@ def test_a_view_range_of_a_directory_is_ignored() -> None:
         assert at.run("view", "/memories", [5, 1]) == at.run("view", "/memories")
 
 
-def test_a_mount_covers_what_its_place_holds() -> None:
-    """Memories at or below the point, and one where a directory above it is, are out of the tree, and stay."""
+def test_a_mount_covers_memories_at_its_point() -> None:
+    """Memories at or below the point, and one at a parent path, leave the tree and stay in their store."""
     with tree(SHARED) as at:
         below = at.stores["/memories"]
         for path in ("/memories/shared/x/old", "/memories/kept"):
@@ -229,7 +229,7 @@ def test_a_mount_covers_what_its_place_holds() -> None:
         assert at.texts("/memories") == {"/memories/shared/x/old": "old"}
 
 
-def test_a_memory_where_a_directory_above_a_mount_stands_is_covered_and_in_the_way() -> None:
+def test_a_memory_at_a_parent_of_a_mount_is_covered_and_blocks_its_path() -> None:
     with tree(SHARED) as at:
         at.stores["/memories"].execute({"command": "create", "path": "/memories/shared", "file_text": "old"})
         assert at.view("/memories") == ["0B\t/memories", "0B\t/memories/shared/", "0B\t/memories/shared/x/"]
@@ -244,8 +244,8 @@ def test_a_memory_where_a_directory_above_a_mount_stands_is_covered_and_in_the_w
         assert at.run("create", "/memories/shared/x/f", "") == "File created successfully at: /memories/shared/x/f"
 
 
-def test_who_awaits_review_sees_its_own_changes_in_the_whole_tree() -> None:
-    """In a listing over several stores, and where it may put something; others see the present."""
+def test_an_actor_under_review_sees_its_changes_in_the_whole_tree() -> None:
+    """In listings and creates over several stores; other actors see the present."""
     with retentive.open("sqlite://") as place:
         mine, team = place.store("mine"), place.store("team")
         team.change_settings({"review": ["session:*"]})

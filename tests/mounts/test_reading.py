@@ -1,4 +1,4 @@
-"""Odd trees, and what programs read through several stores."""
+"""Unusual trees, and reads by programs through several stores."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .trees import HEADER, Tree, tree, tree_in
 TEAM, DEEP, SHARED = "/memories/team", "/memories/team/deep", "/memories/shared/x"
 
 
-# -- odd trees -----------------------------------------------------------------------------------------------------
+# -- unusual trees -------------------------------------------------------------------------------------------------
 
 
 def test_the_same_store_can_be_mounted_twice() -> None:
@@ -47,7 +47,7 @@ def test_the_same_store_can_be_mounted_twice() -> None:
         assert store.usage() == Usage(0, 0)
 
 
-def test_replies_are_those_of_the_store_and_of_the_tree_those_of_the_root() -> None:
+def test_replies_follow_their_store_and_root_replies_the_tree() -> None:
     own = Replies(missing="Error: nothing at {path}", file_header="Text of {path}:")
     root = Replies(directory_header="Below {path}:")
     with retentive.open("sqlite://", replies=root) as rooted, retentive.open("sqlite://", replies=own) as owned:
@@ -61,7 +61,7 @@ def test_replies_are_those_of_the_store_and_of_the_tree_those_of_the_root() -> N
         assert at.mounts.replies.directory_header == root.directory_header
 
 
-def test_storage_that_fails_is_said_with_the_path_of_the_tree() -> None:
+def test_a_storage_error_names_the_path_of_the_tree() -> None:
     with tree() as alone, retentive.open("sqlite://") as closing:
         mounts = Mounts({"/memories": alone.stores["/memories"], TEAM: closing.store()})
         at = Tree(mounts, {})
@@ -77,8 +77,8 @@ def test_storage_that_fails_is_said_with_the_path_of_the_tree() -> None:
         assert at.run("view", "/memories/f").endswith("x")
 
 
-def test_a_directory_and_sqlite_sealed_and_bare_make_one_tree(tmp_path: Path) -> None:
-    """A reply of the directory backend, which knows its own paths only, names that of the tree."""
+def test_different_backends_make_one_tree(tmp_path: Path) -> None:
+    """A reply of the directory backend, which knows its own paths only, names those of the tree."""
     with (
         retentive.open(tmp_path / "plain") as plain,
         retentive.open(f"sqlite:///{tmp_path}/sealed.db", keys=KEYS, seal_paths=True) as sealed,
@@ -114,7 +114,7 @@ def test_a_directory_and_sqlite_sealed_and_bare_make_one_tree(tmp_path: Path) ->
         assert at.run("rename", "/memories/a", "/memories/l/a").startswith("Error: /memories/a cannot be renamed to")
 
 
-# -- programs ------------------------------------------------------------------------------------------------------
+# -- reads by programs ---------------------------------------------------------------------------------------------
 
 
 def test_programs_read_by_the_paths_of_the_tree() -> None:
@@ -172,11 +172,11 @@ def test_rules_by_actor_are_those_of_the_store() -> None:
 
 
 @pytest.mark.parametrize("given", [None, 7, {}, {"command": "view"}, {"command": "look", "path": "/memories"}, "x"])
-def test_what_is_no_command_is_answered_as_by_one_store(given: object) -> None:
+def test_an_invalid_command_gets_the_reply_of_one_store(given: object) -> None:
     with tree(TEAM) as at:
         assert at.mounts.execute(given) == at.stores["/memories"].execute(given)
 
 
-def test_the_header_is_that_of_the_contract() -> None:
+def test_the_header_matches_the_contract() -> None:
     with tree(TEAM) as at:
         assert at.run("view", "/memories") == f"{HEADER.format('/memories')}\n0B\t/memories\n0B\t/memories/team/"

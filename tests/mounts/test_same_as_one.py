@@ -1,4 +1,4 @@
-"""Several stores as one tree answer as one store that holds the union, wherever no border is in the way."""
+"""Several stores as one tree answer like one store with all memories, wherever no border matters."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LIMITS = st.fixed_dictionaries(
 
 
 class OneTree(RuleBasedStateMachine):
-    """Mounts of two to four stores, and one store with the union of what they hold."""
+    """Mounts of two to four stores, and one store with the memories of all of them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class OneTree(RuleBasedStateMachine):
         return [*self.known, *(point + "/a" for point in self.points)]
 
     def answer(self, command: dict[str, object]) -> None:
-        """The two answer alike, but for the few commands that a border forbids."""
+        """The two answer alike, except for the few commands that a border forbids."""
         reply = self.mounts.execute(command)
         if not self.is_refused_at_a_border(command, reply):
             assert reply == self.one.execute(command), command
@@ -97,7 +97,7 @@ class OneTree(RuleBasedStateMachine):
         self.known = [path for path in found if not path.endswith("/" + KEPT)]
 
     def is_refused_at_a_border(self, command: dict[str, object], reply: Reply) -> bool:
-        """Whether it is, and was to be: what one store would have done is undone there, or not done at all."""
+        """True for an expected refusal at a border; the single store undoes or skips the command."""
         old, new = (str(command.get(name) or command.get("path")) for name in ("old_path", "new_path"))
         if reply.code == "root_protected":
             path = _canonical(old)
@@ -109,7 +109,7 @@ class OneTree(RuleBasedStateMachine):
             return True
         if reply.code == "across_mounts":
             assert self.mounts.store_of(old)[0].id != self.mounts.store_of(new)[0].id
-            if self.one.execute(command).code != "invalid_path":  # over a limit, which is looked at last
+            if self.one.execute(command).code != "invalid_path":  # over a limit, which is checked last
                 undone = self.one.execute({"command": "rename", "old_path": new, "new_path": _canonical(old)})
                 assert not undone.is_error
             return True

@@ -14,7 +14,7 @@ HEADER = "Here're the files and directories up to 2 levels deep in {}, excluding
 
 @dataclass
 class Tree:
-    """Mounts, the stores in it by mount point, and what was answered."""
+    """Mounts, the stores in it by mount point, and all replies."""
 
     mounts: Mounts
     stores: Mapping[str, MemoryStore]
@@ -40,7 +40,7 @@ class Tree:
         return rows
 
     def texts(self, point: str) -> dict[str, str]:
-        """What a store holds, by its own paths."""
+        """The texts of a store, by its own paths."""
         store = self.stores[point]
         return {memory.path: store.text(memory.path) for memory in store.memories()}
 

@@ -1,4 +1,4 @@
-"""The Pythons of this machine: those on the path, and those of pyenv."""
+"""The Python interpreters of this machine: on the path, and of pyenv."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
 
 
 def python(version: str) -> str:
-    """The interpreter of this version; the test is skipped where there is none."""
+    """The interpreter of this version; the test is skipped if it is not installed."""
     if version == f"{sys.version_info.major}.{sys.version_info.minor}":
         return sys.executable
     found = [str(path) for path in sorted(_PYENV.glob(f"{version}.*/bin/python"))]
     on_path = shutil.which(f"python{version}")
-    if not found and (on_path is None or "/shims/" in on_path):  # a shim of pyenv is there for versions that are not
+    if not found and (on_path is None or "/shims/" in on_path):  # pyenv has shims for missing versions too
         pytest.skip(f"Python {version} is not installed")
     return found[-1] if found else str(on_path)

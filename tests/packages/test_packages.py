@@ -1,4 +1,4 @@
-"""The wheel and the sdist hold what they should, and the installed wheel runs the README's first example."""
+"""The wheel and the sdist are complete, and the installed wheel runs the README's first example."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def wheel(built: Path) -> Path:
     return found
 
 
-def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
+def test_the_wheel_contains_the_package_and_nothing_else(wheel: Path) -> None:
     """All modules, the migrations and py.typed; no tests."""
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     there = [path for path in (ROOT / "src").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
@@ -57,8 +57,8 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     assert sum(name.endswith(".sql") for name in names) >= 4
 
 
-def test_the_sdist_holds_what_a_wheel_is_built_from(built: Path) -> None:
-    """Sources, README, license and changelog; nothing that lies about in a checkout."""
+def test_the_sdist_contains_the_sources_of_a_wheel(built: Path) -> None:
+    """Sources, README, license and changelog; no stray file of a checkout."""
     (sdist,) = built.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         names = [Path(name).parts[1:] for name in archive.getnames()]
@@ -68,8 +68,8 @@ def test_the_sdist_holds_what_a_wheel_is_built_from(built: Path) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_first_example_runs_where_only_the_wheel_is_installed(version: str, wheel: Path, tmp_path: Path) -> None:
-    """First alone, then with the packages of the extra that the example needs."""
+def test_the_first_example_runs_with_only_the_wheel_installed(version: str, wheel: Path, tmp_path: Path) -> None:
+    """Without extras, then with the extra that the example needs."""
     run(python(version), "-m", "venv", tmp_path / "venv", cwd=tmp_path)
     programs = tmp_path / "venv" / "bin"
     pip = (programs / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check")

@@ -1,7 +1,7 @@
-"""Real servers for tests. `servers.postgresql()` is one that runs, started at its first use in this process.
+"""Real servers for tests. `servers.postgresql()` starts one at its first use in this process and returns it.
 
-Each process of a test run has its own, on ports of its own, and ends it when it ends, however it ends. Where a server
-is not installed the test is skipped and says so; with RETENTIVE_SERVERS=required it fails.
+Each process of a test run has its own servers, on their own ports. They stop with the process, also if it is killed.
+A test is skipped with a message if its server is not installed; with RETENTIVE_SERVERS=required it fails.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def postgresql() -> PostgresServer:
 
 
 def pgbouncer() -> PgBouncer:
-    """PgBouncer in transaction mode, before the PostgreSQL of `postgresql()`."""
+    """PgBouncer in transaction mode, in front of the PostgreSQL of `postgresql()`."""
     return _started(PgBouncer, lambda: PgBouncer(postgresql()))
 
 
@@ -79,12 +79,12 @@ def azurite() -> AzuriteServer:
 
 
 def galera() -> GaleraCluster:
-    """MariaDB, three nodes that all take writes."""
+    """MariaDB, three nodes that all accept writes."""
     return _started(GaleraCluster, GaleraCluster)
 
 
 def patroni() -> PatroniCluster:
-    """PostgreSQL, three nodes of which one takes writes."""
+    """PostgreSQL, three nodes with one leader."""
     return _started(PatroniCluster, PatroniCluster)
 
 
@@ -94,7 +94,7 @@ def ceph() -> CephServer:
 
 
 def ceph_cluster() -> CephCluster:
-    """S3, by Ceph with three storages and two gateways."""
+    """S3, by Ceph with three OSDs and two gateways."""
     return _started(CephCluster, CephCluster)
 
 
@@ -121,5 +121,5 @@ def _started(kind: type[S], make: Callable[[], S]) -> S:
 
 
 def _stop_at_exit(server: Server, owner: int) -> None:
-    if os.getpid() == owner:  # a fork that ends leaves its parent's servers alone
+    if os.getpid() == owner:  # a fork must not stop its parent's servers when it ends
         server.stop()

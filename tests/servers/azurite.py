@@ -14,13 +14,13 @@ _PROGRAM = Path("node_modules", "azurite", "dist", "src", "blob", "main.js")
 
 
 def azurite_directory() -> Path:
-    """Where `npm install --prefix` put it: `$RETENTIVE_AZURITE`, or `.cache/azurite` of the repository."""
+    """The folder of `npm install --prefix`: `$RETENTIVE_AZURITE`, or `.cache/azurite` of the repository."""
     given = os.environ.get("RETENTIVE_AZURITE")
     return Path(given) if given else Path(__file__).parents[2] / ".cache" / "azurite"
 
 
 class AzuriteServer(Server):
-    """An Azure Blob Storage that forgets everything when it stops."""
+    """An Azure Blob Storage in memory."""
 
     name = "azurite"
     account = "devstoreaccount1"
@@ -45,16 +45,16 @@ class AzuriteServer(Server):
 
     @property
     def endpoint(self) -> str:
-        """Where the account answers."""
+        """The URL of the account."""
         return f"http://{HOST}:{self.port}/{self.account}"
 
     def new_container(self, name: str) -> str:
-        """A container, made if it is not there."""
+        """Create a container if it does not exist; return its name."""
         must(self.request("PUT", f"/{name}?restype=container"), 201, 409)
         return name
 
     def request(self, method: str, path: str, *, body: bytes = b"", headers: Mapping[str, str] | None = None) -> Answer:
-        """What it answers to a signed request; `path` begins with the container."""
+        """The answer to a signed request; `path` begins with the container."""
         whole = f"/{self.account}{path}"
         signed = azure_headers(method, whole, headers, account=self.account, key=self.key, length=len(body))
         return request(self.port, method, whole, body=body, headers=signed)

@@ -1,4 +1,4 @@
-"""What every server has in common: a directory and ports of its own, a start, and an end that leaves nothing."""
+"""Base class of servers: a directory and ports of its own, a start, and a stop that leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HOST = "127.0.0.1"
 
 
 class Server(ABC):
-    """A real server, for tests, on loopback. Starts in `with` or by `start()`; used by one thread at a time."""
+    """A real server on loopback, for tests. Use in `with` or call `start()`; not safe for several threads."""
 
     name: ClassVar[str]
     user: ClassVar[str | None] = None
@@ -32,14 +32,14 @@ class Server(ABC):
     @classmethod
     @abstractmethod
     def available(cls) -> str | None:
-        """Why it cannot run here ("postgresql is not installed"), or None."""
+        """The reason why it cannot run here ("postgresql is not installed"), or None."""
 
     @abstractmethod
     def launch(self) -> None:
-        """Start its processes in `self.directory`; return when it serves."""
+        """Start its processes in `self.directory`; return when it is ready."""
 
     def start(self) -> None:
-        """Start it, and return when it answers."""
+        """Start it, and return when it is ready."""
         self.directory = Path(tempfile.mkdtemp(prefix=f"{self.name}-"))
         if self.user is not None and os.geteuid() == 0:
             shutil.chown(self.directory, self.user, self.user)
@@ -50,7 +50,7 @@ class Server(ABC):
             raise
 
     def stop(self) -> None:
-        """End it and remove all it kept; quietly if it does not run."""
+        """Stop it and delete its files; does nothing if it is not running."""
         while self.processes:
             self.processes.pop().stop()
         while self._held_ports:
@@ -60,10 +60,10 @@ class Server(ABC):
             self.directory = Path()
 
     def free_port(self) -> int:
-        """A port chosen by the system, nobody else's until this server stops.
+        """A port chosen by the system, reserved until this server stops.
 
-        A socket stays bound to it and never listens: the server may bind it too, but no other bind is given it, and
-        no client's own end takes it while a killed node is away (it could then connect to itself).
+        A socket stays bound to it and never listens. The server can still bind it, but the system gives it to no
+        other process, nor to an outgoing connection while a killed node is down (which could connect to itself).
         """
         held = socket.socket()
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -82,7 +82,7 @@ class Server(ABC):
 
 
 def missing(package: str, *programs: str) -> str | None:
-    """Says that a package is not installed if one of its programs is not there; Debian keeps some in /usr/sbin."""
+    """A message that a package is not installed, if a program of it is missing; Debian puts some in /usr/sbin."""
     if all(find(program) for program in programs):
         return None
     return f"{package} is not installed"
@@ -94,7 +94,7 @@ def find(program: str) -> str | None:
 
 
 def program(name: str) -> str:
-    """The path of a program that is there."""
+    """The path of a program; raises if it is missing."""
     path = find(name)
     if path is None:
         raise FileNotFoundError(name)
@@ -102,7 +102,7 @@ def program(name: str) -> str:
 
 
 def accepts(port: int) -> bool:
-    """Whether something listens on a port of loopback."""
+    """True if a process listens on a port of loopback."""
     with suppress(OSError), socket.create_connection((HOST, port), timeout=1):
         return True
     return False

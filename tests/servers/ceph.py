@@ -1,4 +1,4 @@
-"""Ceph: the real S3 of its gateway (RGW), over one place of storage (OSD) or three."""
+"""Ceph: the real S3 of its gateway (RGW), with one OSD or three."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ rgw frontends = beast endpoint={host}:{port} tcp_nodelay=1
 
 
 class CephServer(Server):
-    """One storage, one gateway. Everything rests in memory."""
+    """One OSD, one gateway. All data is in memory."""
 
     name = "ceph"
     osds: ClassVar[int] = 1
@@ -93,16 +93,16 @@ class CephServer(Server):
 
     @property
     def endpoints(self) -> list[str]:
-        """Where each gateway answers."""
+        """The endpoint of each gateway."""
         return [f"http://{HOST}:{port}" for port in self.ports]
 
     @property
     def endpoint(self) -> str:
-        """Where the first gateway answers."""
+        """The endpoint of the first gateway."""
         return self.endpoints[0]
 
     def new_bucket(self, name: str) -> str:
-        """A bucket, made if it is not there."""
+        """Create a bucket if it does not exist; return its name."""
         must(self.request("PUT", f"/{name}"), 200)
         return name
 
@@ -115,27 +115,27 @@ class CephServer(Server):
         headers: Mapping[str, str] | None = None,
         gateway: int = 0,
     ) -> Answer:
-        """What a gateway answers to a signed request; `path` begins with the bucket."""
+        """The answer of a gateway to a signed request; `path` begins with the bucket."""
         signed = s3_headers(method, path, headers, access_key=self.access_key, secret_key=self.secret_key)
         return request(self.ports[gateway], method, path, body=body, headers=signed)
 
     def kill_osd(self, osd: int) -> None:
-        """SIGKILL to a storage. Those left take over after some 5 seconds; requests wait until then."""
+        """SIGKILL an OSD. The others take over after about 5 seconds; requests wait until then."""
         self._kill(f"osd{osd}")
 
     def restart_osd(self, osd: int) -> None:
-        """Start a storage that was killed, empty, for it was in memory; return when the others have filled it again."""
+        """Start a killed OSD, which is empty since it was in memory; return when the others have filled it again."""
         self._format_osd(osd)
         self._run_osd(osd)
         self._wait_for_osds()
         self._wait_for_copies()
 
     def kill_gateway(self, gateway: int) -> None:
-        """SIGKILL to a gateway."""
+        """SIGKILL a gateway."""
         self._kill(f"gateway{gateway}")
 
     def restart_gateway(self, gateway: int) -> None:
-        """Start a gateway that was killed; return when it answers."""
+        """Start a killed gateway; return when it answers."""
         self._run_gateway(gateway)
         self._wait_for_gateway(gateway)
 
@@ -189,10 +189,10 @@ class CephServer(Server):
         self._parts[f"gateway{gateway}"].wait_until(serves)
 
     def _wait_for_copies(self) -> None:
-        """Wait until every object is there `osds` times.
+        """Wait until every object has `osds` copies.
 
-        A manager would know, but none is here. While a storage is being filled the others stand in for it ("pg_temp"),
-        from some moments after it is up; so nobody may stand in for anybody for a while.
+        There is no Ceph manager to ask. While an OSD is being filled, others serve its objects ("pg_temp"). That starts
+        a moment after the OSD is up, so wait until the list of such groups is empty for a while.
         """
         quiet_since = time.monotonic()
 
@@ -227,7 +227,7 @@ class CephServer(Server):
 
 
 class CephCluster(CephServer):
-    """Three storages, each object in all of them, and two gateways."""
+    """Three OSDs with a copy of each object, and two gateways."""
 
     name = "ceph-cluster"
     osds = 3

@@ -7,7 +7,7 @@ import subprocess
 from .base import HOST, Server, missing, program
 from .process import Process, run
 
-# A commit is in the log before it is answered, but nothing is synced: what is here does not outlive the machine.
+# Commits reach the log before the reply, but are not synced: the data need not survive a power cut.
 SETTINGS = [
     f"--bind-address={HOST}",
     "--skip-name-resolve",
@@ -41,7 +41,7 @@ class MariaServer(Server):
                 "--no-defaults",
                 f"--datadir={data}",
                 f"--port={self.port}",
-                "--socket=socket",  # in the data directory: a whole path could be too long
+                "--socket=socket",  # in the data directory: an absolute path could be too long
                 f"--pid-file={self.directory}/pid",
                 f"--innodb-flush-method={self.flush_method}",
                 *SETTINGS,
@@ -54,33 +54,33 @@ class MariaServer(Server):
         process.wait_until(lambda: answers(self.port))
 
     def url(self, database: str) -> str:
-        """Where a database is, there or not."""
+        """The address of a database, which need not exist."""
         return f"mariadb://root@{HOST}:{self.port}/{database}"
 
     def new_database(self, name: str) -> str:
-        """The address of a database, made if it is not there."""
+        """Create a database if it does not exist; return its address."""
         self.ask(f"CREATE DATABASE IF NOT EXISTS `{name.replace('`', '``')}`")
         return self.url(name)
 
     def ask(self, statements: str, *, database: str = "mysql") -> str:
-        """What the client prints: rows without headers, columns apart by tabs."""
+        """The output of the client: rows without headers, columns separated by tabs."""
         return ask(self.port, statements, database=database)
 
 
 def install_database(server: Server, data: str) -> None:
-    """Make the system tables in a new data directory."""
+    """Create the system tables in a new data directory."""
     command = [program("mariadb-install-db"), "--no-defaults", f"--datadir={data}", "--skip-test-db"]
     options = ["--auth-root-authentication-method=normal", "--innodb-flush-method=nosync", *SETTINGS[-3:]]
     run([*command, *options], user=server.user, cwd=server.directory)
 
 
 def ask(port: int, statements: str, *, database: str = "mysql") -> str:
-    """What the client prints of a node: rows without headers, columns apart by tabs."""
+    """The output of the client on a node: rows without headers, columns separated by tabs."""
     client = [program("mariadb"), "--no-defaults", f"--host={HOST}", f"--port={port}", "--user=root", "-N", "-B"]
     return run([*client, database], text=statements)
 
 
 def answers(port: int) -> bool:
-    """Whether a node takes connections."""
+    """True if a node accepts connections."""
     ping = [program("mariadb-admin"), "--no-defaults", f"--host={HOST}", f"--port={port}", "--user=root", "ping"]
     return subprocess.run(ping, capture_output=True, check=False).returncode == 0

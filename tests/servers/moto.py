@@ -14,7 +14,7 @@ from .web import Answer, answers, must, request, s3_headers
 
 
 class MotoServer(Server):
-    """An S3 that forgets everything when it stops."""
+    """An S3 in memory."""
 
     name = "moto"
     access_key = "testing"
@@ -38,13 +38,13 @@ class MotoServer(Server):
 
     @property
     def endpoint(self) -> str:
-        """Where it answers."""
+        """The URL of the server."""
         return f"http://{HOST}:{self.port}"
 
     def new_bucket(self, name: str) -> str:
-        """A bucket, made if it is not there."""
+        """Create a bucket if it does not exist; return its name."""
         answer = self.request("PUT", f"/{name}")
-        for _ in range(20):  # moto fails where two threads create their first buckets at once
+        for _ in range(20):  # moto fails if two threads create their first buckets at the same time
             if answer.status != 500:
                 break
             time.sleep(0.1)
@@ -53,6 +53,6 @@ class MotoServer(Server):
         return name
 
     def request(self, method: str, path: str, *, body: bytes = b"", headers: Mapping[str, str] | None = None) -> Answer:
-        """What it answers to a signed request; `path` begins with the bucket."""
+        """The answer to a signed request; `path` begins with the bucket."""
         signed = s3_headers(method, path, headers, access_key=self.access_key, secret_key=self.secret_key)
         return request(self.port, method, path, body=body, headers=signed)

@@ -1,7 +1,7 @@
 """moto's S3, one request at a time: `python moto_app.py HOST PORT`.
 
-moto looks at If-Match and If-None-Match first and writes later, with no lock between, so that of two threads both
-could win; S3 lets one win. A client that stops in the middle of its request holds up nobody.
+moto checks If-Match and If-None-Match first and writes later, without a lock, so two threads could both succeed; in S3
+only one does. A client that stops in the middle of its request does not block the others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class OneAtATime:
-    """A WSGI application whose requests wait for each other, each read whole before its turn."""
+    """A WSGI application that serves one request at a time, after reading all of it."""
 
     def __init__(self, application: WSGIApplication) -> None:
         self._application = application

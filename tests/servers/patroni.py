@@ -1,4 +1,4 @@
-"""Patroni: three PostgreSQL nodes, of which one takes writes; when it is lost, another takes over."""
+"""Patroni: three PostgreSQL nodes with one leader; if it fails, another node takes over."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NODES = 3
 
 
 class PatroniCluster(Server):
-    """Three nodes and one etcd. A commit is on two nodes before it is answered."""
+    """Three nodes and one etcd. Each commit is on two nodes before the reply."""
 
     name = "patroni"
     user = "postgres"
@@ -44,35 +44,35 @@ class PatroniCluster(Server):
     def stop(self) -> None:
         for node in list(self._nodes):
             postgres = self._postgres(node)
-            self._nodes[node].kill()  # first, or it would start PostgreSQL again
+            self._nodes[node].kill()  # before PostgreSQL, which it would restart
             end_all(postgres[:1], signal.SIGQUIT)
             end_all(postgres)
         self._nodes.clear()
         super().stop()
 
     def url(self, database: str) -> str:
-        """The address of a database on whichever node takes writes."""
+        """The address of a database on the current leader."""
         hosts = ",".join(f"{HOST}:{port}" for port in self.ports)
         return f"postgresql://postgres:x@{hosts}/{database}?target_session_attrs=read-write"
 
     def urls(self, database: str) -> list[str]:
-        """Where a database is, on each node."""
+        """The addresses of a database on each node."""
         return [f"postgresql://postgres:x@{HOST}:{port}/{database}" for port in self.ports]
 
     def new_database(self, name: str) -> str:
-        """The address of a database on whichever node takes writes, made if it is not there."""
+        """Create a database if it does not exist; return its address on the current leader."""
         create_database(self.url("postgres"), name)
-        for node in self._nodes:  # a client that first tries a node without it does not try the next
+        for node in self._nodes:  # a client that finds the database missing on one node does not try the next
             there = partial(self._has_database, node, name)
             poll(there, f"node {node} has the database")
         return self.url(name)
 
     def ask(self, statements: str, *, database: str = "postgres") -> str:
-        """What psql prints, of the node that takes writes: rows without headers, columns apart by `|`."""
+        """The output of psql on the leader: rows without headers, columns separated by `|`."""
         return psql(self.url(database), statements)
 
     def leader(self) -> int:
-        """The node that takes writes; waits until there is one."""
+        """The node that leads; waits until there is one."""
         found: list[int] = []
 
         def one_leads() -> bool:
@@ -83,7 +83,7 @@ class PatroniCluster(Server):
         return found[0]
 
     def kill_leader(self) -> int:
-        """SIGKILL to the leader, PostgreSQL and Patroni. Says which it was; another leads some 20 seconds later."""
+        """SIGKILL PostgreSQL and Patroni of the leader; return its number. Another leads about 20 seconds later."""
         node = self.leader()
         postgres = self._postgres(node)
         process = self._nodes.pop(node)
@@ -93,7 +93,7 @@ class PatroniCluster(Server):
         return node
 
     def restart(self, node: int) -> None:
-        """Start a node that was killed; return when it follows the leader, and all are there."""
+        """Start a killed node; return when it follows the leader and the cluster is complete."""
         self._run_node(node)
         self._nodes[node].wait_until(self._complete)
 
@@ -102,7 +102,7 @@ class PatroniCluster(Server):
         return psql(self.urls("postgres")[node], count, name=name).strip() == "1"
 
     def _leads(self, node: int) -> bool:
-        """Whether a node takes writes: it has the lock, and has done with becoming the leader."""
+        """True if a node accepts writes: it has the lock and its promotion is complete."""
         try:
             if request(self._rest_ports[node], "GET", "/primary").status != 200:
                 return False
@@ -111,7 +111,7 @@ class PatroniCluster(Server):
             return False
 
     def _complete(self) -> bool:
-        """Whether all nodes that run have one leader, follow it, and one of them has all it has."""
+        """True if all running nodes have one leader and follow it, one of them synchronously."""
         members = self._members()
         states = [member.get("state") for member in members]
         roles = [member.get("role") for member in members]
@@ -125,7 +125,7 @@ class PatroniCluster(Server):
         return []
 
     def _postgres(self, node: int) -> list[int]:
-        """PostgreSQL's processes of a node, the first of them first. Patroni does not have them as children."""
+        """PostgreSQL's processes of a node, the postmaster first. They are not children of Patroni."""
         try:
             first = int((self.directory / f"data{node}" / "postmaster.pid").read_text().split()[0])
         except (OSError, IndexError):
@@ -159,7 +159,7 @@ class PatroniCluster(Server):
             directory=self.directory,
             user=self.user,
             env=clean_environment(),
-            stop_signal=signal.SIGTERM,  # ends PostgreSQL too
+            stop_signal=signal.SIGTERM,  # also stops PostgreSQL
         )
         self._nodes[node] = process
         self.processes.append(process)

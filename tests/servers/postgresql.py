@@ -1,4 +1,4 @@
-"""PostgreSQL, and PgBouncer before it."""
+"""PostgreSQL and PgBouncer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CREATE = (
 
 
 def postgresql_bin() -> Path | None:
-    """Where PostgreSQL keeps its programs, the newest version's; Debian leaves them out of PATH."""
+    """The folder with the programs of the newest PostgreSQL; Debian does not put it on PATH."""
 
     def version(directory: Path) -> float:
         name = directory.parent.name
@@ -32,13 +32,13 @@ def postgresql_bin() -> Path | None:
 
 
 def clean_environment() -> dict[str, str]:
-    """The environment without what would lead PostgreSQL to another server, or Patroni to other settings."""
+    """The environment without variables that lead PostgreSQL to another server or change Patroni's settings."""
     theirs = ("PG", "PATRONI", "PYTHON", "VIRTUAL_ENV")
     return {name: value for name, value in os.environ.items() if not name.startswith(theirs)} | {"LC_ALL": "C"}
 
 
 def psql(url: str, statements: str, **variables: str) -> str:
-    """What psql prints: rows without headers, columns apart by `|`."""
+    """The output of psql: rows without headers, columns separated by `|`."""
     programs = postgresql_bin()
     assert programs is not None
     command = [str(programs / "psql"), "-X", "-w", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"]
@@ -47,16 +47,16 @@ def psql(url: str, statements: str, **variables: str) -> str:
 
 
 def create_database(url: str, name: str) -> None:
-    """Make a database if it is not there, over a connection to another."""
+    """Create a database if it does not exist, over a connection to another one."""
     psql(url, _CREATE, name=name)
 
 
 class PostgresServer(Server):
-    """One PostgreSQL, UTF-8, that believes everybody."""
+    """A PostgreSQL server with UTF-8 that trusts every connection."""
 
     name = "postgresql"
     user = "postgres"
-    # Nothing here outlives the test run, so nothing is synced; to its clients a commit is what it always is.
+    # No data outlives the test run, so nothing is synced. Clients see no difference in a commit.
     settings: ClassVar[dict[str, str]] = {
         "listen_addresses": HOST,
         "unix_socket_directories": "",
@@ -85,22 +85,22 @@ class PostgresServer(Server):
             directory=self.directory,
             user=self.user,
             env=clean_environment(),
-            stop_signal=signal.SIGQUIT,  # at once, and takes its own processes along
+            stop_signal=signal.SIGQUIT,  # at once, with its own processes
         )
         self.processes.append(process)
         process.wait_until(self._answers)
 
     def url(self, database: str) -> str:
-        """Where a database is, there or not."""
+        """The address of a database, which need not exist."""
         return f"postgresql://postgres@{HOST}:{self.port}/{database}"
 
     def new_database(self, name: str) -> str:
-        """The address of a database, made if it is not there."""
+        """Create a database if it does not exist; return its address."""
         create_database(self.url("postgres"), name)
         return self.url(name)
 
     def ask(self, statements: str, *, database: str = "postgres") -> str:
-        """What psql prints: rows without headers, columns apart by `|`."""
+        """The output of psql: rows without headers, columns separated by `|`."""
         return psql(self.url(database), statements)
 
     def _answers(self) -> bool:
@@ -109,7 +109,7 @@ class PostgresServer(Server):
 
 
 class PgBouncer(Server):
-    """PgBouncer in transaction mode: between two transactions a client may be given another connection."""
+    """PgBouncer in transaction mode: a client may get another connection for each transaction."""
 
     name = "pgbouncer"
     user = "postgres"
@@ -144,5 +144,5 @@ class PgBouncer(Server):
         process.wait_until(lambda: accepts(self.port))
 
     def url(self, database: str) -> str:
-        """Where a database of the server behind is reached through it."""
+        """The address of a database through the pooler."""
         return f"postgresql://postgres@{HOST}:{self.port}/{database}"

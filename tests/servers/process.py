@@ -1,4 +1,4 @@
-"""One program of a server: started, watched until it is ready, ended with all it started."""
+"""One server program: started, watched until it is ready, and stopped with all its children."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ DEADLINE_S = 60.0
 _POLL_S = 0.02
 _LOG_TAIL_CHARS = 3_000
 
-# Ends the program and removes its files when the test run died without doing so: then its end of the pipe closes.
-# A line on the pipe says that the program was ended in good order.
+# Stops the program and deletes its files if the test run died first: the pipe from the test run then closes.
+# A line on the pipe says that the program was stopped normally.
 _GUARD = """
 read -r _ && exit
 kill -s "$1" -- "-$2"
@@ -26,11 +26,11 @@ rm -rf -- "$3"
 
 
 class ServerFailed(Exception):
-    """A server did not start, or did not do what was asked. Says the tail of its log."""
+    """A server did not start or a request to it failed. The message has the tail of its log."""
 
 
 def poll(ready: Callable[[], bool], what: str, *, log: Path | None = None, deadline_s: float = DEADLINE_S) -> None:
-    """Ask until `ready` says yes. Raises `ServerFailed` with the tail of the log after the deadline."""
+    """Poll until `ready` returns true. Raises `ServerFailed` with the tail of the log after the deadline."""
     end = time.monotonic() + deadline_s
     while not ready():
         if time.monotonic() > end:
@@ -39,14 +39,14 @@ def poll(ready: Callable[[], bool], what: str, *, log: Path | None = None, deadl
 
 
 def tail(log: Path | None) -> str:
-    """The end of a log, to stand behind a message."""
+    """The end of a log, to append to a message."""
     if log is None or not log.exists():
         return ""
     return f"\n--- {log.name} ---\n" + log.read_text(errors="replace")[-_LOG_TAIL_CHARS:]
 
 
 def user_options(user: str | None) -> dict[str, str | list[str]]:
-    """How subprocess takes a user: servers that refuse to run as root run as theirs; others as who runs the tests."""
+    """The `user` option of subprocess: servers that refuse root run as their own user, others as the current one."""
     if user is None or os.geteuid() != 0:
         return {}
     return {"user": user, "group": user, "extra_groups": []}
@@ -60,7 +60,7 @@ def run(
     text: str = "",
     env: dict[str, str] | None = None,
 ) -> str:
-    """What a program that ends by itself printed. Raises `ServerFailed` with what it said if it failed."""
+    """The output of a program that ends by itself. Raises `ServerFailed` with the output if it failed."""
     try:
         done = subprocess.run(  # type: ignore[call-overload]
             command,
@@ -83,9 +83,9 @@ def run(
 
 
 class Process:
-    """A program that runs until it is ended. It gets a process group of its own and writes to `log`.
+    """A program that runs until it is stopped. It has a process group of its own and writes to `log`.
 
-    `stop_signal` ends it with all it started; SIGKILL is enough where nothing is kept.
+    `stop_signal` stops it and its children; SIGKILL is enough for a program without data.
     """
 
     def __init__(
@@ -122,11 +122,11 @@ class Process:
         )
 
     def running(self) -> bool:
-        """Whether the program has not ended."""
+        """True if the program is running."""
         return self._child.poll() is None
 
     def wait_until(self, ready: Callable[[], bool]) -> None:
-        """Wait until it serves. Raises `ServerFailed` with the tail of its log if it ends before, or takes too long."""
+        """Wait until it is ready. Raises `ServerFailed` with the tail of its log if it ends first or is too slow."""
 
         def asked() -> bool:
             if not self.running():
@@ -136,19 +136,19 @@ class Process:
         poll(asked, f"{self.name} is ready", log=self.log)
 
     def stop(self) -> None:
-        """End it and wait for its end; quietly if it has ended."""
+        """Stop it and wait for its end; does nothing if it has ended."""
         if self.running():
             self._signal_group(self._stop_signal)
             try:
                 self._child.wait(timeout=DEADLINE_S / 6)
             except subprocess.TimeoutExpired:
                 self.kill()
-        self._signal_group(signal.SIGKILL)  # what it started and left behind
+        self._signal_group(signal.SIGKILL)  # children that it left running
         self._child.wait()
         self._dismiss_guard()
 
     def kill(self) -> None:
-        """SIGKILL to it and to everything it started, as a machine that loses power ends them."""
+        """SIGKILL it and all its children, like a machine that loses power."""
         family = descendants(self.pid) if self.running() else []
         self._signal_group(signal.SIGKILL)
         self._child.wait()
@@ -165,7 +165,7 @@ class Process:
 
 
 def descendants(pid: int) -> list[int]:
-    """All that a process started, and what they started. PostgreSQL's processes each lead a group of their own."""
+    """The descendants of a process. PostgreSQL's processes each have a process group of their own."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
@@ -178,7 +178,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def end_all(pids: Sequence[int], number: signal.Signals = signal.SIGKILL) -> None:
-    """End processes that are not our children, and wait until they are gone."""
+    """Kill processes that are not our children, and wait until they are gone."""
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, number)
@@ -186,7 +186,7 @@ def end_all(pids: Sequence[int], number: signal.Signals = signal.SIGKILL) -> Non
 
 
 def alive(pid: int) -> bool:
-    """Whether a process runs; one that ended and was not waited for does not."""
+    """True if a process is running; a zombie is not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] != "Z"
     except OSError:

@@ -1,4 +1,4 @@
-"""Every server starts, answers, and leaves nothing behind; nodes of clusters are killed and come back."""
+"""Every server starts, answers, and leaves nothing behind; cluster nodes are killed and restarted."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _TESTS = Path(__file__).parents[1]
 
 
 def gone(server: Server, directory: Path, *ports: int) -> bool:
-    """Whether nothing of it is left."""
+    """True if neither its processes nor its files are left."""
     return not directory.exists() and not server.processes and not any(accepts(port) for port in ports)
 
 
@@ -56,7 +56,7 @@ def test_postgresql() -> None:
 
 
 def test_pgbouncer_keeps_a_connection_for_one_transaction() -> None:
-    """What a session set is not there in its next transaction, if another client's was between."""
+    """A session setting is lost in the next transaction, if another client had one in between."""
     servers.required(PgBouncer)
     behind = servers.postgresql()
     with PgBouncer(behind) as server:
@@ -104,8 +104,8 @@ def test_azurite_honours_conditions() -> None:
 
 
 @pytest.mark.parametrize("kind", [MotoServer, AzuriteServer])
-def test_of_many_at_once_one_wins(kind: type[MotoServer] | type[AzuriteServer]) -> None:
-    """A counter raised by eight threads with If-Match counts every success, and no other."""
+def test_one_of_many_concurrent_writes_wins(kind: type[MotoServer] | type[AzuriteServer]) -> None:
+    """Eight threads increment a counter with If-Match: its value is the number of successes."""
     servers.required(kind)
     server = servers.moto() if kind is MotoServer else servers.azurite()
     (server.new_bucket if isinstance(server, MotoServer) else server.new_container)("counter")
@@ -127,8 +127,8 @@ def test_of_many_at_once_one_wins(kind: type[MotoServer] | type[AzuriteServer]) 
     assert wins == int(server.request("GET", "/counter/n").body) > 0
 
 
-def test_a_server_ends_when_the_test_run_is_killed() -> None:
-    """Also what ran as another user goes, and its files."""
+def test_a_server_stops_when_the_test_run_is_killed() -> None:
+    """So do processes of another user; the files are deleted."""
     servers.required(PostgresServer)
     script = "import servers, time; s = servers.postgresql(); print(s.port, s.directory, flush=True); time.sleep(600)"
     command = [sys.executable, "-c", script]
@@ -141,13 +141,13 @@ def test_a_server_ends_when_the_test_run_is_killed() -> None:
 
 
 class WrongServer(PostgresServer):
-    """PostgreSQL with a setting it refuses."""
+    """PostgreSQL with an invalid setting."""
 
     settings: ClassVar = {"max_connections": "none"}
 
 
-def test_a_server_that_fails_says_why() -> None:
-    """The tail of its log is in the error, and nothing stays."""
+def test_a_server_that_fails_reports_the_reason() -> None:
+    """The error has the tail of its log, and no process or file is left."""
     servers.required(PostgresServer)
     server = WrongServer()
     with pytest.raises(ServerFailed, match='invalid value for parameter "max_connections"'):
@@ -200,7 +200,7 @@ def test_patroni() -> None:
 
 @pytest.mark.clusters
 def test_ceph() -> None:
-    """It is particular about If-Match: the ETag stands without its quotes."""
+    """If-Match needs the ETag without quotes."""
     servers.required(CephServer)
     with CephServer() as server:
         directory, ports = server.directory, server.ports
@@ -232,7 +232,7 @@ def test_ceph_cluster() -> None:
 def check_conditions(
     server: MotoServer | AzuriteServer | CephServer, *, first: int, taken: int, quoted: bool = True
 ) -> None:
-    """A second create is refused; so is a write over what has changed since."""
+    """A second create is refused; so is a write over a newer object."""
     new = {**_BLOB, "If-None-Match": "*"}
     assert first == server.request("PUT", "/ours/a", body=b"1", headers=new).status
     assert taken == server.request("PUT", "/ours/a", body=b"2", headers=new).status

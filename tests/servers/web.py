@@ -1,4 +1,4 @@
-"""Requests to a server of objects, without a client library: one request, one answer."""
+"""Requests to an object server without a client library: one request, one answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .process import ServerFailed
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back."""
+    """The answer to a request."""
 
     status: int
     body: bytes
@@ -25,7 +25,7 @@ class Answer:
 def request(
     port: int, method: str, path: str, *, body: bytes = b"", headers: Mapping[str, str] | None = None
 ) -> Answer:
-    """One request on a connection of its own. Raises OSError or HTTPException if nothing answers."""
+    """Send one request on a new connection. Raises OSError or HTTPException if no answer comes."""
     connection = HTTPConnection(HOST, port, timeout=30)
     try:
         connection.request(method, path, body, dict(headers or {}))
@@ -37,7 +37,7 @@ def request(
 
 
 def answers(port: int) -> bool:
-    """Whether anything is answered at all."""
+    """True if any answer comes."""
     try:
         return request(port, "GET", "/").status < 500
     except (OSError, HTTPException):
@@ -45,7 +45,7 @@ def answers(port: int) -> bool:
 
 
 def must(answer: Answer, *statuses: int) -> None:
-    """Raises `ServerFailed` if the answer is none of these."""
+    """Raise `ServerFailed` if the answer has none of these statuses."""
     if answer.status not in statuses:
         raise ServerFailed(f"answered {answer.status}: {answer.body[:500].decode(errors='replace')}")
 
@@ -53,7 +53,7 @@ def must(answer: Answer, *statuses: int) -> None:
 def s3_headers(
     method: str, path: str, headers: Mapping[str, str] | None = None, *, access_key: str, secret_key: str
 ) -> dict[str, str]:
-    """The headers of a request to S3, signed in its old and short way, of which Ceph thinks no less."""
+    """The headers of a request to S3 with signature version 2, which Ceph accepts."""
     date = formatdate(usegmt=True)
     resource = path.partition("?")[0]
     signature = _hmac(secret_key.encode(), f"{method}\n\n\n{date}\n{resource}", "sha1")

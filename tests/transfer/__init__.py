@@ -1,1 +1,1 @@
-"""Memories on their way in and out."""
+"""Exports, imports, backups and migrations."""

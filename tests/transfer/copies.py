@@ -107,7 +107,7 @@ def _plain(version: Version, *, redacted: bool) -> Version:
 
 
 def goes_on(store: MemoryStore) -> None:
-    """The store can still be written."""
+    """Check that the store can still be written."""
     assert not store.execute({"command": "create", "path": f"{ROOT}/a later one", "file_text": "x"}).is_error
     assert store.text(f"{ROOT}/a later one") == "x"
     newest, before, *_ = [*store.versions(), *store.versions()]

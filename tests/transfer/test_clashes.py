@@ -57,7 +57,7 @@ def test_conflicting_paths_are_refused(kind: str, new: str, given: Steps, tmp_pa
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_conflicting_present_paths_are_refused_despite_gaps(kind: str, tmp_path: Path) -> None:
-    """A gap can hide the deletion of a memory, but not of one that is listed as present."""
+    """A gap can hide the deletion of a memory, but not that of a memory listed as present."""
     given: Steps = [*BOTH, ("create", "/memories/c", "3"), ("delete", "/memories/c"), ("delete", BX)]
     error = refusal(write(tmp_path / "f.tar", moved(entries(kind, given, tmp_path, prune=2), BX, "/memories/a/x")))
     assert isinstance(error, Damaged)
@@ -65,7 +65,7 @@ def test_conflicting_present_paths_are_refused_despite_gaps(kind: str, tmp_path:
 
 
 @pytest.mark.parametrize("field", ["created_at", "updated_at", "size_bytes", "sha256"])
-def test_a_memory_unlike_its_newest_version_is_refused(field: str, tmp_path: Path) -> None:
+def test_a_memory_that_differs_from_its_newest_version_is_refused(field: str, tmp_path: Path) -> None:
     """All fields are compared before anything is written."""
     found = entries("export", BOTH, tmp_path)
     wrong = {"size_bytes": b'"size_bytes":0', "sha256": b'"sha256":"' + b"0" * 64 + b'"'}

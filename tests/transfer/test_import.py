@@ -1,4 +1,4 @@
-"""Import of files as memories under the rules of the store. Everything else is refused or left."""
+"""Import of files as memories under the rules of the store. Other files are refused or left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Migration of what is in use: under writers it copies all in the end, and killed it goes on where it was."""
+"""Migration of a store in use: it copies everything despite concurrent writes, and resumes after a kill."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from .writers import PATIENCE_S, QUICK, WRITERS, Writers
 
 
 @pytest.mark.parametrize("kind", QUICK)
-def test_a_migration_under_writers_copies_all_in_the_end(kind: str, tmp_path: Path) -> None:
-    """While they write it says how far it came; once they are done, running it again brings the rest."""
+def test_a_migration_during_writes_copies_everything(kind: str, tmp_path: Path) -> None:
+    """It reports its progress during the writes; after they end, another run copies the rest."""
     with retentive.open(place_of(kind, tmp_path)) as source, retentive.open("sqlite://") as target:
         store = source.store()
         with Writers(store):
@@ -63,8 +63,8 @@ with retentive.open(source_at) as source, retentive.open(target_at) as target:
     ("source_kind", "target_kind"),
     [("sqlite", "directory"), pytest.param("directory", "postgresql", marks=pytest.mark.long)],
 )
-def test_a_killed_migration_goes_on(source_kind: str, target_kind: str, tmp_path: Path) -> None:
-    """Killed again and again, whatever it was doing; in the end both are the same, and no version was copied twice."""
+def test_a_killed_migration_resumes(source_kind: str, target_kind: str, tmp_path: Path) -> None:
+    """After kills at any point both stores are equal, and no version was copied twice."""
     source_at, target_at = place_of(source_kind, tmp_path), target_place(target_kind, tmp_path)
     with retentive.open(source_at, max_memories=0) as source:
         store = source.store()
@@ -77,7 +77,7 @@ def test_a_killed_migration_goes_on(source_kind: str, target_kind: str, tmp_path
             run_killed(source_at, target_at, after=chance.randint(1, MOST_CALLS))
             there.append(copied(target_at))
             assert there[-1] > there[-2]
-        assert len(there) > 2  # so the first did not copy all
+        assert len(there) > 2  # so the first run did not copy everything
         done = run("migrate", source_at, target_at, "--json")
         assert json.loads(done.stdout)["stores"][0]["versions"] == total
         with retentive.open(target_at) as target:
@@ -90,14 +90,14 @@ def target_place(kind: str, tmp_path: Path) -> str:
 
 
 def run_killed(source_at: str, target_at: str, *, after: int) -> None:
-    """Run a migration that is killed so many calls after its first batch, wherever it is then."""
+    """Run a migration that is killed this many calls after its first batch."""
     command = [sys.executable, "-c", KILLED, source_at, target_at, str(after)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode in {0, -signal.SIGKILL}, done.stderr
 
 
 def copied(at: str) -> int:
-    """How many versions are at the target."""
+    """The number of versions at the target."""
     if "://" not in at and not os.path.exists(os.path.join(at, ".retentive", "memory.db")):
         return 0
     with retentive.open(at) as target:

@@ -47,7 +47,7 @@ class Writers:
         return self
 
     def go_on(self, lines: int) -> None:
-        """Wait until each thread has written so many more lines."""
+        """Wait until each thread has written this many more lines."""
         before, deadline = list(self.done), time.monotonic() + PATIENCE_S
         while any(done < was + lines for done, was in zip(self.done, before, strict=True)):
             assert time.monotonic() < deadline

@@ -80,7 +80,7 @@ def decode_pack(name: str, data: bytes) -> dict[str, bytes]:
 
 
 def without(name: str, data: bytes, refs: Iterable[str]) -> bytes | None:
-    """Pack without some texts: the same bytes object if it has none of these texts, None if it has no other text.
+    """Pack without some texts: the same bytes object if it never had them, None if it has no other text.
 
     Raises `Damaged`.
     """

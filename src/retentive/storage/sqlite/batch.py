@@ -1,4 +1,4 @@
-"""One database transaction that the jobs of a batch share."""
+"""Database transaction shared by the jobs of a batch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STORAGE_ERRORS = (StoreFull, Unavailable, Damaged, PermissionDenied)  # they un
 
 
 class SharedTransaction:
-    """A transaction that was begun, with a savepoint for each job unless one job is `alone` in it."""
+    """Open transaction with a savepoint for each job, or without one if a job is `alone`."""
 
     def __init__(
         self,

@@ -104,7 +104,7 @@ class Writer:
         connection = self.connection
         try:
             wait_for_lock(connection)
-            # SQLite itself increments this header field, too: other connections only reread the schema.
+            # SQLite increments this header field itself, so a change only makes other connections reread the schema.
             number = int(connection.rows("PRAGMA schema_version")[0][0] or 0) % 1_000_000_000
             connection.run(f"PRAGMA schema_version = {number + 1}")
             connection.run("COMMIT")

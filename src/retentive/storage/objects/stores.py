@@ -33,7 +33,7 @@ _MARKER = "format"  # object with the format number of the location
 
 
 class Key(NamedTuple):
-    """State of a key: the tag of its object, None if it does not exist, and the initial manifest of its store."""
+    """State of a key: tag of its object (None if missing) and initial manifest of its store (None if free)."""
 
     tag: Tag | None
     manifest: Manifest | None

@@ -1,1 +1,1 @@
-"""Where memories rest: the contract and its implementations."""
+"""Storage of memory stores: the contract, its implementations, and wrappers."""

@@ -1,4 +1,4 @@
-"""Growing, spread-out pauses between tries, until a deadline."""
+"""Exponential backoff with jitter and a deadline."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import random
 import time
 from collections.abc import Callable
 
-LOCK_TIMEOUT_S = 30.0  # how long a command waits for other processes
+LOCK_TIMEOUT_S = 30.0  # longest wait of a command for other processes
 
 
 class Backoff:
-    """Pauses between tries: the first takes up to `first_s`, each later one `factor` times more, at most `longest_s`.
+    """Exponential backoff: the first pause is up to `first_s`, each later one `factor` times more, at most `longest_s`.
 
-    A pause is between half and all of that, so that those who failed together do not come back together. `deadline` is
-    a time of `clock`.
+    A pause is a random half to all of that, so that callers who failed together do not retry together. `deadline` is a
+    time of `clock`.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Backoff:
         self._spread = spread
 
     def wait(self) -> bool:
-        """Sleep before the next try; False, without sleeping, if that would take until after the deadline."""
+        """Sleep before the next attempt. Returns False without sleeping if the sleep would exceed the deadline."""
         pause_s = self._spread(self._next_s / 2, self._next_s)
         if self._clock() + pause_s > self._deadline:
             return False
@@ -46,5 +46,5 @@ class Backoff:
 
 
 def lock_backoff(*, timeout_s: float = LOCK_TIMEOUT_S) -> Backoff:
-    """Backoff for a lock that another process of this machine holds for milliseconds at most."""
+    """Backoff for a lock that other processes of this machine hold for milliseconds at most."""
     return Backoff(0.0002, 0.002, factor=1.5, deadline=time.monotonic() + timeout_s)

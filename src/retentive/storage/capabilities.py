@@ -1,7 +1,7 @@
 """Optional parts of the storage contract, found through wrappers by `capability`.
 
-A backend implements a capability by inheriting from it. The functions below answer for backends without one, so callers
-need not ask.
+A backend implements a capability by inheriting from it. The functions below have a default for backends without it, so
+callers need not check.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ C = TypeVar("C")
 
 
 class PlainFiles(ABC):
-    """Memories are plain files that a person can open and edit."""
+    """Storage of memories as plain, editable files."""
 
     @abstractmethod
     def directory_of(self, store: StoreInfo) -> str:
-        """The directory that holds a store's memories as plain files."""
+        """Directory with a store's memories as plain files."""
 
     @abstractmethod
     def quarantined(self) -> int:
-        """The number of tampered files of encrypted memory stores in quarantine."""
+        """Number of tampered files of encrypted memory stores in quarantine."""
 
 
 class Collectable(ABC):
@@ -34,30 +34,30 @@ class Collectable(ABC):
 
     @abstractmethod
     def collect(self, store_id: str, *, older_than_s: float) -> int:
-        """Delete the orphans of a store that are older than so many seconds; their number. Writers may go on."""
+        """Delete orphans of a store older than `older_than_s`; returns their number. Writers may continue."""
 
 
 class Purgeable(ABC):
-    """Overwritten and deleted bytes stay in logs or free pages until they are purged."""
+    """Overwritten and deleted bytes remain in logs or free pages until purged."""
 
     @abstractmethod
     def purge(self) -> bool:
-        """Remove what was overwritten or deleted from logs and free pages.
+        """Remove overwritten and deleted bytes from logs and free pages.
 
-        False if a reader keeps some of it: call it again later.
+        Returns False if a reader still holds some: call again later.
         """
 
 
 class Checkable(ABC):
-    """Storage with invariants of its own, beyond those the core contract shows."""
+    """Storage with its own invariants, beyond those visible through the core contract."""
 
     @abstractmethod
     def check(self) -> Iterator[Finding]:
-        """Violated invariants. Changes nothing."""
+        """Yield violated invariants; read-only."""
 
     @abstractmethod
     def repair(self) -> None:
-        """Repair what can be repaired with certainty, such as wrong sums; everything else is left unchanged."""
+        """Repair findings with an unambiguous fix, such as wrong counters; everything else is left unchanged."""
 
 
 class Encrypting(ABC):
@@ -69,7 +69,7 @@ class Encrypting(ABC):
 
 
 def capability(backend: Backend, kind: type[C]) -> C | None:
-    """The outermost layer of `backend` with this capability."""
+    """Outermost layer of `backend` with this capability, or None."""
     layer: Backend | None = backend
     while layer is not None:
         if isinstance(layer, kind):
@@ -79,37 +79,37 @@ def capability(backend: Backend, kind: type[C]) -> C | None:
 
 
 def directory_of(backend: Backend, store: StoreInfo) -> str | None:
-    """The directory that holds a store's memories as plain files, if the backend keeps them so."""
+    """Directory with a store's memories as plain files, or None."""
     files = capability(backend, PlainFiles)  # type: ignore[type-abstract]
     return None if files is None else files.directory_of(store)
 
 
 def quarantined(backend: Backend) -> int:
-    """The number of tampered files in quarantine."""
+    """Number of tampered files in quarantine."""
     files = capability(backend, PlainFiles)  # type: ignore[type-abstract]
     return 0 if files is None else files.quarantined()
 
 
 def collect(backend: Backend, store_id: str, *, older_than_s: float) -> int:
-    """Delete the orphans of a store; their number, 0 where storage cannot have any."""
+    """Delete orphans of a store; returns their number, 0 if the storage cannot have any."""
     collectable = capability(backend, Collectable)  # type: ignore[type-abstract]
     return 0 if collectable is None else collectable.collect(store_id, older_than_s=older_than_s)
 
 
 def purge(backend: Backend) -> bool:
-    """Remove overwritten and deleted bytes from logs and free pages; False if a reader keeps some."""
+    """Remove overwritten and deleted bytes from logs and free pages; False if a reader still holds some."""
     purgeable = capability(backend, Purgeable)  # type: ignore[type-abstract]
     return True if purgeable is None else purgeable.purge()
 
 
 def check(backend: Backend) -> Iterator[Finding]:
-    """Violated invariants of the storage."""
+    """Yield violated invariants of the storage."""
     checkable = capability(backend, Checkable)  # type: ignore[type-abstract]
     return iter(()) if checkable is None else checkable.check()
 
 
 def repair(backend: Backend) -> None:
-    """Repair what can be repaired with certainty."""
+    """Repair findings with an unambiguous fix."""
     checkable = capability(backend, Checkable)  # type: ignore[type-abstract]
     if checkable is not None:
         checkable.repair()

@@ -1,4 +1,4 @@
-"""Directories, files and errors of the operating system; refusal of network file systems; reserved space."""
+"""File system basics: directories, files, error mapping, refusal of network file systems, reserved space."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from contextlib import suppress
 from retentive.errors import InvalidInput, PermissionDenied, RetentiveError, StoreFull, Unavailable
 
 RESERVE_BYTES = 64 * 1024  # enough for the log of one deletion: some 8 pages of 4 KB
-FILE_MODE = 0o600  # owner only: a permissive umask (as in containers) must not open memories to others
+FILE_MODE = 0o600  # owner only: a permissive umask (as in containers) must not expose memories
 DIRECTORY_MODE = 0o700
-_CLOSE_ON_EXEC = getattr(os, "O_CLOEXEC", 0)  # Windows has none, and needs none
+_CLOSE_ON_EXEC = getattr(os, "O_CLOEXEC", 0)  # Windows lacks it and does not need it
 _NETWORK = frozenset(
     [
         "afs",
@@ -36,7 +36,7 @@ _DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 def os_error(error: OSError) -> RetentiveError:
-    """Our error for an error of the operating system. Its text, which names a file, is dropped."""
+    """Map an OS error to ours. Its text is dropped, since it has a file name."""
     if error.errno in _FULL:
         return StoreFull("no space is left for the memory store")
     if error.errno in _DENIED:
@@ -45,7 +45,7 @@ def os_error(error: OSError) -> RetentiveError:
 
 
 def make_directory(path: str) -> None:
-    """Make `path` and what is missing above it, for the owner only, and make their names durable."""
+    """Create `path` and missing parent directories, owner-only, and sync their names."""
     missing: list[str] = []
     while not os.path.isdir(path):
         missing.append(path)
@@ -57,14 +57,14 @@ def make_directory(path: str) -> None:
 
 
 def make_file(path: str) -> None:
-    """Make an empty file for the owner only, its name durable, unless there is one."""
+    """Create an empty, owner-only file unless it exists, and sync its name."""
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | _CLOSE_ON_EXEC, FILE_MODE))
         sync_directory(os.path.dirname(path) or ".")
 
 
 def sync_directory(path: str) -> None:
-    """Make the names in a directory durable. Windows cannot be asked to."""
+    """Sync the names in a directory to disk. Does nothing on Windows, which does not support it."""
     if os.name != "posix":
         return
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | _CLOSE_ON_EXEC)
@@ -75,7 +75,7 @@ def sync_directory(path: str) -> None:
 
 
 def local_file_system(path: str) -> str:
-    """The kind of file system, "" if unknown. Raises `InvalidInput` for one that is shared over a network."""
+    """Type of the file system, "" if unknown. Raises `InvalidInput` for a network file system."""
     found = _file_system(path) if sys.platform.startswith("linux") else ""
     if found in _NETWORK:
         raise InvalidInput(
@@ -106,26 +106,26 @@ def free_bytes(path: str, file_system: str) -> int:
         return sys.maxsize
     if os.geteuid() != 0:
         return found.f_bavail * found.f_frsize
-    kept = min(found.f_blocks // 50, 4_096) if file_system == "ext4" else 0  # kept even from root, and not told of
+    kept = min(found.f_blocks // 50, 4_096) if file_system == "ext4" else 0  # reserved even from root, and not reported
     return max(found.f_bfree - kept, 0) * found.f_frsize
 
 
 class Reserve:
-    """64 KB of disk, held in a file and freed when a deletion finds the disk full."""
+    """Reserve of 64 KB in a file, freed for deletions when the disk is full."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self.whole = False
 
     def keep(self) -> bool:
-        """Hold the space, if there is any; whether all of it is held."""
+        """Allocate the reserve if space permits; True if it is complete."""
         if not self.whole:
             with suppress(OSError):
                 self.whole = os.path.getsize(self._path) >= RESERVE_BYTES
         if not self.whole:
             with suppress(OSError):
                 descriptor = os.open(self._path, os.O_CREAT | os.O_WRONLY | _CLOSE_ON_EXEC, FILE_MODE)
-                try:  # written, not only sized: a hole holds no space
+                try:  # written, not only extended: a sparse file reserves no space
                     self.whole = os.write(descriptor, bytes(RESERVE_BYTES)) == RESERVE_BYTES
                     os.fsync(descriptor)
                 except OSError:
@@ -136,7 +136,7 @@ class Reserve:
         return self.whole
 
     def give_up(self) -> bool:
-        """Free the space; whether there was any."""
+        """Free the reserve; True if it had any space."""
         self.whole = False
         try:
             size = os.path.getsize(self._path)

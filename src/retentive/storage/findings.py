@@ -1,4 +1,4 @@
-"""Finding types and the table of finding kinds. No I/O."""
+"""Findings of storage checks, and the table of their kinds. No I/O."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OPENING = "the next command at the location does it"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of finding: its severity, meaning and advice. `mends`: `--repair` repairs it."""
+    """Kind of finding: severity, meaning and advice. `mends`: `--repair` fixes it."""
 
     code: str
     severity: Severity
@@ -106,15 +106,15 @@ KINDS: dict[str, Kind] = {
         _repairable("objects_left", "note", "There are orphaned objects older than a day."),
     )
 }
-"""Every kind of finding, by its code. Codes are part of the API."""
+"""All kinds of findings by code. Codes are part of the API."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One finding: its kind, the id of the memory store (None for the whole location), and the subject.
 
-    The subject holds ids, paths and numbers; never a text, a file name of the machine or a URL. `severity` is that of
-    the kind, or `repaired`.
+    The subject has ids, memory paths and numbers; never a text, a real file name or a URL. `severity` is that of the
+    kind, or `repaired`.
     """
 
     code: str
@@ -125,10 +125,10 @@ class Finding:
 
     @property
     def kind(self) -> Kind:
-        """The kind, with meaning and advice."""
+        """Kind of the finding, with meaning and advice."""
         return KINDS[self.code]
 
 
 def found(code: str, store_id: str | None = None, subject: str = "") -> Finding:
-    """A finding with the severity of its kind."""
+    """Finding with the severity of its kind."""
     return Finding(code, store_id, subject, KINDS[code].severity)

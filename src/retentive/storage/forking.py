@@ -1,9 +1,9 @@
-"""One place that handles forks of this process.
+"""Fork handling for all backends.
 
-SQLite's locks belong to a process, and its bookkeeping of them is copied by a fork: a child that closes or uses an
-inherited connection can make the parent's log vanish. So before a fork every backend comes to rest with nothing open,
-and parent and child open anew. A lock that another thread held at the fork is never released in the child: whatever has
-locks makes new ones there.
+SQLite's locks belong to a process, but a fork copies its bookkeeping of them: a child that closes or uses an inherited
+connection can delete the parent's log. So before a fork every backend stops work and closes all connections, and both
+sides reopen them. A lock that another thread held at the fork is never released in the child, so objects with locks
+replace them there.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ F = TypeVar("F", bound=Callable[[], object])
 
 
 class Forkable(Protocol):
-    """An object that a forked child renews before it uses it."""
+    """Object that must be renewed in a forked child."""
 
     def forget_threads(self) -> None:
-        """In the child: replace locks, and all else that belongs to threads of the parent."""
+        """Replace locks and other state that belongs to the parent's threads; called in the child."""
 
 
 @runtime_checkable
 class Quietable(Protocol):
-    """A `Forkable` that the parent must not leave in the middle of its work."""
+    """`Forkable` that must be idle during a fork."""
 
     def quiet(self) -> AbstractContextManager[None]:
-        """Context in which no work runs, and nothing is open that a forked child must not inherit."""
+        """Context in which no work runs and nothing is open that a forked child must not inherit."""
 
 
 _watched: WeakSet[Forkable] = WeakSet()
@@ -38,12 +38,12 @@ _resting = ExitStack()
 
 
 def watch(forkable: Forkable) -> None:
-    """Renew an object in every forked child from now on; over the fork it is `quiet`, if it can be."""
+    """Renew an object in every forked child from now on; during the fork a `Quietable` is `quiet`."""
     _watched.add(forkable)
 
 
 def in_child(renew: F) -> F:
-    """Call a function, which renews globals of its module, in every forked child. Usable as a decorator."""
+    """Call `renew`, which replaces module globals, in every forked child. Usable as a decorator."""
     _renewals.append(renew)
     return renew
 
@@ -59,7 +59,7 @@ def _after_in_parent() -> None:
 
 
 def _after_in_child() -> None:
-    _resting.pop_all()  # the parent ends its rest; here the locks of it are replaced
+    _resting.pop_all()  # only the parent leaves its quiet contexts; the child replaces their locks
     for renew in _renewals:
         renew()
     for forkable in list(_watched):

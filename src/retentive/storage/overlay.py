@@ -1,7 +1,7 @@
-"""Base of the snapshots that show another snapshot in a changed form: decrypted, with proposals, or as it was.
+"""Base class of snapshots that modify another snapshot: decrypted, with proposals, or an earlier state.
 
-A subclass overrides only the methods whose answer differs. The base delegates all of them, also those that `Snapshot`
-derives from others: a subclass that changes texts overrides `text`, `texts`, `sizes` and `as_of` too.
+A subclass overrides only the methods whose result differs. The base class delegates all methods, including those that
+`Snapshot` derives from others. So a subclass that changes texts must override `text`, `texts`, `sizes` and `as_of` too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from retentive.storage.contract import Entry, Memory, Selection, Snapshot, Usage
 
 
 class Overlay(Snapshot):
-    """A snapshot that answers as `inner` does."""
+    """Snapshot that delegates to `inner`."""
 
     def __init__(self, inner: Snapshot) -> None:
         self._inner = inner

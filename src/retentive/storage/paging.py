@@ -1,4 +1,4 @@
-"""Iteration over long lists of the contract, one page at a time."""
+"""Paged iteration over long lists of the contract."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def all_versions(snapshot: Snapshot, *, memory_id: str | None = None, before: st
 
 
 def version_pages(read: Callable[[str | None], list[Version]], *, before: str | None = None) -> Iterator[list[Version]]:
-    """The pages that `read` returns, which reads versions below a bound (exclusive), newest first."""
+    """Yield pages of `read`, which returns versions below an exclusive bound, newest first."""
     while page := read(before):
         yield page
-        if before is not None and page[-1].id >= before:  # rows out of order in damaged storage: it would never end
+        if before is not None and page[-1].id >= before:  # damaged storage with rows out of order would loop forever
             return
         before = page[-1].id

@@ -1,4 +1,4 @@
-"""Connections shared by the threads of one process, one per thread at a time."""
+"""Connection pool shared by the threads of one process."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ MAX_IDLE = 8
 
 
 class Closable(Protocol):
-    """An object that can be pooled."""
+    """Object that can be pooled."""
 
     @property
     def usable(self) -> bool:
-        """False after a failure that ended it."""
+        """False after a failure that ended the connection."""
 
     def close(self) -> None:
-        """Close it."""
+        """Close the connection."""
 
 
 C = TypeVar("C", bound=Closable)
 
 
 class Pool(Generic[C]):
-    """Opens connections as they are needed, and keeps some idle ones.
+    """Opens connections on demand and keeps some idle ones.
 
-    `limit` is the most that are open at once; all of them are then kept. Waiting longer than `timeout_s` for one raises
-    `Unavailable`.
+    `limit` bounds the open connections; with a limit all of them are kept. Raises `Unavailable` if none is free within
+    `timeout_s`.
     """
 
     def __init__(self, open_one: Callable[[], C], *, limit: int | None = None, timeout_s: float = 30.0) -> None:
@@ -45,7 +45,7 @@ class Pool(Generic[C]):
 
     @contextmanager
     def connection(self) -> Iterator[C]:
-        """A connection. One that failed is not used again."""
+        """Borrow a connection. A failed connection is closed, not returned to the pool."""
         connection = self._take()
         try:
             connection = connection or self._open_one()
@@ -81,13 +81,13 @@ class Pool(Generic[C]):
             connection.close()
 
     def drop(self) -> None:
-        """Close what is idle."""
+        """Close the idle connections."""
         while self._idle:
             self._idle.pop().close()
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """While inside nobody has a connection, and none is open."""
+        """Context in which no connection is borrowed or open."""
         with self._change:
             self._held = True
             while self._busy:

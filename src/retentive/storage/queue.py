@@ -1,12 +1,12 @@
-"""Fair queue of the writers of one process, and the executor that runs a batch of them with one commit.
+"""Fair queue for the writers of one process, and group commit for a batch of them.
 
-A thread per connection gives 970 commits a second at 64 clients and a p99 of 932 ms, since SQLite's lock is neither
-fair nor shared; one queue whose head runs everybody's work in one transaction gives 13,800 and 8 ms (measured on two
-cores, ext4). There is no thread of our own: the caller at the head leads, runs the whole batch, and hands the lead to
-the next that waits.
+With one connection per thread, 64 clients reach 970 commits per second and a p99 of 932 ms, since SQLite's lock is
+neither fair nor shared. One queue whose head runs the whole batch in one transaction reaches 13,800 and 8 ms (measured
+on two cores, ext4). There is no background thread: the caller at the head leads, runs the batch, and hands the lead to
+the next waiting caller.
 
 `WriteQueue` collects jobs. `run_batch` attempts them together and, if storage fails, each alone. `run_together` is one
-attempt: it runs the jobs in a transaction that they share, commits once, and sets the outcome of each.
+attempt: it runs the jobs in a shared transaction, commits once, and sets the outcome of each.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from typing import Generic, Protocol, TypeVar, cast
 from retentive.errors import OutcomeUnknown, RetentiveError, Unavailable
 from retentive.storage.contract import Transaction
 
-MAX_BATCH = 256  # bounds how long the first of a batch waits for the last
+MAX_BATCH = 256  # bounds how long the first job of a batch waits for the last
 
 
 class Job:
-    """A piece of work in the queue, and its outcome: a `result`, or an `error` to raise at its caller."""
+    """Work in the queue and its outcome: a `result`, or an `error` to raise in its caller."""
 
     __slots__ = ("alone", "chosen", "error", "finished", "result", "turn")
 
@@ -33,19 +33,19 @@ class Job:
         self.result: object = None
         self.error: BaseException | None = Unavailable("the command was interrupted before it began")
         self.finished = False
-        self.alone = False  # waits in the queue, but is not run with others
+        self.alone = False  # waits in the queue, but is not batched
         self.chosen = False  # has been handed the lead
         self.turn: threading.Lock | None = None
 
     def outcome(self) -> object:
-        """The result; raises the error."""
+        """Return the result or raise the error."""
         if self.error is not None:
             raise self.error
         return self.result
 
 
 class StoreJob(Job):
-    """One piece of work on one memory store."""
+    """Job on one memory store."""
 
     __slots__ = ("may_use_reserve", "store_id", "work")
 
@@ -60,17 +60,17 @@ J = TypeVar("J", bound=Job)
 
 
 class WriteQueue(Generic[J]):
-    """Runs jobs in the order they came, many at a time, through `run_batch`, which must set every job's outcome."""
+    """Runs jobs in arrival order, in batches, through `run_batch`, which must set the outcome of every job."""
 
     def __init__(self, run_batch: Callable[[Sequence[J]], None]) -> None:
         self._run_batch = run_batch
         self._mutex = threading.Lock()
         self._waiting: deque[Job] = deque()
         self._busy = False
-        self.users = 0  # for those who keep a queue only while it is used
+        self.users = 0  # reference count for owners that drop unused queues
 
     def submit(self, job: J) -> object:
-        """Wait for `job` to be run, by this thread or another; returns its result or raises its error."""
+        """Wait until this or another thread has run `job`; returns its result or raises its error."""
         if self._must_lead(job):
             batch = self._take()
             try:
@@ -81,7 +81,7 @@ class WriteQueue(Generic[J]):
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """While inside, no batch runs; those that come wait."""
+        """Context in which no batch runs; new jobs wait."""
         job = Job()
         if not self._must_lead(job, alone=True):
             raise AssertionError("a pause is always led by its own thread")
@@ -103,7 +103,7 @@ class WriteQueue(Generic[J]):
             self._waiting.append(job)
         try:
             job.turn.acquire()
-        except BaseException:  # an interrupt must not leave the queue without a head
+        except BaseException:  # an interrupt must not leave the queue without a leader
             self._abandon(job)
             raise
         if alone:
@@ -133,7 +133,7 @@ class WriteQueue(Generic[J]):
     def _abandon(self, job: Job) -> None:
         with self._mutex:
             if job not in self._waiting:
-                return  # being run by another thread: it will be done, only nobody hears of it
+                return  # another thread is running it; its outcome is discarded
             self._waiting.remove(job)
         if job.chosen:
             self._hand_over(done=[])
@@ -148,7 +148,7 @@ def _wake(job: Job) -> None:
 
 
 class JobTransaction(Protocol):
-    """The view in which one job reads and changes its store; usually a `Transaction`."""
+    """View in which one job reads and changes its store; usually a `Transaction`."""
 
     @property
     def changed(self) -> bool:
@@ -160,7 +160,7 @@ X = TypeVar("X", bound=JobTransaction)
 
 @dataclass(slots=True)
 class Ran(Generic[X]):
-    """One job that ran, and its outcome if the commit succeeds. `transaction` is None if the job was undone."""
+    """Job that ran, and its outcome if the commit succeeds. `transaction` is None if the job was undone."""
 
     job: StoreJob
     transaction: X | None = None
@@ -169,29 +169,29 @@ class Ran(Generic[X]):
 
 
 class SharedTransaction(Protocol[X]):
-    """One transaction of the storage, in which the jobs of a batch run one after the other."""
+    """Storage transaction in which the jobs of a batch run in sequence."""
 
     def start(self, job: StoreJob) -> X:
-        """The transaction of one job; it sees what the jobs before it changed."""
+        """Transaction of one job; it sees the changes of the jobs before it."""
 
     def finish(self, transaction: X) -> None:
         """Complete a job that returned."""
 
     def undo(self, transaction: X | None, error: Exception) -> bool:
-        """Undo a job that raised `error` (None: before it started), to a savepoint or by forgetting what it made.
+        """Undo a job that raised `error`, by a savepoint or by discarding its changes; `transaction` may be None.
 
-        True if what it recorded is kept all the same. Raises `error` if only the whole transaction can be undone.
+        Returns True if its changes are kept anyway. Raises `error` if only the whole transaction can be undone.
         """
 
     def commit(self, ran: Sequence[Ran[X]], changed: Sequence[X]) -> None:
-        """Commit. Called also if none `changed` something, since some storage must confirm what the jobs saw.
+        """Commit. Also called if no job changed anything, since some backends must confirm the state that jobs read.
 
-        Raises `OutcomeUnknown`; after any other error nothing of the transaction is there.
+        Raises `OutcomeUnknown`; after any other error the transaction has no effect.
         """
 
 
 class BatchFailed(Exception):
-    """Storage failed for a reason that holds for all jobs, such as a lock held by others: each gets `cause`."""
+    """Storage failed for a reason common to all jobs, such as a lock held elsewhere: each job gets `cause`."""
 
     def __init__(self, cause: RetentiveError) -> None:
         super().__init__(str(cause))
@@ -208,8 +208,8 @@ def run_batch(
     """Set the outcome of every job: `attempt` them together and, if that fails, each alone.
 
     `attempt` runs jobs through `run_together`; if it raises, nothing was committed. Errors in `eldest_fails` mean that
-    the first job is out of time: it fails, and the others are attempted again. `admit` refuses jobs beforehand, and
-    returns the others.
+    the first job timed out: it fails, and the others are attempted again. `admit` refuses jobs in advance and returns
+    the others.
     """
     waiting = list(jobs if admit is None else admit(jobs))
     while waiting:
@@ -231,17 +231,17 @@ def run_batch(
 
 
 def run_together(shared: SharedTransaction[X], jobs: Sequence[StoreJob]) -> list[X]:
-    """Run jobs in one transaction, commit once, and set the outcome of each; the transactions that were committed.
+    """Run jobs in one transaction, commit once, and set the outcome of each; returns the committed transactions.
 
-    Raises what undid the transaction as a whole; then no outcome is set.
+    If the whole transaction was undone, raises the cause and sets no outcome.
     """
     ran = []
     for job in jobs:
-        ran.append(_run(shared, job))  # noqa: PERF401 - a comprehension is one more frame around every job
+        ran.append(_run(shared, job))  # noqa: PERF401 - a comprehension adds a frame to every job
     changed = [one.transaction for one in ran if one.transaction is not None and one.transaction.changed]
     if changed:
         for job in jobs:
-            job.error = OutcomeUnknown("the commit was interrupted")  # should this thread be interrupted now
+            job.error = OutcomeUnknown("the commit was interrupted")  # in case this thread is interrupted now
     try:
         shared.commit(ran, changed)
     except OutcomeUnknown as error:

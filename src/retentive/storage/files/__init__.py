@@ -1,4 +1,4 @@
-"""Memory stores as plain files that a person can open and edit, over a SQLite backend. Linux and macOS."""
+"""Directory backend: memories as plain, editable files on top of a SQLite backend. Linux and macOS."""
 
 from retentive.storage.files.backend import DirectoryBackend
 

@@ -1,11 +1,11 @@
-"""Memory stores as plain files a person can open and edit, with the guarantees of the SQLite backend behind them.
+"""Directory backend: memories as plain, editable files, with the guarantees of the SQLite backend.
 
 `{root}/memories/...` is the default store, laid out as the official SDK's local tool does; the others are in
 `{root}/stores/{key}/memories/...`. `{root}/.retentive/` holds metadata, history and texts in SQLite.
 
-The files follow the commits of the database (`observer.py`). What is found in a file that was to be written: missing,
-empty, a prefix of, or equal to a recorded version of its path is stale and rewritten; any other text is a person's,
-and becomes a version.
+Files are written after the database commits (`observer.py`). During recovery, a file that is missing, empty, or a
+prefix of or equal to a recorded version of its path is stale and is rewritten. Any other text is an external edit and
+becomes a version.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class DirectoryBackend(Backend, PlainFiles, Checkable):
             raise
 
     def _open_files(self) -> FilesObserver:
-        """Make the directories that are missing, and open what the files need. Raises OSError."""
+        """Create missing directories, check the format and open the files observer. Raises OSError."""
         make_directory(self.root)
         self._base = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._opened.callback(os.close, self._base)
@@ -119,14 +119,14 @@ class DirectoryBackend(Backend, PlainFiles, Checkable):
         if info is None or info.erased_at is not None:
             return
         erased = False
-        while not erased:  # until nobody wrote in between: a file that stayed would be taken for a person's
+        while not erased:  # repeat after a concurrent write: a leftover file would count as an external edit
             self.write(store_id, lambda tx: _delete_all(tx, actor), may_use_reserve=True)
             self._make_durable()
             erased = self.inner.transact(lambda connection: self._erased(connection, store_id, actor))
         self._files.forget(store_id)
 
     def _erased(self, connection: SqliteConnection, store_id: str, actor: Actor | None) -> bool:
-        """Erase a store that is empty; True if it was."""
+        """Erase a store if it is empty; True if it was."""
         if connection.rows("SELECT 1 FROM stores WHERE id = ? AND memories > 0", (store_id,)):
             return False
         keep_numbering(connection)
@@ -139,7 +139,7 @@ class DirectoryBackend(Backend, PlainFiles, Checkable):
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
         try:
             return self.inner.read(store_id, work)
-        except ExternalEdit:  # it is recorded first, which is a write
+        except ExternalEdit:  # recording the edit needs a write transaction
             return self.write(store_id, work)
 
     def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
@@ -187,14 +187,14 @@ class DirectoryBackend(Backend, PlainFiles, Checkable):
     # -- closing ---------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        with suppress(RetentiveError):  # closed already, or what is not done now is done by the next process
+        with suppress(RetentiveError):  # already closed, or the next process completes the sync
             if self._files.is_unsynced:
                 self._make_durable()
         self.inner.close()
         self._opened.close()
 
     def __del__(self) -> None:
-        with suppress(Exception):  # half made, or the interpreter is going down
+        with suppress(Exception):  # partly constructed, or interpreter shutdown
             self._opened.close()
 
 
@@ -203,7 +203,7 @@ def _delete_all(tx: Transaction, actor: Actor | None) -> None:
 
 
 def _look_at_all(found: Snapshot) -> None:
-    """Look at every file, so that edits are recorded, or undone in an encrypted store."""
+    """Read every memory, so that external edits are recorded, or undone in an encrypted store."""
     for memory in found.memories(ROOT):
         found.get(memory.path)
 
@@ -230,5 +230,5 @@ def _open_scratch(path: str) -> Scratch:
 
 
 def _folds(private: str) -> bool:
-    """True if the file system folds case or form: names that differ only in that are the same file."""
+    """True if the file system folds case or Unicode normalization form in names."""
     return os.path.exists(os.path.join(os.path.dirname(private), PRIVATE.upper()))

@@ -1,4 +1,4 @@
-"""Checks of the files of a directory against its database. Changes nothing."""
+"""Read-only check of the files of a directory against its database."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from retentive.values.paths import ROOT, MemoryPath, visible
 from retentive.values.text import is_text
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_LEFT_AFTER_S = 3_600.0  # a file on its way to a name is there for milliseconds
-_MOST = 1_000  # findings of one kind and store
+_LEFT_AFTER_S = 3_600.0  # a temporary file normally exists for milliseconds
+_MOST = 1_000  # findings of one code for one store
 _MAX_DEPTH = 64
 
 
 class _Entry(NamedTuple):
-    """Something below the directory of a store: `why` it cannot be a memory, None if it may be one."""
+    """Entry below the directory of a store; `why` is the reason it cannot be a memory, or None."""
 
     path: str
     why: str | None
 
 
 def examine_files(connection: Connection, base: int) -> Iterator[Finding]:
-    """Compare the files below the directory open as `base` with the database, and check what else is there."""
+    """Compare the files below the directory open as `base` with the database, and report foreign entries."""
     synced, newest = synced_number(connection), newest_number(connection)
     unsynced = int(connection.rows("SELECT count(*) FROM versions WHERE store <> 0 AND seq > ?", (synced,))[0][0] or 0)
     if unsynced:
@@ -71,7 +71,7 @@ def _store(store: _StoreFiles, base: int, info: StoreInfo) -> Iterator[Finding]:
 
 
 def _first(findings: Iterator[Finding]) -> Iterator[Finding]:
-    """The first thousand of each kind; of thousands nobody reads the rest."""
+    """Limit findings to a thousand of each code, plus a count of the rest."""
     counts: dict[str, int] = {}
     for one in findings:
         counts[one.code] = counts.get(one.code, 0) + 1
@@ -83,7 +83,7 @@ def _first(findings: Iterator[Finding]) -> Iterator[Finding]:
 
 
 class _StoreFiles:
-    """The files of one store, next to what is recorded. `behind` are paths whose files may have to follow."""
+    """Files of one store, compared with its records. `behind` are paths whose files may not be written yet."""
 
     def __init__(
         self, connection: Connection, store_id: str, tree: StoreTree, lock: _Lock, behind: set[str], *, sealed: bool
@@ -97,10 +97,10 @@ class _StoreFiles:
         self._recorded = {memory.path for memory in self._snapshot.memories(ROOT)}
 
     def compare(self) -> Iterator[Finding]:
-        """Files that differ from the records."""
+        """Yield a finding for each file that differs from its record."""
         for path in (*self._recorded, *sorted(self._behind - self._recorded)):
             if self._differs(path):
-                with self._lock.held():  # a file follows its commit in a moment: looked at once more, alone
+                with self._lock.held():  # its commit may be in progress: compare again under the lock
                     if self._differs(path):
                         yield found(self._code(path), self._id, visible(path) + self._instead(path))
 
@@ -111,7 +111,7 @@ class _StoreFiles:
         return state.kind is not Kind.FILE or self._tree.read(path) != data
 
     def _code(self, path: str) -> str:
-        """Finding code for a file that differs, by what recovery would do with it: stale, altered or external edit."""
+        """Finding code for a file that differs: stale, altered or external edit, as recovery would classify it."""
         if path in self._behind:
             text = self._tree.read(path)
             if not text or stale_paths(self._snapshot.connection, self._snapshot.store, {path: text}):
@@ -119,25 +119,25 @@ class _StoreFiles:
         return "file_altered" if self._sealed else "file_edited"
 
     def _instead(self, path: str) -> str:
-        """The kind of thing at a path that is not a file, in parentheses."""
+        """Kind of the entry at a path, in parentheses; empty for a regular file."""
         kind = self._tree.state(path).kind
         return "" if kind is Kind.FILE else f" ({kind.value})"
 
     def is_memory(self, entry: _Entry) -> Finding | None:
-        """A finding for an entry that is not a memory."""
+        """Finding for an entry that is not a memory, else None."""
         if entry.path in self._recorded or entry.path in self._behind:
             return None
         why = entry.why or ("the store is sealed" if self._sealed else _no_text(self._tree.read(entry.path)))
         if why is not None:
             return found("file_foreign", self._id, f"{visible(entry.path)} ({why})")
-        with self._lock.held():  # it may be new, or gone by now
+        with self._lock.held():  # it may have been recorded or removed meanwhile
             if self._snapshot.get(entry.path).memory is not None or self._tree.state(entry.path).kind is not Kind.FILE:
                 return None
         return found("file_new", self._id, entry.path)
 
 
 class _Lock:
-    """The lock over database and files, shared with others who look; writers wait for it."""
+    """Shared lock over database and files; writers wait for it."""
 
     def __init__(self, base: int) -> None:
         self._descriptor = os.open(f"{PRIVATE}/lock", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=base)
@@ -155,14 +155,14 @@ class _Lock:
 
 
 def _no_text(data: bytes | None) -> str | None:
-    """Why some bytes are no memory's text."""
+    """Reason that data is not a valid memory text, or None."""
     if data is None:
         return "cannot be read"
     return None if is_text(data) else "binary"
 
 
 def _left_over(base: int) -> int:
-    """The number of temporary files of processes that were killed."""
+    """Number of temporary files left by killed processes."""
     try:
         private = os.open(PRIVATE, _DIRECTORY, dir_fd=base)
     except OSError:
@@ -186,14 +186,14 @@ def _left_over(base: int) -> int:
 def _beside(
     base: int, parts: tuple[str, ...], store_id: str, look: Callable[[_Entry], Finding | None]
 ) -> Iterator[Finding]:
-    """Files below the directory of a store that are not memories, and empty directories."""
+    """Findings for foreign files and empty directories below the directory of a store."""
     descriptor = base
     try:
         for name in parts:
             above = descriptor
             try:
                 descriptor = os.open(name, _DIRECTORY, dir_fd=above)
-            except FileNotFoundError:  # made with the first memory
+            except FileNotFoundError:  # created with the first memory
                 descriptor = above
                 return
             finally:
@@ -210,7 +210,7 @@ def _beside(
 
 
 def _walk(directory: int, under: str, depth: int) -> Iterator[_Entry]:
-    """Files and what else is there, in the order of names; a directory with nothing in it has a `/` at the end."""
+    """Yield entries in name order; the path of an empty directory ends with `/`."""
     with os.scandir(directory) as entries:
         inside = sorted(entries, key=lambda entry: entry.name)
     if not inside and under != ROOT:

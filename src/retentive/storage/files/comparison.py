@@ -1,7 +1,7 @@
-"""Comparison of the files of a memory store with its records, by a stat of what a command touches.
+"""Comparison of the files that a command touches with their records, by stat.
 
-A file is as it was recorded if its mark (inode, size, times) is the one last seen, and that was not within a clock
-tick of the last change (Git's rule for racy timestamps); otherwise its text is compared.
+A file is unchanged if its mark (inode, size, times) equals the last one seen, and that one was not taken within a
+clock tick of the last change (Git's rule for racy timestamps). Otherwise the text is compared.
 """
 
 from __future__ import annotations
@@ -23,27 +23,28 @@ Row: TypeAlias = tuple[str, str, int]
 
 
 class Verified:
-    """Marks of the files that were seen to be as recorded, and the paths where no file is."""
+    """Marks of files that match their records, and paths without a file."""
 
     def __init__(self) -> None:
         self.marks: dict[str, Mark] = {}
         self.free: set[str] = set()
 
     def add(self, path: str, found: Found) -> None:
-        """The file at a path is as recorded."""
+        """Record that the file at a path matches."""
         self.marks[path] = found.mark
         if found.kind is Kind.MISSING:
             self.free.add(path)
 
     def add_all(self, files: dict[str, os.stat_result]) -> None:
-        """All these files are as recorded."""
+        """Record that all these files match."""
         self.marks |= {path: mark_of(status) for path, status in files.items()}
 
 
 class Comparison:
-    """The records of one store next to its files. `differs` is called with a path at, above or below which they differ:
+    """Compares the records of one store with its files.
 
-    it raises, or deals with the difference. Writers give `verified`, which is filled.
+    `differs` is called with a path if files at, above or below it differ; it raises or resolves the difference.
+    Writers pass `verified`, which collects the matches.
     """
 
     def __init__(
@@ -60,16 +61,16 @@ class Comparison:
         self._clean_below: set[str] = set()
 
     def get(self, path: str) -> Entry:
-        """The entry at a path, after its file was compared."""
+        """Entry at a path, after comparing its file."""
         for _ in range(_MAX_TRIES):
             entry, mark = self._records.get_marked(path)
             if self._known.database_wins(path) or self._is_as_recorded(path, entry, mark):
                 return entry
             self._differs(path)
-        return entry  # edited all the while: what was recorded last is one of its states
+        return entry  # edited continuously: the latest recorded state is a valid answer
 
     def rows_checked(self, under: str) -> list[Row]:
-        """The memories below a path, after their files were compared."""
+        """Memories below a path, after comparing their files."""
         rows = self.rows(under)
         if under in self._clean_below or self._known.database_wins(under):
             return rows
@@ -79,7 +80,7 @@ class Comparison:
         return rows
 
     def rows(self, under: str) -> list[Row]:
-        """The memories below a path, as recorded."""
+        """Recorded memories below a path."""
         found = self._records.connection.rows(
             "SELECT path, version, size_bytes FROM memories WHERE store = ? AND path > ? AND path < ? ORDER BY path",
             (self._records.store, *below(under)),
@@ -87,7 +88,7 @@ class Comparison:
         return cast("list[Row]", found)
 
     def holds(self, path: str, version: str, mark: str | None, found: Found, data: bytes | None) -> bool:
-        """True if the file found at a path holds this version, whose text is `data`."""
+        """True if the file at a path holds this version, whose text is `data`."""
         if not self._known.trusts(path, version, mark, found):
             if found.kind is not Kind.FILE or found.size_bytes != len(data or b""):
                 return False
@@ -106,7 +107,7 @@ class Comparison:
             raise Refused("path_folds", path=path)
         if self._taken(path, found) and not (entry.below or entry.above):
             if self._known.tree.state(path) != found:
-                return False  # a memory's file that was moved away meanwhile: looked at again, alone
+                return False  # our file was moved meanwhile: compare again under the lock
             raise Refused("path_taken", path=path)
         clean = self._fits(path, entry, found)
         if clean and self._verified is not None:
@@ -132,7 +133,7 @@ class Comparison:
         return found.kind is Kind.OTHER or (found.kind is Kind.FILE and self._text(path, found) is None)
 
     def _text(self, path: str, found: Found) -> bytes | None:
-        """The text of a file that could be a memory's. A file that somebody puts into a sealed store never is."""
+        """Text of a file that may be a new memory, else None. Encrypted stores accept no new files."""
         return None if self._records.seal is not None else self._known.text(path, found)
 
     def _is_clean_below(self, under: str, rows: list[Row]) -> bool:
@@ -145,7 +146,7 @@ class Comparison:
             if marks.get(path) == (version, mark_of(status)):
                 continue
             found = found_of(status)
-            if found.size_bytes != size and self._records.seal is None:  # a sealed file is longer than its text
+            if found.size_bytes != size and self._records.seal is None:  # encryption makes a file longer than its text
                 return False
             entry, mark = self._records.get_marked(path)
             if not self.holds(path, version, mark, found, entry.data):

@@ -1,7 +1,7 @@
-"""Renames that cannot lose a file: swap two names, or take a name only if it is free.
+"""Renames that never overwrite a file: exchange two names, or rename only to a free name.
 
-Linux has them as `renameat2`, which Python does not offer. A plain rename onto an existing file also makes ext4 flush
-the new file at once (`auto_da_alloc`), 3 ms inside the command for nothing, since the text is already durable in the
+Linux offers both through `renameat2`, which Python lacks. A plain rename onto an existing file also makes ext4 flush
+the new file at once (`auto_da_alloc`): 3 ms in the command without benefit, since the text is already durable in the
 database.
 """
 
@@ -19,12 +19,12 @@ _UNSUPPORTED = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP})
 
 
 def exchange(name: str, directory: int, other: str, other_directory: int) -> bool:
-    """Swap two names. False where that is not supported; raises OSError."""
+    """Exchange two names; False if not supported. Raises OSError."""
     return _rename(name, directory, other, other_directory, _EXCHANGE)
 
 
 def rename_if_free(name: str, directory: int, new: str, new_directory: int) -> None:
-    """Rename, unless something has the new name: `FileExistsError`."""
+    """Rename to a free name. Raises `FileExistsError` if the name is taken."""
     if _rename(name, directory, new, new_directory, _NO_REPLACE):
         return
     try:

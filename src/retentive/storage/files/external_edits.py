@@ -1,4 +1,4 @@
-"""Edits that a person made to the files of a memory store, and files of an encrypted one that were tampered with."""
+"""Detects external edits to files of a memory store, and repairs tampered files of an encrypted store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from retentive.values.paths import ROOT, ancestors
 
 
 def external_edits(records: SqlSnapshot, known: KnownFiles, comparison: Comparison, path: str) -> list[Change]:
-    """The changes that make the records equal to the files at, above and below a path; deletions come first."""
+    """Changes that bring the records up to date with the files at, above and below a path; deletions first."""
 
     def edit(one: str, found: Found) -> list[Change]:
         entry, mark = records.get_marked(one)
@@ -36,7 +36,7 @@ def external_edits(records: SqlSnapshot, known: KnownFiles, comparison: Comparis
 
 
 def repair_files(records: SqlSnapshot, known: KnownFiles, comparison: Comparison, path: str) -> None:
-    """Make the files at, above and below a path of an encrypted store what was recorded; others go to quarantine."""
+    """Restore the recorded files at, above and below a path of an encrypted store; quarantine altered ones."""
     for one in (*ancestors(path), path, *(row[0] for row in comparison.rows(path))):
         entry, mark = records.get_marked(one)
         if entry.memory is None or entry.data is None:

@@ -8,12 +8,12 @@ from retentive.storage.contract import StoreInfo
 
 DEFAULT_KEY = "default"
 PRIVATE = ".retentive"
-"""The bookkeeping folder: the database, locks, temporary files, quarantine."""
-_FOLDER = re.compile(r"(?!memstore_)[a-z0-9][a-z0-9_-]{0,63}")  # the same on file systems that fold case
+"""Bookkeeping folder: database, locks, temporary files and quarantine."""
+_FOLDER = re.compile(r"(?!memstore_)[a-z0-9][a-z0-9_-]{0,63}")  # safe on file systems that fold case
 
 
 def parts_of(store: StoreInfo) -> tuple[str, ...]:
-    """The names below the root: its key if that is a plain name anywhere, else its id."""
+    """Path components of a store below the root: its key if that is a portable name, else its id."""
     if store.key == DEFAULT_KEY:
         return ("memories",)
     key = store.key or ""

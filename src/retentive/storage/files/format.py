@@ -1,6 +1,6 @@
 """Format number of the bookkeeping folder of a directory.
 
-It covers what is beside the database, which has a number of its own: the layout of folders, the journal, quarantine.
+It covers the folder layout, the journal and the quarantine. The database has its own format number.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _MAX_BYTES = 64
 
 
 def check_format(private: str) -> None:
-    """Raises `UnknownSchema` if the bookkeeping folder is of an unknown format, or of something else; OSError."""
+    """Raise `UnknownSchema` if the bookkeeping folder has an unknown format or is not ours; also OSError."""
     number = _number(private)
     if number is None:
         others = [name for name in os.listdir(private) if not name.startswith(_NAME)]
-        number = _number(private)  # once more: another process may have been making the folder
+        number = _number(private)  # read again: another process may be creating the folder
         if number is None and others:
             raise ForeignSchema("the bookkeeping folder has no format number: retentive did not make it")
     if number is not None and number != FORMAT:
@@ -32,7 +32,7 @@ def check_format(private: str) -> None:
 
 
 def write_format(private: str) -> None:
-    """Give a new bookkeeping folder the format number, before anything else is in it. Raises OSError."""
+    """Write the format number into a new bookkeeping folder, before any other file. Raises OSError."""
     if _number(private) is not None:
         return
     scratch = os.path.join(private, f"{_NAME}.{os.getpid()}")
@@ -49,7 +49,7 @@ def write_format(private: str) -> None:
 
 
 def _number(private: str) -> int | None:
-    """The format number of the folder, None without one. Raises `UnknownSchema` if it cannot be read; OSError."""
+    """Format number of the folder, or None. Raises `UnknownSchema` if it is not a number; also OSError."""
     try:
         descriptor = os.open(os.path.join(private, _NAME), _READ)
     except FileNotFoundError:

@@ -1,6 +1,6 @@
-"""The versions of a commit as the intent for its files: their numbers, which only grow, say what is still to follow.
+"""Intents: the versions of a commit name the files to write, and their increasing numbers track progress.
 
-`synced` in the database is the number up to which all versions are durable in the files too.
+`synced` in the database is the number up to which all versions are durable in the files as well.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from retentive.storage.sql.connection import Connection
 
 
 def newest_number(connection: Connection) -> int:
-    """The number of the newest version, 0 in an empty database."""
+    """Number of the newest version, 0 in an empty database."""
     return cast("int | None", connection.rows("SELECT max(seq) FROM versions")[0][0]) or 0
 
 
 def synced_number(connection: Connection) -> int:
-    """The number up to which versions are durable in the files."""
+    """Number up to which versions are durable in the files."""
     return cast("int", connection.rows("SELECT seq FROM synced")[0][0])
 
 
 def lower_synced(connection: Connection) -> None:
-    """Let no version count as durable in the files that is still to come."""
+    """Lower `synced` to the newest version, so that no future version counts as durable."""
     newest = "(SELECT coalesce(max(seq), 0) FROM versions)"
     connection.run(f"UPDATE synced SET seq = {newest} WHERE seq > {newest}")
 
 
 def keep_numbering(connection: Connection) -> None:
-    """Let no later version have the number of one that goes.
+    """Prevent reuse of the numbers of deleted versions.
 
-    SQLite gives a number again if the row with the highest goes; a row of no store holds the place.
+    SQLite reuses the highest number after its row is deleted; a placeholder row without a store reserves it.
     """
     connection.run("UPDATE versions SET seq = (SELECT max(seq) + 1 FROM versions) WHERE store = 0")
     connection.run(
@@ -40,7 +40,7 @@ def keep_numbering(connection: Connection) -> None:
 
 
 def paths_changed_since(connection: Connection, seq: int) -> dict[str, set[str]]:
-    """For each memory store, the paths that versions after the one numbered `seq` wrote to, or moved away from."""
+    """Paths by memory store that versions after number `seq` wrote, deleted or renamed from."""
     paths: dict[str, set[str]] = defaultdict(set)
     found = connection.rows(
         "SELECT s.id, v.path, (SELECT p.path FROM versions p WHERE p.store = v.store AND p.memory = v.memory"

@@ -1,9 +1,9 @@
-"""Between a commit and its files: what still has to be written, and by whom, whatever was killed in between.
+"""Journal: records which committed versions have been written to the files, for recovery after a kill.
 
-The versions of a commit are its intent: they name the paths whose files must follow (`intents.py`). The database notes
-in batches, after the file system was synced, up to which version the files are durable. For those after it a journal
-says which were carried out. It is in the lock file, is never synced, and is believed only while some process has held
-the directory open without a break (`live`): after that, files may have lost what was written to them.
+The versions of a commit are its intent: they name the files to write (`intents.py`). In batches, after a sync of the
+file system, the database records the version up to which the files are durable. For later versions the journal records
+which were written. It is in the lock file, is never synced, and is trusted only while at least one process has held
+the directory open continuously (`live`). After a gap, unsynced writes to files may be lost.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _LAYOUT = struct.Struct("<qqB")
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """Numbers of versions: all up to `applied` are in the files, all up to `synced` are durable there too.
+    """Version numbers: all up to `applied` are written to the files, all up to `synced` are durable there.
 
-    `busy`: somebody may have committed more than was applied.
+    `busy`: a process may have committed versions after `applied`.
     """
 
     applied: int = 0
@@ -36,22 +36,22 @@ class Journal:
 
 
 class LockFile:
-    """The lock over database and files of one directory, held across processes, with the journal in it."""
+    """Lock file over the database and files of one directory, between processes; it also has the journal."""
 
     def __init__(self, path: str) -> None:
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
 
     def acquire(self) -> None:
-        """Take the lock. Raises `Unavailable` if another process does not let go of it."""
+        """Acquire the lock. Raises `Unavailable` if another process does not release it in time."""
         _wait(self._descriptor, fcntl.LOCK_EX)
 
     def release(self) -> None:
-        """Let others have the lock."""
+        """Release the lock."""
         with suppress(OSError):
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
     def read(self) -> Journal:
-        """The journal. Raises OSError."""
+        """Read the journal. Raises OSError."""
         data = os.pread(self._descriptor, _LAYOUT.size, 0)
         if len(data) < _LAYOUT.size:
             return Journal()
@@ -71,26 +71,26 @@ class LockFile:
 
 
 class LiveFile:
-    """Tells whether any other process has the directory open."""
+    """Lock that shows if another process has the directory open."""
 
     def __init__(self, path: str) -> None:
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
         self.alone = _try_lock(self._descriptor, fcntl.LOCK_EX)
         if not self.alone:
-            _wait(self._descriptor, fcntl.LOCK_SH)  # for one that is alone, until it has finished its recovery
+            _wait(self._descriptor, fcntl.LOCK_SH)  # until a sole process has finished its recovery
 
     def share(self) -> None:
-        """After recovery: let others in."""
+        """Downgrade to a shared lock after recovery, so that other processes can open the directory."""
         _wait(self._descriptor, fcntl.LOCK_SH)
 
     def close(self) -> None:
-        """Tell the others that this process is gone."""
+        """Close the file and so release the lock."""
         with suppress(OSError):
             os.close(self._descriptor)
 
 
 def sync_file_system(descriptor: int) -> None:
-    """Flush to disk the file system that contains `descriptor` on Linux (`syncfs`), elsewhere every file system.
+    """Flush the file system of `descriptor` to disk on Linux (`syncfs`), all file systems elsewhere.
 
     Raises OSError.
     """
@@ -104,7 +104,7 @@ def sync_file_system(descriptor: int) -> None:
 
 
 def _wait(descriptor: int, operation: int) -> None:
-    """Take a lock. Raises `Unavailable` if another process does not let go of it."""
+    """Acquire a lock. Raises `Unavailable` if another process does not release it in time."""
     if _try_lock(descriptor, operation):
         return
     backoff = lock_backoff()

@@ -1,4 +1,4 @@
-"""The process's knowledge of the files of one memory store: which can be trusted unread, which are behind."""
+"""In-memory state of the files of one memory store: trusted marks, and files still to be written."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ _MAX_MARKS = 100_000
 
 
 class KnownFiles:
-    """Knowledge of the files of one store. Shared by threads; every entry is replaced whole.
+    """State of the files of one store. Threads may share it; entries are replaced, never modified.
 
-    `unwritten` are paths whose file could not be written after the commit, `pending` those of the batch that runs now:
-    at, above and below them the database wins. `folds`: the file system folds case or form.
+    `unwritten` are paths whose file could not be written after the commit. `pending` are paths of the running batch.
+    At, above and below both the database wins. `folds`: the file system folds case or Unicode form.
     """
 
     def __init__(self, tree: StoreTree, *, folds: bool) -> None:
         self.tree = tree
         self.folds = folds
-        self.marks: dict[str, tuple[str, Mark]] = {}  # path -> the version its file holds, and the file's mark
+        self.marks: dict[str, tuple[str, Mark]] = {}  # path -> version in the file, and the file's mark
         self.unwritten: set[str] = set()
         self.pending: frozenset[str] = frozenset()
-        self.unsaved: dict[str, tuple[str, Mark]] = {}  # marks that are not yet kept with their memories
-        self._no_text: dict[str, Mark] = {}  # path -> mark of a file with no text a memory could have
+        self.unsaved: dict[str, tuple[str, Mark]] = {}  # marks not yet saved in the database
+        self._no_text: dict[str, Mark] = {}  # path -> mark of a file without a valid memory text
 
     def note(self, path: str, version: str, found: Found) -> None:
-        """Remember that the file holds this version, if its mark can be trusted from now on."""
+        """Remember that the file holds this version, if its mark is settled."""
         if found.settled:
             if len(self.marks) >= _MAX_MARKS:
                 self.marks.clear()
@@ -34,7 +34,7 @@ class KnownFiles:
             self.marks[path] = self.unsaved[path] = (version, found.mark)
 
     def trusts(self, path: str, version: str, mark: str | None, found: Found) -> bool:
-        """True if the file is known to hold this version unread. `mark` is the one kept with the memory."""
+        """True if the mark proves that the file holds this version. `mark` is the one saved with the memory."""
         if self.marks.get(path) == (version, found.mark):
             return True
         if mark is None or mark_text(found.mark) != mark:
@@ -43,17 +43,16 @@ class KnownFiles:
         return True
 
     def database_wins(self, path: str) -> bool:
-        """True if the file at, or one above or below, the path is still to be written."""
+        """True if a file at, above or below the path is still to be written."""
         waiting = self.unwritten | self.pending
         return bool(waiting) and any(
             one == path or one.startswith(path + "/") or path.startswith(one + "/") for one in waiting
         )
 
     def text(self, path: str, found: Found) -> bytes | None:
-        """The text of a file that could be a memory's: UTF-8 without NUL; None for any other.
+        """Text of a file that can be a memory, UTF-8 without NUL; None for any other file.
 
-        A file with a second name (a hard link) may belong to somebody outside: it is read only to find that it holds
-        what was recorded.
+        A file with a second hard link may be owned outside the store. It is read only to compare it with its record.
         """
         if found.kind is not Kind.FILE or found.links > 1 or self._no_text.get(path) == found.mark:
             return None
@@ -66,5 +65,5 @@ class KnownFiles:
 
 
 def mark_text(mark: Mark) -> str:
-    """A mark as it is kept with its memory."""
+    """Encode a mark for the database."""
     return ":".join(map(str, mark))

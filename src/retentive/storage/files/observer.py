@@ -1,7 +1,7 @@
-"""Plain files that follow the commits of a SQLite backend.
+"""Writes plain files after the commits of a SQLite backend.
 
-A command commits to the database first, where its versions say which files are to follow; then the files do, all under
-one lock. The text is durable in the database, so files need no sync inside the command, and an error on a file after
+A command first commits to the database, where its versions name the files to write. Then it writes the files, under
+the same lock. The text is durable in the database, so the command does not sync files, and an error on a file after
 the commit does not change the reply.
 """
 
@@ -33,11 +33,11 @@ from retentive.storage.sqlite.commit import Writer
 from retentive.storage.sqlite.connection import SqliteConnection
 from retentive.storage.sqlite.observer import CommitObserver, ObservedTransaction
 
-SYNC_AFTER = 512  # versions; a sync of the file system then costs each command some 20 microseconds
+SYNC_AFTER = 512  # versions; amortized, the file system sync costs about 20 microseconds per command
 
 
 class FilesObserver(CommitObserver):
-    """The files below the directory `root`, open as `base`; `folds`: its file system folds case or form."""
+    """Files below the directory `root`, open as `base`. `folds`: its file system folds case or Unicode form."""
 
     def __init__(self, root: str, base: int, scratch: Scratch, *, folds: bool) -> None:
         self._private = os.path.join(root, PRIVATE)
@@ -59,10 +59,10 @@ class FilesObserver(CommitObserver):
         self._live = LiveFile(os.path.join(self._private, "live"))
 
     def forget_threads(self) -> None:
-        """In a forked child: the parent's locks are shared with its open files."""
+        """Reopen the lock files in a forked child, which shares the locks of its parent."""
         if not self._closed:
             lock, live = self._lock, self._live
-            self._open_locks()  # new ones come first, so that the directory is held open without a break
+            self._open_locks()  # before closing the old ones, to hold the directory open continuously
             lock.close()
             live.close()
 
@@ -74,11 +74,11 @@ class FilesObserver(CommitObserver):
 
     @property
     def is_unsynced(self) -> bool:
-        """True if something was written since the files were last made durable."""
+        """True if files were written since the last sync."""
         return self._journal.applied > self._journal.synced or any(known.unsaved for known in self._stores.values())
 
     def start(self, exclusive: Callable[[], AbstractContextManager[Writer]]) -> None:
-        """Complete what a process that is no more had begun, unless another has the directory open and will."""
+        """Recover after a dead process, unless another process has the directory open and recovers itself."""
         try:
             if self._live.alone:
                 self._lock.acquire()
@@ -95,17 +95,17 @@ class FilesObserver(CommitObserver):
             raise os_error(error) from None
 
     def restart(self) -> None:
-        """Let the next command start from what the database knows. Raises OSError."""
+        """Reset the journal, so that the next command recovers from the database. Raises OSError."""
         self._lock.write(Journal())
 
     # -- stores ----------------------------------------------------------------------------------------------
 
     def tree(self, store: StoreInfo) -> StoreTree:
-        """The files of a store."""
+        """File tree of a store."""
         return StoreTree(self._base, parts_of(store), self._scratch)
 
     def forget(self, store_id: str) -> None:
-        """Drop what is known of the files of a store."""
+        """Drop the in-memory state of the files of a store."""
         self._stores.pop(store_id, None)
 
     def _known(self, connection: Connection, store_id: str) -> KnownFiles:
@@ -155,7 +155,7 @@ class FilesObserver(CommitObserver):
             raise os_error(error) from None
 
     def after_commit(self, writer: Writer, batch: Sequence[ObservedTransaction]) -> None:
-        with suppress(OSError, RetentiveError):  # committed is committed; what is not done is found and done again
+        with suppress(OSError, RetentiveError):  # the commit stands; recovery writes missing files
             whole = [
                 sync(writer.connection, self._stores[store_id], store_id, plan)
                 for store_id, plan in self._plans.items()
@@ -167,7 +167,7 @@ class FilesObserver(CommitObserver):
                 self.make_durable(writer)
 
     def _recover(self, connection: SqliteConnection) -> None:
-        """Write the files of commits whose process was killed, or could not write them."""
+        """Write the files of commits whose process was killed or failed to write them."""
         synced = synced_number(connection)
         whole = True
         for store_id, paths in paths_changed_since(connection, max(self._journal.applied, synced)).items():
@@ -177,7 +177,7 @@ class FilesObserver(CommitObserver):
             self._lock.write(self._journal)
 
     def make_durable(self, writer: Writer) -> None:
-        """Sync the files, and note in the database that they are durable. A failure leaves it for later."""
+        """Sync the files and record in the database that they are durable. On failure a later call retries."""
         applied = self._journal.applied
         with suppress(OSError, RetentiveError):
             sync_file_system(self._base)

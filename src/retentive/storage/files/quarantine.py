@@ -1,7 +1,7 @@
 """Quarantine of tampered files of encrypted memory stores, and restoration of the recorded text.
 
-No person edits an encrypted file, so one that differs was tampered with or damaged. What is in its place is moved to
-`.retentive/quarantine`, never removed, and the last recorded text takes the name again.
+Nobody edits an encrypted file, so a file that differs was tampered with or damaged. It is moved to
+`.retentive/quarantine`, never deleted, and the last recorded text is written in its place.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from retentive.storage.files.tree import FileTree, Kind
 from retentive.values.paths import visible
 
 PLACE = (PRIVATE, "quarantine")
-_NAME_BYTES = 200  # of the old name; with the time before it within NAME_MAX
+_NAME_BYTES = 200  # of the old name; with the time prefix it fits NAME_MAX
 
 
 class StoreTree(FileTree):
-    """The files of one memory store, with a quarantine for what does not belong there."""
+    """File tree of one memory store, with a quarantine for tampered files."""
 
     def repair(self, path: str, data: bytes) -> None:
-        """Write a recorded text again, after moving what is in its place to quarantine; reported to the log.
+        """Quarantine the entry at a path and write the recorded text; logs a warning.
 
-        If that is not possible now, the next look tries again.
+        On failure the next comparison of the file tries again.
         """
         with suppress(OSError, RetentiveError):
             if self.state(path).kind is Kind.DIRECTORY:
                 self.prune(path)
-            with suppress(FileNotFoundError):  # a directory above it is gone too, or the file went while we looked
+            with suppress(FileNotFoundError):  # the file or a directory above it is missing
                 self._quarantine(path)
             self.put(path, data, ())
         _report(path)
 
     def _quarantine(self, path: str) -> None:
-        """Move away what is at a path, or where a directory above it should be. Raises OSError."""
+        """Quarantine the entry at a path, or the entry in place of a directory above it. Raises OSError."""
         names = self._names(path)
         for end in range(len(self._parts) + 1, len(names) + 1):
             *above, name = names[:end]
@@ -52,7 +52,7 @@ class StoreTree(FileTree):
 
 
 def count_quarantined(base: int) -> int:
-    """The number of entries in quarantine below the directory open as `base`."""
+    """Number of entries in quarantine below the directory open as `base`."""
     try:
         descriptor = os.open("/".join(PLACE), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=base)
     except OSError:

@@ -1,6 +1,6 @@
-"""Memory stores in a directory, opened to be examined: nothing is written, made or recovered.
+"""Read-only access to the memory stores in a directory: writes, creates and recovers nothing.
 
-For a directory that may be damaged, and for finding external edits without recording them.
+Used to examine a directory that may be damaged, and to find external edits without recording them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from retentive.storage.sqlite.read_only import ReadOnlyBackend
 
 
 class ReadOnlyDirectory(ReadOnlyBackend, PlainFiles):
-    """The memory stores below the directory `root`."""
+    """Memory stores below the directory `root`, read-only."""
 
     def __init__(self, root: str) -> None:
         self.root = os.path.abspath(root)

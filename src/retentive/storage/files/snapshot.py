@@ -1,4 +1,4 @@
-"""A memory store kept as plain files, for reading: the records, as long as the files agree with them."""
+"""Snapshot of a memory store in a directory: its records, after comparing the files."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from retentive.storage.sql.snapshot import SqlSnapshot
 
 
 class ExternalEdit(Exception):
-    """A file is not as recorded. Raised while reading; the read is then run again where the edit can be recorded."""
+    """A file differs from its record. The read is then repeated in a transaction that can record the edit."""
 
 
 class DirectorySnapshot(Overlay):
-    """A snapshot that compares the files it is asked about. Raises `ExternalEdit` where they differ."""
+    """Snapshot that compares the files of each query. Raises `ExternalEdit` if they differ."""
 
     def __init__(self, records: SqlSnapshot, known: KnownFiles) -> None:
         super().__init__(records)

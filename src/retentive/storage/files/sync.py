@@ -1,4 +1,4 @@
-"""Making files equal to what was committed: after a commit, and after a process that was killed in between."""
+"""Writes committed texts to the files: after a commit, and during recovery after a kill."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from retentive.storage.files.tree import FileTree, Found, Kind, Mark
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot
 
-_OURS = {Kind.FILE, Kind.MISSING, Kind.DIRECTORY, Kind.BELOW_FILE}  # where a file may be written or removed
+_OURS = {Kind.FILE, Kind.MISSING, Kind.DIRECTORY, Kind.BELOW_FILE}  # kinds that may be written over or removed
 _CHUNK = 500  # values bound in one statement
 
 
 def sync(connection: Connection, known: KnownFiles, store_id: str, plan: Plan) -> bool:
-    """Carry a committed plan over to the files; True if all of it could be.
+    """Apply a committed plan to the files; True if every step succeeded.
 
-    What could not is `unwritten`: the database wins there until it is written. A file that a person changed since the
-    transaction looked at it is left as it is, and noticed by the next look.
+    Paths that failed become `unwritten`: there the database wins until the file is written. A file edited since the
+    transaction examined it is left alone; the next comparison finds the edit.
     """
     changes, expected, tree = plan.changes, plan.expected, known.tree
     failed: set[str] = set()
@@ -28,7 +28,7 @@ def sync(connection: Connection, known: KnownFiles, store_id: str, plan: Plan) -
     sources = set(moves.values())
     drops = [path for path, change in changes.items() if change.path != path and path not in sources]
     puts = [path for path, change in changes.items() if change.path == path and path not in moves]
-    for path in drops:  # first, so that a directory that empties leaves its name free
+    for path in drops:  # first, since an emptied directory frees its name
         _attempt(failed, path, partial(_drop, tree, path, expected))
     for new, old in moves.items():
         _attempt(failed, new, partial(tree.move, old, new))
@@ -42,10 +42,10 @@ def sync(connection: Connection, known: KnownFiles, store_id: str, plan: Plan) -
 
 
 def recover(connection: Connection, known: KnownFiles, store_id: str, paths: Sequence[str]) -> bool:
-    """Write again what may have been lost on the way to the files; True if all of it could be.
+    """Rewrite files that may have missed a commit; True if every step succeeded.
 
-    Only a stale file is touched: missing, empty, a prefix of, or equal to a recorded version of its path. After power
-    cuts hundreds of files held an earlier version and dozens were empty; none held anything else.
+    Only stale files are touched: missing, empty, or a prefix of or equal to a recorded version of the path. After
+    power cuts hundreds of files held an earlier version and dozens were empty; none held anything else.
     """
     snapshot = SqlSnapshot(connection, store_id)
     tree = known.tree
@@ -56,7 +56,7 @@ def recover(connection: Connection, known: KnownFiles, store_id: str, paths: Seq
     doubtful = {path: text for path in wrong if (text := present[path])}
     stale = stale_paths(connection, snapshot.store, doubtful)
     failed: set[str] = set()
-    for path in sorted(wrong, key=lambda path: wanted[path] is not None):  # removals first, as above
+    for path in sorted(wrong, key=lambda path: wanted[path] is not None):  # removals first, as in `sync`
         if path not in doubtful or path in stale:
             _attempt(failed, path, partial(_restore, tree, path, wanted[path], found[path]))
     for path in paths:
@@ -67,7 +67,7 @@ def recover(connection: Connection, known: KnownFiles, store_id: str, paths: Seq
 
 
 def stale_paths(connection: Connection, store: int, present: dict[str, bytes]) -> set[str]:
-    """Which of these paths hold the beginning, or all, of a text once recorded there."""
+    """Paths whose file is a prefix of, or equal to, a text once recorded there."""
     stale: set[str] = set()
     paths = list(present)
     for start in range(0, len(paths), _CHUNK):
@@ -103,7 +103,7 @@ def _put(tree: FileTree, path: str, text: bytes | None, expected: dict[str, Mark
 
 
 def _restore(tree: FileTree, path: str, text: bytes | None, seen: Found) -> None:
-    """Make a stale file what it was to be, if it is still the one that was looked at."""
+    """Write or remove a stale file, unless it changed since it was examined."""
     if text is None:
         tree.drop(path, seen.mark)
         return

@@ -1,8 +1,8 @@
-"""Files on their way to a name, and files that lost theirs.
+"""Temporary files: new files before their rename, and replaced files before their removal.
 
-A text is written to a file here, and then swapped with the one that has the name; that one is looked at once more
-before it is removed. To keep it as a spare for the next text would save making a file, but is not safe: after a power
-cut the old name can lead to it again, with another memory's text in it.
+A text is written to a temporary file, which is then exchanged with the target. The replaced file is checked once more
+before it is removed. Reusing it for the next text would save a file creation but is unsafe: after a power cut the old
+name can refer to it again, now with the text of another memory.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Scratch:
-    """A private directory on the file system of the memories, open as `directory`. For one thread at a time."""
+    """Private directory on the same file system as the memories, open as `directory`. Not thread-safe."""
 
     def __init__(self, directory: int) -> None:
         self.directory = directory
         self._made = 0
 
     def write(self, data: bytes) -> str:
-        """The name of a new file that holds `data`; to be discarded by the caller. Raises OSError."""
+        """Write `data` to a new file; returns its name. The caller discards the file. Raises OSError."""
         name = self.new_name()
         descriptor = os.open(name, _NEW, FILE_MODE, dir_fd=self.directory)
         try:
@@ -39,21 +39,21 @@ class Scratch:
         return name
 
     def new_name(self) -> str:
-        """A name nothing here has."""
+        """Unused file name."""
         self._made += 1
         return f"{os.getpid()}-{id(self):x}-{self._made}"
 
     def discard(self, name: str) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file if it exists."""
         with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=self.directory)
 
     def clean(self) -> None:
-        """Remove everything, also what others left here."""
+        """Remove all files, including those of other processes."""
         for name in os.listdir(self.directory):
             self.discard(name)
 
     def close(self) -> None:
-        """Let go of the directory."""
+        """Close the directory."""
         with suppress(OSError):
             os.close(self.directory)

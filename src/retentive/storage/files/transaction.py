@@ -1,4 +1,4 @@
-"""A memory store kept as plain files, while it is being changed."""
+"""Transaction on a memory store in a directory."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from retentive.storage.sql.transaction import SqlTransaction
 
 
 class Unsynced(Exception):
-    """Versions are to go that still say which files may be behind: the files are not known to be durable."""
+    """Versions to remove are still needed as intents: their files are not known to be durable."""
 
 
 class DirectoryTransaction(Overlay, Transaction):
-    """A transaction that first records external edits, and knows which files are to follow its commit.
+    """Transaction that first records external edits, and plans the files to write after its commit.
 
-    Once it has a plan, the files are behind the records, so they are not compared any more.
+    Once it has a plan, the files are behind the records and are no longer compared.
     """
 
     def __init__(self, records: SqlTransaction, known: KnownFiles) -> None:
@@ -47,26 +47,26 @@ class DirectoryTransaction(Overlay, Transaction):
 
     @property
     def store_id(self) -> str:
-        """The store."""
+        """Id of the store."""
         return self._records.store_id
 
     @property
     def plan(self) -> Plan:
-        """The files that are to follow the commit."""
+        """Files to write after the commit."""
         return self._plan
 
     @property
     def changed(self) -> bool:
-        """True once something was recorded."""
+        """True if the transaction changed any record."""
         return self._records.changed
 
     @property
     def outlasts_refusal(self) -> bool:
-        """True if all that was recorded are external edits: they stay, though the command was refused."""
+        """True if only external edits were recorded; they are committed even if the command is refused."""
         return self._has_external_edits and not self._plan.changes
 
     def finish(self) -> None:
-        """Write the head. The jobs after this one must not take files that are still to be written for edits."""
+        """Write the head, and mark planned files as pending: later jobs must not take them for external edits."""
         self._records.finish()
         if self._plan.changes:
             self.known.pending |= self._plan.changes.keys()
@@ -87,7 +87,7 @@ class DirectoryTransaction(Overlay, Transaction):
         return self._comparison.rows(under) if self._plan.changes else self._comparison.rows_checked(under)
 
     def _differs(self, path: str) -> None:
-        """Record the external edits at, above and below a path; in an encrypted store, undo them."""
+        """Record external edits at, above and below a path; undo them in an encrypted store."""
         if self.seal is not None:
             repair_files(self._records, self.known, self._comparison, path)
             return
@@ -136,7 +136,7 @@ class DirectoryTransaction(Overlay, Transaction):
             raise Unsynced
 
     def _check_free(self, path: str, leaving: set[str]) -> None:
-        """Refuse a new path at which something is on disk that is no memory, and that we do not remove."""
+        """Refuse a new path that is taken on disk by an entry that is not ours."""
         known, plan = self.known, self._plan
         if (
             path in self._verified.free
@@ -150,7 +150,7 @@ class DirectoryTransaction(Overlay, Transaction):
             found = known.tree.state(path)
             files = known.tree.scan(path).keys()
             if files and files <= plan.changes.keys() | leaving:
-                plan.expected.pop(path, None)  # it empties with the commit, so the file is looked for only then
+                plan.expected.pop(path, None)  # the commit empties it, so the path is examined only then
                 return
         if found.kind is not Kind.MISSING:
             raise Refused("path_taken", path=path)

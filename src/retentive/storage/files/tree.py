@@ -1,7 +1,8 @@
-"""A memory store as plain files: looking, reading and writing without ever leaving its directory.
+"""File tree of a memory store: examines, reads and writes files without ever leaving its directory.
 
-Every file is reached by descriptors, one name at a time and never through a link, so a component swapped for a link
-while a command runs leads nowhere. What is no regular file is `OTHER`: not followed, read, listed or removed.
+Paths are opened one component at a time, relative to descriptors, and never through a symbolic link. So replacing a
+component with a link during a command has no effect. An entry that is neither a regular file nor a directory is
+`OTHER`: not followed, read, listed or removed.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ from retentive.values.paths import MAX_PATH_BYTES, MAX_SEGMENTS, MemoryPath, vis
 RACY_NS = (
     20_000_000  # a file changed within the clock tick of our stat may look unchanged (10 ms at 100 Hz); Git's rule
 )
-MAX_FILE_BYTES = 256 * 1024 * 1024  # a larger file was not meant as a memory, and is not read into one
+MAX_FILE_BYTES = 256 * 1024 * 1024  # larger files are not read as memories
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}")
-_ROOMY_BYTES = MAX_PATH_BYTES - 100  # below a directory up to here, a plain name is within every limit
+_ROOMY_BYTES = MAX_PATH_BYTES - 100  # in a directory path up to this length, a plain name is within all limits
 _IN_USE = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY, errno.ENOTDIR, errno.EACCES, errno.EPERM})
 _MAX_REPORTS = 1_000
 _READ_BYTES = 1 << 20
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # not blocking: it may be a pipe by now
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # nonblocking: it may have become a pipe
 
 
 class Kind(Enum):
-    """The kind of thing at a path on disk."""
+    """Kind of the entry at a path on disk."""
 
     MISSING = "missing"
     FILE = "file"
@@ -46,11 +47,11 @@ class Kind(Enum):
 
 
 Mark: TypeAlias = tuple[int, ...]
-"""Inode, size, time of modification and of change: differs whenever the file does. Empty where there is no file."""
+"""Inode, size, mtime and ctime, which differ whenever the file changes. Empty if the file is missing."""
 
 
 class Found(NamedTuple):
-    """The result of a stat. The mark can be trusted once `settled`: the file was not changed just now."""
+    """Result of a stat. `mark` can be trusted if `settled`: the last change is older than a clock tick."""
 
     kind: Kind
     mark: Mark = ()
@@ -64,7 +65,7 @@ OTHER = Found(Kind.OTHER)
 
 
 class FileTree:
-    """The files of one memory store, below the directory `parts` of the directory open as `base`."""
+    """Files of one memory store, below the directory `parts` of the directory open as `base`."""
 
     def __init__(self, base: int, parts: Sequence[str], scratch: Scratch) -> None:
         self._base = base
@@ -72,12 +73,12 @@ class FileTree:
         self._scratch = scratch
 
     def make(self) -> None:
-        """Make the directory itself. Raises OSError."""
+        """Create the directory of the store. Raises OSError."""
         with self._opened(self._parts, make=True):
             pass
 
     def state(self, path: str) -> Found:
-        """The thing at a memory path."""
+        """Entry at a memory path."""
         *above, name = self._names(path)
         try:
             with self._opened(above) as directory:
@@ -90,14 +91,14 @@ class FileTree:
             raise os_error(error) from None
 
     def _obstacle(self, names: Sequence[str]) -> Found:
-        """The thing in place of a directory: a file, which may be a memory, or anything else."""
+        """Entry in place of a directory: a file, which may be a memory, or another kind."""
         for end in range(1, len(names) + 1):
             *above, name = names[:end]
             try:
                 with self._opened(above) as directory:
                     kind = found_of(os.stat(name, dir_fd=directory, follow_symlinks=False)).kind
             except (FileNotFoundError, NotADirectoryError):
-                return MISSING  # it is going away while we look; the next look is made under the lock
+                return MISSING  # removed concurrently; the next check runs under the lock
             if kind is not Kind.DIRECTORY and end <= len(self._parts):
                 raise Unavailable("the directory of the memories was replaced by something else")
             if kind is not Kind.DIRECTORY:
@@ -105,7 +106,7 @@ class FileTree:
         return MISSING
 
     def read(self, path: str) -> bytes | None:
-        """The bytes of a regular file, None for anything else."""
+        """Read a regular file; None for any other entry."""
         *above, name = self._names(path)
         try:
             with self._opened(above) as directory:
@@ -113,14 +114,14 @@ class FileTree:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            if error.errno == errno.ELOOP:  # a link since we looked
+            if error.errno == errno.ELOOP:  # replaced by a link meanwhile
                 return None
             raise os_error(error) from None
 
     def scan(self, under: str, known: Container[str] = ()) -> dict[str, os.stat_result]:
-        """The status of all files below a path whose name a memory could have. For `found_of` and `mark_of`.
+        """Stat results of all files below a path with a valid memory path, for `found_of` and `mark_of`.
 
-        Paths in `known` are not examined again.
+        Paths in `known` are not validated again.
         """
         files: dict[str, os.stat_result] = {}
         names = self._names(under)
@@ -136,9 +137,9 @@ class FileTree:
         return files
 
     def put(self, path: str, data: bytes, expected: Mark) -> None:
-        """Write a file, whole or not at all, for the owner only; not synced. Raises OSError.
+        """Write a file atomically, with owner-only permissions and without a sync. Raises OSError.
 
-        `expected` is the mark of the file it replaces, () for none. What a person put there meanwhile stays.
+        `expected` is the mark of the file to replace, () for none. An external edit made meanwhile is kept.
         """
         *above, name = self._names(path)
         scratch = self._scratch.write(data)
@@ -151,7 +152,7 @@ class FileTree:
                 self._scratch.discard(scratch)
 
     def _swap(self, scratch: str, name: str, directory: int, expected: Mark) -> bool:
-        """Give a scratch file its name; whether nothing has its old name now."""
+        """Rename a scratch file to its target; True if its scratch name is free now."""
         private = self._scratch.directory
         if not expected:
             with suppress(FileExistsError):
@@ -166,7 +167,7 @@ class FileTree:
         return False
 
     def move(self, old: str, new: str) -> None:
-        """Rename a file, unless something has the new name by now. Raises OSError."""
+        """Rename a file if the new name is free. Raises OSError."""
         *above, name = self._names(old)
         *new_above, new_name = self._names(new)
         with suppress(FileNotFoundError, FileExistsError):
@@ -175,7 +176,7 @@ class FileTree:
             self._remove_empty(above)
 
     def drop(self, path: str, expected: Mark) -> None:
-        """Remove the file with the mark `expected`, and the directories it leaves empty. Raises OSError."""
+        """Remove the file with the mark `expected`, and directories left empty. Raises OSError."""
         *above, name = self._names(path)
         private, scratch = self._scratch.directory, self._scratch.new_name()
         with suppress(FileNotFoundError, NotADirectoryError):
@@ -188,7 +189,7 @@ class FileTree:
             self._remove_empty(above)
 
     def prune(self, path: str) -> None:
-        """Remove directories at, below and above a path as far as they are empty."""
+        """Remove empty directories at, below and above a path."""
         names = self._names(path)
         try:
             with suppress(FileNotFoundError, NotADirectoryError), self._opened(names) as directory:
@@ -198,7 +199,7 @@ class FileTree:
             raise os_error(error) from None
 
     def exact(self, path: str) -> bool:
-        """True if every name of the path that is on disk has just this form: not folded, not normalised."""
+        """True if each component that exists on disk has exactly this spelling: not folded, not normalised."""
         names = self._names(path)
         for end in range(len(self._parts) + 1, len(names) + 1):
             *above, name = names[:end]
@@ -229,7 +230,7 @@ class FileTree:
 
     @contextmanager
     def _opened(self, names: Sequence[str], *, make: bool = False) -> Iterator[int]:
-        """A descriptor of the directory `names` below the base."""
+        """Open the directory `names` below the base; yields its descriptor."""
         descriptor = self._base
         try:
             for name in names:
@@ -249,7 +250,7 @@ def _open_directory(name: str, above: int, *, make: bool) -> int:
         if not make:
             raise
     except OSError as error:
-        if error.errno == errno.ELOOP:  # what macOS says of a link, Linux says ENOTDIR
+        if error.errno == errno.ELOOP:  # macOS reports ELOOP for a link, Linux ENOTDIR
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from None
         raise
     with suppress(FileExistsError):
@@ -258,12 +259,12 @@ def _open_directory(name: str, above: int, *, make: bool) -> int:
 
 
 def mark_of(status: os.stat_result) -> Mark:
-    """The mark of a regular file."""
+    """Mark of a regular file."""
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def found_of(status: os.stat_result) -> Found:
-    """The `Found` for the result of a stat."""
+    """Convert a stat result to `Found`."""
     if stat.S_ISREG(status.st_mode):
         settled = status.st_ctime_ns + RACY_NS < time.time_ns()
         return Found(Kind.FILE, mark_of(status), settled, status.st_size, status.st_nlink)
@@ -271,7 +272,7 @@ def found_of(status: os.stat_result) -> Found:
 
 
 def _same(status: os.stat_result, mark: Mark) -> bool:
-    """True if this is the file with that mark. A rename changes its last time, which is not compared."""
+    """True if the file has this mark. A rename changes ctime, so ctime is not compared."""
     return found_of(status).mark[:-1] == mark[:-1]
 
 
@@ -304,7 +305,7 @@ def _scan(directory: int, under: str, files: dict[str, os.stat_result], known: C
                 elif entry.is_dir(follow_symlinks=False):
                     _scan_inner(name, directory, path, files, known)
             except (FileNotFoundError, NotADirectoryError):
-                continue  # went away, or became a link, while we looked
+                continue  # removed or replaced by a link meanwhile
 
 
 def _scan_inner(name: str, directory: int, path: str, files: dict[str, os.stat_result], known: Container[str]) -> None:
@@ -326,7 +327,7 @@ _reported: set[str] = set()
 
 
 def _report(path: str) -> None:
-    """Say once that something on disk cannot be a memory by its name. It is left alone."""
+    """Log once that a name on disk is not a valid memory path. The entry is left alone."""
     if path in _reported or len(_reported) >= _MAX_REPORTS:
         return
     _reported.add(path)

@@ -1,4 +1,4 @@
-"""Memory stores in object storage: one copy-on-write map for each, below a manifest that is replaced."""
+"""Object storage backend: each memory store is a copy-on-write map under one mutable manifest."""
 
 from retentive.storage.objects.backend import ObjectsBackend, open_objects
 

@@ -1,8 +1,8 @@
-"""Memory stores in object storage: S3 and what speaks like it, Google Cloud Storage, Azure Blob Storage, or memory.
+"""Object storage backend for S3 and compatible services, Google Cloud Storage, Azure Blob Storage and memory.
 
-Safe for any number of threads, processes and hosts: the manifest of each memory store (`manifest.py`) is replaced by
-compare-and-swap. A read asks for the manifest unless it is as before, and keeps objects that never change; so a view
-costs one round trip, and a write at most three that wait for each other.
+Any number of threads, processes and hosts may write: the manifest of each memory store (`manifest.py`) is replaced by
+compare-and-swap. A read fetches the manifest with If-None-Match and caches immutable objects. So a view costs one
+round trip, and a write at most three in sequence.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ T = TypeVar("T")
 
 
 def open_objects(url: str, *, clock: Clock = time.time, new_id: NewId = sortable_id) -> ObjectsBackend:
-    """The backend at `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix` or `memory://name`.
+    """Open the backend at `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix` or `memory://name`.
 
-    Credentials come from the environment, as the clouds' own tools take them; options from the URL's query: `endpoint`,
-    `region`, `account`, `allow_http=true`, `timeout_s=30`, `quirk=unquoted-etag`. Raises `InvalidInput`.
+    Credentials come from the environment variables that the cloud's own tools use. Options come from the URL's query:
+    `endpoint`, `region`, `account`, `allow_http=true`, `timeout_s=30`, `quirk=unquoted-etag`. Raises `InvalidInput`.
     """
     return ObjectsBackend(Client(Place.parse(url)), clock=clock, new_id=new_id)
 
 
 class ObjectsBackend(Backend, Checkable, Collectable, Purgeable):
-    """Memory stores at the location of a client. `cache_bytes` bounds what is kept of objects that never change.
+    """Memory stores at the location of a client. `cache_bytes` bounds the cache of immutable objects.
 
-    Belongs to the process that opened it: in a forked child, every call raises `InvalidInput`.
+    It belongs to the process that opened it: in a forked child, every call raises `InvalidInput`.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class ObjectsBackend(Backend, Checkable, Collectable, Purgeable):
         self._closed = True
 
     def _begin(self, store_id: str | None = None) -> None:
-        """Check that a call can be made, of a store with this id."""
+        """Check process, state, format of the location and store id before a call."""
         check_process(self._process)
         if self._closed:
             raise Unavailable("the backend is closed")
@@ -147,24 +147,24 @@ class ObjectsBackend(Backend, Checkable, Collectable, Purgeable):
             self._sweep_if_due(store_id)
 
     def _compact_if_due(self, store_id: str, queue: WriteQueue[StoreJob]) -> None:
-        """Shorten the log, while others go on; they wait for the commit alone."""
+        """Compact the log when it is due. Other writers of this process wait only for the commit."""
         held = self._committer.due(store_id)
         if held is not None:
-            with suppress(RetentiveError):  # the change is made, and a later writer compacts
+            with suppress(RetentiveError):  # the change is committed; a later writer compacts
                 prepared = self._committer.prepare(held)
                 with queue.paused():
                     self._committer.use(store_id, prepared)
 
     def _sweep_if_due(self, store_id: str) -> None:
-        """Erase what commits of this process removed."""
+        """Erase texts that commits of this process removed, if a sweep is due."""
         marks = self._committer.sweeps.due(store_id)
         if marks is not None:
-            with suppress(RetentiveError):  # the change is made, and `purge` finds the marks
+            with suppress(RetentiveError):  # the change is committed; `purge` finds the marks
                 self._sweep(store_id, pages=bool(marks))
                 self._requests.delete(marks)
 
     def _sweep(self, store_id: str, *, pages: bool) -> None:
-        """Erase the garbage of a store, and orphans of this process; also every page that was replaced."""
+        """Erase the garbage of a store and the orphans of this process; with `pages`, also all replaced pages."""
         reader = self._reader(store_id)
         self._requests.delete(self._committer.sweeps.take_orphans(store_id))
         for _ in self._requests.attempts(BUSY):
@@ -173,7 +173,7 @@ class ObjectsBackend(Backend, Checkable, Collectable, Purgeable):
                 refs = ObjectsSnapshot(manifest, reader).garbage()
                 if pages:
                     delete_passed(manifest, requests=self._requests, reader=reader)
-            except Gone:  # another has compacted and swept meanwhile
+            except Gone:  # another process compacted and swept meanwhile
                 continue
             break
         if refs:
@@ -184,9 +184,9 @@ class ObjectsBackend(Backend, Checkable, Collectable, Purgeable):
     # -- capabilities ----------------------------------------------------------------------------------------
 
     def collect(self, store_id: str, *, older_than_s: float = COLLECT_AFTER_S) -> int:
-        """Delete the orphans of crashed writers and the pages that compaction replaced, if they are old enough.
+        """Delete orphans of crashed writers and pages replaced by compaction, if older than `older_than_s`.
 
-        Nobody has to stop for it. An age below two hours is refused, since a writer may still be at work.
+        Writers may continue meanwhile. Ages below two hours are refused: a slow writer may still commit such objects.
         """
         self._begin(store_id)
         if older_than_s < 2 * WRITTEN_IS_GOOD_FOR_S:
@@ -205,13 +205,13 @@ class ObjectsBackend(Backend, Checkable, Collectable, Purgeable):
 
     def repair(self) -> None:
         for store in self.list_stores():
-            with suppress(RetentiveError):  # what cannot be read cannot be repaired
+            with suppress(RetentiveError):  # an unreadable store cannot be repaired
                 with self._queue(store.id).paused():
                     self._manifests.change(store.id, lambda one: check.corrected(one, self._reader(one.id)))
                 self.collect(store.id)
 
     def purge(self) -> bool:
-        """Erase at once what was redacted, pruned, erased or replaced, also by processes that crashed meanwhile."""
+        """Erase all redacted, pruned, erased and replaced data now, including data left by crashed processes."""
         self._begin()
         marks = marks_of(self._requests)
         for store_id in sorted({*marks, *self._committer.sweeps.touched()}):
@@ -225,7 +225,7 @@ class ObjectsBackend(Backend, Checkable, Collectable, Purgeable):
             self._stores.clear(store_id)
             return
         self.write(store_id, lambda tx: cast("ObjectsTransaction", tx).compact_log())
-        # Under another tag, a commit that is being tried will fail, and its next try puts a mark of its own.
+        # The fence changes the tag, so a commit in progress fails. Its next attempt writes a mark of its own.
         with self._queue(store_id).paused():
             self._manifests.fence(store_id)
         self._sweep(store_id, pages=True)

@@ -1,4 +1,4 @@
-"""What was read once of immutable objects, in memory, the longest unused given up first."""
+"""LRU cache of immutable objects, bounded in bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DEFAULT_CACHE_BYTES = 64 * 1024 * 1024
 
 
 class Cache:
-    """Values with their sizes, at most `max_bytes` of them together. Threads may share it."""
+    """LRU cache of values, at most `max_bytes` in total. Threads may share it."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -19,7 +19,7 @@ class Cache:
         self._lock = threading.Lock()
 
     def get(self, key: Hashable) -> object | None:
-        """The value, or None."""
+        """Cached value, or None."""
         with self._lock:
             found = self._held.get(key)
             if found is None:
@@ -28,7 +28,7 @@ class Cache:
             return found[0]
 
     def put(self, key: Hashable, value: object, size_bytes: int) -> None:
-        """Keep a value, if it is not too large a part of what may be kept."""
+        """Cache a value, unless it is larger than a quarter of the cache."""
         if size_bytes > self._max_bytes // 4:
             return
         with self._lock:
@@ -39,12 +39,12 @@ class Cache:
                 self._forget(next(iter(self._held)))
 
     def drop(self, key: Hashable) -> None:
-        """Forget a value."""
+        """Remove one value."""
         with self._lock:
             self._forget(key)
 
     def clear(self, first: Hashable) -> None:
-        """Forget all values whose keys are pairs that begin with this."""
+        """Remove all values whose keys are tuples that begin with `first`."""
         with self._lock:
             for key in [key for key in self._held if isinstance(key, tuple) and key[0] == first]:
                 self._forget(key)

@@ -1,4 +1,4 @@
-"""Check of the objects of memory stores: those missing or damaged, and orphans. Changes nothing."""
+"""Read-only check of memory stores in object storage: missing objects, damaged objects and orphans."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from retentive.storage.objects.side_records import SIDE
 from retentive.storage.objects.snapshot import ObjectsSnapshot
 from retentive.values.paths import ROOT
 
-_TRIES = 5  # while others write, and delete what was reachable a moment ago
+_TRIES = 5  # concurrent writers may delete objects that the manifest just read still refers to
 
 
 def examine(
     requests: Requests, manifests: ManifestSwap, reader_of: Callable[[str], Reader], before: datetime
 ) -> Iterator[Finding]:
-    """What is missing or damaged, and orphans older than `before`, of every store."""
+    """Yield missing objects, damaged objects and orphans older than `before`, for every store."""
     for listed in requests.names(MANIFESTS):
         store_id = listed.key.rpartition("/")[2]
         try:
@@ -53,7 +53,7 @@ def _examine_store(
 
 
 def _compare(held: Held, reader: Reader, listed: Sequence[Listed], before: datetime) -> Iterator[Finding]:
-    """The objects a manifest leads to, next to those that are there. No orphans are told if not all could be read."""
+    """Compare reachable objects with existing ones. If some could not be read, orphans are not reported."""
     store_id, wrong = held.manifest.id, list[Finding]()
 
     def on_damage(name: str, error: Damaged) -> None:
@@ -77,14 +77,14 @@ def _side_records(store_id: str, requests: Requests, listed: Iterable[Listed]) -
         try:
             data, _ = requests.get(key)
             unpack(SIDE, check_name(key, data))
-        except Missing:  # merged with others meanwhile
+        except Missing:  # merged into another part meanwhile
             continue
         except Damaged:
             yield found("object_damaged", store_id, f"{SIDE}/" + key.rpartition("/")[2])
 
 
 def corrected(manifest: Manifest, reader: Reader) -> Manifest:
-    """The manifest with the counts that its memories and versions come to; the same if it has them."""
+    """Manifest with counts recomputed from its memories and versions; the same object if they were right."""
     if manifest.erased is not None:
         return manifest
     snapshot = ObjectsSnapshot(manifest, reader)

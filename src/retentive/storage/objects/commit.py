@@ -1,4 +1,4 @@
-"""Commits of one memory store: a batch of writers runs on a manifest, which is then replaced by compare-and-swap."""
+"""Group commit for one memory store: runs a batch on a manifest, then replaces it by compare-and-swap."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from retentive.storage.objects.requests import BUSY, Requests, together
 from retentive.storage.objects.transaction import ObjectsTransaction, Settings
 from retentive.storage.queue import BatchFailed, Ran, StoreJob, run_batch, run_together
 
-WRITTEN_IS_GOOD_FOR_S = 3_600.0  # what was written waits so long for its commit; orphans are collected after a day
+WRITTEN_IS_GOOD_FOR_S = 3_600.0  # longest time from upload to commit; collection spares younger objects
 
 
 class Prepared(NamedTuple):
-    """A compaction with its pages written, and when that began."""
+    """Compaction whose pages are uploaded, and the time its upload began."""
 
     compaction: Compaction
     began: float
 
 
 class _Passed(Exception):
-    """The manifest an attempt began with is no longer the present one."""
+    """The manifest changed since the attempt began."""
 
 
 @dataclass(slots=True)
 class _Batch:
-    """A batch through its attempts: the manifest of the next one, and what was written for all of them."""
+    """State of a batch across its attempts: the manifest to try next, and all objects uploaded so far."""
 
     store_id: str
     held: Held
@@ -52,7 +52,7 @@ class _Batch:
 
 
 class _Attempt:
-    """One attempt to run a batch on a manifest, and to replace that."""
+    """One attempt to run a batch on a manifest and to replace the manifest."""
 
     def __init__(self, committer: Committer, batch: _Batch) -> None:
         self._committer = committer
@@ -64,28 +64,28 @@ class _Attempt:
         batch.texts.again()
 
     def start(self, job: StoreJob) -> ObjectsTransaction:
-        """The transaction of a job, on the state the jobs before it made."""
+        """Transaction for a job, on the state left by the jobs before it."""
         self._mark, self._kept = len(self._batch.texts.used), dict(self.pages)
         return self._committer.transaction(self.manifest, self._batch.texts, self.pages)
 
     def finish(self, transaction: ObjectsTransaction) -> None:
-        """Keep what a job changed."""
+        """Keep the changes of a job."""
         after = transaction.finished()
         self.manifest = after if transaction.changed else self.manifest
 
     def undo(self, transaction: ObjectsTransaction | None, error: Exception) -> bool:
-        """Forget what a job changed."""
+        """Discard the changes of a job."""
         self._batch.texts.undo(self._mark)
         self.pages = self._kept
         return False
 
     def commit(self, ran: Sequence[Ran[ObjectsTransaction]], changed: Sequence[ObjectsTransaction]) -> None:
-        """Write pack and pages, and replace the manifest. Raises `_Passed`."""
+        """Upload pack and pages, and replace the manifest. Raises `_Passed`."""
         self._committer.commit(self._batch, self, ran, changed)
 
 
 class Committer:
-    """Runs the batches of writers. Threads may share it; those of one memory store come one at a time."""
+    """Runs batches of writers. Threads may share it; batches of one memory store run one at a time."""
 
     def __init__(
         self, requests: Requests, manifests: ManifestSwap, reader: Callable[[str], Reader], shared: Settings
@@ -98,7 +98,7 @@ class Committer:
         self.sweeps = Sweeps()
 
     def run(self, store_id: str, jobs: Sequence[StoreJob]) -> None:
-        """Run all jobs and commit them together; each has its outcome then."""
+        """Run all jobs, commit them together and set the outcome of each."""
         run_batch(jobs, partial(self._attempts, store_id))
 
     def _attempts(self, store_id: str, jobs: Sequence[StoreJob]) -> None:
@@ -112,25 +112,25 @@ class Committer:
                     run_together(_Attempt(self, batch), jobs)
                     return
         except RetentiveError as error:
-            if isinstance(error, NotFound) and batch is not None:  # erased meanwhile: nothing may be left in it
+            if isinstance(error, NotFound) and batch is not None:  # store erased meanwhile: delete our uploads
                 with suppress(RetentiveError):
                     self._requests.delete(sorted(batch.written))
             raise BatchFailed(error) from None
 
     def rehearse(self, store_id: str, work: Callable[[Transaction], object]) -> None:
-        """Run the work of a writer that waits for its turn, only to have read what it will read then.
+        """Run the work of a queued writer once to fill the cache; its result is discarded.
 
-        Jobs of a batch run one after the other, and each would wait for its texts: 48 of the 84 ms of a batch.
+        Jobs of a batch run in sequence, and each would wait for its own reads: measured, 48 of the 84 ms of a batch.
         """
         held = self._manifests.cached(store_id)
         if held is not None:
-            with suppress(Exception):  # it will be met again
+            with suppress(Exception):  # the real run raises it again
                 work(self.transaction(alive(held).manifest, NewTexts(), {}))
 
     def transaction(
         self, manifest: Manifest, texts: NewTexts, pages: dict[str, tuple[bytes, Page]]
     ) -> ObjectsTransaction:
-        """A transaction on a manifest, with what an attempt is about to write."""
+        """Transaction on a manifest that also sees texts and pages not uploaded yet."""
         return ObjectsTransaction(manifest, self._reader(manifest.id), texts, pages, self._shared)
 
     def commit(
@@ -140,7 +140,7 @@ class Committer:
         ran: Sequence[Ran[ObjectsTransaction]],
         changed: Sequence[ObjectsTransaction],
     ) -> None:
-        """Write pack and pages of an attempt, and replace the manifest. Raises `_Passed`."""
+        """Upload pack and pages of an attempt, and replace the manifest. Raises `_Passed`."""
         manifest, known = self._write(batch, attempt.manifest, attempt.pages), batch.held
         batch.held = alive(self._looked_again(batch, ran, all_changed=len(changed) == len(ran)))
         batch.fresh = True
@@ -163,7 +163,7 @@ class Committer:
         raise _Passed
 
     def _write(self, batch: _Batch, manifest: Manifest, pages: Mapping[str, tuple[bytes, Page]]) -> Manifest:
-        """Write the pack and the pages that a commit is about to refer to; the manifest to be committed."""
+        """Upload the pack and pages of a commit; returns the manifest to commit."""
         reader, texts = self._reader(batch.store_id), batch.texts
         objects = {reader.key(PAGES, name): data for name, (data, _) in pages.items()}
         if texts.new:
@@ -179,13 +179,13 @@ class Committer:
         return manifest.with_edits({GARBAGE + ref: "" for ref in parts}) if parts else manifest
 
     def write_all(self, objects: Mapping[str, bytes]) -> None:
-        """Write immutable objects, several at a time."""
+        """Upload immutable objects in parallel."""
         together([partial(self._requests.put, key, data) for key, data in objects.items()])
 
     def _looked_again(self, batch: _Batch, ran: Sequence[Ran[ObjectsTransaction]], *, all_changed: bool) -> Held:
-        """The manifest to decide on: a refusal must not come from a state that has passed, nor from what is collected.
+        """Manifest to decide on, read again if needed: a refusal must not come from a stale state or collected objects.
 
-        Under contention it is read with the texts already written, so that little time passes until its commit.
+        Under contention it is read after the texts are uploaded, to shorten the time between this read and the commit.
         """
         contention = self._manifests.contention(batch.store_id)
         if not batch.fresh and (contention.is_seen or not all_changed):
@@ -207,18 +207,18 @@ class Committer:
     # -- compaction ------------------------------------------------------------------------------------------
 
     def due(self, store_id: str) -> Held | None:
-        """The state whose log is to be compacted, if there is one; the next caller gets None."""
+        """State whose log is due for compaction, or None. Only one caller gets it."""
         return self._due.pop(store_id, None)
 
     def prepare(self, held: Held) -> Prepared:
-        """Write the pages that a log becomes. Others, also of this process, may commit meanwhile."""
+        """Upload the pages of a compacted log. Other writers, in this process too, may commit meanwhile."""
         began, reader = time.time(), self._reader(held.manifest.id)
         compaction = compact(held.manifest, self._shared.sizes, reader)
         self.write_all({reader.key(PAGES, name): data for name, (data, _) in compaction.pages.items()})
         return Prepared(compaction, began)
 
     def use(self, store_id: str, prepared: Prepared) -> None:
-        """Commit a compaction, unless another writer compacted. For a writer that is alone in this process."""
+        """Commit a compaction, unless another writer compacted first. The caller pauses the store's queue."""
         compaction, deadline = prepared.compaction, time.monotonic() + self._requests.timeout_s
         reader, names = self._reader(store_id), list(compaction.pages)
         try:
@@ -233,7 +233,7 @@ class Committer:
             going = [] if landed else reachable(held.manifest, reader, values=False).passed(names)
         except NotFound:
             going = names
-        self._requests.delete([reader.key(PAGES, name) for name in going])  # they may hold what is redacted by now
+        self._requests.delete([reader.key(PAGES, name) for name in going])  # they may hold texts redacted since
         if not going:
             for name, (data, page) in compaction.pages.items():
                 reader.keep_page(name, data, page)

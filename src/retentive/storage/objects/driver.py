@@ -1,8 +1,8 @@
-"""obstore: the location in a URL, and a client of it.
+"""obstore clients, configured by a URL.
 
-obstore runs requests on threads of its own, which start with the first request of a process and which a forked child
-does not have: every request of the child would wait for ever. So in a child of a process that made requests the client
-raises `InvalidInput`. A child may use object storage if its parent made no request before the fork.
+obstore runs requests on its own threads, which start with the first request of a process. A forked child does not
+inherit them, so every request of the child would hang. Therefore the client raises `InvalidInput` in a child of a
+process that made requests. A child may use object storage if its parent made no request before the fork.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FORKED = (
     "parent has not used object storage, or start processes with spawn"
 )
 _RETRIES = 3
-_CONFIG = {  # options that are obstore's, and its names for them
+_CONFIG = {  # our option names and obstore's names for them
     "s3": {"endpoint": "endpoint", "region": "region"},
     "gs": {"endpoint": "base_url"},
     "az": {"account": "account_name", "endpoint": "endpoint"},
@@ -55,7 +55,7 @@ class Place:
 
     @classmethod
     def parse(cls, url: str) -> Place:
-        """Raises `InvalidInput`, saying what would be right."""
+        """Parse and validate a URL. Raises `InvalidInput` with the valid choices."""
         try:
             parts = urlsplit(url)
             options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
@@ -95,7 +95,7 @@ def _seconds(text: str) -> float:
 
 @cache
 def library() -> ModuleType:
-    """obstore, loaded on first use, since it takes most of the time of opening."""
+    """obstore, imported on first use: the import dominates the time to open a location."""
     import obstore.exceptions  # noqa: PLC0415 - see above
     import obstore.store  # noqa: PLC0415 - see above
 
@@ -107,13 +107,13 @@ _memories: dict[str, MemoryStore] = {}
 
 
 def check_process(opened_in: int | None) -> None:
-    """Raises `InvalidInput` in another process than the one with this id."""
+    """Raise `InvalidInput` if the current process is not `opened_in`."""
     if opened_in is not None and os.getpid() != opened_in:
         raise InvalidInput(FORKED)
 
 
 class Client:
-    """A location as obstore reaches it."""
+    """obstore clients for one location."""
 
     def __init__(self, place: Place) -> None:
         check_process(_used_by)
@@ -122,23 +122,23 @@ class Client:
 
     @property
     def once(self) -> ObjectStore:
-        """For what must not be sent twice."""
+        """Client without retries, for requests that must not be sent twice."""
         return self._used(self._once)
 
     @property
     def patient(self) -> ObjectStore:
-        """For all else: sends a request again if it failed."""
+        """Client with retries, for all other requests."""
         return self._used(self._patient)
 
     def _used(self, store: ObjectStore) -> ObjectStore:
-        global _used_by  # noqa: PLW0603 - threads of the library belong to the process
+        global _used_by  # noqa: PLW0603 - obstore's threads belong to one process
         check_process(_used_by)
         _used_by = _used_by or os.getpid()
         return store
 
     @property
     def is_known(self) -> bool:
-        """Whether it is a cloud's own service, whose conditions are known to hold; else it has to be tried."""
+        """True for the clouds' own services, which honour conditional writes; other endpoints are probed."""
         given = {"endpoint", "base_url"} & set(self.place.config)
         is_elsewhere = given or any(_ENDPOINT.match(name.upper()) for name in os.environ)
         return self.place.scheme == "memory" or not is_elsewhere

@@ -1,8 +1,8 @@
-"""Reachability of objects, and what is deleted by it: orphans by collection, and what was removed by a purge.
+"""Reachability of objects: garbage collection deletes orphans, and purge deletes removed data.
 
-A text that is to be erased is in the map, as garbage, from the commit that removed its version until it is erased. A
-commit that redacts or prunes also puts a *mark* beside the stores before it is tried, so that `purge` finds what a
-crashed writer left without reading the manifest of every store.
+The commit that removes a version adds its text to the map as garbage; the entry stays until the text is erased. A
+commit that redacts or prunes first writes a *mark* beside the stores, so that `purge` finds the leftovers of a
+crashed writer without reading the manifest of every store.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from retentive.storage.objects.requests import Missing, Requests, Taken, Unsure,
 T = TypeVar("T")
 OnDamage = Callable[[str, Damaged], None]
 COLLECT_AFTER_S = 86_400.0
-_MANY = 64  # texts or orphans before a writer takes the time to erase them
+_MANY = 64  # texts or orphans that make a writer erase them after its commit
 _MARKS = "purging"
 
 
 class Reach:
-    """Names of the objects that a manifest leads to; `garbage` are packs with texts that are to be erased."""
+    """Names of the objects reachable from a manifest; `garbage` are packs with texts to erase."""
 
     def __init__(self, generation: int) -> None:
         self._generation = generation
@@ -41,7 +41,7 @@ class Reach:
         self.garbage: set[str] = set()
 
     def add(self, items: Iterable[tuple[str, Value | None]]) -> None:
-        """Follow the values of the map."""
+        """Add the packs that items of the map refer to."""
         for key, value in items:
             if value is not None and key.startswith(GARBAGE):
                 self.garbage.add(pack_of(key[1:]))
@@ -49,14 +49,14 @@ class Reach:
                 self.packs.add(pack_of(text))
 
     def passed(self, names: Iterable[str]) -> list[str]:
-        """Those of some pages that no manifest will ever lead to, if this is of the present one or a later one."""
+        """Pages among `names` that no present or later manifest can refer to."""
         return [name for name in names if name not in self.pages and has_passed(name, self._generation)]
 
 
 def reachable(manifest: Manifest, reader: Reader, *, values: bool = True, on_damage: OnDamage | None = None) -> Reach:
-    """Walk all that a manifest leads to; without `values`, its pages alone, so that no leaf is read.
+    """Find all objects reachable from a manifest; without `values`, only pages, and no leaf is read.
 
-    `on_damage` is called with the name of a page that cannot be read, and the walk goes on; else it raises `Damaged`.
+    `on_damage` is called with the name of an unreadable page, and the walk continues. Without it, raises `Damaged`.
     """
     reach = Reach(manifest.generation)
     reach.add(manifest.overlay.items())
@@ -85,11 +85,10 @@ def _read(read: Callable[[Sequence[Ref]], list[T]], refs: Sequence[Ref], on_dama
 
 
 def collect(store_id: str, before: datetime, *, requests: Requests, manifests: ManifestSwap, reader: Reader) -> int:
-    """Delete objects last written before a moment that the present state does not lead to; their number.
+    """Delete unreachable objects last written before `before`; returns their number.
 
-    Orphans are listed first and the state is read afterwards, so that what a writer committed in between is found to
-    be in use. A fence comes before anything is deleted: a writer that is about to commit over an earlier state fails,
-    and no writer tries again with objects that are an hour old.
+    Objects are listed before the state is read, so objects committed in between count as reachable. A fence precedes
+    the deletion: a commit over an earlier state then fails, and no writer retries with objects that are an hour old.
     """
     old: set[tuple[str, str]] = set()
     for kind in (PAGES, PACKS):
@@ -107,7 +106,7 @@ def collect(store_id: str, before: datetime, *, requests: Requests, manifests: M
 
 
 class Sweeps:
-    """What this process has left to erase. Threads may share it."""
+    """Garbage and orphans that this process has yet to erase. Threads may share it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -116,7 +115,7 @@ class Sweeps:
         self._orphans: dict[str, list[str]] = {}
 
     def committed(self, before: Manifest, after: Manifest, *, marks: Sequence[str], orphans: Sequence[str]) -> None:
-        """Note a commit with its marks, and the objects that were written for its earlier attempts alone."""
+        """Record a commit, its marks, and the orphans of its failed attempts."""
         if after.edits or before.edits or marks or orphans:
             with self._lock:
                 left = self._orphans.setdefault(after.id, [])
@@ -126,23 +125,23 @@ class Sweeps:
                     self._due.setdefault(after.id, []).extend(marks)
 
     def compacted(self, store_id: str, edits: Mapping[str, str | None]) -> None:
-        """Note a compaction of these edits."""
+        """Record a compaction of these edits."""
         with self._lock:
             self._touched.add(store_id)
             if _garbage_in(edits):
                 self._due.setdefault(store_id, [])
 
     def due(self, store_id: str) -> list[str] | None:
-        """The marks of what is to be swept now, None if nothing is; the next caller gets None."""
+        """Marks of a store whose sweep is due, or None. Only one caller gets them."""
         return self._due.pop(store_id, None)
 
     def touched(self) -> set[str]:
-        """The stores in which something may be left."""
+        """Stores that may have data left to erase."""
         with self._lock:
             return set(self._touched)
 
     def take_orphans(self, store_id: str) -> list[str]:
-        """The orphans of a store; the caller is to delete them."""
+        """Orphans of a store, handed to the caller for deletion."""
         with self._lock:
             self._touched.discard(store_id)
             return self._orphans.pop(store_id, [])
@@ -153,14 +152,14 @@ def _garbage_in(edits: Mapping[str, str | None]) -> int:
 
 
 def put_mark(requests: Requests, store_id: str) -> str:
-    """Put a mark beside the stores; its key."""
+    """Write a mark for a store; returns its key."""
     key = f"{_MARKS}/{store_id}/{os.urandom(8).hex()}"
     requests.put(key, b"1")
     return key
 
 
 def marks_of(requests: Requests, store_id: str | None = None) -> dict[str, list[str]]:
-    """All marks by the store they are for, or those for one."""
+    """Keys of marks by store id, for all stores or for one."""
     found: dict[str, list[str]] = {}
     for listed in requests.names(_MARKS if store_id is None else f"{_MARKS}/{store_id}"):
         found.setdefault(listed.key.split("/")[1], []).append(listed.key)
@@ -168,9 +167,9 @@ def marks_of(requests: Requests, store_id: str | None = None) -> dict[str, list[
 
 
 def erase_texts(refs: Sequence[str], *, requests: Requests, reader: Reader) -> None:
-    """Rewrite packs without these texts; packs that are empty then are deleted.
+    """Rewrite packs without these texts; delete packs left empty.
 
-    Readers of an earlier state find a text missing, and start over.
+    A reader of an earlier state that finds a text missing starts over.
     """
     packs = by_pack(refs)
     emptied = together([partial(_erase, pack, some, requests, reader) for pack, some in packs.items()])
@@ -179,7 +178,7 @@ def erase_texts(refs: Sequence[str], *, requests: Requests, reader: Reader) -> N
 
 
 def _erase(pack: str, refs: Sequence[str], requests: Requests, reader: Reader) -> str | None:
-    """Rewrite one pack, over the state that was read; its key, if no text would be left in it."""
+    """Rewrite one pack by compare-and-swap; returns its key if no text would remain."""
     key = reader.key(PACKS, pack)
     for _ in requests.attempts():
         try:
@@ -196,7 +195,7 @@ def _erase(pack: str, refs: Sequence[str], requests: Requests, reader: Reader) -
 
 
 def delete_passed(manifest: Manifest, *, requests: Requests, reader: Reader) -> None:
-    """Delete every page that no manifest will lead to any more."""
+    """Delete every page that no present or later manifest can refer to."""
     under = reader.key(PAGES, "")
     there = [listed.key[len(under) :] for listed in requests.names(under[:-1])]
     passed = reachable(manifest, reader, values=False).passed(there)

@@ -1,9 +1,9 @@
-"""Manifest: one state of a memory store, as a value. Pure but for loading pages.
+"""Manifest: one state of a memory store, as a value. No I/O except loading pages.
 
-The manifest of a memory store is its only object that changes; it is replaced by compare-and-swap. It has the root of
-the map's tree, and a *log*: the rows of the latest versions and the latest edits to records and garbage, which are not
-in the tree yet. So most commits write a pack and the manifest. Compaction moves the log to the tree. It holds for every
-later state until the next compaction, since others only add to the log, so the writer that does it need not be alone.
+The manifest is the only mutable object of a memory store; it is replaced by compare-and-swap. It has the root of the
+map's tree and a *log*: the rows of the latest versions and the latest edits to records and garbage that are not in the
+tree yet. So most commits write only a pack and the manifest. Compaction moves the log to the tree. Other writers only
+append to the log, so a compaction also fits every later state until the next one, and may run beside them.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from retentive.storage.contract import StoreInfo, to_datetime
 from retentive.storage.objects.ordered_map import Page, Pages, Rebuild, Ref, Sizes, Tree
 from retentive.storage.objects.records import Overlay, Row, Value, add_rows, all_of, pack, unpack
 
-COMMITS_KEPT = 64  # by these a writer whose reply was lost finds out whether it was committed
-_CHARS_OF_ROW = 128  # characters of edits that weigh as much as a row
+COMMITS_KEPT = 64  # a writer whose reply was lost looks for its commit among these
+_CHARS_OF_ROW = 128  # characters of edits that count as one row
 
 
 class Erased(NamedTuple):
-    """When a memory store was erased, and by whom."""
+    """Time and actor of the erasure of a memory store."""
 
     at: int
     by: str | None
 
 
 class State(NamedTuple):
-    """Sums over the map. `newest` is the id of the version recorded last."""
+    """Counters of a memory store. `newest` is the id of the latest version."""
 
     revision: int = 0
     memories: int = 0
@@ -42,9 +42,9 @@ class State(NamedTuple):
 class Manifest:
     """One state of a memory store.
 
-    `generation` counts compactions, `overlay` is the log and the edits merged by key, applied on top of the tree.
+    `generation` counts compactions. `overlay` is the log and the edits merged by key, applied on top of the tree.
 
-    `gaps` are memories that are not present though their newest version is no deletion, since it came redacted.
+    `gaps` are memories that are absent although their newest version is not a deletion: it was imported redacted.
     """
 
     id: str
@@ -64,7 +64,7 @@ class Manifest:
     overlay: Overlay = field(default_factory=dict, compare=False, repr=False)
 
     def info(self) -> StoreInfo:
-        """The memory store as the contract has it."""
+        """`StoreInfo` of the memory store."""
         created, state = to_datetime(self.created), self.state
         if self.erased is not None:
             return StoreInfo(self.id, None, "", created, 0, 0, erased_at=to_datetime(self.erased.at))
@@ -77,20 +77,20 @@ class Manifest:
         return len(self.log) + len(self.edits) + chars // _CHARS_OF_ROW
 
     def committed_as(self, commit: str) -> Manifest:
-        """This state, to be written under the id of a commit."""
+        """This state with the id of a commit appended."""
         return replace(self, commits=(*self.commits, commit)[-COMMITS_KEPT:])
 
     def with_edits(self, edits: Mapping[str, str | None]) -> Manifest:
-        """This state with more edits to records and garbage."""
+        """This state with additional edits to records and garbage."""
         return replace(self, edits={**self.edits, **edits}, overlay={**self.overlay, **edits})
 
     def encoded(self) -> bytes:
-        """The bytes of this manifest."""
+        """Encode the manifest as bytes."""
         return pack("manifest", {name: getattr(self, name) for name in self.__slots__ if name != "overlay"})
 
 
 def decode_manifest(data: bytes, store_id: str) -> Manifest:
-    """The manifest in some bytes. Raises `Damaged`, `UnknownSchema`."""
+    """Decode a manifest. Raises `Damaged`, `UnknownSchema`."""
     value = unpack("manifest", data)
     try:
         (depth, refs), erased = value["tree"], value["erased"]
@@ -107,7 +107,7 @@ def decode_manifest(data: bytes, store_id: str) -> Manifest:
 
 
 def overlay_of(log: Iterable[Row], edits: Mapping[str, str | None]) -> Overlay:
-    """The edits a log makes to the tree below it."""
+    """Merge a log and edits into one overlay."""
     overlay: dict[str, Value | None] = {}
     add_rows(overlay, log)
     return {**overlay, **edits} if edits else overlay
@@ -118,7 +118,7 @@ def overlay_of(log: Iterable[Row], edits: Mapping[str, str | None]) -> Overlay:
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """A tree with the first `count` rows and the `edits` of a log in it; `pages` are to be written before its use."""
+    """New tree that includes the first `count` rows and the `edits` of a log. Upload `pages` before using it."""
 
     generation: int
     count: int
@@ -127,11 +127,11 @@ class Compaction:
     pages: Mapping[str, tuple[bytes, Page]]
 
     def fits(self, manifest: Manifest) -> bool:
-        """Whether nobody else has compacted since."""
+        """True if no other writer has compacted since."""
         return manifest.generation == self.generation and len(manifest.log) >= self.count
 
     def applied(self, manifest: Manifest) -> Manifest:
-        """The same state with a shorter log."""
+        """The same state on the new tree, without the compacted part of the log."""
         log, missing = manifest.log[self.count :], object()
         edits = {key: value for key, value in manifest.edits.items() if self.edits.get(key, missing) != value}
         made = replace(manifest, generation=manifest.generation + 1, tree=self.tree, log=log, edits=edits)
@@ -146,5 +146,5 @@ def compact(manifest: Manifest, sizes: Sizes, pages: Pages) -> Compaction:
 
 
 def is_due(before: Manifest, after: Manifest, sizes: Sizes) -> bool:
-    """Whether a commit made the log long enough to be compacted by its writer; again and again, should one fail."""
+    """True if a commit grew the log past a multiple of `sizes.log`, so a failed compaction is tried again later."""
     return after.weight // sizes.log > before.weight // sizes.log

@@ -1,4 +1,4 @@
-"""ManifestSwap of memory stores in object storage: read, kept, and replaced by compare-and-swap."""
+"""Reads, caches and replaces the manifests of memory stores by compare-and-swap."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.03, 0.25
 
 
 class Held(NamedTuple):
-    """A manifest, and the state of its object."""
+    """Manifest with the tag of the object it was read from."""
 
     tag: Tag
     manifest: Manifest
 
 
 class ManifestSwap:
-    """The present manifests. The last seen of each is kept, and sent again only if it changed. Threads may share it.
+    """Manifests of all stores, cached and fetched again only if changed. Threads may share it.
 
-    Threads that replace the manifest of one memory store come one at a time.
+    Callers serialize threads that replace the manifest of the same memory store.
     """
 
     def __init__(self, requests: Requests, cache: Cache, reader: Callable[[str], Reader]) -> None:
@@ -43,17 +43,17 @@ class ManifestSwap:
 
     @staticmethod
     def key(store_id: str) -> str:
-        """Where a manifest is."""
+        """Object name of a manifest."""
         return f"{MANIFESTS}/{store_id}"
 
     def cached(self, store_id: str) -> Held | None:
-        """The manifest as it was seen last."""
+        """Manifest last seen, or None; no request."""
         found = self._cache.get(self.key(store_id))
         assert found is None or isinstance(found, Held)
         return found
 
     def now(self, store_id: str) -> Held:
-        """The present manifest; one round trip. Raises `NotFound`."""
+        """Current manifest; one round trip. Raises `NotFound`."""
         held = self.cached(store_id)
         try:
             found = self._requests.get_unless(self.key(store_id), None if held is None else held.tag)
@@ -67,30 +67,31 @@ class ManifestSwap:
         return self.keep(Held(tag, decode_manifest(data, store_id)), len(data))
 
     def live(self, store_id: str) -> Held:
-        """As `now`. Raises `NotFound` also for a memory store that was erased."""
+        """Like `now`, but raises `NotFound` for an erased memory store too."""
         return alive(self.now(store_id))
 
     def keep(self, held: Held, size_bytes: int) -> Held:
-        """Remember a manifest."""
+        """Cache a manifest."""
         self._cache.put(self.key(held.manifest.id), held, size_bytes * 10)
         return held
 
     def contention(self, store_id: str) -> WriterTurns:
-        """The contention for a memory store."""
+        """Contention state of a memory store."""
         return self._contention.setdefault(store_id, WriterTurns(self._writer))
 
     def forget_contention(self, store_id: str) -> None:
-        """Forget what is known of contention, once there is none."""
+        """Drop the contention state of a store once contention has ended."""
         if not self.contention(store_id).is_seen:
             self._contention.pop(store_id, None)
 
     # -- replacing -------------------------------------------------------------------------------------------
 
     def compare_and_swap(self, held: Held, manifest: Manifest, *, deadline: float) -> tuple[Held, bool | None]:
-        """Replace the manifest that is held: the present one, and whether it is this. None: not, but after a doubt.
+        """Replace a manifest; returns the current one, and True, or False if another writer won, or None if uncertain.
 
-        A request that failed in doubt may still be carried out. It is sent again with the same bytes over the same
-        state: one of the two finds the state gone. So it is done once, or it never will be. Raises `OutcomeUnknown`.
+        None means that the replacement is not in the current state, but a request had an unknown result. Such a
+        request may still take effect. It is sent again with the same bytes and the same condition, so at most one of
+        the two succeeds. Raises `OutcomeUnknown`.
         """
         contention = self.contention(manifest.id)
         commit = contention.new_commit()
@@ -112,13 +113,13 @@ class ManifestSwap:
                 return now, True
             if now is not None and (now.tag != held.tag or not doubtful):
                 if doubtful:
-                    contention.lost()  # Ceph RGW answers 500 to one of two writers that meet
+                    contention.lost()  # Ceph RGW answers 500 to one of two concurrent writers
                 return now, None if doubtful else False
             if not backoff.wait():
                 raise OutcomeUnknown("the storage did not say whether the change was made")
 
     def _after_attempt(self, store_id: str, *, doubtful: bool) -> Held | None:
-        """The present manifest; None if in doubt and it cannot be read."""
+        """Current manifest; None if it cannot be read while the result of an attempt is unknown."""
         try:
             return self.now(store_id)
         except NotFound:
@@ -129,7 +130,7 @@ class ManifestSwap:
             return None
 
     def _landed(self, now: Held, before: Manifest, manifest: Manifest, *, doubtful: bool) -> bool:
-        """Whether the present state comes from this one: by the ids of commits, else by its newest version."""
+        """True if the current state includes this commit, by its commit id or else by its newest version."""
         if manifest.commits[-1] in now.manifest.commits:
             return True
         if not doubtful or manifest.state.newest == before.state.newest or now.manifest.erased:
@@ -138,7 +139,7 @@ class ManifestSwap:
         return state.get(VERSION + manifest.state.newest) is not None
 
     def change(self, store_id: str, change: Callable[[Manifest], Manifest]) -> Held:
-        """Replace the manifest by what `change` makes of it, however often others do."""
+        """Apply `change` to the manifest, retrying after concurrent commits."""
         deadline = time.monotonic() + self._requests.timeout_s
         held = self.now(store_id)
         for _ in self._requests.attempts(BUSY):
@@ -151,12 +152,12 @@ class ManifestSwap:
         return held
 
     def fence(self, store_id: str) -> Held:
-        """The present state under a new tag, so that commits tried on the old one fail. Raises `NotFound`."""
+        """Rewrite the current state under a new tag, so that commits on the old tag fail. Raises `NotFound`."""
         return alive(self.change(store_id, lambda now: now if now.erased else replace(now)))
 
 
 def alive(held: Held) -> Held:
-    """The same. Raises `NotFound` if the memory store was erased."""
+    """Return `held`. Raises `NotFound` if the memory store was erased."""
     if held.manifest.erased is not None:
         raise NotFound(f"the memory store {held.manifest.id} was erased")
     return held

@@ -1,8 +1,7 @@
-"""Copy-on-write ordered map: a tree of immutable pages, and an overlay of the latest edits above it.
+"""Copy-on-write ordered map: a tree of immutable pages under an overlay of the latest edits.
 
-No request is made here: pages are loaded through `Pages`, and a rebuild returns the pages to be written. A node of the
-tree is a page with references to pages. Every page begins with the lowest key that is in it now, so that nothing is
-left of a key that was removed.
+No I/O: pages are loaded through `Pages`, and a rebuild returns the pages to write. A node is a page with references to
+pages. The lower bound of a page is the lowest key it has now, so a removed key leaves no trace.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from retentive.errors import Damaged
 from retentive.storage.objects.records import Overlay, Value, all_of, decode_items, encode_leaf, name_for, pack, unpack
 
 T = TypeVar("T")
-AHEAD = 16  # pages that a scan loads at once, at most
+AHEAD = 16  # most pages that a scan loads at once
 
 
 class Ref(NamedTuple):
-    """A page, the lowest key in it, and how many items it has."""
+    """Reference to a page: its lowest key, its name and its number of items."""
 
     first: str
     name: str
@@ -30,18 +29,18 @@ class Ref(NamedTuple):
 
 
 class Leaf(NamedTuple):
-    """Keys in their order, and their values."""
+    """Sorted keys and their values."""
 
     keys: list[str]
     values: list[Value]
 
     def get(self, key: str) -> Value | None:
-        """The value of a key."""
+        """Value of a key, or None."""
         at = bisect_left(self.keys, key)
         return self.values[at] if at < len(self.keys) and self.keys[at] == key else None
 
     def between(self, low: str, high: str) -> list[tuple[str, Value]]:
-        """Keys and values from `low` on and below `high`."""
+        """Keys and values with `low <= key < high`."""
         start, end = bisect_left(self.keys, low), bisect_left(self.keys, high)
         return list(zip(self.keys[start:end], self.values[start:end], strict=True))
 
@@ -51,25 +50,25 @@ Page: TypeAlias = "Leaf | Node"
 
 
 class Tree(NamedTuple):
-    """The root of a tree: pages at a depth of 0 are leaves."""
+    """Root of a tree; at depth 0 its pages are leaves."""
 
     depth: int = 0
     refs: tuple[Ref, ...] = ()
 
 
 class Pages(Protocol):
-    """Loads pages, several at once."""
+    """Loads pages in parallel."""
 
     def leaves(self, refs: Sequence[Ref]) -> list[Leaf]:
-        """Some leaves."""
+        """Load leaves."""
 
     def nodes(self, refs: Sequence[Ref]) -> list[Node]:
-        """Some nodes."""
+        """Load nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Items in the log before it is compacted, in a leaf, and in a node or the root. A manifest stays in tens of KB."""
+    """Most items in the log, in a leaf, and in a node or the root. They keep a manifest at tens of KB."""
 
     log: int = 128
     page: int = 256
@@ -77,7 +76,7 @@ class Sizes:
 
 
 class OrderedMap:
-    """A tree under an overlay, in which None stands for a key that was removed."""
+    """Tree under an overlay; None in the overlay removes a key."""
 
     def __init__(self, tree: Tree, overlay: Overlay, pages: Pages) -> None:
         self._tree = tree
@@ -85,7 +84,7 @@ class OrderedMap:
         self._pages = pages
 
     def get(self, key: str) -> Value | None:
-        """The value of a key."""
+        """Value of a key, or None."""
         if key in self._overlay:
             return self._overlay[key]
         refs: Sequence[Ref] = self._tree.refs
@@ -96,7 +95,7 @@ class OrderedMap:
         return self._pages.leaves([refs[_index(refs, key)]])[0].get(key)
 
     def prefetch(self, keys: Iterable[str]) -> None:
-        """Load the pages of all these keys, each level of the tree in one round trip."""
+        """Load the pages of all these keys, one round trip for each level of the tree."""
         level: list[tuple[Sequence[Ref], list[str]]] = [
             (self._tree.refs, [key for key in keys if key not in self._overlay])
         ]
@@ -113,9 +112,9 @@ class OrderedMap:
     def chunks(
         self, low: str, high: str, *, reverse: bool = False, ahead: int = AHEAD
     ) -> Iterator[list[tuple[str, Value]]]:
-        """Keys from `low` on and below `high` with their values, a leaf at a time, ascending within each.
+        """Items with `low <= key < high`, one list for each leaf, ascending within a list.
 
-        `reverse` gives the last leaf first. The first `ahead` leaves are loaded at once, then more.
+        `reverse` yields the last leaf first. The first `ahead` leaves are loaded at once, then twice as many each time.
         """
         own = sorted(key for key in self._overlay if low <= key < high)
         if not self._tree.refs:
@@ -130,7 +129,7 @@ class OrderedMap:
             ahead = min(2 * ahead, AHEAD)
 
     def values(self, low: str, high: str, *, reverse: bool = False, ahead: int = AHEAD) -> Iterator[Value]:
-        """The values of keys from `low` on and below `high`, in the order of the keys or in reverse."""
+        """Values with `low <= key < high`, in key order or reversed."""
         for chunk in self.chunks(low, high, reverse=reverse, ahead=ahead):
             yield from (value for _, value in (reversed(chunk) if reverse else chunk))
 
@@ -148,7 +147,7 @@ class OrderedMap:
     def _leaves(
         self, refs: Sequence[Ref], depth: int, low: str, high: str, *, reverse: bool
     ) -> Iterator[tuple[Ref, str, str]]:
-        """The leaves that may have keys in a range, and the part of the range that falls into each."""
+        """Leaves that may have keys in a range, each with its part of the range."""
         start = _index(refs, low)
         end = max(bisect_left(refs, high, key=_first), start + 1)
         for at in reversed(range(start, end)) if reverse else range(start, end):
@@ -166,7 +165,7 @@ def _first(ref: Ref) -> str:
 
 
 def _index(refs: Sequence[Ref], key: str) -> int:
-    """Where in some references a key falls; a key before the first falls there, too."""
+    """Index of the page for a key; a key below the first page belongs to the first."""
     return max(bisect_right(refs, key, key=_first) - 1, 0)
 
 
@@ -174,7 +173,7 @@ def _index(refs: Sequence[Ref], key: str) -> int:
 
 
 class Rebuild:
-    """A tree with edits applied. Pages without an edit stay; `written` has the bytes of new ones, and the pages."""
+    """Tree with edits applied. Pages without edits are reused; `written` has new pages and their bytes, by name."""
 
     def __init__(self, tree: Tree, edits: Overlay, *, pages: Pages, sizes: Sizes, generation: int) -> None:
         self._edits = edits
@@ -185,7 +184,7 @@ class Rebuild:
         self.tree = self._grown(self._level(tree.refs, tree.depth, sorted(edits)), tree.depth)
 
     def _grown(self, refs: list[Ref], depth: int) -> Tree:
-        """The tree over these pages, higher or lower than before."""
+        """Tree over these pages, with levels added or removed as needed."""
         while len(refs) > self._sizes.fan_out:
             depth += 1
             refs = self._new_nodes(refs)
@@ -195,7 +194,7 @@ class Rebuild:
         return Tree(depth, tuple(refs))
 
     def _children(self, ref: Ref) -> Node:
-        """The pages below a node that is not needed."""
+        """Pages below a node that is to be removed."""
         if ref.name in self.written:
             _, node = self.written.pop(ref.name)
             assert not isinstance(node, Leaf)
@@ -203,7 +202,7 @@ class Rebuild:
         return self._pages.nodes([ref])[0]
 
     def _level(self, refs: Sequence[Ref], depth: int, keys: Sequence[str]) -> list[Ref]:
-        """Pages of one level with the edits of these keys. Pages that are edited side by side are divided anew."""
+        """Pages of one level with the edits of these keys. Adjacent edited pages are split evenly again."""
         if not keys:
             return list(refs)
         if not refs:
@@ -225,7 +224,7 @@ class Rebuild:
         return made
 
     def _touched(self, refs: Sequence[Ref], shares: Sequence[Sequence[str]], depth: int) -> set[int]:
-        """Indexes of the pages to rewrite: those with edits, and a neighbour of each that may become too small."""
+        """Indexes of the pages to rewrite: edited pages, plus a neighbour of each that may become too small."""
         touched = {at for at, share in enumerate(shares) if share}
         for at in list(touched):
             removed = 0 if depth else sum(self._edits[key] is None for key in shares[at])
@@ -263,7 +262,7 @@ class Rebuild:
 
 
 def _shares(refs: Sequence[Ref], keys: Sequence[str]) -> Iterator[Sequence[str]]:
-    """The keys that fall into each page."""
+    """Split sorted keys by the page they belong to."""
     at = 0
     for following in [*refs[1:], None]:
         end = len(keys) if following is None else bisect_left(keys, following.first, at)
@@ -272,7 +271,7 @@ def _shares(refs: Sequence[Ref], keys: Sequence[str]) -> Iterator[Sequence[str]]
 
 
 def evenly(items: Sequence[T], most: int) -> Iterator[Sequence[T]]:
-    """Parts of about the same length, none longer than `most`."""
+    """Split into parts of nearly equal length, at most `most` each."""
     parts = -(-len(items) // most)
     for number in range(parts):
         yield items[number * len(items) // parts : (number + 1) * len(items) // parts]
@@ -282,7 +281,7 @@ def evenly(items: Sequence[T], most: int) -> Iterator[Sequence[T]]:
 
 
 def decode_node(data: bytes) -> Node:
-    """The node in some bytes. Raises `Damaged`."""
+    """Decode a node. Raises `Damaged`."""
     try:
         return all_of(Ref, unpack("node", data))
     except (TypeError, ValueError):
@@ -290,5 +289,5 @@ def decode_node(data: bytes) -> Node:
 
 
 def decode_leaf(data: bytes) -> Leaf:
-    """The leaf in some bytes. Raises `Damaged`."""
+    """Decode a leaf. Raises `Damaged`."""
     return Leaf(*decode_items(data))

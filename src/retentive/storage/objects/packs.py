@@ -1,8 +1,8 @@
-"""Packs: the texts that one commit wrote, in one object. No request is made here.
+"""Packs: one object with all texts of one commit. No I/O.
 
-A reference to a text says where it was when its pack was written: pack, offset, length and digest. The bytes stand at
-that offset until a text of the pack is erased; then the pack is rewritten without it, and the table at its end tells
-where the others are now.
+A reference to a text is its location when its pack was first written: pack, offset, length and digest. Erasing a text
+rewrites the pack without it, which moves other texts; the table at the end of the pack maps original offsets to
+current positions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CUT = "a pack of the memory store was cut or altered"
 
 
 class TextRef(NamedTuple):
-    """A reference, taken apart."""
+    """Parsed reference to a text."""
 
     pack: str
     offset: int
@@ -30,7 +30,7 @@ class TextRef(NamedTuple):
 
     @classmethod
     def parse(cls, ref: str) -> TextRef:
-        """Raises `Damaged`."""
+        """Parse a reference. Raises `Damaged`."""
         try:
             pack, offset, length, expected = ref.split("-")
             return cls(pack, int(offset, 16), int(length, 16), expected)
@@ -39,17 +39,17 @@ class TextRef(NamedTuple):
 
 
 def ref_to(pack: str, offset: int, data: bytes) -> str:
-    """The reference to a text; empty for no bytes."""
+    """Reference to a text; empty string for an empty text."""
     return f"{pack}-{offset:x}-{len(data):x}-{digest(data)}" if data else ""
 
 
 def pack_of(ref: str) -> str:
-    """The name of the pack that a reference leads to."""
+    """Name of the pack in a reference."""
     return ref.partition("-")[0]
 
 
 def by_pack(refs: Iterable[str]) -> dict[str, list[str]]:
-    """References by the pack they lead to; those to no bytes are left out."""
+    """Group references by pack; references to empty texts are skipped."""
     found: dict[str, list[str]] = {}
     for ref in refs:
         if ref:
@@ -58,7 +58,7 @@ def by_pack(refs: Iterable[str]) -> dict[str, list[str]]:
 
 
 def encode_pack(texts: Mapping[int, bytes]) -> bytes:
-    """The bytes of a pack, from the texts by their offsets."""
+    """Encode a pack from texts by original offset."""
     body, table = bytearray(_HEAD), []
     for offset in sorted(texts):
         table.append((offset, len(body), len(texts[offset])))
@@ -68,7 +68,7 @@ def encode_pack(texts: Mapping[int, bytes]) -> bytes:
 
 
 def decode_pack(name: str, data: bytes) -> dict[str, bytes]:
-    """The texts in a pack, by the references to them. Raises `Damaged`, `UnknownSchema`."""
+    """Decode a pack into texts by reference. Raises `Damaged`, `UnknownSchema`."""
     check_head("pack", data)
     try:
         end = len(data) - _LENGTH_DIGITS
@@ -80,7 +80,7 @@ def decode_pack(name: str, data: bytes) -> dict[str, bytes]:
 
 
 def without(name: str, data: bytes, refs: Iterable[str]) -> bytes | None:
-    """A pack without the texts that some references lead to: the same bytes if it has none of them, None if no other.
+    """Pack without some texts: the same bytes object if it never had them, None if it has no other text.
 
     Raises `Damaged`.
     """
@@ -93,9 +93,9 @@ def without(name: str, data: bytes, refs: Iterable[str]) -> bytes | None:
 
 
 class NewTexts:
-    """The texts of a batch that is about to be committed. An attempt after another uses those already written again.
+    """Texts of a batch that is about to be committed. A later attempt reuses texts uploaded by earlier ones.
 
-    `pack` is the name that new texts get, until they are `written`.
+    `pack` is the name of the pack for new texts, until they are `written`.
     """
 
     def __init__(self) -> None:
@@ -107,7 +107,7 @@ class NewTexts:
         self._free: dict[bytes, list[str]] = {}
 
     def add(self, data: bytes) -> str:
-        """A reference to a text, that no other text of this attempt has."""
+        """Add a text; returns a reference that no other text of this attempt has."""
         free = self._free.get(data)
         if free:
             ref = free.pop()
@@ -120,11 +120,11 @@ class NewTexts:
         return ref
 
     def get(self, ref: str) -> bytes | None:
-        """A text that is perhaps not written yet."""
+        """Text of this batch, uploaded or not; None if unknown."""
         return self.new.get(ref) or self._written.get(ref)
 
     def undo(self, mark: int) -> None:
-        """Forget the texts that were added when more than `mark` had been `used`."""
+        """Discard the texts added since `used` had length `mark`."""
         for ref in reversed(self.used[mark:]):
             if ref in self.new:
                 self._end -= len(self.new.pop(ref))
@@ -133,20 +133,20 @@ class NewTexts:
         del self.used[mark:]
 
     def again(self) -> None:
-        """Begin another attempt."""
+        """Start another attempt."""
         self.undo(0)
 
     def encoded(self) -> bytes:
-        """The bytes of the pack with the new texts."""
+        """Encode the pack of new texts."""
         return encode_pack({TextRef.parse(ref).offset: data for ref, data in self.new.items()})
 
     def written(self) -> None:
-        """The new texts are in the storage."""
+        """Record that the new texts are uploaded; later texts go to another pack."""
         self._written |= self.new
         self.pack, self.new, self._end = _new_name(), {}, len(_HEAD)
 
     def unused(self) -> tuple[list[str], list[str]]:
-        """What only earlier attempts used: texts in packs that are in use, and the names of all other packs."""
+        """Leftovers of earlier attempts: unused texts in packs still in use, and names of entirely unused packs."""
         used = set(self.used)
         packs = by_pack(used)
         unused = by_pack(ref for ref in self._written if ref not in used)

@@ -1,4 +1,4 @@
-"""Reads the immutable objects of a memory store, pages and texts; each once, as long as the cache has room."""
+"""Reads pages and texts of a memory store through the cache."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from retentive.storage.objects.requests import Missing, Requests, together
 
 T = TypeVar("T", Leaf, Node)
 PAGES, PACKS = "pages", "packs"
-_SIZE_OF_PARSED = 10  # bytes in memory for a byte of a compressed page: measured
-_MANY = 4  # texts of one pack, for which it is read whole
+_SIZE_OF_PARSED = 10  # bytes in memory for each byte of a compressed page: measured
+_MANY = 4  # above this number of wanted texts, a pack is read whole
 
 
 class Gone(Damaged):
-    """An object is missing: the state that refers to it may have passed, and what nothing referred to been deleted."""
+    """An object is missing. The reader's state may be stale and the object collected since."""
 
 
 class Reader:
-    """The pages and texts of one memory store. `texts` and `pages` are those that are not written yet."""
+    """Pages and texts of one memory store. `texts` and `pages` are not uploaded yet."""
 
     def __init__(
         self,
@@ -46,17 +46,17 @@ class Reader:
         return Reader(self._store_id, self._requests, self._cache, texts=texts, pages=pages)
 
     def key(self, kind: str, name: str) -> str:
-        """Where an object is; `kind` is `PAGES` or `PACKS`."""
+        """Object name of a page or pack; `kind` is `PAGES` or `PACKS`."""
         return f"stores/{self._store_id}/{kind}/{name}"
 
     # -- pages -----------------------------------------------------------------------------------------------
 
     def leaves(self, refs: Sequence[Ref]) -> list[Leaf]:
-        """Some leaves, read at once."""
+        """Read leaves in parallel."""
         return self._read(refs, decode_leaf)
 
     def nodes(self, refs: Sequence[Ref]) -> list[Node]:
-        """Some nodes, read at once."""
+        """Read nodes in parallel."""
         return self._read(refs, decode_node)
 
     def _read(self, refs: Sequence[Ref], decode: Callable[[bytes], T]) -> list[T]:
@@ -78,13 +78,13 @@ class Reader:
         return page
 
     def keep_page(self, name: str, data: bytes, page: Page) -> None:
-        """Keep a page that was just written."""
+        """Cache a page that was just uploaded."""
         self._cache.put((self._store_id, name), page, len(data) * _SIZE_OF_PARSED)
 
     # -- texts -----------------------------------------------------------------------------------------------
 
     def text(self, ref: str) -> bytes:
-        """A text: one request for its bytes, two if its pack was rewritten."""
+        """Read a text: one range request, or two requests if its pack was rewritten."""
         found = self._known(ref)
         if found is None:
             found = self._range(ref)
@@ -92,7 +92,7 @@ class Reader:
         return found
 
     def texts(self, refs: Sequence[str]) -> list[bytes]:
-        """Some texts, read at once; a pack that has many of them is read whole."""
+        """Read texts in parallel; a pack with many of them is read whole."""
         found = {ref: self._known(ref) for ref in refs}
         packs = by_pack(ref for ref, text in found.items() if text is None)
         many = [pack for pack, wanted in packs.items() if len(wanted) > _MANY]
@@ -105,7 +105,7 @@ class Reader:
         return [cast("bytes", found[ref]) for ref in refs]
 
     def keep_text(self, ref: str, data: bytes) -> None:
-        """Keep a text that was just read or written."""
+        """Cache a text that was just read or uploaded."""
         self._cache.put((self._store_id, ref), data, len(data))
 
     def _known(self, ref: str) -> bytes | None:
@@ -131,7 +131,7 @@ class Reader:
         return decode_pack(pack, self._get(PACKS, pack))
 
     def forget(self, names: Iterable[str]) -> None:
-        """Keep some pages or texts no longer."""
+        """Remove pages or texts from the cache."""
         for name in names:
             self._cache.drop((self._store_id, name))
 

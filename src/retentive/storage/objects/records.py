@@ -1,7 +1,7 @@
-"""Values of a memory store, the keys they have in its map, and their bytes. No request is made here.
+"""Keys and values in the map of a memory store, and their encoding. No I/O.
 
-The map has four key spaces, each with a letter before its keys: garbage (texts to be erased), memories by path, records
-by kind and key, and versions by id. A present memory is the row of its newest version, under its path.
+The map has four key spaces, each with a one-letter prefix: garbage (texts to erase), memories by path, records by kind
+and key, and versions by id. The value of a present memory is the row of its newest version, under its path.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from retentive.storage.contract import Actor, Memory, Operation, Version, to_dat
 
 FORMAT = 1
 SPACES = GARBAGE, MEMORY, RECORD, VERSION = "g", "m", "r", "v"
-LONG_CHARS = 1_024  # a longer value of a record is packed with the texts
-INLINE, PACKED = "=", "@"  # before the value of a record, or the reference to its text
+LONG_CHARS = 1_024  # a longer record value is stored in the pack
+INLINE, PACKED = "=", "@"  # prefix of an inline record value, or of the reference to a packed one
 _DIGEST_BYTES = 8
 _LEVEL = 1  # of zlib: twice as fast as the default, a tenth larger
 
 
 class Row(NamedTuple):
-    """A version. `text` refers to its bytes, and is empty for no bytes.
+    """A version. `text` is the reference to its text, and an empty string for an empty text.
 
-    `left` is the path the memory is gone from, by a rename or deletion; only in the log. `first` marks a version that
-    certainly has none of its memory before it. A row without a revision is no version: it only says what was left.
+    `left` is the path that a rename or deletion vacated; used only in the log. `first` marks a version known to be the
+    first of its memory. A row with revision 0 is not a version: it only carries `left`.
     """
 
     id: str
@@ -52,12 +52,12 @@ class Row(NamedTuple):
     redacted_by: str | None = None
 
     def as_memory(self) -> Memory:
-        """The memory it left behind; not for a deletion."""
+        """Memory as of this version; not for a deletion."""
         born, at, seal = to_datetime(self.born), to_datetime(self.at), unsealed(self.seal)
         return Memory(self.memory, self.path, self.size or 0, self.sha256 or "", self.id, born, at, seal)
 
     def as_version(self) -> Version:
-        """The version it is."""
+        """`Version` of this row."""
         actor, by = (None if one is None else Actor.parse(one) for one in (self.actor, self.redacted_by))
         at = to_datetime(self.at)
         what = Version(
@@ -69,18 +69,18 @@ class Row(NamedTuple):
         return replace(what, seal=unsealed(self.seal), redacted_at=redacted_at, redacted_by=by)
 
     def redacted(self, at: int, by: str | None) -> Row:
-        """What stays of it when it is redacted."""
+        """Redacted copy of the row, without path, size, text, digest and seal."""
         kept = Row(self.id, self.memory, self.operation, self.actor, self.born, self.at, self.revision)
         return kept._replace(first=self.first, redacted_at=at, redacted_by=by)
 
 
 Value: TypeAlias = Row | str
 Overlay: TypeAlias = "Mapping[str, Value | None]"
-"""Edits of the map: keys and their new values, None to remove one."""
+"""Edits of the map: new values by key; None removes a key."""
 
 
 def add_rows(overlay: dict[str, Value | None], rows: Iterable[Row]) -> None:
-    """Add the edits that rows of the log make to the map."""
+    """Apply rows of the log to an overlay."""
     for row in rows:
         if row.left is not None:
             overlay[MEMORY + row.left] = None
@@ -91,24 +91,24 @@ def add_rows(overlay: dict[str, Value | None], rows: Iterable[Row]) -> None:
 
 
 def record_key(kind: str, key: str) -> str:
-    """The key of a record in the map."""
+    """Key of a record in the map."""
     return f"{RECORD}{kind}\0{key}"
 
 
 def text_in(value: Value) -> str | None:
-    """The reference to the text of a row, or to the long value of a record."""
+    """Reference to the text of a row or of a packed record value; None if it has no text."""
     if isinstance(value, Row):
         return value.text
     return value[1:] if value.startswith(PACKED) else None
 
 
 def sealed(seal: bytes | None) -> str | None:
-    """A seal as text."""
+    """Encode a seal as text."""
     return None if seal is None else b64encode(seal).decode()
 
 
 def unsealed(seal: str | None) -> bytes | None:
-    """A seal as it was given."""
+    """Decode a seal."""
     return None if seal is None else b64decode(seal)
 
 
@@ -116,7 +116,7 @@ def unsealed(seal: str | None) -> bytes | None:
 
 
 def encode_leaf(keys: Sequence[str], values: Sequence[Value]) -> bytes:
-    """The bytes of a page of the map. Keys of memories and versions are in their rows."""
+    """Encode a leaf page. Keys of memories and versions are derived from their rows."""
     parts: dict[str, list[object]] = {space: [] for space in SPACES}
     for key, value in zip(keys, values, strict=True):
         if isinstance(value, Row):
@@ -127,7 +127,7 @@ def encode_leaf(keys: Sequence[str], values: Sequence[Value]) -> bytes:
 
 
 def decode_items(data: bytes) -> tuple[list[str], list[Value]]:
-    """The keys and values in some bytes."""
+    """Decode the keys and values of a leaf page. Raises `Damaged`."""
     try:
         garbage, memories, records, versions = unpack("page", data)
         present, history = all_of(Row, memories), all_of(Row, versions)
@@ -143,19 +143,19 @@ N = TypeVar("N", bound=tuple[Any, ...])
 
 
 def all_of(item: type[N], values: Sequence[Sequence[Any]]) -> list[N]:
-    """The tuples of a kind; as `_make` of each, in a third of the time, which is most of that of a contended commit."""
+    """Convert lists to named tuples; three times as fast as `_make`, which dominated contended commits."""
     if not set(map(len, values)) <= {len(item._fields)}:  # type: ignore[attr-defined] # of a NamedTuple
         raise ValueError("a tuple of another length")
     return list(map(partial(tuple.__new__, item), values))
 
 
 def pack(kind: str, value: object) -> bytes:
-    """A value with its kind and format before it."""
+    """Encode a value with its kind and format number in front."""
     return head_of(kind) + zlib.compress(json.dumps(value, separators=(",", ":")).encode(), _LEVEL)
 
 
 def unpack(kind: str, data: bytes) -> Any:
-    """The value in some bytes. Raises `Damaged`; `UnknownSchema` for another format."""
+    """Decode a value. Raises `Damaged`, or `UnknownSchema` for another format."""
     body = check_head(kind, data)
     try:
         return json.loads(zlib.decompress(body))
@@ -164,12 +164,12 @@ def unpack(kind: str, data: bytes) -> Any:
 
 
 def head_of(kind: str) -> bytes:
-    """The line that objects of a kind begin with."""
+    """First line of objects of a kind."""
     return f"retentive {kind} {FORMAT}\n".encode()
 
 
 def check_head(kind: str, data: bytes) -> bytes:
-    """What follows the first line. Raises `Damaged`; `UnknownSchema` for another format."""
+    """Bytes after the first line. Raises `Damaged`, or `UnknownSchema` for another format."""
     line, _, body = data.partition(b"\n")
     if line + b"\n" != head_of(kind):
         number = line.removeprefix(f"retentive {kind} ".encode())
@@ -181,17 +181,17 @@ def check_head(kind: str, data: bytes) -> bytes:
 
 
 def name_for(data: bytes, *, generation: int | None = None) -> str:
-    """A new name for an immutable object, with a digest of its bytes in it.
+    """New unique name for an immutable object; it includes a digest of the data.
 
-    Pages also have the generation of the manifest they were made for: once the manifest has a later one and does not
-    lead to them, nothing ever will.
+    Names of pages also include the generation of their manifest. Once the manifest has a later generation and does not
+    refer to a page, no later manifest will.
     """
     name = os.urandom(8).hex() + digest(data)
     return name if generation is None else f"{generation:x}-{name}"
 
 
 def has_passed(name: str, generation: int) -> bool:
-    """Whether a page that a manifest of this generation does not lead to will never be reachable."""
+    """True if a page that a manifest of this generation does not refer to can never become reachable."""
     number, dash, _ = name.partition("-")
     try:
         return bool(dash) and int(number, 16) < generation
@@ -200,12 +200,12 @@ def has_passed(name: str, generation: int) -> bool:
 
 
 def check_name(name: str, data: bytes) -> bytes:
-    """The bytes, if they are those the name was made for. Raises `Damaged`."""
+    """Return the data if it matches the digest in the name. Raises `Damaged`."""
     if name[-2 * _DIGEST_BYTES :] != digest(data):
         raise Damaged("an object of the memory store was cut or altered")
     return data
 
 
 def digest(data: bytes) -> str:
-    """A short digest: it tells what was cut or altered by accident."""
+    """Short digest that detects accidental truncation or corruption."""
     return hashlib.blake2b(data, digest_size=_DIGEST_BYTES).hexdigest()

@@ -1,4 +1,4 @@
-"""Requests to object storage, and the meaning of their failures. No driver's error gets out."""
+"""Requests to object storage. Every driver error is mapped to one of ours here."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ PARALLEL = 16
 BUSY = "too many others write to the memory store"
 _NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|bucket does not exist", re.IGNORECASE)
 _REFUSED = re.compile(r"40[13] (Forbidden|Unauthorized)")
-_NO_CREDENTIALS = re.compile(r"169\.254\.|token request|TokenRequest")  # asked of the machine, as the last resort
+_NO_CREDENTIALS = re.compile(r"169\.254\.|token request|TokenRequest")  # instance metadata service
 _OUT_OF_RANGE = re.compile(r"[Ii]nvalid ?[Rr]ange|\b416\b|[Nn]ot [Ss]atisfiable")
 _NEVER_SENT = re.compile(r"kind: Connect,")
 _IGNORES = "the object storage ignores conditions (If-Match, If-None-Match), so writers would overwrite each other"
 
 
 class Tag(NamedTuple):
-    """Which state of an object this is."""
+    """ETag and version id of one state of an object."""
 
     e_tag: str | None
     version: str | None
 
 
 class Missing(Exception):
-    """There is no such object."""
+    """The object does not exist."""
 
 
 class Taken(Exception):
-    """The condition of a write does not hold: nothing was written."""
+    """The condition of a write failed: nothing was written."""
 
 
 class Unsure(Exception):
-    """A conditional write failed in a way that does not tell whether it was, or will be, done."""
+    """A conditional write failed with an unknown result: it may have taken effect, or still may."""
 
 
 class Listed(NamedTuple):
@@ -64,11 +64,11 @@ class Requests:
 
     @property
     def timeout_s(self) -> float:
-        """How long a command may wait for the storage."""
+        """Longest time a command waits for the storage."""
         return self._client.place.timeout_s
 
     def attempts(self, said: str = "the object storage cannot be reached, or failed") -> Iterator[None]:
-        """Attempts at a command, until there is no time left for it; then raises `Unavailable`."""
+        """Yield until the timeout of a command, then raise `Unavailable`."""
         deadline = time.monotonic() + self.timeout_s
         while time.monotonic() < deadline:
             yield
@@ -77,13 +77,13 @@ class Requests:
     # -- reading ---------------------------------------------------------------------------------------------
 
     def get(self, key: str) -> tuple[bytes, Tag]:
-        """An object with its tag. Raises `Missing`."""
+        """Read an object and its tag. Raises `Missing`."""
         found = self.get_unless(key, None)
         assert found is not None
         return found
 
     def get_unless(self, key: str, tag: Tag | None) -> tuple[bytes, Tag] | None:
-        """An object with its tag, None if the tag is still its. Raises `Missing`."""
+        """Read an object and its tag; None if it still has `tag`. Raises `Missing`."""
         options = None if tag is None or tag.e_tag is None else {"if_none_match": tag.e_tag}
         store: Any = self._client.patient
         try:
@@ -95,7 +95,7 @@ class Requests:
             raise _meaning(error) from None
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
-        """Some bytes of an object; fewer, or others, if it was replaced. Raises `Missing`."""
+        """Read a byte range; shorter or different bytes if the object was replaced. Raises `Missing`."""
         store: Any = self._client.patient
         try:
             return bytes(store.get_range(key, start=start, length=length))
@@ -105,7 +105,7 @@ class Requests:
             raise _meaning(error) from None
 
     def names(self, under: str, *, after: str | None = None) -> Iterator[Listed]:
-        """The objects under a prefix, in the order of their names; `after` is a whole key."""
+        """List objects under a prefix in name order; `after` is a full key."""
         store: Any = self._client.patient
         try:
             for part in store.list(under, offset=after, chunk_size=1000):
@@ -116,7 +116,7 @@ class Requests:
     # -- writing ---------------------------------------------------------------------------------------------
 
     def put(self, key: str, data: bytes) -> None:
-        """Write an object that nobody else writes."""
+        """Write an object that no other writer writes."""
         store: Any = self._client.patient
         try:
             store.put(key, data, use_multipart=False)
@@ -124,19 +124,19 @@ class Requests:
             raise _meaning_of_write(error) from None
 
     def delete(self, keys: Sequence[str]) -> None:
-        """Remove objects, if they are there."""
+        """Delete objects; missing ones are ignored."""
         store: Any = self._client.patient
         for start in range(0, len(keys), 1000):
             part = list(keys[start : start + 1000])
             try:
                 store.delete(part)
-            except FileNotFoundError:  # of several, some clouds stop at the first
+            except FileNotFoundError:  # some clouds stop a bulk delete at the first missing object
                 together([partial(self.delete, [key]) for key in part] if len(part) > 1 else [])
             except _driver_errors() as error:
                 raise _meaning(error) from None
 
     def replace(self, key: str, data: bytes, tag: Tag | None) -> Tag:
-        """Write an object over the state with this tag, None for no object. Raises `Taken` if it changed, `Unsure`."""
+        """Replace an object if it still has `tag`; None creates it. Raises `Taken` if it changed, `Unsure`."""
         self.probe()
         return self._put_if(key, data, "create" if tag is None else self._condition(tag, unquoted=self._unquoted))
 
@@ -153,7 +153,7 @@ class Requests:
             errors = _errors()
             if isinstance(error, errors.AlreadyExistsError | errors.PreconditionError):
                 raise Taken from None
-            if "409 Conflict" in str(error):  # S3, when two conditional writes meet: neither this one was done
+            if "409 Conflict" in str(error):  # S3 on concurrent conditional writes: this one was not done
                 raise Taken from None
             found = _meaning_of_write(error)
             if isinstance(found, Unavailable) and not _NEVER_SENT.search(str(error)):
@@ -174,12 +174,12 @@ class Requests:
                 except Unsure:
                     raise Unavailable("the object storage did not answer") from None
                 finally:
-                    with suppress(RetentiveError):  # what it found out counts more than what it leaves
+                    with suppress(RetentiveError):  # the probe's result matters more than its leftover object
                         self.delete([key])
                 self._probed = True
 
     def _probe(self, key: str) -> bool:
-        """Whether ETags have to be sent without quotes (Ceph RGW 16)."""
+        """True if the server expects ETags without quotes (Ceph RGW 16)."""
         tag = self._put_if(key, b"1", "create")
         wrong = tag._replace(e_tag='"00000000000000000000000000000000"')
         if self._holds(key, "create") or self._holds(key, self._condition(wrong, unquoted=False)):
@@ -202,7 +202,7 @@ class Requests:
 
 @cache
 def _driver_errors() -> tuple[type[Exception], ...]:
-    """The errors obstore raises for failures outside of this process."""
+    """Errors that obstore raises for failures outside this process."""
     return (_errors().BaseError, OSError, ValueError)
 
 
@@ -211,7 +211,7 @@ def _errors() -> Any:
 
 
 def _meaning(error: Exception) -> Exception:
-    """The error for a caller. The text of the driver's names URLs and keys, so none of it is kept."""
+    """Map a driver error to ours. The driver's text is dropped, since it has URLs and keys."""
     if isinstance(error, RetentiveError):
         return error
     errors, text = _errors(), str(error)
@@ -229,7 +229,7 @@ def _meaning(error: Exception) -> Exception:
 
 
 def _meaning_of_write(error: Exception) -> Exception:
-    """As `_meaning`; nothing to be found means that there is no place to write to."""
+    """Like `_meaning`; on a write, "not found" means that the bucket is missing."""
     found = _meaning(error)
     return Unavailable("the bucket is not there") if isinstance(found, Missing) else found
 
@@ -238,7 +238,7 @@ def _meaning_of_write(error: Exception) -> Exception:
 
 
 def together(calls: Sequence[Callable[[], T]]) -> list[T]:
-    """The results of all calls, up to 16 at a time; when all are done, raises the first error. Not to be nested."""
+    """Run calls, up to 16 in parallel; raises the first error after all have finished. Do not nest."""
     if len(calls) < 2:
         return [call() for call in calls]
     futures = [_threads().submit(call) for call in calls]
@@ -248,5 +248,5 @@ def together(calls: Sequence[Callable[[], T]]) -> list[T]:
 
 @cache
 def _threads() -> ThreadPoolExecutor:
-    """One pool for the process, so that many stores do not mean many threads."""
+    """One thread pool for the process, so that threads do not grow with stores."""
     return ThreadPoolExecutor(PARALLEL, thread_name_prefix="retentive-objects")

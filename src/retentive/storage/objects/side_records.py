@@ -1,9 +1,9 @@
-"""Side records: each write is an object of its own, a part, so that it waits for no writer of the store.
+"""Side records: each write is one object, a *part*, so it never waits for writers of the store.
 
-They are not in the map of the store, since every write of the map replaces the manifest and would contend with its
-writers. The name of a part sorts by time. When there are many parts of about the same size, the next caller merges them
-into one, which is written before they are deleted, and in which each value keeps its time. So merging twice at once, or
-a crash, loses nothing, and of two values of a key the later one wins in whatever part it is.
+They are not in the map of the store, since every write to the map replaces the manifest and would contend with its
+writers. Names of parts sort by time. When there are many parts of similar size, the next caller merges them into one.
+The merged part is written before its sources are deleted, and each value keeps its timestamp. So a concurrent merge or
+a crash loses nothing, and the latest value of a key wins no matter which part it is in.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from retentive.storage.objects.records import check_name, name_for, pack, unpack
 from retentive.storage.objects.requests import BUSY, Missing, Requests, together
 
 SIDE = "side"
-MOST = 32  # objects of about the same size
-_KEPT_S = 86_400.0  # a removal is remembered so long: an older write may still arrive
+MOST = 32  # parts of similar size before they are merged
+_KEPT_S = 86_400.0  # how long a removal is kept, since an older write may still arrive
 _TIME_DIGITS, _STAMP_CHARS = 14, 22
 _NAME = re.compile(r"[0-9a-f]{39}")
 _SIZE_OF_PARSED = 10
 
 
 class Stamped(NamedTuple):
-    """A value, None if it was removed, and a text that sorts by the time of the write."""
+    """Value, None if removed, with a stamp that sorts by time of the write."""
 
     value: str | None
     stamp: str
@@ -43,10 +43,10 @@ Part = Mapping[str, Stamped]
 
 
 class SideRecords:
-    """The side records of the stores of one location. Threads may share it.
+    """Side records of the stores at one location. Threads may share it.
 
-    `check` raises `NotFound` if the store with an id is gone. It is called after each write, so that nothing is left in
-    a store that was erased meanwhile.
+    `check` raises `NotFound` if the store with an id was erased. It is called after each write, so that no object
+    remains in a store erased meanwhile.
     """
 
     def __init__(self, requests: Requests, cache: Cache, check: Callable[[str], object]) -> None:
@@ -58,7 +58,7 @@ class SideRecords:
         self._written: Counter[str] = Counter()
 
     def write(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
-        """Write some: two requests, and at times those of merging."""
+        """Write records: two requests, plus the occasional merge."""
         stamp, under = self._new_stamp(), _under(store_id, kind)
         self._put(store_id, under, stamp, {key: Stamped(value, stamp) for key, value in values.items()})
         if self._is_due(under):
@@ -66,7 +66,7 @@ class SideRecords:
                 self._merge(store_id, under)
 
     def all(self, store_id: str, kind: str) -> dict[str, str]:
-        """Keys and values of a kind, in the order of the keys."""
+        """Keys and values of a kind, in key order."""
         self._check(store_id)
         under = _under(store_id, kind)
         for _ in self._requests.attempts(BUSY):
@@ -82,7 +82,7 @@ class SideRecords:
         raise AssertionError("unreachable")
 
     def _is_due(self, under: str) -> bool:
-        """Whether this process has written so many parts that it should merge."""
+        """True if this process has written enough parts for a merge."""
         with self._lock:
             self._written[under] += 1
             if self._written[under] < MOST:
@@ -91,11 +91,11 @@ class SideRecords:
             return True
 
     def _merge(self, store_id: str, under: str) -> None:
-        """Merge some parts, if there are many."""
+        """Merge parts if there are many of similar size."""
         names = self._names(under)
         chosen = _to_merge(names)
         parts = self._read(under, chosen)
-        if parts:  # else there is nothing to merge, or another merges it
+        if parts:  # else there is nothing to merge, or another process is merging
             merged = _without_old_removals(parts) if len(chosen) == len(names) else _newest(parts)
             if merged:
                 self._put(store_id, under, self._new_stamp(), merged)
@@ -108,7 +108,7 @@ class SideRecords:
         return [name for name in found if _NAME.fullmatch(name)]
 
     def _read(self, under: str, names: Sequence[str]) -> list[Part] | None:
-        """The parts with these names; None if one is gone, since it was merged."""
+        """Read parts by name; None if one was merged and deleted meanwhile."""
         parts = together([partial(self._part, under, name) for name in names])
         return None if None in parts else cast("list[Part]", parts)
 
@@ -138,30 +138,26 @@ class SideRecords:
             raise
 
     def _new_stamp(self) -> str:
-        """Stamp that sorts after all earlier stamps of this process; stamps of different processes sort by wall clock.
-
-        Tamp that sorts after all earlier stamps of this process; stamps of different processes sort by wall
-        clock.
-        """
+        """Stamp that sorts after all earlier stamps of this process; stamps of different processes sort by clock."""
         with self._lock:
             self._last_us = max(int(time.time() * 1_000_000), self._last_us + 1)
             return f"{self._last_us:0{_TIME_DIGITS}x}{os.urandom(4).hex()}"
 
 
 def _under(store_id: str, kind: str) -> str:
-    """Where the records of a kind are; a kind may have characters that names of objects may not."""
+    """Object prefix for a kind, hashed since a kind may have characters that object names may not."""
     return (
         f"stores/{store_id}/{SIDE}/{hashlib.blake2b(kind.encode(errors='surrogatepass'), digest_size=16).hexdigest()}"
     )
 
 
 def _level(count: int) -> int:
-    """How large a part is: 0 below 32 records, 1 below 1,024, ..."""
+    """Size class of a part: 0 below 32 records, 1 below 1,024, ..."""
     return min(max(count.bit_length() - 1, 0) // 5, 15)
 
 
 def _to_merge(names: Sequence[str]) -> list[str]:
-    """The parts to merge: if there are many of one size, all of that size and smaller ones."""
+    """Parts to merge: if a size class has many, all parts of that class and of smaller ones."""
     levels = [int(name[_STAMP_CHARS : _STAMP_CHARS + 1], 16) for name in names]
     many = [level for level, count in Counter(levels).items() if count > MOST]
     return [name for name, level in zip(names, levels, strict=True) if level <= max(many, default=-1)]
@@ -178,9 +174,9 @@ def _newest(parts: Sequence[Part]) -> dict[str, Stamped]:
 
 
 def _without_old_removals(parts: Sequence[Part]) -> dict[str, Stamped]:
-    """The newest values of all parts there are, without keys that were removed long ago and have no value in any part.
+    """Newest values of all parts, without old removals of keys that have no value in any part.
 
-    A key with a value in some part stays removed, since that part may outlast a crash.
+    The removal of a key with a value in some part is kept, since that part may survive a crash.
     """
     long_ago = f"{int((time.time() - _KEPT_S) * 1_000_000):0{_TIME_DIGITS}x}"
     named = {key for part in parts for key, one in part.items() if one.value is not None}

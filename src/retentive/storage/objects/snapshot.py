@@ -1,4 +1,4 @@
-"""Snapshot of a memory store in object storage: the state that one manifest leads to."""
+"""Snapshot of a memory store in object storage: the state of one manifest."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ALL_VERSIONS = VERSION + chr(0x10FFFF)
 
 
 class ObjectsSnapshot(Snapshot):
-    """A memory store as one manifest has it."""
+    """Memory store as of one manifest."""
 
     def __init__(self, manifest: Manifest, reader: Reader) -> None:
         self._manifest = manifest
@@ -30,7 +30,7 @@ class ObjectsSnapshot(Snapshot):
         self._see(manifest.overlay)
 
     def _see(self, overlay: Overlay) -> None:
-        """Read through these edits from now on."""
+        """Replace the overlay that reads go through."""
         self._overlay = overlay
         self._map = OrderedMap(self._manifest.tree, overlay, self._reader)
 
@@ -81,11 +81,11 @@ class ObjectsSnapshot(Snapshot):
         return next((row.as_memory() for row in self._present(ROOT) if row.memory == memory_id), None)
 
     def _row_at(self, path: str) -> Row | None:
-        """The newest version of the memory at a path."""
+        """Newest version of the memory at a path, or None."""
         return cast("Row | None", self._map.get(MEMORY + path))
 
     def _present(self, under: str) -> Iterator[Row]:
-        """The newest versions of the memories below a path."""
+        """Newest versions of the memories below a path."""
         return cast("Iterator[Row]", self._map.values(*_below(under)))
 
     # -- versions --------------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ class ObjectsSnapshot(Snapshot):
             changed.add(row.memory)
             if row.first:
                 begun.add(row.memory)
-        for row in self._present(ROOT):  # a memory without a change since then is as it was
+        for row in self._present(ROOT):  # memories unchanged since then
             if row.id < before and row.memory not in changed | begun:
                 yield row.as_version()
         sought, older = changed - begun, self._rows("", before)
@@ -136,12 +136,12 @@ class ObjectsSnapshot(Snapshot):
         return cast("Row | None", self._map.get(VERSION + version_id))
 
     def _rows(self, least: str, before: str | None) -> Iterator[Row]:
-        """Versions with ids from `least` on and below `before`, newest first."""
+        """Versions with `least <= id < before`, newest first."""
         high = _ALL_VERSIONS if before is None else VERSION + before
         return cast("Iterator[Row]", self._map.values(VERSION + least, high, reverse=True, ahead=1))
 
     def _of_revision(self, version_id: str) -> list[Row]:
-        """The versions of the revision of one, newest first: its neighbours in the order of ids."""
+        """Versions in the same revision as a version, newest first: its neighbours in id order."""
         row = self._row(version_id)
         if row is None:
             return []
@@ -168,7 +168,7 @@ class ObjectsSnapshot(Snapshot):
                 yield from zip([key.removeprefix(start) for key, _ in group], contents, strict=True)
 
     def _contents(self, values: Iterable[Value]) -> list[str]:
-        """The values of records, long ones read at once."""
+        """Values of records; packed ones are read in parallel."""
         found = [(value, text_in(value)) for value in values]
         texts = iter(self._reader.texts([text for _, text in found if text is not None]))
         return [
@@ -177,7 +177,7 @@ class ObjectsSnapshot(Snapshot):
         ]
 
     def garbage(self) -> list[str]:
-        """References to the texts that are to be erased."""
+        """References to the texts to erase."""
         return [key[1:] for chunk in self._map.chunks(GARBAGE, MEMORY) for key, _ in chunk]
 
 
@@ -190,7 +190,7 @@ def _of_memory(rows: Iterable[Row], memory_id: str) -> Iterator[Row]:
 
 
 def _below(path: str) -> tuple[str, str]:
-    """The range of the keys of memories strictly below a path."""
+    """Key range of the memories strictly below a path."""
     low, high = below(path)
     return MEMORY + low, MEMORY + high
 
@@ -202,7 +202,7 @@ def _text_of(row: Row) -> str:
 
 
 def _groups(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    """Some at a time, so that not all texts are in memory at once."""
+    """Group rows so that few texts are in memory at once."""
     group: list[Row] = []
     size_bytes = 0
     for row in rows:

@@ -1,7 +1,7 @@
-"""Memory stores in object storage: creates, finds, lists and erases them.
+"""Creates, finds, lists and erases memory stores in object storage.
 
-A key is an object with the id of its store, created once. When the store is erased, the object stays and says that the
-key is free: it can only be replaced by compare-and-swap, while a deletion might hit a store that took the key anew.
+A key is an object with the id of its store. When the store is erased, the object is kept and marked free by
+compare-and-swap: deleting it could hit a new store that has just taken the key.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from retentive.values.records import to_us
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _PREFIX = "memstore_"
 _AT_ONCE = 64
-_MARKER = "format"  # an object of the location: the format it was written in
+_MARKER = "format"  # object with the format number of the location
 
 
 class Key(NamedTuple):
-    """State of a key: the tag of its object, None if there is none, and the new store it was taken for."""
+    """State of a key: tag of its object (None if missing) and initial manifest of its store (None if free)."""
 
     tag: Tag | None
     manifest: Manifest | None
 
 
 class Stores:
-    """The memory stores of one location. Threads may share it."""
+    """Memory stores at one location. Threads may share it."""
 
     def __init__(self, requests: Requests, manifests: ManifestSwap, shared: Settings) -> None:
         self._requests = requests
@@ -51,7 +51,7 @@ class Stores:
     # -- the location ----------------------------------------------------------------------------------------
 
     def check_format(self) -> None:
-        """Read the marker of the location, once. Raises `UnknownSchema` if it is of another format."""
+        """Read the format marker of the location, once. Raises `UnknownSchema` if the format differs."""
         if self._is_marked is None:
             self._is_marked = self._reads_marker()
 
@@ -64,7 +64,7 @@ class Stores:
         return True
 
     def _mark(self) -> None:
-        """Mark the location with the format, before anything else is written to it."""
+        """Write the format marker before anything else is written to the location."""
         self.check_format()
         if not self._is_marked:
             for _ in self._requests.attempts():
@@ -79,7 +79,7 @@ class Stores:
     def create(
         self, *, key: str | None, name: str, seal: str | None, store_id: str | None, created_at: datetime | None
     ) -> StoreInfo:
-        """A new memory store, or the one that has the key or the id."""
+        """Create a memory store; returns the existing one if key or id is taken."""
         self._mark()
         new = self._new_manifest(key, name, seal, store_id, created_at)
         if key is None:
@@ -125,7 +125,7 @@ class Stores:
         return Key(tag, begun)
 
     def _made(self, manifest: Manifest) -> Manifest:
-        """The manifest of a store whose creation was begun, here or by a process that crashed."""
+        """Complete the creation of a store begun here or by a crashed process; returns its manifest."""
         for _ in self._requests.attempts():
             with suppress(NotFound):
                 if self._manifests.cached(manifest.id) is not None or manifest.key is not None:
@@ -142,7 +142,7 @@ class Stores:
     # -- finding ---------------------------------------------------------------------------------------------
 
     def get(self, id_or_key: str) -> StoreInfo | None:
-        """The store with this id, also if it was erased; else the one with this key."""
+        """Store with this id, including an erased one; else the store with this key."""
         if id_or_key.startswith(_PREFIX) and _ID.fullmatch(id_or_key):
             with suppress(NotFound):
                 return self._manifests.now(id_or_key).manifest.info()
@@ -151,7 +151,7 @@ class Stores:
         return found if found is not None and found.key == id_or_key else None
 
     def listed(self, *, after: str | None, limit: int | None) -> list[StoreInfo]:
-        """Stores in the order of their ids."""
+        """Stores in id order."""
         offset = ManifestSwap.key(after) if after is not None and _ID.fullmatch(after) else None
         names = (listed.key.rpartition("/")[2] for listed in self._requests.names(MANIFESTS, after=offset))
         ids = (store_id for store_id in names if after is None or store_id > after)
@@ -172,14 +172,14 @@ class Stores:
     # -- erasing ---------------------------------------------------------------------------------------------
 
     def mark_erased(self, store_id: str, actor: Actor | None) -> None:
-        """Replace the manifest by one that says that the store is erased. For one that is alone in this process."""
+        """Replace the manifest with a tombstone. The caller pauses the store's queue."""
         if self._manifests.now(store_id).manifest.erased is None:
             put_mark(self._requests, store_id)
         erased = Erased(now_us(self._shared.clock), None if actor is None else str(actor))
         self._manifests.change(store_id, lambda now: _emptied(now, erased))
 
     def clear(self, store_id: str) -> int:
-        """Delete all that is left of an erased store, and free its key; how many objects. Once more does no harm."""
+        """Delete the remaining objects of an erased store and free its key; returns their number. Idempotent."""
         manifest = self._manifests.now(store_id).manifest
         keys = [listed.key for listed in self._requests.names(f"stores/{store_id}")]
         self._requests.delete(keys)
@@ -200,13 +200,13 @@ class Stores:
 
 
 def check_id(store_id: str) -> None:
-    """Raises `NotFound` for what cannot be an id."""
+    """Raise `NotFound` for an invalid id."""
     if not _ID.fullmatch(store_id):
         raise NotFound(f"there is no memory store {store_id}")
 
 
 def _emptied(manifest: Manifest, erased: Erased) -> Manifest:
-    """What is left of a store: its key, too, until it is free."""
+    """Tombstone of a store; it keeps the key until the key is freed."""
     if manifest.erased is not None:
         return manifest
     emptied = Manifest(manifest.id, manifest.key, "", manifest.created, None)
@@ -214,5 +214,5 @@ def _emptied(manifest: Manifest, erased: Erased) -> Manifest:
 
 
 def _key_object(key: str) -> str:
-    """Where the store of a key is named: keys may hold anything, names of objects may not."""
+    """Object name for a key, hashed since a key may have characters that object names may not."""
     return f"keys/{hashlib.sha256(json.dumps(key).encode()).hexdigest()}"

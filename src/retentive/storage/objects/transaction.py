@@ -1,4 +1,4 @@
-"""Transaction on a memory store in object storage: a value on top of a manifest, until it is committed."""
+"""Transaction on a memory store in object storage: changes in memory on top of a manifest."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ from retentive.storage.objects.records import (
 from retentive.storage.objects.snapshot import ObjectsSnapshot
 from retentive.values.records import to_us
 
-_LONG_LOG = 4  # times the log that is compacted: a transaction that adds so much compacts it itself
+_LONG_LOG = 4  # a transaction that adds so many times the compaction threshold compacts at once
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the transactions of one backend share."""
+    """Settings shared by the transactions of one backend."""
 
     clock: Clock
     new_id: NewId
@@ -55,9 +55,9 @@ class Settings:
 
 
 class ObjectsTransaction(ObjectsSnapshot, Transaction):
-    """A memory store while it is being changed. `finished` is the manifest it becomes.
+    """Memory store while it is being changed. `finished` returns the resulting manifest.
 
-    `pages` are to be written before that; so are the texts added to `texts`.
+    Upload `pages` and the texts added to `texts` before committing that manifest.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         self.has_removed = False
 
     def _edit(self, edits: Overlay = MappingProxyType({}), rows: Iterable[Row] = ()) -> None:
-        """Make edits of the map visible to this transaction."""
+        """Apply edits of the map, visible to this transaction."""
         if self._overlay is not self._edited:
             self._edited = dict(self._overlay)
             self._see(self._edited)
@@ -89,9 +89,9 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         add_rows(self._edited, rows)
 
     def finished(self) -> Manifest:
-        """The manifest after this transaction."""
+        """Manifest after this transaction."""
         manifest = self._with_log()
-        is_left = self.has_removed and manifest.weight > 0  # pages may hold records that were removed with versions
+        is_left = self.has_removed and manifest.weight > 0  # pages may hold records removed with versions
         if is_left or len(self._new) + len(self._edits) >= _LONG_LOG * self._shared.sizes.log:
             self._compact()
             manifest = self._manifest
@@ -104,7 +104,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         return replace(self._manifest, state=self._state, log=log, edits=edits, gaps=self._gaps, overlay=overlay)
 
     def _compact(self) -> None:
-        """Move the log, with what this transaction added to it, to the tree."""
+        """Move the log, including the additions of this transaction, to the tree."""
         manifest = self._with_log()
         compaction = compact(manifest, self._shared.sizes, self._reader)
         self._pages.update(compaction.pages)
@@ -113,7 +113,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         self._see(self._manifest.overlay)
 
     def compact_log(self) -> None:
-        """Leave nothing in the log; the next purge deletes the pages that are replaced."""
+        """Compact the whole log; the next purge deletes the replaced pages."""
         if self._manifest.weight:
             self.changed = True
             self._compact()
@@ -146,7 +146,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         return self._add(row)
 
     def _with_text(self, row: Row, change: Change, source: Row | None) -> Row:
-        """The row with path and text: no text after a deletion, that of the version before after a rename."""
+        """Row with path and text: a deletion has no text, a rename has the text of the version before."""
         kept = change.kept(row.memory, row.id)
         seal = sealed(kept.seal)
         if change.path is None:
@@ -159,14 +159,14 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         return row._replace(path=change.path, size=source.size, sha256=source.sha256, seal=seal, text=source.text)
 
     def _left(self, change: Change, source: Row | None) -> str | None:
-        """The path the memory leaves, unless another took it in the same write."""
+        """Path that the memory vacates, unless another memory took it in the same write."""
         if source is None or source.path == change.path:
             return None
         there = self._row_at(source.path)
         return source.path if there is not None and there.memory == source.memory else None
 
     def _source(self, change: Change, source: Row | None) -> Row | None:
-        """The memory that is changed, as it is now."""
+        """Current row of the memory to change. Raises `Conflict` if it moved."""
         before = change.before
         if before is None:
             return None
@@ -184,7 +184,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         return self._shared.new_id("mem_", at) if change.origin is None else change.origin.memory_id
 
     def _redacted_elsewhere(self, origin: Version) -> Row:
-        """The row of a version that comes redacted."""
+        """Row of an imported version that is already redacted."""
         at, who, by = self._tick(origin), _name(origin.actor), _name(origin.redacted_by)
         row = Row(origin.id, origin.memory_id, origin.operation, who, at, at, origin.revision)
         return row.redacted(at if origin.redacted_at is None else to_us(origin.redacted_at), by)
@@ -206,7 +206,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         self._state = self._state._replace(memories=memories, size_bytes=size_bytes)
 
     def _tick(self, origin: Version | None) -> int:
-        """The time of the next version: now, but later than the one before, whatever the clock says."""
+        """Time of the next version: now, but always later than the last version, even if the clock went back."""
         last = self._state.last_at
         at = max(now_us(self._shared.clock), last + 1) if origin is None else to_us(origin.created_at)
         if at <= last:
@@ -266,7 +266,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         self._remove([row for row in chosen if row.id not in writers], lambda row: None)
 
     def _removable(self, version_ids: Sequence[str]) -> list[Row]:
-        """The versions with these ids, without the newest of present memories."""
+        """Versions with these ids, except the newest version of each present memory."""
         ids = list(dict.fromkeys(version_ids))
         self._map.prefetch(VERSION + each for each in ids)
         found = [row for row in map(self._row, ids) if row is not None]
@@ -274,7 +274,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         return [row for row in found if (there := self._row_at(row.path)) is None or there.id != row.id]
 
     def _shared_texts(self, going: Sequence[Row]) -> tuple[set[str], set[str]]:
-        """The texts of versions that go which versions that stay have too, and the versions that wrote them."""
+        """Texts that removed versions share with remaining ones, and the ids of the versions that wrote them."""
         ids, memories = {row.id for row in going}, {row.memory for row in going}
         texts = {row.text for row in going if row.text}
         stay, oldest = set[str](), dict[str, str]()
@@ -289,9 +289,9 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         return stay, {oldest[text] for text in stay}
 
     def _remove(self, going: Sequence[Row], edit: Callable[[Row], Row | None]) -> None:
-        """Edit versions, and have the texts erased that no other version has.
+        """Edit versions, and turn texts that no other version has into garbage.
 
-        The log is compacted at once, since it holds the paths of versions.
+        The log has the paths of versions, so it is compacted at once.
         """
         if not going:
             return
@@ -304,7 +304,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
         self.has_removed = True
 
     def erased(self, refs: Sequence[str]) -> None:
-        """Note that texts have been erased."""
+        """Remove erased texts from the garbage."""
         there = [GARBAGE + ref for ref in refs]
         edits = {key: None for key in there if self._map.get(key) is not None}
         self.changed = self.changed or bool(edits)
@@ -313,7 +313,7 @@ class ObjectsTransaction(ObjectsSnapshot, Transaction):
 
 
 def _garbage(texts: Iterable[str | None]) -> dict[str, str | None]:
-    """The edits by which texts become garbage."""
+    """Edits that turn texts into garbage."""
     return {GARBAGE + text: "" for text in texts if text}
 
 

@@ -1,6 +1,6 @@
-"""Memory stores in a database server: one backend, and a `Dialect` each for PostgreSQL and MariaDB.
+"""Database server backend, with one `Dialect` for PostgreSQL and one for MariaDB.
 
-`postgresql.open_postgresql` and `mariadb.open_mariadb` import their drivers, so they are not imported here.
+`postgresql.open_postgresql` and `mariadb.open_mariadb` are not imported here, since they import their drivers.
 """
 
 from retentive.storage.server.backend import ServerBackend

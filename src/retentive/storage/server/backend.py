@@ -1,9 +1,9 @@
-"""Memory stores in a database server: what PostgreSQL and MariaDB have in common.
+"""Database server backend: the common part of PostgreSQL and MariaDB.
 
-A write locks the row of its store first and reads only then: with the lock taken later, 847 of 1,000 concurrent edits
-were lost on PostgreSQL and 702 on Galera. Within a process the writers of one store share a queue and their
-commits, so that they neither fight for the row nor hold a connection each. What a transaction in the way or a lost
-connection undid is run again; a commit without an answer is looked for, never repeated.
+A write locks the row of its store before its first read: with the lock taken later, 847 of 1,000 concurrent edits were
+lost on PostgreSQL and 702 on Galera. In one process the writers of a store share a queue and commits, so they neither
+contend for the row nor hold a connection each. A transaction undone by a conflict or a lost connection is retried. A
+commit without a reply is never repeated; its versions are looked up instead.
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ _STORAGE_ERRORS = (
     Damaged,
     PermissionDenied,
     SerializationConflict,
-)  # they undo all of a transaction
+)  # they undo the whole transaction
 
 
 class _TimedJob(StoreJob):
-    """A piece of work that has until `deadline`, its time in the queue included."""
+    """Job with a deadline that includes its time in the queue."""
 
     __slots__ = ("deadline",)
 
@@ -84,7 +84,7 @@ class _TimedJob(StoreJob):
 
 
 class ServerBackend(Backend, Checkable):
-    """Memory stores in the database that `dialect` connects to."""
+    """Memory stores in the database of a `dialect`."""
 
     def __init__(self, dialect: Dialect, *, clock: Clock = time.time, new_id: NewId = sortable_id) -> None:
         self.dialect = dialect
@@ -98,7 +98,7 @@ class ServerBackend(Backend, Checkable):
     # -- opening, forking, closing ---------------------------------------------------------------------------
 
     def forget_threads(self) -> None:
-        """In a forked child: other threads, and the locks they held, are not there."""
+        """Renew pool and locks in a forked child, which lacks the parent's other threads."""
         dialect = self.dialect
         self._pool = Pool(dialect.connect, limit=dialect.connections, timeout_s=dialect.timeout_s)
         self._queues: dict[str, WriteQueue[_TimedJob]] = {}
@@ -106,7 +106,7 @@ class ServerBackend(Backend, Checkable):
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
-        """While inside (over a fork), no connection is open."""
+        """Context without open connections, used around a fork."""
         with self._pool.held():
             yield
 
@@ -115,11 +115,11 @@ class ServerBackend(Backend, Checkable):
             self._closed = True
 
     def __del__(self) -> None:
-        with suppress(Exception):  # half made, or the interpreter is going down
+        with suppress(Exception):  # partly constructed, or interpreter shutdown
             self._pool.drop()
 
     def check_schema(self) -> None:
-        """Make the tables in an empty database. Raises `UnknownSchema` if they are older or newer than these."""
+        """Create the tables in an empty database. Raises `UnknownSchema` if the schema is older or newer."""
         if self._persevere(self._schema.is_current):
             return
         self.migrate(only_new=True)
@@ -127,7 +127,7 @@ class ServerBackend(Backend, Checkable):
     def migrate(self, *, partitions: int = 0, only_new: bool = False) -> list[int]:
         """Upgrade the schema; returns the numbers of the applied migrations.
 
-        `partitions` splits memories and versions by the hash of their store; it counts when the tables are made.
+        `partitions` splits memories and versions by the hash of their store; it applies only when tables are created.
         `only_new` creates missing tables, but raises `OlderSchema` instead of upgrading existing ones. Other
         processes may have the database open meanwhile.
         """
@@ -169,7 +169,7 @@ class ServerBackend(Backend, Checkable):
                 return found
             sql_stores.insert_store(connection, store_id=new_id, key=key, name=name, at=at, seal=seal)
             made = sql_stores.find_store(connection, new_id)
-            connection.commit()  # if it is lost, the next try finds it
+            connection.commit()  # if the reply is lost, the retry finds the store
             return made
 
         return self._persevere(attempt)
@@ -187,7 +187,7 @@ class ServerBackend(Backend, Checkable):
 
         def attempt(connection: ServerConnection) -> None:
             connection.begin_write()
-            with suppress(NotFound):  # it is erased already
+            with suppress(NotFound):  # already erased
                 sql_snapshot.select_head(connection, store_id, lock=self.dialect.lock)
                 sql_stores.erase_store(connection, store_id, at=now_us(self.clock), by=by)
                 connection.commit()
@@ -228,7 +228,7 @@ class ServerBackend(Backend, Checkable):
             connection.commit()
 
         def left(connection: ServerConnection) -> list[int]:
-            connection.begin_read()  # one state: a store that is being made is there with its rows
+            connection.begin_read()  # one state: a store being created appears with its rows
             return sql_check.orphaned_stores(connection)
 
         self._persevere(index)
@@ -276,7 +276,7 @@ class ServerBackend(Backend, Checkable):
         run_batch(jobs, self._attempt, eldest_fails=(ConnectionLost, DeadlineExceeded))
 
     def _attempt(self, jobs: Sequence[_TimedJob]) -> None:
-        """Run and commit within the time of the eldest job."""
+        """Run and commit within the deadline of the oldest job."""
         deadline, store_id = jobs[0].deadline, jobs[0].store_id
         if deadline < time.monotonic():
             raise DeadlineExceeded("others were in the way for too long")
@@ -285,7 +285,7 @@ class ServerBackend(Backend, Checkable):
         )
 
     def commit_for(self, connection: ServerConnection, changed: SqlTransaction) -> None:
-        """Commit. A commit without an answer is looked for."""
+        """Commit. If the reply is lost, find out if the commit took place."""
         try:
             connection.commit()
         except ConnectionLost:
@@ -293,10 +293,10 @@ class ServerBackend(Backend, Checkable):
                 raise SerializationConflict("the connection was lost before the commit") from None
 
     def _landed(self, changed: SqlTransaction) -> bool:
-        """True if a commit without an answer took place. Raises `OutcomeUnknown` if the server stays away.
+        """True if a commit without a reply took place. Raises `OutcomeUnknown` if the server remains unreachable.
 
-        The lock on the store's row makes this wait until the server has ended the transaction, one way or the other;
-        and the trivial write makes it wait until a cluster keeps what it saw.
+        Locking the store's row waits until the server has committed or rolled back the transaction. The trivial write
+        waits until the cluster has replicated the state read here.
         """
         backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, deadline=self._deadline())
         while True:
@@ -319,7 +319,7 @@ class ServerBackend(Backend, Checkable):
         return time.monotonic() + self.dialect.timeout_s
 
     def _persevere(self, attempt: Callable[[ServerConnection], T], *, deadline: float | None = None) -> T:
-        """Run `attempt` in a transaction of its own, again and again while only the way to the server fails it."""
+        """Run `attempt` in its own transaction, retrying after lost connections and conflicts until the deadline."""
         backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, deadline=self._deadline() if deadline is None else deadline)
         while True:
             try:
@@ -338,16 +338,16 @@ class ServerBackend(Backend, Checkable):
             try:
                 return attempt(connection)
             except ConnectionLost:
-                self._pool.drop()  # the others are likely to be gone too
+                self._pool.drop()  # the idle ones are probably lost too
                 raise
             finally:
                 connection.roll_back()
 
 
 class _SharedTransaction:
-    """Transaction of a batch on one store, with the lock on its row.
+    """Transaction of a batch on one store, with its row locked.
 
-    Without savepoints, which cost round trips: a job that fails after it changed something undoes the others too.
+    It has no savepoints, which cost round trips: a job that fails after a change undoes the other jobs too.
     """
 
     def __init__(self, backend: ServerBackend, connection: ServerConnection, store_id: str) -> None:
@@ -362,7 +362,7 @@ class _SharedTransaction:
         return ServerTransaction(self._connection, self._store_id, self._head, clock=clock, new_id=new_id)
 
     def finish(self, transaction: ServerTransaction) -> None:
-        """Nothing: the head is written once, at the commit."""
+        """Do nothing: the head is written once, at the commit."""
 
     def undo(self, transaction: ServerTransaction | None, error: Exception) -> bool:
         if transaction is None or transaction.changed or isinstance(error, _STORAGE_ERRORS):
@@ -370,7 +370,7 @@ class _SharedTransaction:
         return False
 
     def commit(self, ran: Sequence[Ran[ServerTransaction]], changed: Sequence[ServerTransaction]) -> None:
-        """Write the head and commit, with the last version of the whole batch, by which it can be found."""
+        """Write the head and commit. The last version of the batch identifies the commit if its reply is lost."""
         last: ServerTransaction | None = None
         for transaction in changed:
             if last is not None:

@@ -1,4 +1,4 @@
-"""The interface between the backend and each kind of database server: connections, and errors."""
+"""Interface between the backend and each kind of database server: connections and errors."""
 
 from __future__ import annotations
 
@@ -12,42 +12,42 @@ from retentive.storage.sql.connection import Connection
 
 
 class ConnectionLost(Unavailable):
-    """The connection is gone, or does not answer. An open transaction was not committed."""
+    """The connection was lost or timed out. An open transaction was not committed."""
 
 
 class DeadlineExceeded(Unavailable):
-    """The time for a command ended while others held the store."""
+    """The command timed out while other writers held the store."""
 
 
 class SerializationConflict(Exception):
-    """The server rolled this transaction back because of another one. Run it again."""
+    """The server rolled the transaction back because of a concurrent one. Retry it."""
 
 
 class ServerConnection(Connection, Protocol):
-    """A connection to a server. It is in no transaction, or in one begun by `begin_*`."""
+    """Connection to a server, outside a transaction or in one begun by `begin_*`."""
 
     def begin_write(self) -> None:
-        """Start a transaction whose statements see what was committed before each of them, or before its first read."""
+        """Start a write transaction. It sees commits up to each statement, or up to its first read."""
 
     def begin_read(self) -> None:
-        """Start a transaction that sees one state."""
+        """Start a read-only transaction on one consistent state."""
 
     def commit(self) -> None:
-        """Commit. `ConnectionLost`: nobody knows whether it did; any other error: it did not."""
+        """Commit. After `ConnectionLost` the outcome is unknown; after any other error it was not committed."""
 
     def roll_back(self) -> None:
-        """End the transaction, if there is one, as if it had never been. Never raises."""
+        """Roll back the transaction, if any. Never raises."""
 
     def close(self) -> None:
-        """Close it."""
+        """Close the connection."""
 
     @property
     def usable(self) -> bool:
-        """False after a failure that ended it."""
+        """False after a failure that ended the connection."""
 
 
 class Dialect(ABC):
-    """The differences between servers. `timeout_s` is for one command."""
+    """Differences between servers. `timeout_s` is the timeout of one command."""
 
     name: ClassVar[str]
     lock = " FOR UPDATE"
@@ -58,8 +58,8 @@ class Dialect(ABC):
 
     @abstractmethod
     def connect(self) -> ServerConnection:
-        """A new connection. Raises `Unavailable`, `PermissionDenied`, `InvalidInput`."""
+        """Open a connection. Raises `Unavailable`, `PermissionDenied`, `InvalidInput`."""
 
     @abstractmethod
     def schema_locked(self, connection: ServerConnection) -> AbstractContextManager[None]:
-        """While inside, be the only one to change the schema. It ends after the commit."""
+        """Hold the schema lock. Leave the context after the commit."""

@@ -1,7 +1,7 @@
-"""MariaDB and Galera, by PyMySQL: how they are connected to, and what their errors mean here.
+"""MariaDB and Galera through PyMySQL: connections and error mapping.
 
-On a Galera cluster rows are not locked across nodes: of two transactions that changed one row on two nodes, the second
-fails at its commit, and is run again. `wsrep_sync_wait` makes every look wait for what was committed through any node.
+Galera does not lock rows across nodes: if two transactions change the same row on different nodes, the second fails at
+its commit and is retried. `wsrep_sync_wait` makes every read wait for all commits of the cluster.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ T = TypeVar("T")
 DEFAULT_PORT = 3306
 _SCHEMA_LOCK = "retentive-schema"
 _TLS_OPTIONS = ("ssl_ca", "ssl_cert", "ssl_key")
-# InnoDB takes the state a transaction sees at its first plain read, which comes after the lock on the store's row.
+# InnoDB takes the snapshot of a transaction at its first plain read, which comes after locking the store's row.
 _SETTINGS = (
     "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
     "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
@@ -39,15 +39,15 @@ def _text(data: object) -> object:
     return data.decode() if isinstance(data, bytes) else data
 
 
-_CONVERSIONS = conversions | {FIELD_TYPE.VAR_STRING: _text, FIELD_TYPE.STRING: _text}  # all text is VARBINARY
+_CONVERSIONS = conversions | {FIELD_TYPE.VAR_STRING: _text, FIELD_TYPE.STRING: _text}  # all text columns are VARBINARY
 
 
 class MariadbConnection:
-    """Runs statements; its errors are those of `retentive.errors`, and `ConnectionLost` and `SerializationConflict`.
+    """Runs statements. Raises the errors of `retentive.errors`, `ConnectionLost` and `SerializationConflict`.
 
-    Statements without rows are sent with the next query or the commit; but not on a node of a cluster. There a
-    transaction can be rolled back between two statements of one packet, the server then runs the rest
-    of them outside of it, and half a change is committed (seen on Galera 4 with MariaDB 10.11).
+    Statements without rows are sent with the next query or the commit, except on a node of a cluster. There a
+    transaction can be rolled back between two statements of one packet. The server then runs the remaining statements
+    outside the transaction and commits half a change (seen on Galera 4 with MariaDB 10.11).
     """
 
     def __init__(self, raw: Any, wait_s: float) -> None:
@@ -61,7 +61,7 @@ class MariadbConnection:
         limits = {
             "innodb_lock_wait_timeout": wait_s,
             "idle_transaction_timeout": 2 * wait_s,
-        }  # then it gives up its locks
+        }  # the server then releases the locks
         for statement in (*_SETTINGS, *(f"SET SESSION {name} = {max(int(s), 1)}" for name, s in limits.items())):
             self.run(statement)
         max_bytes, in_cluster = cast("tuple[int, int]", self.rows("SELECT @@max_allowed_packet, @@wsrep_on")[0])
@@ -86,7 +86,7 @@ class MariadbConnection:
     def run(self, sql: str, values: Sequence[Value] = ()) -> None:
         size = sum(2 * len(value) if isinstance(value, bytes) else 4_096 for value in values) + len(sql)
         if size > self._max_bytes:
-            raise Refused("too_large_to_keep")  # sent escaped, which may double it; larger ones end the connection
+            raise Refused("too_large_to_keep")  # escaping may double the size; a larger packet ends the connection
         if self._batch and (self._one_by_one or self._batch_bytes + size > self._max_bytes):
             self._send()
         with self._guarded(), self._raw.cursor() as cursor:
@@ -131,13 +131,13 @@ class MariadbConnection:
             meant = meaning(error)
             self._failed = self._failed or isinstance(meant, ConnectionLost)
             raise meant from None
-        except BaseException:  # an interrupt in the middle of an answer
+        except BaseException:  # interrupted while reading a reply
             self._failed = True
             raise
 
 
 class MariadbDialect(Dialect):
-    """Connects to one of some hosts, the one that answered last before the others."""
+    """Connects to the first reachable host; hosts that failed are tried last."""
 
     name = "mariadb"
 
@@ -158,7 +158,7 @@ class MariadbDialect(Dialect):
         raise refusal
 
     def _connect_to(self, host: str, port: int) -> MariadbConnection:
-        answer_s = max(self.timeout_s / 3, 1.0)  # leaves time for another try
+        answer_s = max(self.timeout_s / 3, 1.0)  # leaves time for a retry
         try:
             raw = pymysql.connect(
                 host=host,
@@ -187,21 +187,21 @@ class MariadbDialect(Dialect):
             raise SerializationConflict("another process changes the schema")
         try:
             yield
-        finally:  # it belongs to the connection, not to the transaction
+        finally:  # the lock belongs to the connection, not the transaction
             with suppress(ConnectionLost):
                 connection.rows("SELECT RELEASE_LOCK(?)", (_SCHEMA_LOCK,))
 
 
 def _cut(raw: Any) -> None:
-    """End a connection. `close()` would say goodbye to a server that may not listen."""
+    """Close the socket. `close()` would first send a message to a server that may not respond."""
     with suppress(pymysql.Error, OSError):
-        raw._force_close()  # noqa: SLF001 - there is no public name for it
+        raw._force_close()  # noqa: SLF001 - no public equivalent
 
 
 def open_mariadb(rest: str, *, clock: Clock, new_id: NewId, check: bool = True) -> ServerBackend:
-    """The backend for `mariadb://` and `rest`: `user:password@host:port,host:port/database`.
+    """Open the backend at `mariadb://` + `rest`, where `rest` is `user:password@host:port,host:port/database`.
 
-    Without `check`, no schema is looked for or made.
+    Without `check`, the schema is not checked or created.
     """
     address, options, given = split_options(rest)
     refuse_unknown(given, _TLS_OPTIONS)
@@ -230,7 +230,7 @@ def _host(text: str) -> tuple[str, int]:
 
 @cache
 def _translated(sql: str) -> str:
-    """A statement of `sql.py` as PyMySQL wants it."""
+    """Convert placeholders to PyMySQL's."""
     return sql.replace("?", "%s")
 
 
@@ -240,7 +240,7 @@ def _code(error: BaseException) -> int:
 
 
 def _unreachable(error: BaseException) -> Exception:
-    """The error for a failed connection. The driver's own text, which names hosts and users, is dropped."""
+    """Map a failure to connect. The driver's text is dropped, since it has hosts and users."""
     code = _code(error)
     if code in {ER.ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR, 1698}:
         return PermissionDenied("the database server refuses this user")
@@ -256,7 +256,7 @@ _TOO_LARGE = {ER.NET_PACKET_TOO_LARGE, ER.TOO_BIG_ROWSIZE, ER.DATA_TOO_LONG}
 _DENIED = {ER.TABLEACCESS_DENIED_ERROR, ER.COLUMNACCESS_DENIED_ERROR, ER.SPECIFIC_ACCESS_DENIED_ERROR}
 _NOT_THERE = {ER.NO_SUCH_TABLE, ER.BAD_FIELD_ERROR}
 _LOST = {
-    0,  # what PyMySQL says of a connection closed under it
+    0,  # PyMySQL's code for a connection closed by the other side
     CR.CR_SERVER_GONE_ERROR,
     CR.CR_SERVER_LOST,
     CR.CR_COMMANDS_OUT_OF_SYNC,
@@ -265,12 +265,12 @@ _LOST = {
     ER.OPTION_PREVENTS_STATEMENT,  # --read-only: a replica
     _KILLED,
     _WSREP_UNREADY,
-    1158, 1159, 1160, 1161,  # the network failed within a packet
+    1158, 1159, 1160, 1161,  # network failure within a packet
 }  # fmt: skip
 
 
 def meaning(error: BaseException) -> Exception:
-    """Our error for an error of MariaDB. One that only a bug can cause is returned unchanged."""
+    """Map a MariaDB error to ours. An error that only a bug can cause is returned unchanged."""
     code = _code(error)
     kinds: tuple[tuple[set[int], Callable[[], Exception]], ...] = (
         (_CONFLICTS, lambda: SerializationConflict("another transaction was in the way")),

@@ -1,8 +1,8 @@
-"""PostgreSQL, by psycopg 3: how it is connected to, and what its errors mean here.
+"""PostgreSQL through psycopg 3: connections and error mapping.
 
-Behind a pooler that hands out connections by transaction (pgbouncer), nothing is kept with the
-session: settings go with each transaction and no statement is prepared. A pooler is known by the process id of its
-greeting, which is not that of the server's process.
+A transaction pooler (pgbouncer) does not preserve session state. Behind one, settings are sent with each transaction
+and no statement is prepared. A pooler is detected by the backend process id in its greeting, which differs from
+`pg_backend_pid()`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from retentive.storage.server.postgresql_wire import NoAnswer, Wire
 from retentive.storage.server.urls import ServerOptions, split_options
 from retentive.storage.sql.connection import Row, Value
 
-_SCHEMA_LOCK = 0x636F6D6D6F6E  # any number, the same in every process: "common"
+_SCHEMA_LOCK = 0x636F6D6D6F6E  # arbitrary, but the same in every process: "common"
 _BEGIN_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 _BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _COMMIT = "current_setting('synchronous_commit')"
@@ -35,11 +35,11 @@ _SETTINGS = (
     " set_config('tcp_keepalives_count', '3', LOCAL),"
     f" set_config('synchronous_commit', {_DURABLE}, LOCAL)"
 )
-_MAX_BYTES = 512 * 1024 * 1024  # a value may have 1 GB, and is sent as text twice as long in the worst case
+_MAX_BYTES = 512 * 1024 * 1024  # the limit of a value is 1 GB, and its text form may be twice as long
 
 
 class PostgresqlConnection:
-    """Runs statements; its errors are those of `retentive.errors`, and `ConnectionLost` and `SerializationConflict`."""
+    """Runs statements. Raises the errors of `retentive.errors`, `ConnectionLost` and `SerializationConflict`."""
 
     def __init__(self, raw: psycopg.Connection[Any], *, answer_s: float) -> None:
         self._raw = raw
@@ -93,7 +93,7 @@ class PostgresqlConnection:
             self._wire.send("COMMIT")
             self._wire.sync()
         self._begun = False
-        if self._wire.done != b"COMMIT":  # the server answers ROLLBACK, and no error, if the transaction had failed
+        if self._wire.done != b"COMMIT":  # for a failed transaction the server answers ROLLBACK instead of an error
             raise SerializationConflict("the server took the transaction back")
 
     def roll_back(self) -> None:
@@ -101,10 +101,10 @@ class PostgresqlConnection:
             return
         self._begun = False
         try:
-            with suppress(psycopg.Error):  # what was sent before, and failed
+            with suppress(psycopg.Error):  # errors of statements sent earlier
                 self._wire.send("ROLLBACK")
                 self._wire.sync()
-            if not self._wire.idle:  # the ROLLBACK was skipped with the rest
+            if not self._wire.idle:  # the failed batch skipped the ROLLBACK
                 self._wire.send("ROLLBACK")
                 self._wire.sync()
         except (psycopg.Error, NoAnswer):
@@ -127,7 +127,7 @@ class PostgresqlConnection:
             raise meant from None
         except Refused:
             raise
-        except BaseException:  # an interrupt in the middle of an answer
+        except BaseException:  # interrupted while reading a reply
             self._failed = True
             raise
 
@@ -142,7 +142,7 @@ class PostgresqlDialect(Dialect):
         self._conninfo = conninfo
 
     def connect(self) -> PostgresqlConnection:
-        answer_s = max(self.timeout_s / 3, 1.0)  # leaves time for another try
+        answer_s = max(self.timeout_s / 3, 1.0)  # leaves time for a retry
         try:
             raw: psycopg.Connection[Any] = psycopg.Connection.connect(
                 self._conninfo,
@@ -163,7 +163,7 @@ class PostgresqlDialect(Dialect):
 
 
 def open_postgresql(rest: str, *, clock: Clock, new_id: NewId, check: bool = True) -> ServerBackend:
-    """The backend for `postgresql://` and `rest`. Without `check`, no schema is looked for or made."""
+    """Open the backend at `postgresql://` + `rest`. Without `check`, the schema is not checked or created."""
     address, options, given = split_options(rest)
     query = urllib.parse.urlencode(given)
     conninfo = f"postgresql://{address}" + (f"?{query}" if query else "")
@@ -178,7 +178,7 @@ def open_postgresql(rest: str, *, clock: Clock, new_id: NewId, check: bool = Tru
 
 
 def _unreachable(error: psycopg.Error) -> Exception:
-    """The error for a failed connection. The driver's own text, which names hosts and users, is dropped."""
+    """Map a failure to connect. The driver's text is dropped, since it has hosts and users."""
     if isinstance(error, (pg.InvalidPassword, pg.InvalidAuthorizationSpecification)) or "authentication" in str(error):
         return PermissionDenied("the database server refuses this user")
     if isinstance(error, pg.InvalidCatalogName) or ('database "' in str(error) and "does not exist" in str(error)):
@@ -206,7 +206,7 @@ _MEANINGS: tuple[tuple[tuple[type[psycopg.Error], ...], Callable[[], Exception]]
 
 
 def meaning(error: psycopg.Error) -> Exception:
-    """Our error for an error of PostgreSQL. One that only a bug can cause is returned unchanged."""
+    """Map a PostgreSQL error to ours. An error that only a bug can cause is returned unchanged."""
     for kinds, meant in _MEANINGS:
         if isinstance(error, kinds) and not isinstance(error, pg.TooManyConnections):
             return meant()

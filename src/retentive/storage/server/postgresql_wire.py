@@ -1,7 +1,7 @@
-"""Statements to PostgreSQL in batches, over libpq's pipeline mode as psycopg wraps it.
+"""Batches statements to PostgreSQL through libpq's pipeline mode, using psycopg's wrapper.
 
-What needs no answer is only put into libpq's buffer and goes out with the next question: an edit takes three round
-trips. psycopg's own cursors send each statement by itself, which took twice the time.
+A statement without a result stays in libpq's buffer until the next query, so an edit takes three round trips.
+psycopg's cursors send each statement separately, which took twice as long.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from retentive.storage.sql.connection import Row, Value
 _INT8, _BYTEA, _INFERRED = 20, 17, 0
 _INTEGERS = {20, 21, 23, 26}  # int8, int2, int4, oid
 _MAX_PREPARED = 200
-_Statement: TypeAlias = tuple[bytes, tuple[int, ...]]  # with the types of its values
+_Statement: TypeAlias = tuple[bytes, tuple[int, ...]]  # SQL and value types
 
 
 class NoAnswer(Exception):
-    """The server did not answer in time, or closed the connection."""
+    """The server did not reply in time, or closed the connection."""
 
 
 class Wire:
-    """A connection in pipeline mode. One thread at a time; after `NoAnswer` it is of no use."""
+    """Connection in pipeline mode, for one thread at a time. Unusable after `NoAnswer`."""
 
     def __init__(self, pgconn: PGconn, *, answer_s: float) -> None:
         self._pgconn = pgconn
         self._answer_s = answer_s
         self._poll = select.poll()
-        self._pending: deque[bool] = deque()  # what was sent and not yet answered; True for a sync
+        self._pending: deque[bool] = deque()  # one item for each request without a reply yet; True for a sync
         self._prepared: dict[_Statement, bytes] = {}
-        self._doubtful: list[_Statement] = []  # prepared in the batch under way: skipped, if it fails
+        self._doubtful: list[_Statement] = []  # prepared in the current batch; lost if it fails
         self._names = 0
         self._last: list[Row] = []
-        self.done = b""  # what the server says it did last
-        self.prepares = False  # the session may be shared, where names would clash
+        self.done = b""  # command tag of the last completed command
+        self.prepares = False  # a pooler may share the session, and names would clash
         pgconn.enter_pipeline_mode()
 
     @property
@@ -51,7 +51,7 @@ class Wire:
         return self._pgconn.transaction_status == TransactionStatus.IDLE
 
     def send(self, sql: str, values: Sequence[Value] = ()) -> None:
-        """Put a statement into the batch."""
+        """Add a statement to the batch."""
         text, types = _numbered(sql), tuple(map(_type_of, values))
         given = [_encoded(value) for value in values]
         formats = [Format.BINARY if isinstance(value, bytes) else Format.TEXT for value in values]
@@ -79,18 +79,18 @@ class Wire:
         return name
 
     def ask(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
-        """Send the batch and a statement; its rows. Raises `psycopg.Error` for the first that failed.
+        """Send the batch and a statement; returns its rows. Raises `psycopg.Error` of the first failed statement.
 
-        With a sync and not only a flush: only from a sync on the server counts the time in which a transaction is idle,
-        and takes its locks from a client that is gone and could not say so.
+        It sends a sync, not only a flush: the server's idle timeout starts at a sync. So the server releases the locks
+        of a client that disappeared silently.
         """
         self.send(sql, values)
         return self.sync()
 
     def sync(self) -> list[Row]:
-        """Send the batch and end it; the rows of its last statement. Raises `psycopg.Error` for the first that failed.
+        """Send the batch; returns the rows of its last statement. Raises `psycopg.Error` of the first failed statement.
 
-        After an error, what was sent up to here has been skipped, and what comes next is run.
+        After an error the server has skipped the rest of the batch, and runs the next batch normally.
         """
         try:
             self._pgconn.pipeline_sync()
@@ -101,7 +101,7 @@ class Wire:
         return self._last
 
     def _collect(self) -> None:
-        """Take in the answers to all that was sent."""
+        """Receive the replies to all pending requests."""
         deadline = time.monotonic() + self._answer_s
         failure: errors.Error | None = None
         self._flush(deadline)
@@ -132,7 +132,7 @@ class Wire:
         try:
             while self._pgconn.flush():
                 self._wait(select.POLLIN | select.POLLOUT, deadline)
-                self._pgconn.consume_input()  # the server may have to be heard before it listens
+                self._pgconn.consume_input()  # the server may stop reading until its output is read
         except errors.Error:
             self._broken()
 
@@ -144,7 +144,7 @@ class Wire:
             result = self._pgconn.get_result()
         except errors.Error:
             self._broken()
-        if result is None and self._pgconn.status == ConnStatus.BAD:  # nor will it ever be more
+        if result is None and self._pgconn.status == ConnStatus.BAD:  # no further reply will come
             self._broken()
         return result
 
@@ -161,7 +161,7 @@ class Wire:
 
 @cache
 def _numbered(sql: str) -> bytes:
-    """A statement of `sql.py` with the placeholders of PostgreSQL: `$1` for the first `?`."""
+    """Convert placeholders to PostgreSQL's: `$1` for the first `?`."""
     first, *rest = sql.split("?")
     return "".join([first, *(f"${number}{part}" for number, part in enumerate(rest, start=1))]).encode()
 

@@ -1,4 +1,4 @@
-"""A memory store in a database server, read and changed with few round trips."""
+"""Snapshot and transaction of a memory store on a database server, with few round trips."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from retentive.storage.sql.transaction import SqlTransaction
 
 
 class LazySnapshot(sql_snapshot.SqlSnapshot):
-    """Snapshot for reading.
+    """Read snapshot that opens a transaction only if a read needs several statements: most views take one round trip.
 
-    It opens a transaction only when a read needs several statements: most views take one round trip.
-
-    Each statement returns the revision it saw. If that is another than the first, the read is run again
+    Each statement returns the revision it saw. If the revision changes during a read, the read is retried
     (`SerializationConflict`).
     """
 
@@ -26,12 +24,12 @@ class LazySnapshot(sql_snapshot.SqlSnapshot):
 
     @property
     def head(self) -> sql_snapshot.Head:  # type: ignore[override]
-        """The head as the first statement saw it."""
+        """Head as of the first statement."""
         return self._first or self._saw(sql_snapshot.select_head(self._server, self.store_id))
 
     @property
     def store(self) -> int:
-        """The number of the store. Reads of several statements ask for it, and get a transaction: one state for all."""
+        """Number of the store. Reads with several statements need it, so it starts a transaction for them."""
         if not self._begun:
             self._begun = True
             self._server.begin_read()
@@ -53,7 +51,7 @@ class LazySnapshot(sql_snapshot.SqlSnapshot):
 
 
 class ServerTransaction(SqlTransaction):
-    """A store while it is being changed, with the lock on its row."""
+    """Memory store while it is being changed, with its row locked."""
 
     def get(self, path: str) -> Entry:
         return sql_snapshot.entry_with_head(self.connection, self.store_id, path)[1]

@@ -1,4 +1,4 @@
-"""URLs of servers: the options that are ours are taken out, the rest is the driver's."""
+"""Server URLs: splits our options from those of the driver."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MIN_TIMEOUT_S, MAX_TIMEOUT_S = 1.0, 3_600.0
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """Limits of one process: seconds for one command, and connections at once."""
+    """Limits of one process: timeout of one command, and open connections."""
 
     timeout_s: float = 30.0
     connections: int = 16
@@ -26,9 +26,9 @@ class ServerOptions:
 
 
 def split_options(rest: str) -> tuple[str, ServerOptions, dict[str, str]]:
-    """The URL after `scheme://` without its query; our options; and the rest of the query.
+    """Split the part after `scheme://` into the address, our options and the remaining query options.
 
-    Raises `InvalidInput`, without the URL, which may hold a password.
+    Raises `InvalidInput`; its message omits the URL, which may have a password.
     """
     address, _, query = rest.partition("?")
     try:
@@ -42,7 +42,7 @@ def split_options(rest: str) -> tuple[str, ServerOptions, dict[str, str]]:
 
 
 def refuse_unknown(given: Mapping[str, str], known: tuple[str, ...]) -> None:
-    """Raises `InvalidInput` for an option nobody knows."""
+    """Raise `InvalidInput` for an unknown option."""
     for name in given:
         if name not in known:
             raise InvalidInput(f"unknown option {name!r} of the place; known are timeout_s, connections, {known}")

@@ -1,7 +1,7 @@
-"""Memory stores in SQL: one set of statements for SQLite, PostgreSQL and MariaDB.
+"""Shared SQL layer: one set of statements for SQLite, PostgreSQL and MariaDB.
 
-Each database has a thin `Connection` and a `Schema`; transactions, locks and retries are those of its backend, in
-`storage.sqlite` and `storage.server`.
+Each database has a thin `Connection` and a `Schema`. The backends in `storage.sqlite` and `storage.server` handle
+transactions, locks and retries.
 """
 
 from retentive.storage.sql.connection import Connection

@@ -1,4 +1,4 @@
-"""Checks and repairs of memory stores in SQL by statements alone: orphaned rows, wrong sums."""
+"""Checks and repairs of memory stores in SQL: orphaned rows, wrong counters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from retentive.storage.sql.schema import ForeignSchema, Schema
 from retentive.storage.sql.snapshot import Head, select_head
 
 TABLES = ("memories", "versions", "records")
-_MOST = 1_000  # findings of one kind
+_MOST = 1_000  # findings of one code
 _LIVING = "SELECT no FROM stores WHERE erased_at IS NULL"
 _ORPHANS = (
     "FROM versions v WHERE v.text IS NOT NULL AND (v.text_of IS NULL OR v.text_of <> v.id) AND NOT EXISTS"
@@ -25,7 +25,7 @@ _HALF_REDACTED = (
     " text_of IS NOT NULL) AND NOT EXISTS"
     " (SELECT 1 FROM memories m WHERE m.store = versions.store AND m.id = versions.memory AND m.version = versions.id)"
 )
-_OF_ANOTHER_AGE = (  # where its newest version is right and none was pruned, which `history/expiry.py` records
+_OF_ANOTHER_AGE = (  # if its newest version is right and it was not pruned, which `history/expiry.py` records
     "SELECT m.path, v.id, v.created_at, v.revision FROM memories m JOIN versions v ON v.store = m.store AND v.id ="
     " (SELECT min(o.id) FROM versions o WHERE o.store = m.store AND o.memory = m.id)"
     " WHERE m.store = ? AND m.created_at <> v.created_at AND v.operation = 'created' AND EXISTS"
@@ -62,7 +62,7 @@ _NAMES = {
 
 
 def examine(connection: Connection, schema: Schema) -> Iterator[Finding]:
-    """Schema, rows of no store, and texts of nobody."""
+    """Check the schema, rows without a store, and texts without a version."""
     if (wrong := _schema_finding(connection, schema)) is not None:
         yield wrong
         return
@@ -80,7 +80,7 @@ def examine(connection: Connection, schema: Schema) -> Iterator[Finding]:
 
 
 def _schema_finding(connection: Connection, schema: Schema) -> Finding | None:
-    """A finding if the tables as a whole are not those of this version."""
+    """Finding if the schema is not the current one, else None."""
     try:
         if schema.is_current(connection):
             return None
@@ -102,7 +102,7 @@ def _missing_indexes(connection: Connection, schema: Schema) -> list[str]:
 
 
 def repair_indexes(connection: Connection, schema: Schema) -> None:
-    """Make the indexes that are missing; not while an id is there twice. The caller commits."""
+    """Create missing indexes, unless an id is duplicated. The caller commits."""
     for name in _missing_indexes(connection, schema):
         if not connection.rows("SELECT 1 FROM versions GROUP BY store, id HAVING count(*) > 1 LIMIT 1"):
             connection.run(_INDEXES[schema.dialect][name])
@@ -116,26 +116,26 @@ def _left(connection: Connection, table: str) -> tuple[int, int]:
 
 
 def orphaned_stores(connection: Connection) -> list[int]:
-    """The numbers of stores that have rows but do not exist. Read them from one state."""
+    """Numbers of missing stores that still have rows. The caller must read one consistent state."""
     every = " UNION ".join(f"SELECT store FROM {table}" for table in TABLES)
     found = connection.rows(f"SELECT store FROM ({every}) AS named WHERE store <> 0 AND store NOT IN ({_LIVING})")
     return [cast("int", row[0]) for row in found]
 
 
 def remove_rows(connection: Connection, numbers: list[int]) -> None:
-    """Remove the rows of stores that are not there."""
+    """Delete rows without a store."""
     for table in TABLES:
         connection.run_many(f"DELETE FROM {table} WHERE store = ?", [(number,) for number in numbers])
 
 
 def repair_store(connection: Connection, store_id: str, *, lock: str = "") -> bool:
-    """Make counts, times and ages of a store those of its rows, end redactions, and remove texts of nobody.
+    """Recompute counters, times and ages of a store from its rows, complete redactions, remove unreferenced texts.
 
-    Whether anything was to be done. The caller is in a transaction, and commits.
+    Returns True if anything changed. The caller is in a transaction, and commits.
     """
     try:
         head = select_head(connection, store_id, lock=lock)
-    except NotFound:  # erased meanwhile
+    except NotFound:  # the store was erased meanwhile
         return False
     counted, redacted = _repair_counts(connection, head), _end_redactions(connection, head.no)
     texts, ages = _remove_orphan_texts(connection, head.no), _repair_ages(connection, head.no)
@@ -144,7 +144,7 @@ def repair_store(connection: Connection, store_id: str, *, lock: str = "") -> bo
 
 def _repair_counts(connection: Connection, head: Head) -> bool:
     rows = connection.rows("SELECT size_bytes FROM memories WHERE store = ?", (head.no,))
-    memories, size_bytes = len(rows), sum(int(row[0] or 0) for row in rows)  # of a sum each server makes another type
+    memories, size_bytes = len(rows), sum(int(row[0] or 0) for row in rows)  # sum() has no common type
     newest = "SELECT coalesce(max(revision), 0), coalesce(max(created_at), 0) FROM versions WHERE store = ?"
     revision, last_at = (int(each or 0) for each in connection.rows(newest, (head.no,))[0])
     revision, last_at = max(revision, head.revision), max(last_at, head.last_at)
@@ -158,7 +158,7 @@ def _repair_counts(connection: Connection, head: Head) -> bool:
 
 
 def _end_redactions(connection: Connection, store: int) -> bool:
-    """Blank versions that say they were, but for the newest of present memories; texts go after that."""
+    """Blank versions marked as redacted, except newest versions of present memories; their texts are removed later."""
     half = [
         row[0] for row in connection.rows(f"SELECT id FROM versions WHERE store = ? AND {_HALF_REDACTED}", (store,))
     ]
@@ -179,12 +179,12 @@ def _remove_orphan_texts(connection: Connection, store: int) -> bool:
 
 
 def _repair_ages(connection: Connection, store: int) -> bool:
-    """Make memories as old as their first versions, where no version up to these is missing."""
+    """Set creation times of memories to those of their first versions, if no earlier version is missing."""
     revisions = "SELECT count(DISTINCT revision) FROM versions WHERE store = ? AND revision <= ?"
     right = [
         (born, store, path)
         for path, version, born, revision in connection.rows(_OF_ANOTHER_AGE, (store,))
-        if str(version).startswith(f"memver_{int(born or 0):014x}")  # two witnesses against one
+        if str(version).startswith(f"memver_{int(born or 0):014x}")  # two sources agree against one
         and connection.rows(revisions, (store, revision))[0][0] == revision
     ]
     connection.run_many("UPDATE memories SET created_at = ? WHERE store = ? AND path = ?", right)

@@ -1,4 +1,4 @@
-"""Small records of memory stores in SQL: those written in the transaction of a change, and side records.
+"""Records and side records of memory stores in SQL.
 
 They share a table; their kinds differ.
 """
@@ -13,13 +13,13 @@ from retentive.storage.sql.connection import Connection
 
 
 def select_record(connection: Connection, store: int, kind: str, key: str) -> str | None:
-    """The value of a record."""
+    """Value of a record, or None."""
     found = connection.rows("SELECT value FROM records WHERE store = ? AND kind = ? AND name = ?", (store, kind, key))
     return cast("str", found[0][0]) if found else None
 
 
 def select_records(connection: Connection, store: int, kind: str, *, after: str = "") -> list[tuple[str, str]]:
-    """Keys and values of a kind, with keys beyond `after`, in order."""
+    """Keys and values of a kind with keys greater than `after`, in key order."""
     found = connection.rows(
         "SELECT name, value FROM records WHERE store = ? AND kind = ? AND name > ? ORDER BY name", (store, kind, after)
     )
@@ -27,7 +27,7 @@ def select_records(connection: Connection, store: int, kind: str, *, after: str 
 
 
 def write_records(connection: Connection, store: int, kind: str, values: Mapping[str, str | None]) -> None:
-    """Replace records: deleted and inserted, since no statement for both exists on all databases. None removes."""
+    """Replace records by delete and insert, since no upsert is common to all databases. None removes."""
     connection.run_many(
         "DELETE FROM records WHERE store = ? AND kind = ? AND name = ?", [(store, kind, key) for key in values]
     )
@@ -37,7 +37,7 @@ def write_records(connection: Connection, store: int, kind: str, values: Mapping
 
 
 def store_number(connection: Connection, store_id: str) -> int:
-    """The number of a store in the tables. Raises `NotFound`."""
+    """Number of a store in the tables. Raises `NotFound`."""
     found = connection.rows("SELECT no FROM stores WHERE id = ? AND erased_at IS NULL", (store_id,))
     if not found:
         raise NotFound(f"there is no memory store {store_id}")

@@ -1,4 +1,4 @@
-"""The schema of a database: which tables are there, and their version."""
+"""Schema of a database: existing tables and their version."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _TABLE_NAMES = {
 
 
 class OlderSchema(UnknownSchema):
-    """The database has to be migrated first."""
+    """The database must be migrated first."""
 
 
 class ForeignSchema(UnknownSchema):
-    """The database, or directory, belongs to another application."""
+    """The database or directory belongs to another application."""
 
     def __init__(self, message: str = "the database belongs to another application; retentive leaves it alone") -> None:
         super().__init__(message)
 
 
 def refuse_newer(version: int, newest: int) -> None:
-    """Raises `UnknownSchema` for a version that this retentive does not know."""
+    """Raise `UnknownSchema` for a schema version newer than this retentive."""
     if version > newest:
         raise UnknownSchema(
             f"the store has schema {version}, this retentive knows {newest}: upgrade it to open the store"
@@ -34,38 +34,38 @@ def refuse_newer(version: int, newest: int) -> None:
 
 
 class Schema:
-    """The schema in databases of one dialect. On a server its version is in a table, with a row for each migration."""
+    """Schema in databases of one dialect. On a server a table records the version, with a row for each migration."""
 
     def __init__(self, dialect: str) -> None:
         self.dialect = dialect
 
     @property
     def newest(self) -> int:
-        """The version this retentive knows."""
+        """Latest version known to this retentive."""
         return migrations.migrations(self.dialect)[-1][0]
 
     def version(self, connection: Connection) -> int:
-        """The version of the tables, 0 for an empty database.
+        """Version of the tables, 0 for an empty database.
 
-        Raises `ForeignSchema` if the tables are another application's, `Damaged` if some are missing.
+        Raises `ForeignSchema` for tables of another application, `Damaged` if tables are missing.
         """
         tables = self._tables(connection)
         done = self._version(connection, tables)
-        # Another process may be making them: where the version says it is done, a second look finds them all.
+        # Another process may be creating the tables: if the version says it is done, list them again.
         if done and not tables >= TABLES and (missing := TABLES - self._tables(connection)):
             raise Damaged(f"tables of the database are not there: {', '.join(sorted(missing))}")
         return done
 
     def is_current(self, connection: Connection) -> bool:
-        """True if the schema is up to date. Raises `UnknownSchema` if it is newer or another application's."""
+        """True if the schema is current. Raises `UnknownSchema` if it is newer or of another application."""
         done = self.version(connection)
         refuse_newer(done, self.newest)
         return done == self.newest
 
     def upgrade(self, connection: Connection, at: int, *, partitions: int = 0) -> list[int]:
-        """Bring the schema up to date; the versions applied. The caller holds a lock for it, and commits.
+        """Upgrade the schema; returns the versions applied. The caller holds the schema lock, and commits.
 
-        `partitions` splits memories and versions by the hash of their store, when the tables are made.
+        `partitions` splits memories and versions by the hash of their store when the tables are created.
         """
         done = self.version(connection)
         refuse_newer(done, self.newest)

@@ -1,7 +1,7 @@
-"""Memory stores in SQL: one set of statements, run through a thin connection of our own.
+"""Snapshot of a memory store in SQL, with plain statements on a thin connection.
 
-An object-relational mapper doubled the time of an edit (0.40-0.58 ms against 0.20) and quadrupled that of a view, so
-we use plain statements. The engine has the rules; here changes become rows.
+An object-relational mapper doubled the time of an edit (0.40-0.58 ms against 0.20) and quadrupled that of a view. The
+engine enforces the rules; this layer only maps changes to rows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _HEAD = "s.no, s.revision, s.memories, s.size_bytes, s.last_at, s.seal, s.settin
 class Head:
     """Row of a memory store, with its counters.
 
-    Every write updates it, and locks it first where the database has row locks.
+    Every write updates it, and first locks it if the database has row locks.
     """
 
     no: int
@@ -40,7 +40,7 @@ class Head:
 
 
 def select_head(connection: Connection, store_id: str, *, lock: str = "") -> Head:
-    """The head of a store; `lock` is the clause of the database that locks its row. Raises `NotFound`."""
+    """Head of a store; `lock` is the SQL clause that locks its row. Raises `NotFound`."""
     found = connection.rows(f"SELECT {_HEAD} FROM stores s WHERE id = ? AND erased_at IS NULL{lock}", (store_id,))
     if not found:
         raise NotFound(f"there is no memory store {store_id}")
@@ -48,7 +48,7 @@ def select_head(connection: Connection, store_id: str, *, lock: str = "") -> Hea
 
 
 def entry_with_head(connection: Connection, store_id: str, path: str) -> tuple[Head, Entry]:
-    """Head of a store and the entry at a path, in one statement: for servers, where each costs a round trip.
+    """Head of a store and entry at a path in one statement, to save a round trip to a server.
 
     Raises `NotFound`.
     """
@@ -78,14 +78,14 @@ def entry_with_head(connection: Connection, store_id: str, path: str) -> tuple[H
 _REVISION = "(SELECT revision FROM versions WHERE store = ? AND id = ?)"
 _SAME_REVISION = (
     f" AND revision = {_REVISION}"
-    # Versions of one revision are neighbours in the order of ids: both bounds read no further than its neighbours.
+    # Versions of one revision are adjacent in id order, so both bounds stop at the neighbouring revisions.
     f" AND id > COALESCE((SELECT max(id) FROM versions WHERE store = ? AND id < ? AND revision < {_REVISION}), '')"
     f" AND id < COALESCE((SELECT min(id) FROM versions WHERE store = ? AND id > ? AND revision > {_REVISION}), '~')"
 )
 
 
 class SqlSnapshot(Snapshot):
-    """A store as one transaction of the database sees it."""
+    """Memory store as seen by one database transaction."""
 
     def __init__(self, connection: Connection, store_id: str, head: Head | None = None) -> None:
         self.connection = connection
@@ -94,7 +94,7 @@ class SqlSnapshot(Snapshot):
 
     @property
     def store(self) -> int:
-        """The number of the store in the tables."""
+        """Number of the store in the tables."""
         return self.head.no
 
     @property
@@ -116,7 +116,7 @@ class SqlSnapshot(Snapshot):
         return self.get_marked(path)[0]
 
     def get_marked(self, path: str) -> tuple[Entry, str | None]:
-        """The entry at a path, and the mark kept with the memory."""
+        """Entry at a path, and the mark saved with the memory."""
         found = self.connection.rows(
             f"SELECT m.mark, v.text, {_MEMORY} FROM memories m"
             " LEFT JOIN versions v ON v.store = m.store AND v.id = m.text_of"
@@ -161,7 +161,7 @@ class SqlSnapshot(Snapshot):
 
     def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
         found = self.connection.rows(
-            # A subquery and no join: a planner whose figures are old must not come to read all texts there ever were.
+            # A subquery instead of a join: with outdated statistics a planner might scan all texts ever stored.
             f"SELECT (SELECT v.text FROM versions v WHERE v.store = m.store AND v.id = m.text_of), {_MEMORY}"
             " FROM memories m WHERE m.store = ? AND m.path > ? AND m.path < ? ORDER BY m.path",
             (self.store, *below(under)),
@@ -243,12 +243,12 @@ def has_version(connection: Connection, head: Head, version_id: str) -> bool:
 
 
 def could_be_id(text: str) -> bool:
-    """True for text that every database accepts: not all take NUL or a lone surrogate."""
+    """True for text that every database accepts: some reject NUL or lone surrogates."""
     return text.isascii() and text.isprintable()
 
 
 def below(path: str) -> tuple[str, str]:
-    """Bounds of all paths below `path`. Never LIKE: `_` and `%` are ordinary in a path. `0` follows `/`."""
+    """Bounds of all paths below `path`; `0` follows `/`. LIKE is not used, since `_` and `%` are valid in a path."""
     return path + "/", path + "0"
 
 

@@ -1,4 +1,4 @@
-"""Memory stores in SQL: making, finding and listing them."""
+"""Creates, finds, lists and erases memory stores in SQL."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STORE = "id, store_key, name, created_at, memories, size_bytes, seal, erased_at
 def insert_store(
     connection: Connection, *, store_id: str, key: str | None, name: str, at: int, seal: str | None
 ) -> None:
-    """Add a memory store."""
+    """Insert a memory store."""
     connection.run(
         "INSERT INTO stores (id, store_key, name, created_at, revision, memories, size_bytes, last_at, seal)"
         " VALUES (?, ?, ?, ?, 0, 0, 0, 0, ?)",
@@ -23,7 +23,7 @@ def insert_store(
 
 
 def erase_store(connection: Connection, store_id: str, *, at: int, by: str | None) -> None:
-    """Remove all of a store but its id. The caller holds the lock on its row."""
+    """Remove everything in a store except its id. The caller holds the lock on its row."""
     number = "(SELECT no FROM stores WHERE id = ?)"
     for table in ("memories", "versions", "records"):
         connection.run(f"DELETE FROM {table} WHERE store = {number}", (store_id,))
@@ -35,7 +35,7 @@ def erase_store(connection: Connection, store_id: str, *, at: int, by: str | Non
 
 
 def select_store(connection: Connection, id_or_key: str) -> StoreInfo | None:
-    """The store with this id, else the one with this key."""
+    """Store with this id, else the store with this key, else None."""
     for column in ("id", "store_key") if id_or_key.startswith("memstore_") else ("store_key",):
         found = connection.rows(f"SELECT {_STORE} FROM stores WHERE {column} = ?", (id_or_key,))
         if found:
@@ -44,19 +44,19 @@ def select_store(connection: Connection, id_or_key: str) -> StoreInfo | None:
 
 
 def select_store_by_id(connection: Connection, store_id: str) -> StoreInfo | None:
-    """Store with this id, including an erased one; None if there is none."""
+    """Store with this id, including an erased one, or None."""
     found = connection.rows(f"SELECT {_STORE} FROM stores WHERE id = ?", (store_id,))
     return _store(found[0]) if found else None
 
 
 def select_store_by_key(connection: Connection, key: str) -> StoreInfo | None:
-    """The store with this key."""
+    """Store with this key, or None."""
     found = connection.rows(f"SELECT {_STORE} FROM stores WHERE store_key = ?", (key,))
     return _store(found[0]) if found else None
 
 
 def find_store(connection: Connection, store_id: str) -> StoreInfo:
-    """The store with this id. Raises `NotFound`."""
+    """Store with this id. Raises `NotFound`."""
     found = connection.rows(f"SELECT {_STORE} FROM stores WHERE id = ?", (store_id,))
     if not found:
         raise NotFound(f"there is no memory store {store_id}")
@@ -64,7 +64,7 @@ def find_store(connection: Connection, store_id: str) -> StoreInfo:
 
 
 def select_stores(connection: Connection, after: str | None, limit: int | None) -> list[StoreInfo]:
-    """Stores in the order of their ids."""
+    """Stores in id order."""
     sql, values = f"SELECT {_STORE} FROM stores WHERE erased_at IS NULL", list[Value]()
     if after is not None:
         sql, values = sql + " AND id > ?", [after]

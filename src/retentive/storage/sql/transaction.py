@@ -1,4 +1,4 @@
-"""A memory store in SQL while it is being changed: changes become rows, versions are redacted and pruned."""
+"""Transaction on a memory store in SQL: writes changes as rows, redacts and prunes versions."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _AT_ONCE = 200  # ids in one statement
 
 
 class SqlTransaction(SqlSnapshot, Transaction):
-    """A store while it is being changed; the caller holds the lock, calls `finish`, and commits.
+    """Memory store while it is being changed. The caller holds the lock, calls `finish` and commits.
 
-    Those of one commit may share a `head`, each going on where the one before ended.
+    Transactions of one commit may share a `head`; each continues after the one before.
     """
 
     def __init__(
@@ -44,8 +44,8 @@ class SqlTransaction(SqlSnapshot, Transaction):
         self._new_id = new_id
         self._revision_before = self.head.revision
         self.changed = False
-        self.untraced = False  # True once it changed something that neither a version nor the head shows
-        self.newest: str | None = None  # id of the version recorded last
+        self.untraced = False  # True after a change that neither a version nor the head shows
+        self.newest: str | None = None  # id of the latest version
 
     @property
     def outlasts_refusal(self) -> bool:
@@ -70,14 +70,14 @@ class SqlTransaction(SqlSnapshot, Transaction):
                 recorded.append(Recorded(change.before.id, str(self.newest)))
                 continue
             if moves:
-                self._carry_out(moves)  # a later change may need a path that they leave, or move on from one they took
+                self._carry_out(moves)  # a later change may reuse a vacated path, or rename from a new one
             recorded.append(self._record_one(change, who))
         if moves:
             self._carry_out(moves)
         return recorded
 
     def _record_one(self, change: Change, who: str | None) -> Recorded:
-        """Record anything but a rename."""
+        """Record any change except a rename."""
         before, origin = change.before, change.origin
         size = change.size_bytes if change.data is None or change.sealing is not None else len(change.data)
         if origin is not None and origin.redacted_at is not None:
@@ -94,7 +94,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
         return self._put(change, change.path, size, who)
 
     def _carry_out(self, moves: list[Sequence[Value]]) -> None:
-        """Apply the queued renames in one batch, and empty the queue."""
+        """Apply the queued renames in one batch and clear the queue."""
         if moves:
             self.connection.run_many(
                 "UPDATE memories SET path = ?, version = ?, updated_at = ?, seal = ?, mark = NULL"
@@ -149,7 +149,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
     def prune(self, version_ids: Sequence[str]) -> None:
         self._changes_memories()
         self.untraced = True
-        newest_first = sorted(version_ids, reverse=True)  # a text is older than what refers to it
+        newest_first = sorted(version_ids, reverse=True)  # a text is older than the versions that refer to it
         for start in range(0, len(newest_first), _AT_ONCE):
             chosen = self._without_present(newest_first[start : start + _AT_ONCE])
             places = ", ".join("?" * len(chosen))
@@ -162,7 +162,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
                 )
 
     def _without_present(self, version_ids: Sequence[str]) -> list[str]:
-        """The given version ids, without the current version of any present memory."""
+        """These version ids, except newest versions of present memories."""
         places = ", ".join("?" * len(version_ids))
         found = self.connection.rows(
             f"SELECT id FROM versions WHERE store = ? AND id IN ({places}) AND EXISTS ({_IS_PRESENT})",
@@ -176,7 +176,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
         self.head.revision = max(self.head.revision, self._revision_before + 1)
 
     def finish(self) -> None:
-        """Write the head, if something changed."""
+        """Write the head if anything changed."""
         head = self.head
         if self.changed:
             self.connection.run(
@@ -204,7 +204,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
                 " mark = NULL WHERE store = ? AND path = ?",
                 (version, version, size, kept.sha256, at, kept.seal, self.store, before.path),
             )
-            if path != before.path:  # apart, since setting a column of the key makes the row anew
+            if path != before.path:  # separately, since updating a key column rewrites the row
                 self.connection.run(
                     "UPDATE memories SET path = ? WHERE store = ? AND path = ?", (path, self.store, before.path)
                 )
@@ -267,7 +267,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
         """Time and id of the next version: now, or just after the version before if the clock went back."""
         if change.origin is None:
             self.head.last_at = at = max(int(self._clock() * 1_000_000), self.head.last_at + 1)
-            # `sortable_id`, spelled out: one call less for each version
+            # `sortable_id` inlined, to save a call for each version
             is_usual = self._new_id is sortable_id
             self.newest = f"memver_{at:014x}{urandom(9).hex()}" if is_usual else self._new_id("memver_", at)
             return at, self.newest
@@ -292,9 +292,9 @@ _IS_PRESENT = (
 
 
 def look_for(connection: Connection, changed: SqlTransaction, *, lock: str) -> bool:
-    """True if the changes of a transaction were committed, read with the lock of its store. The caller commits.
+    """True if the changes of a transaction were committed; locks the store's row. The caller commits.
 
-    A commit of records alone counts as lost: done twice, it is the same.
+    A commit of records alone is reported as lost, since applying it twice is harmless.
     """
     head = select_head(connection, changed.store_id, lock=lock)
     if changed.newest is not None:

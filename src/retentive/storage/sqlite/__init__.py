@@ -1,4 +1,4 @@
-"""Memory stores in one SQLite file, or in memory. Copies elsewhere can follow its commits (`CommitObserver`)."""
+"""SQLite backend: memory stores in one file or in memory. A `CommitObserver` can follow its commits."""
 
 from retentive.storage.sqlite.backend import SqliteBackend
 from retentive.storage.sqlite.observer import CommitObserver

@@ -1,8 +1,8 @@
-"""Memory stores in one SQLite file (or in memory), safe for any number of threads and processes of one host.
+"""SQLite backend: memory stores in one file (or in memory), for any number of threads and processes of one host.
 
-Beyond what SQLite gives by itself: a fair queue with shared commits (`queue.py`); a commit that failed stays failed
-(`commit.py`); a full disk does not block deleting (`space.py`); a fork inherits no connection (`forking.py`); a file
-that was deleted or replaced while it is open is noticed.
+It adds to SQLite: a fair queue with group commit (`queue.py`); a failed commit stays failed (`commit.py`); a full disk
+does not block deletions (`space.py`); a fork inherits no connection (`forking.py`); deleting or replacing the open
+file is detected.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ from retentive.storage.sqlite.space import Space
 from retentive.values.records import to_us
 
 T = TypeVar("T")
-SPACE_CHECK_EVERY = 16  # commits; a disk with little space is looked at after each
-PURGE_WAIT_S = 5.0  # for those who still read from the log
+SPACE_CHECK_EVERY = 16  # commits; if space is low, it is checked after each
+PURGE_WAIT_S = 5.0  # for readers of the log
 
 
 class SqliteBackend(Backend, Checkable, Purgeable):
-    """Memory stores in the SQLite file at `path`; `None` keeps them in memory, for as long as it is open.
+    """Memory stores in the SQLite file at `path`; `None` keeps them in memory until the backend is closed.
 
     An `observer` follows the commits.
     """
@@ -68,7 +68,7 @@ class SqliteBackend(Backend, Checkable, Purgeable):
         self.clock = clock
         self.new_id = new_id
         self._observer = observer
-        self._commits, self._is_space_low = 0, True  # until the first commit has looked
+        self._commits, self._is_space_low = 0, True  # until the first commit checks
         self._path = None if path is None else os.path.abspath(path)
         self._closed = False
         self._space = None if self._path is None else self._prepare(self._path)
@@ -101,7 +101,7 @@ class SqliteBackend(Backend, Checkable, Purgeable):
             self._drop_all()
 
     def __del__(self) -> None:
-        with suppress(Exception):  # half made, or the interpreter is going down
+        with suppress(Exception):  # partly constructed, or interpreter shutdown
             self._drop_all()
 
     def _drop_all(self) -> None:
@@ -112,19 +112,19 @@ class SqliteBackend(Backend, Checkable, Purgeable):
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
-        """While inside (over a fork), nobody reads or writes, and no connection to a file is open."""
+        """Context without readers, writers or open file connections, used around a fork."""
         with self._queue.paused(), self._readers.held():
             if self._path is not None:
                 self._writer.close()
             yield
 
     def forget_threads(self) -> None:
-        """In a forked child: other threads, and the locks they held, are not there."""
+        """Renew locks and connections in a forked child, which lacks the parent's other threads."""
         self._queue: WriteQueue[StoreJob] = WriteQueue(partial(run_batch, attempt=self._attempt, admit=self._admitted))
         self._readers = Pool(lambda: connect(self._path))
 
     def check_open(self) -> None:
-        """Raises `Unavailable` if the backend was closed, or its file moved."""
+        """Raise `Unavailable` if the backend was closed or its file moved."""
         if self._closed:
             raise Unavailable("the backend is closed")
         if self._path is not None and _identity(self._path) != self._identity:
@@ -170,7 +170,7 @@ class SqliteBackend(Backend, Checkable, Purgeable):
         self.transact(erase)
 
     def put_side_records(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
-        # There is one writer for the whole file in any case.
+        # SQLite has one writer for the whole file anyway.
         self.transact(
             lambda found: sql_records.write_records(found, sql_records.store_number(found, store_id), kind, values)
         )
@@ -212,11 +212,11 @@ class SqliteBackend(Backend, Checkable, Purgeable):
 
     @contextmanager
     def reading(self) -> Iterator[SqliteConnection]:
-        """A connection to read from, in no transaction."""
+        """Connection for reading, outside a transaction."""
         self.check_open()
-        if self._path is None:  # a database in memory has one connection, which readers and writers take in turn
+        if self._path is None:  # readers and writers share the one connection of an in-memory database
             with self._queue.paused():
-                self.check_open()  # it may have been closed while this waited
+                self.check_open()  # it may have been closed while we waited
                 yield self._writer.connection
         else:
             with self._readers.connection() as connection:
@@ -228,13 +228,13 @@ class SqliteBackend(Backend, Checkable, Purgeable):
         return cast("T", self._queue.submit(StoreJob(store_id, work, may_use_reserve=may_use_reserve)))
 
     def transact(self, work: Callable[[SqliteConnection], T]) -> T:
-        """Run and commit work that changes no memories, so that the observer is not involved."""
+        """Run and commit work that changes no memories and bypasses the observer."""
         with self.exclusive() as writer:
             return writer.transact(work)
 
     @contextmanager
     def exclusive(self) -> Iterator[Writer]:
-        """While inside, only the caller writes; in no transaction."""
+        """Exclusive write access, outside a transaction."""
         with self._queue.paused():
             self.check_open()
             if self._observer is None:
@@ -247,7 +247,7 @@ class SqliteBackend(Backend, Checkable, Purgeable):
                 self._observer.unlock()
 
     def _admitted(self, jobs: Sequence[StoreJob]) -> Sequence[StoreJob]:
-        """The jobs that may run: while the reserve is not whole, only those that free something."""
+        """Jobs that may run: while the reserve is incomplete, only jobs that may use it."""
         if self._space is None or self._space.reserve.whole or self._space.reserve.keep():
             return jobs
         for job in jobs:
@@ -255,7 +255,7 @@ class SqliteBackend(Backend, Checkable, Purgeable):
         return [job for job in jobs if job.may_use_reserve]
 
     def _attempt(self, jobs: Sequence[StoreJob], *, is_locked: bool = False) -> None:
-        """Run and commit; a deletion that finds the disk full is given the reserve."""
+        """Run and commit; on a full disk, a deletion may use the reserve."""
         if not is_locked:
             self._lock()
         try:
@@ -275,7 +275,7 @@ class SqliteBackend(Backend, Checkable, Purgeable):
         except StoreFull:
             if len(jobs) > 1 or not jobs[0].may_use_reserve or not self._space or not self._space.give_up():
                 raise
-            self._attempt(jobs, is_locked=True)  # once: the reserve is gone now
+            self._attempt(jobs, is_locked=True)  # retried once, since the reserve is free now
         finally:
             if self._observer is not None and not is_locked:
                 self._observer.unlock()
@@ -285,17 +285,17 @@ class SqliteBackend(Backend, Checkable, Purgeable):
             self.check_open()
             if self._observer is not None:
                 self._observer.lock(self._writer)
-        except RetentiveError as error:  # the same for all
+        except RetentiveError as error:  # holds for every job
             raise BatchFailed(error) from error
 
     def _begin(self) -> None:
         try:
             self._writer.begin()
-        except RetentiveError as error:  # another process holds the database: the same for all
+        except RetentiveError as error:  # another process holds the database: holds for every job
             raise BatchFailed(error) from error
 
     def _follow(self, committed: Sequence[FinishableTransaction]) -> None:
-        """After a commit: let the observer follow, and look at the space on the disk."""
+        """Notify the observer after a commit, and check the free disk space."""
         if self._observer is not None:
             self._observer.after_commit(self._writer, committed)
         self._commits += 1

@@ -1,4 +1,4 @@
-"""Integrity of a SQLite file."""
+"""Integrity check of a SQLite file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAMED = re.compile(r"[^\x20-\x7e]")
 
 
 def integrity(connection: Connection) -> Iterator[Finding]:
-    """Findings of SQLite's own check of pages, rows and indexes."""
+    """Findings of SQLite's integrity check of pages, rows and indexes."""
     try:
         said = [str(row[0]) for row in connection.rows(f"PRAGMA integrity_check({_MOST})")]
     except RetentiveError as error:

@@ -1,4 +1,4 @@
-"""The write transactions of one process on one SQLite file. A commit that failed stays failed."""
+"""Write transactions of one process on one SQLite file. A failed commit stays failed."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _STORAGE_ERRORS = (StoreFull, Unavailable, Damaged, PermissionDenied)  # they un
 
 
 class FinishableTransaction(JobTransaction, Protocol):
-    """The transaction of one job, with what a commit needs of it."""
+    """Transaction of one job, with the parts that a commit uses."""
 
     @property
     def outlasts_refusal(self) -> bool:
         """True if the records are committed although the job was refused."""
 
     def finish(self) -> None:
-        """Complete the job: write the sums of its changes."""
+        """Complete the job: write its counters."""
 
 
 class Writer:
-    """The one connection of this process that writes to the file at `path` (None: a database in memory).
+    """The only write connection of this process to the file at `path` (None: a database in memory).
 
-    For one thread at a time. `space` is None where no space is reserved.
+    For one thread at a time. `space` is None if no space is reserved.
     """
 
     def __init__(self, path: str | None, space: Space | None) -> None:
@@ -40,19 +40,19 @@ class Writer:
 
     @property
     def connection(self) -> SqliteConnection:
-        """The connection; opened when it is needed, as after a fork."""
+        """Connection, opened on demand and reopened after a fork."""
         if self._connection is None:
             self._connection = connect(self._path, timeout_s=0.0)
         return self._connection
 
     def close(self) -> None:
-        """Close the connection; it is opened again when it is needed."""
+        """Close the connection; it is reopened on demand."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     def transact(self, work: Callable[[SqliteConnection], T]) -> T:
-        """Run work in a transaction of its own, and commit."""
+        """Run work in its own transaction and commit."""
         self.begin()
         try:
             done = work(self.connection)
@@ -62,13 +62,13 @@ class Writer:
         return done
 
     def begin(self) -> None:
-        """Start a transaction, waiting for other processes."""
+        """Start a write transaction, waiting for other processes."""
         if self._overwrite_due:
             self._overwrite_failed_commit()
         wait_for_lock(self.connection)
 
     def roll_back(self) -> None:
-        """End the transaction, if there is one, as if it had never been."""
+        """Roll back the transaction, if any."""
         self.connection.roll_back()
 
     def commit(self) -> None:
@@ -77,7 +77,7 @@ class Writer:
         When the sync fails, the WAL may still contain all frames of the transaction and its commit record. The next
         recovery would then apply a change that was reported as failed. To prevent that, a trivial commit overwrites
         those frames before any other write.
-        Raises `OutcomeUnknown` if not even that can be written.
+        Raises `OutcomeUnknown` if the trivial commit fails too.
         """
         try:
             self.connection.run("COMMIT")
@@ -104,7 +104,7 @@ class Writer:
         connection = self.connection
         try:
             wait_for_lock(connection)
-            # The only number in the header that SQLite itself counts up: other connections read the schema again.
+            # SQLite increments this header field itself, so a change only makes other connections reread the schema.
             number = int(connection.rows("PRAGMA schema_version")[0][0] or 0) % 1_000_000_000
             connection.run(f"PRAGMA schema_version = {number + 1}")
             connection.run("COMMIT")
@@ -113,7 +113,7 @@ class Writer:
 
 
 class SharedTransaction(Generic[X]):
-    """A transaction that was begun, with a savepoint for each job unless one job is `alone` in it."""
+    """Open transaction with a savepoint for each job, or without one if a job is `alone`."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""One connection to a SQLite file, and what SQLite's errors mean here."""
+"""Connections to a SQLite file, and the mapping of SQLite's errors."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from retentive.storage.sql.connection import Row, Value
 
 READ_TIMEOUT_S = 30.0
 _PRAGMAS = (
-    "PRAGMA synchronous = FULL",  # a reply is durable: the log is synced at every commit
-    "PRAGMA secure_delete = ON",  # what is deleted is overwritten
-    "PRAGMA temp_store = MEMORY",  # no text of anybody in a temporary file
+    "PRAGMA synchronous = FULL",  # each commit syncs the log, so a reply is durable
+    "PRAGMA secure_delete = ON",  # overwrites deleted content
+    "PRAGMA temp_store = MEMORY",  # keeps texts out of temporary files
     "PRAGMA trusted_schema = OFF",
 )
 
 
 class SqliteConnection:
-    """Runs statements; its errors are those of `retentive.errors`."""
+    """Runs statements. Raises the errors of `retentive.errors`."""
 
     usable = True
 
@@ -61,7 +61,7 @@ class SqliteConnection:
             raise meaning(error) from None
 
     def begin(self) -> bool:
-        """Start a write; False if another process writes."""
+        """Start a write transaction; False if another process is writing."""
         try:
             self._raw.execute("BEGIN IMMEDIATE")
         except sqlite3.Error as error:
@@ -71,7 +71,7 @@ class SqliteConnection:
         return True
 
     def use_log(self) -> bool:
-        """Turn on the write-ahead log; False if another process is in the way."""
+        """Enable the write-ahead log; False if another process holds a lock."""
         try:
             mode = self._raw.execute("PRAGMA journal_mode = WAL").fetchall()
         except sqlite3.Error as error:
@@ -83,7 +83,7 @@ class SqliteConnection:
         return True
 
     def clear_log(self, *, wait_s: float) -> bool:
-        """Move the write-ahead log into the database and empty it; False if somebody still reads from it."""
+        """Checkpoint and truncate the write-ahead log; False if a reader still uses it."""
         backoff = lock_backoff(timeout_s=wait_s)
         while self.rows("PRAGMA wal_checkpoint(TRUNCATE)")[0][0]:
             if not backoff.wait():
@@ -91,19 +91,19 @@ class SqliteConnection:
         return True
 
     def roll_back(self) -> None:
-        """End the transaction, if there is one, as if it had never been."""
+        """Roll back the transaction, if any."""
         if self._raw.in_transaction:
-            with suppress(sqlite3.Error):  # SQLite then rolls back when the connection closes
+            with suppress(sqlite3.Error):  # closing the connection rolls back too
                 self._raw.execute("ROLLBACK")
 
     def close(self) -> None:
-        """Close it; an open transaction is lost."""
+        """Close the connection; an open transaction is rolled back."""
         with suppress(sqlite3.Error):
             self._raw.close()
 
 
 def connect(path: str | None, *, timeout_s: float = READ_TIMEOUT_S) -> SqliteConnection:
-    """A connection to the file at `path` (None: a new database in memory), set up for durable commits."""
+    """Open the file at `path` (None: a new database in memory) with settings for durable commits."""
     connection = SqliteConnection(path, timeout_s=timeout_s)
     try:
         if path is not None:
@@ -117,9 +117,9 @@ def connect(path: str | None, *, timeout_s: float = READ_TIMEOUT_S) -> SqliteCon
 
 
 def connect_to_look(path: str, *, immutable: bool = False) -> SqliteConnection:
-    """A connection that changes no byte of the database; text that is not UTF-8 is read with lone surrogates.
+    """Open a read-only connection; invalid UTF-8 is decoded to lone surrogates.
 
-    `immutable`: it makes no files beside the database and takes no locks, and does not see what is in its log.
+    `immutable`: it creates no files beside the database, takes no locks, and ignores the log.
     """
     connection = SqliteConnection(path, timeout_s=READ_TIMEOUT_S, only_looks="immutable" if immutable else "ro")
     try:
@@ -132,7 +132,7 @@ def connect_to_look(path: str, *, immutable: bool = False) -> SqliteConnection:
 
 
 def wait_for_lock(connection: SqliteConnection) -> None:
-    """Start a write transaction. SQLite's own waiting sleeps up to 100 ms at a time, ours at most 2."""
+    """Start a write transaction. SQLite's own busy handler sleeps up to 100 ms at a time, ours at most 2."""
     if connection.begin():
         return
     backoff = lock_backoff()
@@ -142,7 +142,7 @@ def wait_for_lock(connection: SqliteConnection) -> None:
 
 
 def _use_log(connection: SqliteConnection) -> None:
-    """Turn on the write-ahead log. SQLite does not wait here by itself when many open a new file at once."""
+    """Enable the write-ahead log. SQLite's busy handler does not cover this if many processes open a new file."""
     backoff = lock_backoff()
     while not connection.use_log():
         if not backoff.wait():
@@ -158,7 +158,7 @@ def _translated() -> Iterator[None]:
 
 
 def meaning(error: sqlite3.Error) -> Exception:
-    """The error of `retentive.errors` for an error of SQLite. One that only a bug can cause is returned unchanged."""
+    """Map a SQLite error to ours. An error that only a bug can cause is returned unchanged."""
     primary = _primary_code(error)
     if primary == sqlite3.SQLITE_TOOBIG:
         return Refused("too_large_to_keep")
@@ -170,7 +170,7 @@ def meaning(error: sqlite3.Error) -> Exception:
         return PermissionDenied("the database may not be written by this process")
     if primary in _PASSING:
         return Unavailable(f"the database failed ({error.sqlite_errorname})")
-    if str(error).startswith(_NOT_THERE):  # a plain SQLITE_ERROR, told apart by nothing else
+    if str(error).startswith(_NOT_THERE):  # a plain SQLITE_ERROR; only its text identifies it
         return Damaged("a table of the database is missing or damaged")
     return error
 

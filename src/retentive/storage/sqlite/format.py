@@ -1,7 +1,7 @@
-"""Format of a SQLite file: our application id and the version of the schema, both in the header of the file.
+"""Format of a SQLite file: our application id and the schema version, both in the file header.
 
-A file of another application, or of a newer version, is refused before anything in it or beside it is written; even
-the mode of its journal would be a change.
+A file of another application or of a newer version is refused before any write to it or beside it. Setting its journal
+mode would already be a write.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ APPLICATION_ID = 0x52544E56  # "RTNV", as `file` shows it
 
 
 class SqliteSchema(Schema):
-    """The schema in a SQLite file; `user_version` is its version."""
+    """Schema of a SQLite file; `user_version` is its version."""
 
     def __init__(self) -> None:
         super().__init__("sqlite")
@@ -46,14 +46,14 @@ SCHEMA = SqliteSchema()
 
 
 def check_format(path: str) -> None:
-    """Raises `UnknownSchema` if the file at `path` must be left alone. A missing or an empty one may be used."""
+    """Raise `UnknownSchema` if the file at `path` is not ours or is newer. A missing or empty file is accepted."""
     if _size(path):
         with closing(_connect(path)) as connection:
             SCHEMA.is_current(connection)
 
 
 def _connect(path: str) -> SqliteConnection:
-    """A connection that writes nothing, unless an interrupted transaction has to be rolled back.
+    """Open a connection that writes only if an interrupted transaction must be rolled back.
 
     Only SQLite may open the file: closing another descriptor of it would drop the locks of this process.
     """

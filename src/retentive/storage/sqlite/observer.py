@@ -1,4 +1,4 @@
-"""The interface by which copies of the memories, such as plain files, follow the commits of a SQLite backend."""
+"""Interface for copies of the memories, such as plain files, that follow the commits of a SQLite backend."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from retentive.storage.sql.transaction import SqlTransaction
 from retentive.storage.sqlite.commit import FinishableTransaction, Writer
 
 ObservedTransaction: TypeAlias = FinishableTransaction
-"""The transaction of one job, as the observer lets it see the store."""
+"""Transaction of one job, as wrapped by the observer."""
 
 
 class CommitObserver:
-    """Follows nothing; the base of those that do.
+    """Base class of observers; does nothing.
 
-    Every call except `snapshot` comes from the one thread that leads the writers.
+    Every call except `snapshot` comes from the thread that leads the writers.
 
-    An error before the commit refuses the batch; one after it is the observer's own to make up for.
+    An error before the commit refuses the batch. After the commit the observer must handle its own errors.
     """
 
     def lock(self, writer: Writer) -> None:
-        """Take the lock under which this process writes, if there is one. May complete what a killed process left."""
+        """Acquire the observer's lock for a batch. May first recover the unfinished work of a killed process."""
 
     def unlock(self) -> None:
-        """Release it."""
+        """Release the observer's lock."""
 
     def snapshot(self, records: SqlSnapshot) -> Snapshot:
-        """The snapshot for a reader of one store. Called by any thread."""
+        """Snapshot for a reader of one store. Called from any thread."""
         return records
 
     def transaction(self, records: SqlTransaction) -> ObservedTransaction:
-        """The transaction for one job of a batch."""
+        """Transaction for one job of a batch."""
         return records
 
     def before_commit(self, writer: Writer, batch: Sequence[ObservedTransaction]) -> None:
-        """The transactions that are about to be committed together, as the last step of their database transaction."""
+        """Prepare for the commit of these transactions, as the last step of their database transaction."""
 
     def after_commit(self, writer: Writer, batch: Sequence[ObservedTransaction]) -> None:
-        """Handle committed transactions, after they are durable. The next batch waits for this call. Must not raise."""
+        """Handle committed, durable transactions. The next batch waits for this call. Must not raise."""

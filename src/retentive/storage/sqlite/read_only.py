@@ -1,4 +1,4 @@
-"""Memory stores in a SQLite file, opened to be examined: nothing is written, made or recovered."""
+"""Read-only access to the memory stores in a SQLite file: writes, creates and recovers nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class ReadOnlyBackend(Backend, Checkable):
-    """The memory stores in the SQLite file at `path`. Writing raises `PermissionDenied`."""
+    """Memory stores in the SQLite file at `path`. Writing raises `PermissionDenied`."""
 
     def __init__(self, path: str) -> None:
         self._lock = threading.RLock()
@@ -34,7 +34,7 @@ class ReadOnlyBackend(Backend, Checkable):
             check_format(path)
         except UnknownSchema:
             raise
-        except RetentiveError:  # what is damaged is examined
+        except RetentiveError:  # damaged files are opened too
             pass
         self._connection = connect_to_look(path)
 

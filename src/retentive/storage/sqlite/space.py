@@ -1,4 +1,4 @@
-"""A full disk must not block deleting: space kept in reserve beside a SQLite file, and a log kept short."""
+"""Keeps a reserve of disk space beside a SQLite file and a short log, so that a full disk permits deletions."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from retentive.errors import RetentiveError
 from retentive.storage.disk import Reserve, free_bytes, local_file_system
 from retentive.storage.sqlite.connection import SqliteConnection
 
-LOW_SPACE_BYTES = 16 * 1024 * 1024  # four times the log at its longest
+LOW_SPACE_BYTES = 16 * 1024 * 1024  # four times the longest log
 
 
 class Space:
-    """The space for the database file at `path`. The caller is alone with it."""
+    """Disk space for the database file at `path`. The caller has exclusive access."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -21,23 +21,23 @@ class Space:
         self.reserve = Reserve(path + "-reserve")
 
     def keep(self) -> bool:
-        """Hold the reserve; False if there is no space for all of it."""
+        """Allocate the reserve; False if there is not enough space."""
         return self.reserve.keep()
 
     def give_up(self) -> bool:
-        """Free the reserve; False if it was free already."""
+        """Free the reserve; False if it was already free."""
         return self.reserve.give_up()
 
     @property
     def is_low(self) -> bool:
-        """True if little space is left, so that the log must be kept short."""
+        """True if so little space is left that the log must be kept short."""
         return free_bytes(self._path, self._file_system) < LOW_SPACE_BYTES
 
     def make_room(self, connection: SqliteConnection) -> None:
-        """On a disk that is full, or nearly: keep the log short, and hold the reserve.
+        """Truncate the log and allocate the reserve, on a full or nearly full disk.
 
-        A checkpoint gives back the space of the log, but first needs some for the pages the database grew by. Tried
-        without having it, it would eat up what is left for deletions.
+        A checkpoint frees the space of the log, but first needs space for new pages of the database. Without enough
+        space, a failed checkpoint would use up the space left for deletions.
         """
         with suppress(RetentiveError, OSError):
             pages = int(connection.rows("PRAGMA page_count")[0][0] or 0)

@@ -1,4 +1,4 @@
-"""The schema as numbered files of SQL for each dialect. Each is applied once (`sql/schema.py`)."""
+"""Migrations: numbered SQL files for each dialect. Each is applied once (`sql/schema.py`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def migrations(dialect: str) -> list[tuple[int, str]]:
 
 
 def statements(script: str, dialect: str, partitions: int) -> list[str]:
-    """The statements of a migration, for so many partitions by store (0: none)."""
+    """Statements of a migration. `partitions` is the number of partitions by store, 0 for no partitioning."""
     text = "\n".join(line.split("--", 1)[0] for line in script.splitlines())
     by_store = _BY_STORE[dialect].format(partitions) if partitions else ""
     text = text.replace("{by_store}", by_store)

@@ -192,7 +192,7 @@ def test_each_customer_has_a_separate_memory(
 ) -> None:
     """A new process remembers the customer, and the house rules stay unchanged."""
     example: Any = load_example("customer_service")
-    options: dict[str, Any] = {"at": str(tmp_path / "memory"), "model": "any"}
+    options: dict[str, Any] = {"location": str(tmp_path / "memory"), "model": "any"}
     with scripted_claude(service) as claude:
         typed = "I like green tea.\nCan I send it back?\n\nafter the visit\n"
         first = run(claude, tmp_path, "customer_service.py", "ada", typed=typed)

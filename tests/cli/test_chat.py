@@ -523,7 +523,9 @@ def test_a_conversation_on_a_terminal(tmp_path: Path, server: ScriptedClaude) ->
         type_line(shown, "/diff")
         shown.expect("\x1b[32m+\x1b[0m\x1b[32mlikes tea\x1b[0m")
         shown.expect("> ")
-        shown.type("half a message" + CTRL_C)
+        shown.type("half a message")
+        shown.expect("half a message")  # its echo: the line is being read
+        shown.type(CTRL_C)
         shown.expect("(Ctrl-D or /quit ends)\r\n> ")
         type_line(shown, CORRECTED.strip())
         shown.expect("Green it is.\r\n> ")

@@ -47,6 +47,8 @@ class SqliteConnection:
             return self._raw.execute(sql, values).fetchall()
         except sqlite3.Error as error:
             raise meaning(error) from None
+        except UnicodeDecodeError:  # SQLite quotes damaged bytes in the message of its error
+            raise Damaged("the database file is damaged, or no database") from None
 
     def run(self, sql: str, values: Sequence[Value] = ()) -> None:
         try:

@@ -156,7 +156,7 @@ def test_text_written_by_agents_is_kept(project: MemoryStore) -> None:
 def test_an_invalid_checklist_is_reported_and_never_overwritten(text: str, project: MemoryStore) -> None:
     project.save(FEATURES, text, if_version=project.load(FEATURES)[0].version_id)
     assert f"The checklist {FEATURES} is missing or invalid" in open_session(project)
-    with pytest.raises(InvalidInput, match=r"must be a JSON object"):
+    with pytest.raises(InvalidInput, match=r"must contain a JSON object"):
         close_session(project, done="step 1", verified=["f1"])
     assert project.text(FEATURES) == text
     assert "Done: step 1" in project.text(PROGRESS)

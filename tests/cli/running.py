@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import pty
 import re
@@ -27,6 +28,7 @@ DEADLINE_S = 60.0
 _OWN_TERMINAL = (
     "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
 )
+_HALF = re.compile(r"\x1b(?:\[[?0-9;]*)?\Z")
 _PASTE = re.compile(r"\x1b\[\?2004[hl]\r?")
 """Codes that readline writes around each line."""
 
@@ -114,7 +116,8 @@ class Terminal:
         ready, _, _ = select.select([self._ours], [], [], max(0.0, deadline - time.monotonic()))
         more = _read(self._ours) if ready else b""
         self._data += more
-        self.shown = _PASTE.sub("", self._data.decode(errors="replace"))
+        text = codecs.getincrementaldecoder("utf-8")("replace").decode(self._data)  # leaves out half a character
+        self.shown = _PASTE.sub("", _HALF.sub("", text))  # and half an escape sequence: neither may move the rest
         return bool(more)
 
 

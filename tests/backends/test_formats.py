@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -12,7 +13,10 @@ import retentive
 from backends.places import place_of
 from retentive.doctor import check_place
 from retentive.errors import UnknownSchema
-from retentive.storage.sqlite.format import APPLICATION_ID
+from retentive.storage.sql.connection import Row, Value
+from retentive.storage.sqlite.backend import SqliteBackend
+from retentive.storage.sqlite.connection import SqliteConnection
+from retentive.storage.sqlite.format import APPLICATION_ID, SCHEMA
 
 A = "/memories/a"
 
@@ -180,3 +184,26 @@ def test_a_newer_schema_on_a_server_is_refused(tmp_path: Path) -> None:
     refused(place, "schema 7, this retentive knows 1: upgrade")
     with psycopg.connect(place, autocommit=True) as connection:
         assert connection.execute("SELECT count(*) FROM versions").fetchone() == (1,)
+
+
+class BesideAnotherProcess(SqliteConnection):
+    """A connection beside another process, which commits the tables before one of this connection's statements."""
+
+    def __init__(self, path: Path, statement: int) -> None:
+        super().__init__(str(path), timeout_s=1.0)
+        self._path, self._until = str(path), statement
+
+    def rows(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
+        """Rows of the statement."""
+        if self._until == 0:
+            SqliteBackend(self._path).close()
+        self._until -= 1
+        return super().rows(sql, values)
+
+
+@pytest.mark.parametrize("statement", range(4))
+def test_a_file_that_another_process_creates_is_not_foreign(statement: int, tmp_path: Path) -> None:
+    """The version read is that of before or of after the commit, whichever statement it falls before."""
+    (tmp_path / "memory.db").touch()
+    with closing(BesideAnotherProcess(tmp_path / "memory.db", statement)) as connection:
+        assert SCHEMA.version(connection) in {0, SCHEMA.newest}

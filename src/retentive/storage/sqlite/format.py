@@ -26,9 +26,9 @@ class SqliteSchema(Schema):
         return {str(row[0]) for row in connection.rows("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
     def _version(self, connection: Connection, tables: set[str]) -> int:
-        application, version = (
-            int(connection.rows(f"PRAGMA {name}")[0][0] or 0) for name in ("application_id", "user_version")
-        )
+        # One statement: between two, another process may commit the tables it creates.
+        row = connection.rows("SELECT * FROM pragma_application_id, pragma_user_version")[0]
+        application, version = (int(value or 0) for value in row)
         if application == APPLICATION_ID:
             return version
         if application or version or tables:

@@ -20,14 +20,14 @@ run: $(DEMO)
 test: $(STAMP)
 	$(PYTEST)
 
-# The profiles of tests/profiles.py: all backends, more rounds and longer histories; some 20 minutes, and some hours.
+# tests/support/profiles.py: all backends, more rounds and longer histories; some 20 minutes, and some hours.
 test-long: $(STAMP)
 	RETENTIVE_PROFILE=long $(PYTEST)
 
 test-full: $(STAMP)
 	RETENTIVE_PROFILE=full $(PYTEST)
 
-# Needs Galera, Patroni, etcd and Ceph: tests/servers/install-clusters.sh installs them on Debian.
+# Needs Galera, Patroni, etcd and Ceph: tests/support/servers/install-clusters.sh installs them on Debian.
 test-clusters: $(STAMP)
 	$(BIN)/python -m pytest -m clusters
 

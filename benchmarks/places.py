@@ -40,9 +40,9 @@ from retentive import MemoryStore
 from retentive.storage.sealed.keys import KeyRing
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
-from servers.mariadb import MariaServer
-from servers.moto import MotoServer
-from servers.postgresql import PostgresServer
+from support.servers.mariadb import MariaServer
+from support.servers.moto import MotoServer
+from support.servers.postgresql import PostgresServer
 
 CALLERS = (1, 16)
 

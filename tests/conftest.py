@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TypeAlias
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 import retentive
-from backends.places import LASTING, LOCAL, place_of
-from profiles import FULL, LONG, PROFILE
-from retentive import MemoryStore, Retentive
+from retentive import MemoryStore
+from support.places import LASTING, LOCAL, OpenPlace, place_of
+from support.profiles import FULL, LONG, PROFILE
 
 _QUIET = (HealthCheck.too_slow, HealthCheck.data_too_large)
 _ALWAYS = settings(deadline=None, suppress_health_check=_QUIET, print_blob=True, derandomize=not FULL)
@@ -38,9 +37,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = [item for item in items if item.get_closest_marker("long")]
     items[:] = [item for item in items if not item.get_closest_marker("long")]
     config.hook.pytest_deselected(items=left_out)
-
-
-OpenPlace: TypeAlias = Callable[..., Retentive]
 
 
 @pytest.fixture(params=LOCAL)

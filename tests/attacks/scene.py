@@ -12,8 +12,8 @@ from anthropic.lib.tools import ToolError
 from anyio.from_thread import start_blocking_portal
 
 import retentive
-from backends.places import place_of
 from retentive import AsyncMemoryTool, MemoryStore, MemoryTool
+from support.places import place_of
 
 CANARY = "the canary sings outside"
 OWN = {"memories", ".retentive", "stores"}

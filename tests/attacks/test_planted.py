@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import retentive
-from profiles import LONG
 from retentive import RetentiveError
 from retentive.storage.files.backend import DirectoryBackend
+from support.profiles import LONG
 
 from .scene import CANARY, Scene, every_command, listing
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from profiles import LONG, sized
+from support.profiles import LONG, sized
+from support.second_process import TESTS
 
 from .scene import Call, Scene, every_command
-from .second_process import TESTS
 
 ROUNDS = sized(quick=60, long=400, full=1_500)
 PATIENCE_S = 300.0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from profiles import FULL, sized
+from support.profiles import FULL, sized
 
 from .scene import Call, Scene, every_command
 from .traversals import HARMLESS, INSIDE, OUTSIDE, mixed, scrambled

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from retentive.storage.contract import Backend, Clock, NewId
 from retentive.testing.backend_suite import BackendSuite
-
-from .pages import ROOT
+from support.pages import ROOT
 
 sys.path.append(str(ROOT / "examples"))
 DictBackend: Callable[..., Backend] = importlib.import_module("dict_backend").DictBackend

@@ -18,9 +18,8 @@ from typing import Any
 import pytest
 
 from retentive.testing.scripted_claude import scripted_claude
-
-from .pages import ROOT, WRITTEN, Block, blocks
-from .scripts import SCRIPTS
+from support.pages import ROOT, WRITTEN, Block, blocks
+from support.scripts import SCRIPTS
 
 TIMEOUT_S = 120
 SLOW = {"agents", "chat", "frameworks", "history", "moving", "review", "search", "testing-your-agent"}

@@ -11,9 +11,9 @@ import pytest
 import retentive
 from retentive.cli.exits import EXITS, status_of
 from retentive.values.replies import ERROR_CODES, REPLIES
+from support.pages import GENERATED, MEASURED, PAGES, ROOT, WRITTEN, prose
 
 from .figures import filled
-from .pages import GENERATED, MEASURED, PAGES, ROOT, WRITTEN, prose
 
 README = ROOT / "README.md"
 COMMANDS = ROOT / "docs" / "commands.md"

@@ -1,1 +1,1 @@
-"""Unit tests."""
+"""Cases and hypothesis laws of the pure functions and of the engine."""

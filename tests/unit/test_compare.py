@@ -1,4 +1,4 @@
-"""Diffs, blame and merges by examples; `tests/laws/test_compare_laws.py` has the properties."""
+"""Diffs, blame and merges by examples; `tests/unit/test_compare_laws.py` has the properties."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from conftest import OpenPlace
 from retentive import Actor, InvalidInput, MemoryStore, NotFound, Reply, Usage
+from support.places import OpenPlace
 
 A = "/memories/a"
 

@@ -18,13 +18,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import retentive
-from backends.places import EVERYWHERE, LOCAL, opened, place_of
-from laws import strategies
 from retentive import InvalidInput, MemoryStore, Mounts, tool_result
 from retentive.engine.idempotency import CLEAN_AFTER, KEPT_S, KIND, forget_old
 from retentive.errors import OutcomeUnknown
 from retentive.storage.contract import Transaction
 from retentive.storage.sqlite.backend import SqliteBackend
+from support import strategies
+from support.places import EVERYWHERE, LOCAL, opened, place_of
 
 T = TypeVar("T")
 A, B = "/memories/a.md", "/memories/b.md"

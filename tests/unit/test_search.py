@@ -1,4 +1,4 @@
-"""Queries, matches, snippets and patterns by examples; `tests/laws/test_search_laws.py` has the properties."""
+"""Queries, matches, snippets and patterns by examples; `tests/unit/test_search_laws.py` has the properties."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from itertools import count
 
 import pytest
 
-from profiles import REQUIRED
 from retentive.errors import InvalidInput
 from retentive.search import query as search_module
 from retentive.search.query import Document, Hit, Query, Snippet, fold_document, parse_query, search
+from support.profiles import REQUIRED
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 PATH = "/memories/notes/plan.md"

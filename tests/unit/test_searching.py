@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from backends.places import EVERYWHERE, LASTING, opened, place_of
-from doctor.breaking import sql
-from laws.model import Model
-from laws.walk import Walk
-from profiles import LONG
 from retentive import InvalidInput, MemoryStore
 from retentive.errors import Damaged
 from retentive.search.index import Corpus
 from retentive.search.query import Results, parse_query
+from support.damage import sql
+from support.model import Model
+from support.places import EVERYWHERE, LASTING, opened, place_of
+from support.profiles import LONG
+from support.walk import Walk
 
 
 @pytest.fixture(params=EVERYWHERE)

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import retentive
-from laws.model import Model
-from laws.walk import Walk
 from retentive import MemoryStore
 from retentive.stats import stats
+from support.model import Model
+from support.walk import Walk
 
 DAY_S = 86_400.0
 START_S = datetime(2026, 1, 1, 12, tzinfo=UTC).timestamp()

@@ -1,4 +1,4 @@
-"""Lines, pages, snippets and edits by examples; `tests/laws` has the properties."""
+"""Lines, pages, snippets and edits by examples; `tests/unit` has the properties."""
 
 from __future__ import annotations
 

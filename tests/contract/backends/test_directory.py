@@ -1,0 +1,420 @@
+"""Memories as plain files: external edits are detected, recorded and never lost."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import stat
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from anthropic.tools import BetaLocalFilesystemMemoryTool
+
+import retentive
+from retentive import MemoryStore, MemoryTool, RetentiveError
+from retentive.storage.contract import Change, Transaction
+from support.places import OpenPlace
+from support.profiles import LONG
+from support.second_process import SecondProcess
+
+OLDER, NOW = "older\nsecond\n", "first\nsecond\n"
+START = {"a.txt": NOW, "d/b.txt": "b\n", "d/e/c.txt": "c\n"}
+TAKES_EFFECT = 0.025  # s; after this time the next modification of a file gets another timestamp
+
+
+def replace_as_editors_do(path: Path, text: str) -> None:
+    temporary = path.with_name(f".{path.name}.swp")
+    temporary.write_text(text)
+    temporary.replace(path)
+
+
+def change_in_place(path: Path, text: str, *, keep_time: bool = False) -> None:
+    before = path.stat()
+    with path.open("r+") as file:
+        file.write(text)
+        file.truncate()
+    if keep_time:
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def append(path: Path, text: str) -> None:
+    with path.open("a") as file:
+        file.write(text)
+
+
+def make(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def swap(one: Path, other: Path) -> None:
+    between = one.with_name(".between")
+    one.rename(between)
+    other.rename(one)
+    between.rename(other)
+
+
+def file_for_directory(path: Path, text: str) -> None:
+    shutil.rmtree(path)
+    path.write_text(text)
+
+
+def directory_for_file(path: Path, name: str, text: str) -> None:
+    path.unlink()
+    make(path / name, text)
+
+
+def do_several(root: Path) -> None:
+    append(root / "a.txt", "x")
+    (root / "d/b.txt").unlink()
+    make(root / "z", "z")
+
+
+@dataclass(frozen=True)
+class Edit:
+    """An external edit below `memories/`, and the versions it must create, as `operation path`, in any order."""
+
+    do: Callable[[Path], object]
+    versions: tuple[str, ...]
+    text: str | None = None  # contents of a.txt afterwards, if the edit changes them
+
+
+A, B, C = "modified a.txt", "modified d/b.txt", "modified d/e/c.txt"
+ALL_GONE = ("deleted a.txt", "deleted d/b.txt", "deleted d/e/c.txt")
+EDITS: dict[str, Edit] = {
+    "create": Edit(lambda root: make(root / "new.txt", "new"), ("created new.txt",)),
+    "create_empty": Edit(lambda root: make(root / "new.txt", ""), ("created new.txt",)),
+    "create_deep": Edit(lambda root: make(root / "x/y/z.txt", "z"), ("created x/y/z.txt",)),
+    "create_hidden": Edit(lambda root: make(root / ".h/.new", "h"), ("created .h/.new",)),
+    "create_beside": Edit(lambda root: make(root / "d/new.txt", "new"), ("created d/new.txt",)),
+    "same_size": Edit(lambda root: change_in_place(root / "a.txt", "First\nsecond\n"), (A,), "First\nsecond\n"),
+    "same_size_and_time": Edit(
+        lambda root: change_in_place(root / "a.txt", "FIRST\nsecond\n", keep_time=True), (A,), "FIRST\nsecond\n"
+    ),
+    "by_an_editor": Edit(
+        lambda root: replace_as_editors_do(root / "a.txt", "First\nsecond\n"), (A,), "First\nsecond\n"
+    ),
+    "append": Edit(lambda root: append(root / "a.txt", "third"), (A,), NOW + "third"),
+    "empty": Edit(lambda root: os.truncate(root / "a.txt", 0), (A,), ""),
+    "revert": Edit(lambda root: change_in_place(root / "a.txt", OLDER), (A,), OLDER),
+    "revert_by_an_editor": Edit(lambda root: replace_as_editors_do(root / "a.txt", OLDER), (A,), OLDER),
+    "prefix": Edit(lambda root: os.truncate(root / "a.txt", 6), (A,), "first\n"),
+    "prefix_of_older": Edit(lambda root: change_in_place(root / "a.txt", "old"), (A,), "old"),
+    "delete": Edit(lambda root: (root / "a.txt").unlink(), ("deleted a.txt",)),
+    "delete_deep": Edit(lambda root: (root / "d/e/c.txt").unlink(), ("deleted d/e/c.txt",)),
+    "delete_directory": Edit(lambda root: shutil.rmtree(root / "d"), ALL_GONE[1:]),
+    "rename": Edit(lambda root: (root / "a.txt").rename(root / "d/a.txt"), ("deleted a.txt", "created d/a.txt")),
+    "rename_over": Edit(lambda root: (root / "a.txt").rename(root / "d/b.txt"), ("deleted a.txt", B)),
+    "rename_directory": Edit(
+        lambda root: (root / "d").rename(root / "n"), (*ALL_GONE[1:], "created n/b.txt", "created n/e/c.txt")
+    ),
+    "swap": Edit(lambda root: swap(root / "d/b.txt", root / "d/e/c.txt"), (B, C)),
+    "file_for_directory": Edit(lambda root: file_for_directory(root / "d", "file"), (*ALL_GONE[1:], "created d")),
+    "directory_for_file": Edit(
+        lambda root: directory_for_file(root / "a.txt", "in.txt", "in"), ("deleted a.txt", "created a.txt/in.txt")
+    ),
+    "memories_removed": Edit(shutil.rmtree, ALL_GONE),
+    "several": Edit(
+        do_several,
+        (A, "deleted d/b.txt", "created z"),
+        NOW + "x",
+    ),
+    "touch": Edit(lambda root: (root / "a.txt").touch(), ()),
+    "mode": Edit(lambda root: (root / "a.txt").chmod(0o644), ()),
+    "mode_of_directory": Edit(lambda root: (root / "d").chmod(0o755), ()),
+    "written_again": Edit(lambda root: replace_as_editors_do(root / "a.txt", NOW), ()),
+    "there_and_back": Edit(lambda root: [(root / "d").rename(root / "n"), (root / "n").rename(root / "d")], ()),
+    "empty_directory": Edit(lambda root: (root / "e/f").mkdir(parents=True), ()),
+}
+WAYS = ("at_once", "later", "reopened", "while_another_has_it_open")
+FIRST_COMMANDS: dict[str, dict[str, object]] = {
+    "view_root": {"command": "view", "path": "/memories"},
+    "view": {"command": "view", "path": "/memories/a.txt"},
+    "refused": {"command": "str_replace", "path": "/memories/a.txt", "old_str": "not there", "new_str": "x"},
+}
+QUICK = {("view_root", way) for way in WAYS} | {("refused", "at_once")}
+CASES = [(first, way) for first in FIRST_COMMANDS for way in WAYS if LONG or (first, way) in QUICK]
+
+
+@pytest.fixture(scope="module")
+def another() -> Iterator[SecondProcess]:
+    with SecondProcess() as process:
+        yield process
+
+
+def begin(store: MemoryStore) -> None:
+    """The state before each edit; an older version of a.txt has the same length."""
+    for name, text in (START | {"a.txt": OLDER}).items():
+        assert not store.execute({"command": "create", "path": f"/memories/{name}", "file_text": text}).is_error
+    change = {"command": "str_replace", "path": "/memories/a.txt", "old_str": "older", "new_str": "first"}
+    assert not store.execute(change, actor="session:agent").is_error
+
+
+def on_disk(root: Path) -> dict[str, str]:
+    files = [path for path in root.rglob("*") if path.is_file()]
+    return {str(path.relative_to(root)): path.read_text() for path in files}
+
+
+def in_store(store: MemoryStore) -> dict[str, str]:
+    return {memory.path.removeprefix("/memories/"): store.text(memory.path) for memory in store.memories()}
+
+
+def by_hand(store: MemoryStore) -> list[str]:
+    """The recorded external edits, as `operation path`."""
+    found = [version for version in store.versions() if str(version.actor) == "job:external"]
+    return sorted(f"{version.operation} {version.path.removeprefix('/memories/')}" for version in found)
+
+
+def texts(store: MemoryStore) -> set[str]:
+    return {store.version_text(version.id) for version in store.versions() if version.operation != "deleted"}
+
+
+@pytest.mark.parametrize(("first", "way"), CASES)
+@pytest.mark.parametrize("edit", EDITS)
+def test_the_next_command_detects_every_external_edit(
+    edit: str, first: str, way: str, tmp_path: Path, another: SecondProcess
+) -> None:
+    """The edit is recorded exactly once, as external; older texts stay in the versions."""
+    done = EDITS[edit]
+    root = tmp_path / "memory" / "memories"
+    opened = retentive.open(tmp_path / "memory")
+    store = opened.store()
+    begin(store)
+    if way == "while_another_has_it_open":
+        another.open(str(tmp_path / "memory"))
+        another.execute({"command": "view", "path": "/memories"})
+    if way in {"later", "reopened"}:
+        time.sleep(TAKES_EFFECT)
+        store.execute({"command": "view", "path": "/memories"})
+    if way == "reopened":
+        opened.close()
+    before = set(START.values()) | {OLDER}
+    done.do(root)
+    wanted = on_disk(root) if root.exists() else {}
+    if way == "reopened":
+        opened = retentive.open(tmp_path / "memory")
+        store = opened.store()
+    command = FIRST_COMMANDS[first]
+    said = another.execute(command) if way == "while_another_has_it_open" else store.execute(command).text
+    if first == "view_root":
+        assert by_hand(store) == sorted(done.versions)
+    elif done.text is not None and first == "view":
+        assert said.split("\n")[1:] == [f"{n:6}\t{line}" for n, line in enumerate(done.text.splitlines(), 1)]
+    elif done.text is not None:
+        assert A in by_hand(store)  # a refused command keeps the detected edit
+    assert in_store(store) == wanted == on_disk(root)
+    assert by_hand(store) == sorted(done.versions)
+    assert before <= texts(store)
+    assert set(wanted.values()) <= texts(store)
+    assert in_store(store) == wanted
+    assert by_hand(store) == sorted(done.versions)
+    opened.close()
+    another.close()
+
+
+def test_an_edit_right_after_a_command_is_always_detected(store_in: MemoryStore, root: Path) -> None:
+    """With equal size and in the same clock tick: in a hundred attempts no edit passes for the stored file."""
+    begin(store_in)
+    for number in range(1_000 if LONG else 100):
+        command = {"command": "create", "path": f"/memories/{number}", "file_text": "0000"}
+        store_in.execute(command)
+        assert store_in.text(f"/memories/{number}") == "0000"
+        change_in_place(root / str(number), f"{number:04}", keep_time=True)
+        assert store_in.execute({"command": "view", "path": f"/memories/{number}"}).text.endswith(f"\t{number:04}")
+    assert len(by_hand(store_in)) == (999 if LONG else 99)  # the first edit repeats the text
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    return tmp_path / "memory"
+
+
+@pytest.fixture
+def root(place: Path) -> Path:
+    return place / "memories"
+
+
+@pytest.fixture
+def store_in(place: Path, open_place: OpenPlace) -> MemoryStore:
+    return open_place(place).store()
+
+
+COMMANDS: list[dict[str, object]] = [
+    {"command": "create", "path": "/memories/new/x.txt", "file_text": "x"},
+    {"command": "str_replace", "path": "/memories/a.txt", "old_str": "first", "new_str": ""},
+    {"command": "insert", "path": "/memories/d/b.txt", "insert_line": 0, "insert_text": "top"},
+    {"command": "rename", "old_path": "/memories/d", "new_path": "/memories/f/g"},
+    {"command": "rename", "old_path": "/memories/a.txt", "new_path": "/memories/f/a.txt"},
+    {"command": "delete", "path": "/memories/f/g/e"},
+    {"command": "create", "path": "/memories/d", "file_text": "a file now"},
+    {"command": "delete", "path": "/memories/f"},
+    {"command": "create", "path": "/memories/f", "file_text": ""},
+    {"command": "delete", "path": "/memories/missing"},
+]
+
+
+def test_the_files_equal_the_store_after_every_command(store_in: MemoryStore, root: Path) -> None:
+    """So do the directories: none is empty, and none is missing."""
+    begin(store_in)
+    for command in COMMANDS:
+        store_in.execute(command)
+        assert on_disk(root) == in_store(store_in)
+        assert [path for path in root.rglob("*") if path.is_dir() and not list(path.iterdir())] == []
+    assert by_hand(store_in) == []
+    store_in.clear()
+    assert list(root.iterdir()) == []
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077, 0o777])
+def test_only_the_owner_can_access_files_and_directories(place: Path, umask: int) -> None:
+    """With any umask."""
+    before = os.umask(umask)
+    try:
+        if umask == 0o777 and os.geteuid() != 0:
+            pytest.skip("only root can go on where the umask leaves no rights")
+        with retentive.open(place) as opened:
+            begin(opened.store())
+            begin(opened.store("second"))
+            for command in COMMANDS:
+                opened.store().execute(command)
+    finally:
+        os.umask(before)
+    found = {str(path.relative_to(place)): path.lstat().st_mode for path in (place, *place.rglob("*"))}
+    assert len(found) > 12
+    for name, mode in found.items():
+        allowed = 0o700 if stat.S_ISDIR(mode) else 0o600
+        assert stat.S_IMODE(mode) == allowed & ~umask, name
+
+
+@pytest.mark.parametrize("command", [*COMMANDS[1:4], {"command": "delete", "path": "/memories/d"}])
+def test_a_write_records_an_edit_made_just_before(
+    store_in: MemoryStore, root: Path, command: dict[str, object]
+) -> None:
+    """The edit gets its own version before that of the command, so no text is overwritten unseen."""
+    begin(store_in)
+    append(root / "a.txt", "by hand\n")
+    append(root / "d/b.txt", "by hand\n")
+    assert not store_in.execute(command, actor="session:agent").is_error
+    assert {NOW + "by hand\n", "b\nby hand\n"} <= texts(store_in) | set(in_store(store_in).values())
+    assert on_disk(root) == in_store(store_in)
+    assert by_hand(store_in) == [A, B]
+
+
+def test_a_refused_create_keeps_a_detected_edit(store_in: MemoryStore, root: Path) -> None:
+    make(root / "new.txt", "by hand")
+    said = store_in.execute({"command": "create", "path": "/memories/new.txt", "file_text": "by the agent"})
+    assert said.text == "Error: File /memories/new.txt already exists"
+    assert by_hand(store_in) == ["created new.txt"]
+    assert (root / "new.txt").read_text() == "by hand"
+
+
+def test_empty_directories_do_not_block_a_memory(store_in: MemoryStore, root: Path) -> None:
+    """A memory can replace an empty directory that somebody made."""
+    (root / "x/y/z").mkdir(parents=True)
+    assert store_in.execute({"command": "view", "path": "/memories/x"}).is_error
+    assert not store_in.execute({"command": "create", "path": "/memories/x", "file_text": "file"}).is_error
+    assert on_disk(root) == {"x": "file"}
+
+
+def test_files_of_the_sdks_local_tool_are_adopted(place: Path, root: Path) -> None:
+    """Unchanged, with hidden and nested files, as external edits; they stay the same files on disk."""
+    local = BetaLocalFilesystemMemoryTool(base_path=str(place))
+    for name, text in (START | {".hidden": "h", "empty": "", "é/ü": "ö\r\n"}).items():
+        local.call({"command": "create", "path": f"/memories/{name}", "file_text": text})
+    local.call({"command": "delete", "path": "/memories/empty"})
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    assert len(before) == 5
+    tool = MemoryTool(base_path=place)
+    tool.call({"command": "view", "path": "/memories"})
+    assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
+    assert by_hand(tool.store) == sorted(f"created {path.relative_to(root)}" for path in before)
+    tool.call({"command": "str_replace", "path": "/memories/a.txt", "old_str": "first", "new_str": "1st"})
+    assert "1st" in str(local.call({"command": "view", "path": "/memories/a.txt"}))
+    local.call({"command": "insert", "path": "/memories/a.txt", "insert_line": 0, "insert_text": "by the local tool\n"})
+    assert "by the local tool" in tool.call({"command": "view", "path": "/memories/a.txt"})
+    tool.close()
+
+
+def test_two_processes_see_each_others_writes(
+    place: Path, root: Path, store_in: MemoryStore, another: SecondProcess
+) -> None:
+    """Each command sees the last one of the other process, and no write passes for an external edit."""
+    another.open(str(place))
+    for number in range(20):
+        path = f"/memories/d/{number}.txt"
+        assert another.execute({"command": "create", "path": path, "file_text": "one"}).startswith("File created")
+        edited = store_in.execute({"command": "str_replace", "path": path, "old_str": "one", "new_str": "two"})
+        assert not edited.is_error
+        assert another.execute({"command": "view", "path": path}).endswith("\ttwo")
+        moved: dict[str, object] = {"command": "rename", "old_path": path, "new_path": f"/memories/{number}.txt"}
+        assert another.execute(moved).startswith("Successfully renamed")
+        assert store_in.execute({"command": "view", "path": path}).is_error
+        assert store_in.text(f"/memories/{number}.txt") == "two"
+        assert on_disk(root) == in_store(store_in)
+    another.close()
+    assert by_hand(store_in) == []
+
+
+def test_one_process_can_open_a_store_twice(place: Path, root: Path, open_place: OpenPlace) -> None:
+    """Both handles see each other's writes, and external edits once."""
+    one, other = open_place(place).store(), open_place(place).store()
+    begin(one)
+    append(root / "a.txt", "by hand")
+    assert other.text("/memories/a.txt") == one.text("/memories/a.txt") == NOW + "by hand"
+    other.execute({"command": "delete", "path": "/memories/d"})
+    assert one.execute({"command": "view", "path": "/memories/d"}).is_error
+    assert in_store(one) == in_store(other) == on_disk(root)
+    assert by_hand(one) == by_hand(other) == [A]
+
+
+def test_a_listing_of_many_external_files_is_complete(store_in: MemoryStore, root: Path) -> None:
+    """More files than a view shows, nested or not: all are memories, in byte order of their paths."""
+    names = [f"{number % 7}/{number}.txt" if number % 2 else f"{number}.txt" for number in range(1_500)]
+    for name in names:
+        make(root / name, name)
+    rows = store_in.execute({"command": "view", "path": "/memories"}).text.split("\n")
+    shown = sorted([*names, *{name.partition("/")[0] + "/" for name in names if "/" in name}], key=str.encode)
+    assert [row.split("\t/memories/")[1] for row in rows[2:-1]] == shown[:1_000]
+    assert rows[-1].startswith(f"[Truncated: 1000 of {len(shown)} entries shown.")
+    assert [memory.path for memory in store_in.memories()] == sorted(f"/memories/{name}" for name in names)
+    (root / names[0]).unlink()
+    append(root / names[1], "x")
+    store_in.execute({"command": "view", "path": "/memories"})
+    assert len(by_hand(store_in)) == len(names) + 2
+
+
+def test_a_failed_opening_releases_its_lock(place: Path) -> None:
+    """Even while its exception is still referenced: the next opening does not wait."""
+    private = place / ".retentive"
+    (private / "memory.db").mkdir(parents=True)
+    (private / "format").write_text("1\n")
+    with pytest.raises(RetentiveError) as failed:
+        retentive.open(place)
+    with (private / "live").open() as live:
+        fcntl.flock(live, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    (private / "memory.db").rmdir()
+    with retentive.open(place) as opened:
+        begin(opened.store())
+    assert failed.value.code == "unavailable"
+
+
+@pytest.mark.parametrize("new", ["/memories/b.md", "/memories/d/e/a.md"])
+def test_a_file_follows_a_change_of_path_and_text(place: Path, new: str) -> None:
+    """The new text is at the new path, the old file is gone, and no external edit is recorded."""
+    with retentive.open(place) as opened:
+        store = opened.store()
+        store.execute({"command": "create", "path": "/memories/c/a.md", "file_text": "one"})
+
+        def work(tx: Transaction) -> None:
+            tx.record([Change(tx.get("/memories/c/a.md").memory, new, b"two")], None)
+
+        store.backend.write(store.id, work)
+        files = {path: path.read_bytes() for path in (place / "memories").rglob("*") if path.is_file()}
+        assert files == {place / new.lstrip("/"): b"two"}
+        assert not (place / "memories/c").exists()
+        assert store.text(new) == "two"
+        assert [str(version.actor) for version in store.versions()] == ["None", "None"]

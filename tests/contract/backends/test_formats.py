@@ -1,0 +1,209 @@
+"""Storage of an unknown format is refused and not changed, from another application or a newer version."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import retentive
+from retentive.doctor import check_place
+from retentive.errors import UnknownSchema
+from retentive.storage.sql.connection import Row, Value
+from retentive.storage.sqlite.backend import SqliteBackend
+from retentive.storage.sqlite.connection import SqliteConnection
+from retentive.storage.sqlite.format import APPLICATION_ID, SCHEMA
+from support.places import place_of
+
+A = "/memories/a"
+
+
+def files_in(directory: Path) -> dict[str, bytes]:
+    """Every file below a directory."""
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def database(path: Path, *statements: str) -> None:
+    """A SQLite file of another application."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def pragma(path: Path, name: str) -> int:
+    with closing(sqlite3.connect(path)) as connection:
+        found: int = connection.execute(f"PRAGMA {name}").fetchone()[0]
+        return found
+
+
+def created(place: str) -> None:
+    """A location with one memory."""
+    with retentive.open(place) as opened:
+        assert not opened.store().execute({"command": "create", "path": A, "file_text": "kept"}).is_error
+
+
+def refused(place: str, message: str) -> None:
+    """Check that opening and examining the location both report it."""
+    with pytest.raises(UnknownSchema, match=message):
+        retentive.open(place)
+    (finding,) = check_place(place)
+    assert finding.code in {"schema_new", "schema_foreign"}
+
+
+def test_a_sqlite_file_carries_its_application_and_version(tmp_path: Path) -> None:
+    """`file` and the SQLite tools show them."""
+    created(f"sqlite:///{tmp_path}/memory.db")
+    assert pragma(tmp_path / "memory.db", "application_id") == APPLICATION_ID
+    assert pragma(tmp_path / "memory.db", "user_version") == 1
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ["CREATE TABLE mine (a TEXT)", "INSERT INTO mine VALUES ('text')"],
+        ["CREATE TABLE memories (mine TEXT)"],
+        ["PRAGMA application_id = 7"],
+        ["PRAGMA user_version = 3"],
+        ["PRAGMA journal_mode = WAL", "CREATE TABLE mine (a TEXT)"],
+        ["PRAGMA journal_mode = WAL", "PRAGMA application_id = 7", "CREATE TABLE mine (a TEXT)"],
+    ],
+    ids=["tables", "a table of ours", "an application id", "a version", "a log", "a log and an id"],
+)
+def test_a_database_of_another_application_is_not_changed(statements: list[str], tmp_path: Path) -> None:
+    """No byte of it changes, and no file appears beside it."""
+    database(tmp_path / "memory.db", *statements)
+    before = files_in(tmp_path)
+    refused(f"sqlite:///{tmp_path}/memory.db", "another application")
+    assert files_in(tmp_path) == before
+
+
+def test_an_open_database_of_another_application_is_not_changed(tmp_path: Path) -> None:
+    """Its contents are only in its write-ahead log."""
+    path = tmp_path / "memory.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as theirs:
+        for statement in ("PRAGMA journal_mode = WAL", "CREATE TABLE mine (a TEXT)", "INSERT INTO mine VALUES ('x')"):
+            theirs.execute(statement)
+        before = {name: data for name, data in files_in(tmp_path).items() if not name.endswith("-shm")}
+        refused(f"sqlite:///{path}", "another application")
+        after = {name: data for name, data in files_in(tmp_path).items() if not name.endswith("-shm")}
+        assert after == before
+        assert theirs.execute("SELECT a FROM mine").fetchall() == [("x",)]
+
+
+def test_a_newer_sqlite_file_is_not_changed(tmp_path: Path) -> None:
+    created(f"sqlite:///{tmp_path}/memory.db")
+    database(tmp_path / "memory.db", "PRAGMA user_version = 2", "CREATE TABLE newer (a TEXT)")
+    before = files_in(tmp_path)
+    refused(f"sqlite:///{tmp_path}/memory.db", "schema 2, this retentive knows 1: upgrade")
+    assert files_in(tmp_path) == before
+
+
+def test_a_version_in_the_log_is_read(tmp_path: Path) -> None:
+    """A newer program still has the file open."""
+    path = tmp_path / "memory.db"
+    created(f"sqlite:///{path}")
+    with closing(sqlite3.connect(path, isolation_level=None)) as newer:
+        newer.execute("PRAGMA user_version = 2")
+        refused(f"sqlite:///{path}", "schema 2, this retentive knows 1: upgrade")
+
+
+def test_an_empty_file_is_accepted(tmp_path: Path) -> None:
+    """`mktemp` creates one."""
+    (tmp_path / "memory.db").touch()
+    created(f"sqlite:///{tmp_path}/memory.db")
+    with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened:
+        assert opened.store().text(A) == "kept"
+
+
+# -- directories ---------------------------------------------------------------------------------------------------
+
+
+def test_a_directory_carries_its_format(tmp_path: Path) -> None:
+    created(f"{tmp_path}/memory")
+    assert (tmp_path / "memory/.retentive/format").read_text() == "1\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("2\n", "format 2, this retentive knows 1: upgrade"), ("", "cannot be read"), ("one\n", "cannot be read")],
+)
+def test_a_directory_of_an_unknown_format_is_not_changed(text: str, message: str, tmp_path: Path) -> None:
+    created(f"{tmp_path}/memory")
+    (tmp_path / "memory/.retentive/format").write_text(text)
+    before = files_in(tmp_path)
+    refused(f"{tmp_path}/memory", message)
+    assert files_in(tmp_path) == before
+
+
+def test_a_private_folder_of_another_application_is_not_changed(tmp_path: Path) -> None:
+    """A folder with contents and without a format number."""
+    private = tmp_path / "memory/.retentive"
+    private.mkdir(parents=True)
+    (private / "settings.ini").write_text("mine")
+    before = files_in(tmp_path)
+    refused(f"{tmp_path}/memory", "no format number")
+    assert files_in(tmp_path) == before
+    assert [path.name for path in (tmp_path / "memory").iterdir()] == [".retentive"]
+
+
+@pytest.mark.parametrize("left", [[], ["format.123"]])
+def test_an_interrupted_creation_of_a_folder_is_completed(left: list[str], tmp_path: Path) -> None:
+    """The process was killed before it renamed the format number."""
+    private = tmp_path / "memory/.retentive"
+    private.mkdir(parents=True)
+    for name in left:
+        (private / name).touch()
+    created(f"{tmp_path}/memory")
+    assert (private / "format").read_text() == "1\n"
+
+
+def test_a_foreign_database_in_a_directory_is_not_changed(tmp_path: Path) -> None:
+    created(f"{tmp_path}/memory")
+    path = tmp_path / "memory/.retentive/memory.db"
+    path.unlink()
+    database(path, "CREATE TABLE mine (a TEXT)")
+    before = path.read_bytes()
+    refused(f"{tmp_path}/memory", "another application")
+    assert path.read_bytes() == before
+
+
+# -- servers -------------------------------------------------------------------------------------------------------
+
+
+def test_a_newer_schema_on_a_server_is_refused(tmp_path: Path) -> None:
+    """By opening and by migrating."""
+    import psycopg
+
+    place = place_of("postgresql", tmp_path)
+    created(place)
+    with psycopg.connect(place, autocommit=True) as connection:
+        connection.execute("INSERT INTO retentive_schema (number, applied_at) VALUES (7, 0)")
+    refused(place, "schema 7, this retentive knows 1: upgrade")
+    with psycopg.connect(place, autocommit=True) as connection:
+        assert connection.execute("SELECT count(*) FROM versions").fetchone() == (1,)
+
+
+class BesideAnotherProcess(SqliteConnection):
+    """A connection beside another process, which commits the tables before one of this connection's statements."""
+
+    def __init__(self, path: Path, statement: int) -> None:
+        super().__init__(str(path), timeout_s=1.0)
+        self._path, self._until = str(path), statement
+
+    def rows(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
+        """Rows of the statement."""
+        if self._until == 0:
+            SqliteBackend(self._path).close()
+        self._until -= 1
+        return super().rows(sql, values)
+
+
+@pytest.mark.parametrize("statement", range(4))
+def test_a_file_that_another_process_creates_is_not_foreign(statement: int, tmp_path: Path) -> None:
+    """The version read is that of before or of after the commit, whichever statement it falls before."""
+    (tmp_path / "memory.db").touch()
+    with closing(BesideAnotherProcess(tmp_path / "memory.db", statement)) as connection:
+        assert SCHEMA.version(connection) in {0, SCHEMA.newest}

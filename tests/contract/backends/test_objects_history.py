@@ -1,0 +1,502 @@
+"""History in object storage equals that of SQLite for any operations, and redacted contents leave no byte."""
+
+from __future__ import annotations
+
+import os
+import random
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import takewhile
+from typing import Any, cast
+
+import pytest
+
+from retentive.storage import capabilities
+from retentive.storage.contract import Actor, Backend, Change, Snapshot, Transaction, Version
+from retentive.storage.objects.backend import ObjectsBackend, open_objects
+from retentive.storage.objects.driver import Client, Place
+from retentive.storage.objects.garbage import reachable
+from retentive.storage.objects.ordered_map import Sizes
+from retentive.storage.objects.snapshot import ObjectsSnapshot
+from retentive.storage.sqlite.backend import SqliteBackend
+from retentive.testing.backend_suite.opening import A, B, C, Opened
+from retentive.testing.backend_suite.sharing import together
+from retentive.values.paths import ROOT
+from retentive.values.records import Again
+from support import servers
+
+from .test_objects_rest import SMALL, Bottom, in_two_days, manifest_of, small
+from .wire import BUCKET, Asked, Reply, Wire, is_commit, nth
+
+pytestmark = pytest.mark.long
+
+PERSON = Actor("user", "ann")
+
+
+def place(port: int, prefix: str) -> str:
+    """A location on a server."""
+    return f"s3://{BUCKET}/{prefix}?endpoint=http://127.0.0.1:{port}&region=us-east-1&allow_http=true&timeout_s=1.5"
+
+
+class Ticking:
+    """A clock that tests advance by one millisecond at a time."""
+
+    def __init__(self) -> None:
+        self.now = 1_700_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def id_of(prefix: str, time_us: int) -> str:
+    """An id that depends only on the time, which is unique to each change of a store."""
+    return f"{prefix}{time_us:014x}"
+
+
+# -- equal to SQLite -----------------------------------------------------------------------------------------
+
+Work = Callable[[Transaction], object]
+
+
+def changing(chance: random.Random, snapshot: Snapshot) -> Work:
+    """A random write with the same effect on any backend in the same state."""
+    path = f"/memories/{chance.choice('abc')}/{chance.randrange(6)}"
+    data = b"%d" % chance.randrange(1_000)
+    kind = chance.choice(["put", "put", "put", "move", "delete", "again", "blank", "blank", "prune", "note", "both"])
+    ids = [version.id for version in snapshot.versions()]
+    some = [*chance.sample(ids, min(len(ids), chance.choice([1, 3, 9]))), "memver_nothing"]
+    older = [each for one in some[:-1] for each in oldest(snapshot, one)]
+    key = str(chance.randrange(40))
+    gone = {version.memory_id for version in snapshot.versions() if version.operation == "deleted"}
+    absent = sorted(memory for memory in gone if snapshot.find(memory) is None)
+    again = chance.choice(absent) if absent else None
+
+    def put(tx: Transaction) -> None:
+        tx.record([Change(tx.get(path).memory, path, data)], PERSON)
+
+    def move(tx: Transaction) -> None:
+        memory, new = tx.get(path).memory, f"/memories/moved/{key}"
+        tx.record([] if memory is None or tx.get(new).exists else [Change(memory, new)], None)
+
+    def delete(tx: Transaction) -> None:
+        memory = tx.get(path).memory
+        tx.record([] if memory is None else [Change(memory, None)], PERSON)
+
+    def make_again(tx: Transaction) -> None:
+        if again is not None and not tx.get(path).exists:
+            born = min(version.created_at for version in snapshot.versions(memory_id=again))
+            tx.record([Change(None, path, data, again=Again(again, born))], None)
+
+    def note(tx: Transaction) -> None:
+        tx.put_record("kind", key, chance_value)
+
+    def both(tx: Transaction) -> None:
+        for step in (put, lambda tx: tx.redact(some, PERSON), delete, put, note):
+            step(tx)
+
+    chance_value = chance.choice([None, "x", "y" * 3_000])
+    return {
+        "put": put,
+        "move": move,
+        "delete": delete,
+        "again": make_again,
+        "blank": lambda tx: tx.redact(some, PERSON),
+        "prune": lambda tx: tx.prune(older),
+        "note": note,
+        "both": both,
+    }[kind]
+
+
+def oldest(snapshot: Snapshot, version_id: str) -> list[str]:
+    """The older versions of its memory, and the version itself, up to the first redacted one.
+
+    SQL may keep a redacted version while a rename shares its text.
+    """
+    memory = snapshot.version(version_id)[0].memory_id
+    until = reversed(list(snapshot.versions(memory_id=memory, before=version_id + "!")))
+    return [version.id for version in takewhile(lambda version: version.redacted_at is None, until)]
+
+
+def all_there_is(snapshot: Snapshot) -> dict[str, Any]:
+    """The whole state except the revision, which may or may not rise on a write without changes."""
+    versions = [_without_revision(version) for version in snapshot.versions()]
+    ids = [version.id for version in versions]
+    bounds = [*ids[:: max(len(ids) // 5, 1)], "memver_"]
+    return {
+        "versions": versions,
+        "texts of versions": [snapshot.text(each) for each in ids],
+        "of memories": [
+            [version.id for version in snapshot.versions(memory_id=memory)]
+            for memory in sorted({version.memory_id for version in versions})
+        ],
+        "walk": list(snapshot.memories(ROOT)),
+        "texts": list(snapshot.texts("/memories/a")),
+        "sizes": list(snapshot.sizes(ROOT)),
+        "usage": snapshot.usage(),
+        "heads": [sorted((one.id, one.path) for one in snapshot.as_of(bound)) for bound in [*bounds, "n"]],
+        "bounded": [[one.id for one in snapshot.versions(after=low, before=high)] for low in bounds for high in bounds],
+        "notes": list(snapshot.records("kind")),
+        "each note": [snapshot.get_record("kind", str(number)) for number in range(40)],
+    }
+
+
+def _without_revision(version: Version) -> Version:
+    return replace(version, revision=0)
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 12))])
+def test_any_operations_give_the_history_of_sqlite(url: str, seed: int) -> None:
+    """Through three handles, with pages small enough to be split, merged and emptied."""
+    chance, clock = random.Random(seed), Ticking()
+    reference = Opened(SqliteBackend(None, clock=clock, new_id=id_of))
+    stores = [Opened(small(url, clock=clock, new_id=id_of)) for _ in range(3)]
+    for step in range(120):
+        clock.now += 0.001
+        at = chance.getstate()
+        work = reference.backend.read(reference.id, partial(changing, chance))
+        reference.backend.write(reference.id, work)
+        chance.setstate(at)
+        store = stores[step % 7 % 3]
+        work = store.backend.read(store.id, partial(changing, chance))
+        store.backend.write(store.id, work)
+        if step % 40 == 39:
+            expected = reference.backend.read(reference.id, all_there_is)
+            for one in (store, Opened(small(url, clock=clock, new_id=id_of))):
+                found = one.backend.read(one.id, all_there_is)
+                for what, value in expected.items():
+                    assert found[what] == value, what
+    before = stores[0].backend.read(stores[0].id, all_there_is)
+    in_two_days(url).collect(stores[0].id)
+    assert small(url).read(stores[0].id, all_there_is) == before
+    assert_all_is_named(url, stores[0].id)
+    reference.backend.close()
+
+
+def assert_all_is_named(url: str, store_id: str) -> None:
+    """After collection, every object is reachable, and the root of the tree is small."""
+    bottom, manifest = Bottom(url), manifest_of(url, store_id)
+    reach = reachable(manifest, small(url)._reader(store_id))
+    for kind, names in (("pages", reach.pages), ("packs", reach.packs)):
+        there = {key.rpartition("/")[2] for key in bottom.listed(f"stores/{store_id}/{kind}")}
+        assert there == names, kind
+    assert reach.garbage == set()
+    assert len(manifest.tree.refs) <= SMALL.fan_out
+
+
+def test_bounded_reads_do_not_scan_the_rest(wire: Wire) -> None:
+    """A range of versions reads only its own leaves, of about fifty."""
+    prefix = os.urandom(6).hex()
+    store = Opened(small(place(servers.moto().port, prefix)))
+    for number in range(160):
+        store.put(A, b"%d" % number)
+    ids = [version.id for version in store.versions()]
+    reader = small(place(wire.port, prefix))
+    for low, high in ((ids[60], ids[57]), (ids[-1], ids[-3]), (ids[100], ids[90])):
+        asked = len(wire.asked)
+        found = reader.read(store.id, partial(_ids, low=low, high=high))
+        assert found == [each for each in ids if low < each < high]
+        assert len([one for one in wire.asked[asked:] if b"/pages/" in one.path]) <= 12
+    asked = len(wire.asked)
+    assert [version.id for version in reader.read(store.id, lambda found: list(found.as_of(ids[3])))] == [ids[4]]
+    assert len(wire.asked) - asked <= 10  # the manifest, and the nodes above three leaves
+
+
+def _ids(snapshot: Snapshot, *, low: str, high: str) -> list[str]:
+    return [version.id for version in snapshot.versions(after=low, before=high)]
+
+
+# -- redacted versions ---------------------------------------------------------------------------------------
+
+
+def everything(url: str) -> str:
+    """All bytes of a location, decompressed."""
+    return "\n".join(f"{key} {plain(Bottom(url).get(key))}" for key in Bottom(url).listed())
+
+
+def plain(data: bytes) -> str:
+    """The decompressed bytes of an object."""
+    head, _, body = data.partition(b"\n")
+    is_compressed = head.startswith(b"retentive ") and not head.startswith((b"retentive pack ", b"retentive format "))
+    return (zlib.decompress(body) if is_compressed else data).decode()
+
+
+SECRET, PLACE = b"the secret text", "/memories/the-secret-place"
+
+
+def a_secret_among_others(store: Opened, *, before: int, after: int) -> Sequence[str]:
+    """Versions of a memory with a secret text and path, and of other memories; returns those to redact."""
+    for number in range(before):
+        store.put(f"/memories/{number % 9}", b"%d" % number)
+    store.create({PLACE: SECRET}, PERSON)
+    secrets = [store.versions()[0]]
+    store.move(PLACE, PLACE + "/moved")
+    secrets.append(store.versions()[0])
+    store.move(PLACE + "/moved", B)
+    store.put(B, b"harmless")
+    for number in range(after):
+        store.put(f"/memories/{number % 9}", b"%d" % number)
+    chosen = [version for version in store.versions() if version.memory_id == secrets[0].memory_id]
+    assert len(chosen) == 4
+    return [version.id for version in chosen]
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, 0), (0, 3), (3, 0), (30, 2), (2, 30), (60, 60)])
+def test_a_redacted_version_leaves_no_byte(url: str, before: int, after: int) -> None:
+    """Neither text, path nor hash in any object once the write returns, in log and pages."""
+    store, reader = Opened(small(url)), Opened(small(url))
+    ids = a_secret_among_others(store, before=before, after=after)
+    old = reader.backend.read(reader.id, lambda found: [found.version(each) for each in ids])
+    shas = [version.sha256 for version, _ in old[1:]]
+    assert SECRET.decode() in everything(url)
+    store.backend.write(store.id, lambda tx: tx.redact(ids, PERSON))
+    left = everything(url)
+    assert not [one for one in (SECRET.decode(), "secret-place", *shas) if one is not None and one in left]
+    assert store.get(B).data == b"harmless"
+    for each in (store, reader, Opened(small(url))):
+        assert [each.version_text(one) for one in ids] == [b"harmless", None, None, None]
+        assert [version.path for version in each.versions() if version.id in ids] == [B, "", "", ""]
+    assert capabilities.purge(store.backend)
+    assert not Bottom(url).listed("purging")
+    assert len(store.versions()) == before + after + 4
+
+
+def test_a_concurrent_compaction_restores_nothing(url: str) -> None:
+    """Its pages come from a state before the redaction; they are deleted and never used."""
+    store = Opened(ObjectsBackend(Client(Place.parse(url)), sizes=Sizes(log=10_000)))
+    ids = a_secret_among_others(store, before=3, after=3)
+    other = small(url)
+    committer = other._committer
+    prepared = committer.prepare(other._manifests.now(store.id))
+    store.backend.write(store.id, lambda tx: tx.redact(ids, PERSON))
+    for name, (data, _) in prepared.compaction.pages.items():  # one page was still being written
+        Bottom(url).put(f"stores/{store.id}/pages/{name}", data)
+    committer.use(store.id, prepared)
+    assert SECRET.decode() not in everything(url)
+    assert "secret-place" not in everything(url)
+    assert store.get(B).data == b"harmless"
+
+
+def test_the_next_purge_deletes_the_pages_of_a_crashed_compaction(url: str) -> None:
+    """They were written too late for the redaction; the mark of a later redaction finds them."""
+    store = Opened(ObjectsBackend(Client(Place.parse(url)), sizes=Sizes(log=10_000)))
+    ids = a_secret_among_others(store, before=3, after=3)
+    other = small(url)
+    prepared = other._committer.prepare(other._manifests.now(store.id))
+    store.backend.write(store.id, lambda tx: tx.redact(ids[1:2], PERSON))
+    for name, (data, _) in prepared.compaction.pages.items():
+        Bottom(url).put(f"stores/{store.id}/pages/{name}", data)
+    assert "secret-place" in everything(url)
+    store.backend.write(store.id, lambda tx: tx.redact(ids, PERSON))
+    assert "secret-place" not in everything(url)
+
+
+def test_replaced_records_are_deleted_with_the_version(url: str) -> None:
+    """A record may repeat the text of the version: the same write removes it, and no object keeps it."""
+    store = Opened(small(url))
+    for number in range(100):
+        value = "SECRET " * 400 if number == 7 else f"secret {number}" if number < 9 else "x"
+        store.backend.write(store.id, partial(_put_note, key=str(number), value=value))
+    store.create({A: b"secret"})
+    store.put(A, b"harmless")
+    ids = [version.id for version in store.versions()]
+    assert "secret 3" in everything(url)
+    assert "SECRET" in everything(url)
+
+    def work(tx: Transaction) -> None:
+        tx.redact(ids, PERSON)
+        for number in range(9):
+            tx.put_record("kind", str(number), None)
+        tx.redact(ids, PERSON)
+
+    store.backend.write(store.id, work)
+    store.put(A, b"more")
+    store.backend.write(store.id, lambda tx: tx.redact(ids, PERSON))
+    assert capabilities.purge(store.backend)
+    assert "ecret" not in everything(url)
+    assert "SECRET" not in everything(url)
+
+
+def _blank(tx: Transaction, ids: Sequence[str]) -> None:
+    tx.redact(ids, PERSON)
+
+
+def _put_note(tx: Transaction, key: str, value: str | None) -> None:
+    tx.put_record("kind", key, value)
+
+
+def test_other_processes_do_not_serve_redacted_texts_from_their_caches(url: str) -> None:
+    """Nor does a read that has to restart during the redaction."""
+    store, reader = Opened(small(url)), Opened(small(url))
+    ids = a_secret_among_others(store, before=20, after=20)
+    texts = [reader.version_text(each) for each in ids]
+    assert texts[1:] == [SECRET] * 3
+    store.backend.write(store.id, lambda tx: tx.redact(ids, PERSON))
+    assert [reader.version_text(each) for each in ids[1:]] == [None] * 3
+    assert PLACE not in [version.path for version in reader.versions()]
+    assert reader.chosen(path=PLACE) == []
+
+
+def test_pruning_a_long_history_keeps_it_small(url: str) -> None:
+    """Sparse pages are merged, empty ones deleted, and all remaining versions of a memory are found."""
+    store = Opened(small(url))
+    for number in range(200):
+        store.put(A if number % 40 else B, b"%d" % number)
+    assert capabilities.purge(small(url))
+    versions = store.versions()
+    bottom = Bottom(url)
+    before = len(bottom.listed(f"stores/{store.id}/pages"))
+    kept = [version for version in versions if version.path == B or version == versions[0]]
+    gone = [version.id for version in versions if version not in kept]
+    store.backend.write(store.id, lambda tx: tx.prune(gone))
+    for one in (store, Opened(small(url))):
+        assert one.versions() == kept
+        assert one.tree() == {A: b"199", B: b"160"}
+    assert len(bottom.listed(f"stores/{store.id}/packs")) == len(kept)
+    assert len(bottom.listed(f"stores/{store.id}/pages")) < before // 4
+    assert store.backend.read(store.id, lambda found: cast("ObjectsSnapshot", found).garbage()) == []
+    store.put(A, b"on")
+    assert len(store.versions()) == len(kept) + 1
+
+
+def test_thousands_of_versions_are_erased_at_once(url: str) -> None:
+    """With more texts than a manifest can list."""
+    store = Opened(open_objects(url))
+    files = {f"/memories/{number:04}": b"%d" % number for number in range(700)}
+    store.create(files)
+    store.delete(*files)
+    ids = [version.id for version in store.versions()]
+    store.backend.write(store.id, lambda tx: tx.prune(ids))
+    assert store.versions() == []
+    assert store.tree() == {}
+    assert [key for key in Bottom(url).listed(f"stores/{store.id}") if "/pages/" not in key] == []
+
+
+def test_concurrent_redactions_remove_exactly_their_versions(url: str) -> None:
+    """While others write, compact, collect and purge."""
+    stores = [Opened(small(url)) for _ in range(4)]
+    stores[0].create({f"/memories/{name}": b"0" for name in "abcd"})
+
+    def writing(store: Opened, name: str) -> None:
+        path = f"/memories/{name}"
+        for number in range(20):
+            store.put(path, f"secret {name}{number}.".encode())
+            memory = store.memory(path)
+            ids = [version.id for version in store.chosen(memory_id=memory.id)]
+            store.backend.write(store.id, partial(_blank, ids=ids))
+            if number % 7 == 0:
+                assert capabilities.purge(store.backend)
+
+    together([partial(writing, store, name) for store, name in zip(stores, "abcd", strict=True)])
+    assert capabilities.purge(stores[0].backend)
+    left = everything(url)
+    assert [f"secret {name}19." in left for name in "abcd"] == [True] * 4
+    assert not [n for n in range(19) for name in "abcd" if f"secret {name}{n}." in left]
+    assert stores[1].tree() == {f"/memories/{name}": f"secret {name}19.".encode() for name in "abcd"}
+    assert len(stores[2].versions()) == 4 + 80
+
+
+# -- crashes between the steps -------------------------------------------------------------------------------
+
+
+def no_deleting(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
+    """The process ends before it deletes any object."""
+    return None if asked.method == b"DELETE" or b"?delete" in asked.path else forward(asked.raw)
+
+
+@pytest.mark.parametrize("finish", ["purge", "another"])
+def test_a_crash_before_the_deletion_is_completed(wire: Wire, finish: str) -> None:
+    """By `purge` in any process, or by the next redaction."""
+    prefix = os.urandom(6).hex()
+    store = Opened(open_objects(place(wire.port, prefix)))
+    ids = a_secret_among_others(store, before=2, after=2)
+    wire.rule = no_deleting
+    store.backend.write(store.id, lambda tx: tx.redact(ids[1:], PERSON))
+    url = place(servers.moto().port, prefix)
+    assert SECRET.decode() in everything(url)
+    fresh = Opened(open_objects(url))
+    assert [fresh.version_text(each) for each in ids[1:]] == [None] * 3
+    if finish == "purge":
+        assert capabilities.purge(fresh.backend)
+    else:
+        fresh.put(B, b"more")
+        fresh.backend.write(fresh.id, lambda tx: tx.redact(ids, PERSON))
+    assert SECRET.decode() not in everything(url)
+    assert capabilities.purge(fresh.backend)
+    assert Bottom(url).listed("purging") == []
+    assert fresh.backend.read(fresh.id, lambda found: found.usage()).memories == 3
+
+
+def test_a_redaction_retried_during_a_purge_is_marked_again(wire: Wire) -> None:
+    """The purge deleted its mark, since it had no effect yet: the commit fails, and the retry writes a new mark."""
+    prefix = os.urandom(6).hex()
+    store, url = Opened(small(place(wire.port, prefix))), place(servers.moto().port, prefix)
+    ids = a_secret_among_others(store, before=2, after=2)
+    seen: list[list[str]] = []
+
+    def purged_first(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
+        seen.append(Bottom(url).listed("purging"))
+        assert capabilities.purge(small(url))
+        seen.append(Bottom(url).listed("purging"))
+        return forward(asked.raw)
+
+    wire.asked.clear()
+    wire.rule = nth({1}, is_commit, purged_first)
+    store.backend.write(store.id, lambda tx: tx.redact(ids, PERSON))
+    assert [len(marks) for marks in seen] == [1, 0]
+    put = {asked.path for asked in wire.asked if asked.method == b"PUT" and b"/purging/" in asked.path}
+    assert len(put) == 2
+    assert SECRET.decode() not in everything(url)
+    assert Bottom(url).listed("purging") == []
+
+
+def test_a_missing_object_of_any_kind_is_reported(url: str) -> None:
+    """The check reads every kind of object."""
+    backend: Backend = small(url)
+    store = Opened(backend)
+    a_secret_among_others(store, before=30, after=30)
+    for number in range(60):
+        store.backend.write(store.id, partial(_put_note, key=str(number), value="v" * (number * 40)))
+    assert capabilities.purge(backend)
+    bottom = Bottom(url)
+    for key in bottom.listed(f"stores/{store.id}"):
+        whole = bottom.get(key)
+        bottom.delete(key)
+        subject = "/".join(key.split("/")[2:])
+        assert ("object_missing", subject) in {(one.code, one.subject) for one in capabilities.check(small(url))}
+        bottom.put(key, whole)
+    assert list(capabilities.check(small(url))) == []
+    assert store.get(C).exists is False
+
+
+def test_texts_of_failed_attempts_are_purged(url: str) -> None:
+    """A batch that ran again wrote a text without a version, which may copy the text of another version."""
+    store, other = Opened(small(url)), Opened(small(url))
+    store.create({A: b"0"})
+    texts: list[bytes] = []
+    for _ in range(10):
+        _write_before_another_commits(store, other, texts)
+    assert len(texts) == 40  # each of twenty writes ran twice
+    for one in (store, other):
+        assert capabilities.purge(one.backend)
+    assert len(Bottom(url).listed(f"stores/{store.id}/packs")) == len(store.versions()) == 21
+    assert len(store.tree()) == 1
+
+
+def _write_before_another_commits(store: Opened, other: Opened, texts: list[bytes]) -> None:
+    """Write while another backend commits first, so that the work runs twice."""
+    others = [partial(_extended, texts)]
+
+    def work(tx: Transaction) -> None:
+        _extended(texts, tx)
+        if others:
+            other.backend.write(store.id, others.pop())
+
+    store.backend.write(store.id, work)
+
+
+def _extended(texts: list[bytes], tx: Transaction) -> None:
+    look = tx.get(A)
+    texts.append(b"%b." % (look.data or b"")[-40:] + b"%d" % len(texts))
+    tx.record([Change(look.memory, A, texts[-1])], None)

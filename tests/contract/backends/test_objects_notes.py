@@ -1,0 +1,433 @@
+"""Records and side records in object storage: their layout and cost, and that merging loses none."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from retentive.errors import NotFound, Unavailable
+from retentive.storage import capabilities
+from retentive.storage.contract import Change, Transaction
+from retentive.storage.objects.backend import ObjectsBackend, open_objects
+from retentive.storage.objects.driver import Client, Place
+from retentive.storage.objects.garbage import reachable
+from retentive.storage.objects.ordered_map import Sizes
+from retentive.testing.backend_suite.opening import A, Opened
+from retentive.testing.backend_suite.sharing import together
+from support import servers
+
+from .test_objects_history import everything
+from .test_objects_rest import Bottom, in_two_days, manifest_of, small
+from .wire import BUCKET, Asked, Reply, Wire, cut_after, is_commit, nth
+
+pytestmark = pytest.mark.long
+
+FEW = Sizes(log=8, page=7, fan_out=9)
+
+
+@pytest.fixture
+def far(wire: Wire) -> str:
+    """A location behind the wire."""
+    options = f"endpoint=http://127.0.0.1:{wire.port}&region=us-east-1&allow_http=true"
+    return f"s3://{BUCKET}/{os.urandom(6).hex()}?{options}"
+
+
+def few(url: str) -> ObjectsBackend:
+    """A backend that keeps few records in the manifest."""
+    return ObjectsBackend(Client(Place.parse(url)), sizes=FEW)
+
+
+def put(store: Opened, kind: str, key: str, value: str | None) -> None:
+    """Write a record."""
+    store.backend.write(store.id, lambda tx: tx.put_record(kind, key, value))
+
+
+def notes(store: Opened, kind: str) -> dict[str, str]:
+    """All records of a kind."""
+    return dict(store.backend.read(store.id, lambda snapshot: list(snapshot.records(kind))))
+
+
+def note(store: Opened, kind: str, key: str) -> str | None:
+    """One record."""
+    return store.backend.read(store.id, lambda snapshot: snapshot.get_record(kind, key))
+
+
+def manifest_bytes(url: str, store: Opened) -> int:
+    """The size of the manifest."""
+    return len(Bottom(url).get(f"manifests/{store.id}"))
+
+
+# -- records -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_records_outside_the_root_are_read_unchanged(url: str, seed: int) -> None:
+    """Written, replaced and removed one by one and in batches, in several kinds, through three handles."""
+    chance = random.Random(seed)
+    stores = [Opened(few(url)) for _ in range(3)]
+    expected: dict[str, dict[str, str]] = {"a": {}, "b": {}, "c/é \U0001f600".encode("ascii", "replace").decode(): {}}
+    for step in range(150):
+        kind = chance.choice(sorted(expected))
+        count = chance.choice([1, 1, 1, 30])
+        values = {
+            f"{chance.randrange(60):02}": chance.choice([None, None, "", f"value {step}", f"{step} " * 500])
+            for _ in range(count)
+        }
+        store = chance.choice(stores)
+
+        def work(tx: Transaction, kind: str = kind, values: dict[str, str | None] = values) -> None:
+            for key, value in values.items():
+                tx.put_record(kind, key, value)
+
+        store.backend.write(store.id, work)
+        expected[kind].update({key: value for key, value in values.items() if value is not None})
+        for key in [key for key, value in values.items() if value is None]:
+            expected[kind].pop(key, None)
+        if step % 10 == 9:
+            reader = chance.choice([*stores, Opened(few(url))])
+            assert {kind: notes(reader, kind) for kind in expected} == expected
+            assert [note(reader, "a", f"{number:02}") for number in range(60)] == [
+                expected["a"].get(f"{number:02}") for number in range(60)
+            ]
+    assert [list(notes(stores[0], kind)) for kind in expected] == [sorted(found) for found in expected.values()]
+    in_two_days(url).collect(stores[0].id)
+    assert {kind: notes(Opened(few(url)), kind) for kind in expected} == expected
+    assert stores[0].revision() == 0
+    assert capabilities.purge(stores[0].backend)
+    assert_all_is_reachable(url, stores[0])
+
+
+def assert_all_is_reachable(url: str, store: Opened) -> None:
+    """Check that the manifest leads to every object."""
+    reach = reachable(manifest_of(url, store.id), few(url)._reader(store.id))
+    there = {key.rpartition("/")[2] for key in Bottom(url).listed(f"stores/{store.id}")}
+    assert there == reach.pages | reach.packs
+    assert reach.garbage == set()
+
+
+def test_removing_all_records_leaves_no_object(url: str) -> None:
+    """Once they are purged."""
+    store = Opened(few(url))
+    for number in range(80):
+        put(store, "kind", str(number), f"value {number} " * (number * 3))
+    for number in range(80):
+        put(store, "kind", str(number), None)
+    assert notes(store, "kind") == {}
+    capabilities.purge(store.backend)
+    assert_all_is_reachable(url, store)
+    assert Bottom(url).listed(f"stores/{store.id}/packs") == []
+
+
+def test_long_values_are_never_in_the_root(url: str) -> None:
+    """Each is an object of its own, deleted when the value is replaced."""
+    store = Opened(open_objects(url))
+    for number in range(40):
+        put(store, "kind", str(number % 20), f"{number} " + "x" * 100_000)
+    assert manifest_bytes(url, store) < 4_000
+    assert notes(store, "kind") == {str(number): f"{number + 20} " + "x" * 100_000 for number in range(20)}
+    capabilities.purge(store.backend)
+    assert len(Bottom(url).listed(f"stores/{store.id}/packs")) == 20
+
+
+@pytest.mark.parametrize("count", [1_500, pytest.param(10_000, marks=pytest.mark.long)])
+def test_thousands_of_records_cost_little_each(url: str, count: int) -> None:
+    """Written one by one: the root and the objects written with it stay small."""
+    store = Opened(open_objects(url))
+    keys = [hashlib.sha256(b"%d" % number).hexdigest()[:24] for number in range(count)]
+    largest = 0
+    for number, key in enumerate(keys):
+        put(store, "replies", key, f"reply {number} " * 10)
+        if number % 50 == 0:
+            largest = max(largest, manifest_bytes(url, store))
+    assert largest < 20_000
+    assert notes(store, "replies") == {key: f"reply {number} " * 10 for number, key in enumerate(keys)}
+    assert note(Opened(open_objects(url)), "replies", keys[0]) == "reply 0 " * 10
+    capabilities.purge(store.backend)
+    assert len(Bottom(url).listed(f"stores/{store.id}/pages")) <= 8 + count // 100
+
+
+def test_a_record_costs_no_request_of_its_own(wire: Wire, far: str) -> None:
+    """One record is written with the other changes; two hundred records cost a tenth more."""
+    store = Opened(open_objects(far))
+    store.create({A: b"0"})
+    wire.asked.clear()
+    put(store, "kind", "first", "value")
+    assert [asked.method for asked in wire.asked] == [b"PUT"]
+    wire.asked.clear()
+
+    def both(tx: Transaction) -> None:
+        assert tx.get_record("kind", "nothing") is None
+        tx.record([Change(tx.get(A).memory, A, b"1")], None)
+        tx.put_record("kind", "second", "value")
+
+    store.backend.write(store.id, both)
+    assert [asked.method for asked in wire.asked] == [b"PUT", b"PUT"]
+    wire.asked.clear()
+    for number in range(200):
+        put(store, "kind", f"{number:03}", "value" * 10)
+    assert len(wire.asked) <= 220
+
+
+def test_a_record_is_found_with_one_request_at_most(wire: Wire, far: str) -> None:
+    """Besides the request for the manifest. A missing record costs the same, and one in the log costs none."""
+
+    def opened() -> ObjectsBackend:
+        return ObjectsBackend(Client(Place.parse(far)), sizes=Sizes(log=8, page=7))
+
+    store = Opened(opened())
+    for number in range(100):
+        put(store, "kind", f"{number:03}", "value")
+    for key in ("000", "050", "093", "099", "nothing", "0505"):
+        reader = opened()
+        wire.asked.clear()
+        found = reader.read(store.id, lambda snapshot, key=key: snapshot.get_record("kind", key))  # type: ignore[misc]
+        assert found == ("value" if len(key) == 3 else None)
+        asked = [one for one in wire.asked if not one.path.endswith(b"/format")]  # once per backend
+        assert len(asked) <= (1 if key == "099" else 2)
+        assert wire.asked[0].method == b"GET"
+
+
+def test_a_commit_of_records_with_a_lost_reply_is_made_once(wire: Wire, far: str) -> None:
+    """The id of the commit settles it."""
+    store = Opened(open_objects(far))
+    runs: list[int] = []
+
+    def work(tx: Transaction) -> None:
+        runs.append(1)
+        tx.put_record("kind", "key", (tx.get_record("kind", "key") or "") + "x")
+
+    wire.rule = nth({1, 3}, is_commit, cut_after)
+    for _ in range(4):
+        store.backend.write(store.id, work)
+    assert note(store, "kind", "key") == "xxxx"
+    assert len(runs) == 4
+
+
+def test_records_of_one_batch_see_each_other(url: str) -> None:
+    """Many threads increment one record, and some fail afterwards."""
+    store = Opened(few(url))
+
+    def counting(tx: Transaction) -> None:
+        tx.put_record("kind", "count", str(int(tx.get_record("kind", "count") or "0") + 1))
+
+    def failing(tx: Transaction) -> None:
+        counting(tx)
+        tx.put_record("kind", "failed", "x" * 5_000)
+        raise NotFound("no")
+
+    def run(work: Callable[[Transaction], None]) -> None:
+        for _ in range(20):
+            if work is failing:
+                with pytest.raises(NotFound):
+                    store.backend.write(store.id, work)
+            else:
+                store.backend.write(store.id, work)
+
+    together([partial(run, work) for work in (counting, failing, counting, failing, counting)])
+    assert notes(store, "kind") == {"count": "60"}
+    assert Bottom(url).listed(f"stores/{store.id}/packs") == []
+
+
+# -- side records --------------------------------------------------------------------------------------------
+
+
+def parts(url: str, store: Opened) -> list[str]:
+    """The objects with side records."""
+    return Bottom(url).listed(f"stores/{store.id}/side")
+
+
+def test_side_records_are_merged_and_stay_few(url: str) -> None:
+    """With repeated keys, and with keys that are only added."""
+    stores = [Opened(small(url)) for _ in range(3)]
+    for number in range(600):
+        backend = stores[number % 3].backend
+        backend.put_side_records(stores[0].id, "seen", {str(number % 50): str(number), str(number % 7): None})
+        backend.put_side_records(stores[0].id, "audit", {f"{number:05}": "entry"})
+    expected = {}
+    for number in range(600):
+        expected[str(number % 50)] = str(number)
+        expected.pop(str(number % 7), None)
+    for store in stores:
+        assert dict(store.backend.side_records(store.id, "seen")) == expected
+        assert [key for key, _ in store.backend.side_records(store.id, "audit")] == [f"{n:05}" for n in range(600)]
+        assert list(store.backend.side_records(store.id, "audit", after="00597")) == [
+            ("00598", "entry"),
+            ("00599", "entry"),
+        ]
+    assert len(parts(url, stores[0])) < 200  # of 1,200
+    assert stores[0].revision() == 0
+
+
+def test_concurrent_side_records_are_not_lost(url: str) -> None:
+    """Many handles write, read and merge the same kind, also with shared keys."""
+    stores = [Opened(small(url)) for _ in range(6)]
+
+    def jotting(store: Opened, name: int) -> None:
+        for number in range(80):
+            store.backend.put_side_records(store.id, "kind", {f"{name} {number:02}": "x", f"{name}": str(number)})
+            if number % 20 == 0:
+                found = dict(store.backend.side_records(store.id, "kind"))
+                assert [found.get(f"{name} {each:02}") for each in range(number + 1)] == ["x"] * (number + 1)
+                assert found[f"{name}"] == str(number)
+
+    together([partial(jotting, store, name) for name, store in enumerate(stores)])
+    expected = {f"{name} {number:02}": "x" for name in range(6) for number in range(80)}
+    assert dict(stores[0].backend.side_records(stores[0].id, "kind")) == {
+        **expected,
+        **{f"{name}": "79" for name in range(6)},
+    }
+
+
+def test_merged_parts_that_were_not_deleted_change_nothing(url: str) -> None:
+    """After a crash between writing and deleting some or all parts; removed keys stay removed."""
+    store, bottom = Opened(small(url)), Bottom(url)
+    held: dict[str, bytes] = {}
+    for number in range(70):
+        store.backend.put_side_records(
+            store.id, "kind", {"key": None if number == 69 else str(number), f"{number:02}": "x"}
+        )
+        held |= {key: bottom.get(key) for key in parts(url, store)}
+    before = dict(store.backend.side_records(store.id, "kind"))
+    assert "key" not in before
+    assert len(held) > len(parts(url, store))
+    chance = random.Random(1)
+    for count in (len(held), 40, 3, 1):
+        for key in chance.sample(sorted(held), count):
+            bottom.put(key, held[key])
+        assert dict(small(url).side_records(store.id, "kind")) == before
+        assert dict(store.backend.side_records(store.id, "kind")) == before
+    assert len(parts(url, store)) <= 64
+
+
+def test_a_side_record_costs_two_requests(wire: Wire, far: str) -> None:
+    """One writes it, and one checks that the store exists. It waits for no writer of the store."""
+    store = Opened(open_objects(far))
+    store.create({A: b"0"})
+    wire.asked.clear()
+
+    def work(tx: Transaction) -> None:
+        tx.record([Change(tx.get(A).memory, A, b"1")], None)
+        store.backend.put_side_records(store.id, "kind", {"key": "value"})
+
+    store.backend.write(store.id, work)
+    assert sorted(asked.method for asked in wire.asked) == [b"GET", b"PUT", b"PUT", b"PUT"]
+    assert dict(store.backend.side_records(store.id, "kind")) == {"key": "value"}
+
+
+def test_side_records_are_read_during_a_merge(wire: Wire, far: str) -> None:
+    """A listed part is gone when it is requested, so the reader lists again."""
+    store = Opened(open_objects(far))
+    for number in range(20):
+        store.backend.put_side_records(store.id, "kind", {f"{number:02}": "x"})
+    near = far.replace(f":{wire.port}&", f":{servers.moto().port}&")
+
+    def merged_first(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
+        other = Opened(open_objects(near))
+        for number in range(20, 60):
+            other.backend.put_side_records(other.id, "kind", {f"{number:02}": "x"})
+        return forward(asked.raw)
+
+    wire.rule = nth({1}, lambda asked: asked.method == b"GET" and b"/side/" in asked.path, merged_first)
+    found = [key for key, _ in open_objects(far).side_records(store.id, "kind")]
+    assert found == [f"{number:02}" for number in range(60)]
+
+
+# -- erasing -------------------------------------------------------------------------------------------------
+
+
+def filled(url: str) -> Opened:
+    """A store with records of every kind."""
+    store = Opened(small(url), "secret-key")
+    for number in range(30):
+        store.put(f"/memories/secret/{number % 9}", b"secret %d" % number)
+        put(store, "kind", str(number), "secret " * number * 10)
+        store.backend.put_side_records(store.id, "kind", {str(number): "secret"})
+    store.backend.write(store.id, lambda tx: tx.set_metadata(settings="secret"))
+    return store
+
+
+def test_an_erased_store_leaves_only_its_erased_manifest(url: str) -> None:
+    """And an object for its key that does not name the store."""
+    store, reader = filled(url), Opened(small(url), "secret-key")
+    other = Opened(small(url), "other")
+    other.create({A: b"stays"})
+    assert len(reader.versions()) == 30
+    store.backend.erase_store(store.id, None)
+    mine = [key for key in Bottom(url).listed() if other.id not in key]
+    assert sorted(key.split("/")[0] for key in mine) == ["format", "keys", "keys", "manifests"]
+    assert "secret" not in everything(url)
+    assert manifest_bytes(url, store) < 300
+    for backend in (store.backend, reader.backend, small(url)):
+        with pytest.raises(NotFound, match="was erased"):
+            backend.read(store.id, lambda snapshot: snapshot.revision)
+        with pytest.raises(NotFound, match="was erased"):
+            backend.write(store.id, lambda tx: tx.put_record("kind", "key", "value"))
+        with pytest.raises(NotFound, match="was erased"):
+            backend.put_side_records(store.id, "kind", {"key": "value"})
+        with pytest.raises(NotFound, match="was erased"):
+            backend.side_records(store.id, "kind")
+        assert backend.get_store("secret-key") is None
+        assert [info.id for info in backend.list_stores(limit=1)] == [other.id]
+    assert [key for key in Bottom(url).listed() if other.id not in key] == mine
+    again = small(url).create_store(key="secret-key", name="new")
+    assert again.id != store.id
+    assert small(url).get_store("secret-key") == again
+
+
+def test_concurrent_writers_leave_nothing_in_an_erased_store(url: str) -> None:
+    """Their texts, records and pages are deleted when the commit finds the store erased."""
+    store, other = filled(url), small(url)
+
+    def work(tx: Transaction) -> None:
+        tx.record([Change(None, "/memories/late", b"secret")], None)
+        tx.put_record("kind", "late", "secret" * 1_000)
+        other.erase_store(store.id, None)
+
+    committer = other._committer
+    prepared = committer.prepare(other._manifests.now(store.id))
+    with pytest.raises(NotFound):
+        store.backend.write(store.id, work)
+    late = Bottom(url)
+    for name, (data, _) in prepared.compaction.pages.items():
+        late.put(f"stores/{store.id}/pages/{name}", data)
+    committer.use(store.id, prepared)
+    assert Bottom(url).listed("stores") == []
+
+
+@pytest.mark.parametrize("finish", ["again", "purge"])
+@pytest.mark.parametrize("stopped_at", [b"?delete", b"/keys/"])
+def test_a_crashed_erasure_is_completed(wire: Wire, far: str, finish: str, stopped_at: bytes) -> None:
+    """By another erasure or by `purge`. Until then the store is not found."""
+    store = Opened(open_objects(far + "&timeout_s=1.5"), "secret-key")
+    store.create({A: b"secret"})
+    wire.rule = lambda asked, forward: None if stopped_at in asked.path else forward(asked.raw)
+    with pytest.raises(Unavailable):
+        store.backend.erase_store(store.id, None)
+    wire.rule = lambda asked, forward: forward(asked.raw)
+    fresh = open_objects(far)
+    assert fresh.get_store("secret-key") is None
+    with pytest.raises(NotFound, match="was erased"):
+        fresh.read(store.id, lambda snapshot: snapshot.revision)
+    if finish == "again":
+        fresh.erase_store(store.id, None)
+    else:
+        assert fresh.purge()
+    assert "secret" not in everything(far)
+    assert [key.split("/")[0] for key in Bottom(far).listed()] == ["format", "keys", "manifests"]
+
+
+def test_a_key_reused_during_an_erasure_stays_in_use(url: str) -> None:
+    """The erasure does not free a key that belongs to a new store."""
+    store = filled(url)
+    backend = small(url)
+    with backend._queue(store.id).paused():
+        backend._stores.mark_erased(store.id, None)
+    made = small(url).create_store(key="secret-key", name="new")
+    backend._stores.clear(store.id)
+    assert small(url).get_store("secret-key") == made
+    assert small(url).create_store(key="secret-key", name="newer") == made

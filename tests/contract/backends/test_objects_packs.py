@@ -1,0 +1,226 @@
+"""Packs in object storage: the cost of a batch and of a view, and a pack after the erasure of one text."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from functools import partial
+
+import pytest
+
+from retentive.errors import Damaged
+from retentive.storage import capabilities
+from retentive.storage.contract import Actor, Change, Snapshot, Transaction
+from retentive.storage.objects.backend import open_objects
+from retentive.storage.objects.packs import NewTexts, decode_pack, encode_pack, without
+from retentive.testing.backend_suite.opening import A, Opened
+from retentive.testing.backend_suite.sharing import finish, start
+from support import servers
+
+from .test_objects_history import everything
+from .test_objects_rest import Bottom, small
+from .wire import BUCKET, Asked, Wire
+
+PATIENCE_S = 60.0
+PERSON = Actor("user", "ann")
+
+
+def far(wire: Wire, prefix: str) -> str:
+    """A location behind a wire."""
+    return f"s3://{BUCKET}/{prefix}?endpoint=http://127.0.0.1:{wire.port}&region=us-east-1&allow_http=true"
+
+
+def kinds(asked: list[Asked]) -> list[tuple[bytes, bytes]]:
+    """Method and kind of object of each request."""
+    return [
+        (one.method, next(kind for kind in (b"packs", b"pages", b"manifests") if kind in one.path)) for one in asked
+    ]
+
+
+# -- costs ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.long
+def test_a_batch_of_writers_costs_two_puts(wire: Wire) -> None:
+    """One for all texts, one for the manifest."""
+    store = Opened(open_objects(far(wire, os.urandom(6).hex())))
+    store.create({A: b"0"})
+    started, go, waiting = threading.Event(), threading.Event(), threading.Semaphore(0)
+
+    def first(tx: Transaction) -> None:
+        started.set()
+        assert go.wait(PATIENCE_S)
+        tx.record([Change(None, "/memories/first", b"first")], None)
+
+    def follow(tx: Transaction, number: int) -> None:
+        waiting.release()  # once as a rehearsal, and once in the batch
+        tx.record([Change(None, f"/memories/{number:02}", b"text %d" % number)], None)
+
+    workers = start([lambda: store.backend.write(store.id, first)])
+    assert started.wait(PATIENCE_S)
+    workers += start([partial(store.backend.write, store.id, partial(follow, number=number)) for number in range(20)])
+    for _ in range(20):
+        assert waiting.acquire(timeout=PATIENCE_S)
+    wire.asked.clear()
+    go.set()
+    finish(workers)
+    puts = [asked for asked in kinds(wire.asked) if asked[0] == b"PUT"]
+    batches = len(puts) // 2
+    assert puts == [(b"PUT", b"packs"), (b"PUT", b"manifests")] * batches
+    assert batches <= 4  # one for the first writer, the others for the rest
+    assert len(store.tree()) == 22
+
+
+@pytest.mark.long
+def test_a_view_by_another_process_costs_one_request_besides_the_manifest(wire: Wire) -> None:
+    """Only for the bytes of its text, although the pack has a hundred."""
+    prefix = os.urandom(6).hex()
+    store = Opened(open_objects(far(wire, prefix)))
+    store.create({f"/memories/{number:02}": b"text %d " % number * 1_000 for number in range(100)})
+    reader = open_objects(far(wire, prefix))
+    assert reader.read(store.id, lambda found: found.revision) == 1
+    wire.asked.clear()
+    assert reader.read(store.id, lambda found: found.get("/memories/42").data) == b"text 42 " * 1_000
+    assert kinds(wire.asked) == [(b"GET", b"manifests"), (b"GET", b"packs")]
+    assert b"\r\nrange: bytes=" in wire.asked[1].head
+    wire.asked.clear()
+    assert reader.read(store.id, lambda found: found.get("/memories/42").data) == b"text 42 " * 1_000
+    assert kinds(wire.asked) == [(b"GET", b"manifests")]
+
+
+@pytest.mark.long
+def test_the_versions_of_a_revision_cost_one_path_through_the_tree(wire: Wire) -> None:
+    """For any length of the history, and any revision in it."""
+    prefix = os.urandom(6).hex()
+    store = Opened(small(f"s3://{BUCKET}/{prefix}?endpoint=http://127.0.0.1:{servers.moto().port}&allow_http=true"))
+    for number in range(150):
+        store.put(A, b"%d" % number)
+        if number == 40:
+            store.create({f"/memories/many/{each}": b"x" for each in range(3)})
+    every = store.versions()
+    reader = small(far(wire, prefix))
+
+    def of_revision(found: Snapshot, version_id: str) -> list[str]:
+        return [version.id for version in found.versions(revision_of=version_id)]
+
+    for at in (0, 1, 75, 109, 110, 149, len(every) - 1):
+        wire.asked.clear()
+        expected = [version.id for version in every if version.revision == every[at].revision]
+        assert reader.read(store.id, partial(of_revision, version_id=every[at].id)) == expected
+        assert len(wire.asked) <= 12  # two neighbouring leaves at a depth of 5, of 50 leaves
+    assert reader.read(store.id, partial(of_revision, version_id="memver_nothing")) == []
+
+
+def redact(tx: Transaction, version_id: str) -> None:
+    """Redact one version."""
+    tx.redact([version_id], PERSON)
+
+
+# -- erasing -------------------------------------------------------------------------------------------------
+
+
+def test_a_redacted_text_leaves_its_pack_and_the_others_stay(url: str) -> None:
+    """No object has its bytes, and every reader of the old pack can read the other texts."""
+    store, reader = Opened(open_objects(url)), Opened(open_objects(url))
+    files = {f"/memories/{number:02}": b"the text %d." % number for number in range(20)}
+    store.create(files)
+    assert reader.tree() == files
+    (pack,) = Bottom(url).listed(f"stores/{store.id}/packs")
+    left = dict(files)
+    for number in random.Random(1).sample(range(20), 20):
+        path = f"/memories/{number:02}"
+        version = store.memory(path).version_id
+        store.put(path, b"harmless")
+        store.backend.write(store.id, partial(redact, version_id=version))
+        left[path] = b"harmless"
+        assert f"the text {number}." not in everything(url)
+        for one in (reader, Opened(open_objects(url))):
+            assert one.tree() == left
+    assert pack not in Bottom(url).listed()
+    assert list(capabilities.check(store.backend)) == []
+
+
+def test_concurrent_erasures_from_one_pack_lose_none(url: str) -> None:
+    """No erased text returns with a pack that another process wrote."""
+    stores = [Opened(open_objects(url)) for _ in range(6)]
+    stores[0].create({f"/memories/{number:02}": b"the text %d." % number for number in range(24)})
+    versions = {version.path: version.id for version in stores[0].versions()}
+
+    def erase(store: Opened, first: int) -> None:
+        for number in range(first, 24, 6):
+            path = f"/memories/{number:02}"
+            store.put(path, b"harmless")
+            store.backend.write(store.id, partial(redact, version_id=versions[path]))
+
+    finish(start([partial(erase, store, first) for first, store in enumerate(stores)]))
+    assert all(capabilities.purge(store.backend) for store in stores)
+    assert "the text" not in everything(url)
+    assert set(stores[3].tree().values()) == {b"harmless"}
+
+
+def test_a_text_of_a_failed_attempt_is_removed_from_its_pack(url: str) -> None:
+    """One job of a batch repeats its text in the second attempt, another does not: only the first text stays."""
+    store, other = Opened(open_objects(url)), Opened(open_objects(url))
+    store.create({A: b"0"})
+    attempts: list[int] = []
+
+    def work(tx: Transaction) -> None:
+        attempts.append(1)
+        if len(attempts) == 1:
+            other.put(A, b"1")
+        changing = b"secret" if len(attempts) == 1 else b"public"
+        tx.record([Change(None, "/memories/x", b"same"), Change(None, "/memories/y", changing)], None)
+
+    store.backend.write(store.id, work)
+    assert len(attempts) == 2
+    assert capabilities.purge(store.backend)
+    assert "secret" not in everything(url)
+    assert Opened(open_objects(url)).tree() == {A: b"1", "/memories/x": b"same", "/memories/y": b"public"}
+
+
+# -- bytes ---------------------------------------------------------------------------------------------------
+
+
+def test_a_pack_keeps_its_texts_by_reference() -> None:
+    """Through any number of rewrites. A truncated pack is damaged."""
+    texts = NewTexts()
+    name = texts.pack
+    refs = [texts.add(text) for text in (b"one", b"", b"two", b"\0[[]]", b"three")]
+    data: bytes | None = texts.encoded()
+    assert refs[1] == ""
+    expected = {refs[0]: b"one", refs[2]: b"two", refs[3]: b"\0[[]]", refs[4]: b"three"}
+    for gone in (refs[2], refs[0], refs[4], refs[3]):
+        assert data is not None
+        assert decode_pack(name, data) == expected
+        for cut in (data[:-1], data[:20], b""):
+            with pytest.raises(Damaged):
+                decode_pack(name, cut)
+        rewritten = without(name, data, [gone])
+        assert rewritten != data
+        assert without(name, rewritten or data, [gone]) in (rewritten, None)
+        expected.pop(gone)
+        data = rewritten
+    assert data is None
+    assert decode_pack(name, encode_pack({})) == {}
+
+
+def test_an_attempt_reuses_the_texts_of_the_previous_one() -> None:
+    """Each text once. Texts of a failed job are dropped, and new texts go into another pack."""
+    texts = NewTexts()
+    first = [texts.add(text) for text in (b"a", b"a", b"b")]
+    mark = len(texts.used)
+    texts.add(b"failed")
+    texts.undo(mark)
+    assert b"failed" not in texts.encoded()
+    texts.written()
+    texts.again()
+    assert sorted(texts.add(b"a") for _ in range(2)) == sorted(first[:2])
+    assert texts.new == {}
+    new = texts.add(b"a")
+    assert list(texts.new) == [new]
+    assert new.partition("-")[0] != first[0].partition("-")[0]
+    assert texts.unused() == ([first[2]], [])
+    texts.again()
+    texts.add(b"c")
+    assert texts.unused() == ([], [first[0].partition("-")[0]])

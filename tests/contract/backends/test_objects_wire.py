@@ -1,0 +1,266 @@
+"""Object storage over an unreliable network: lost replies, late requests, and incompatible servers."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from retentive.errors import InvalidInput, OutcomeUnknown, PermissionDenied, Unavailable
+from retentive.storage.contract import Change, Transaction
+from retentive.storage.objects.backend import ObjectsBackend, open_objects
+from retentive.testing.backend_suite.opening import A, B, Opened
+from retentive.testing.backend_suite.sharing import count_up, together
+from support import servers
+
+from .wire import BUCKET, HOST, Asked, Reply, Rule, Wire, cut_after, cut_before, failed, is_commit, nth
+
+pytestmark = pytest.mark.long
+
+PREFIX = {"at": ""}
+
+
+@pytest.fixture(autouse=True)
+def _prefix() -> None:
+    PREFIX["at"] = os.urandom(6).hex()
+
+
+def opened(wire: Wire | None, *, timeout_s: float = 30.0, bucket: str = BUCKET, options: str = "") -> ObjectsBackend:
+    """A backend over a wire, or without one."""
+    port = servers.moto().port if wire is None else wire.port
+    query = f"endpoint=http://{HOST}:{port}&region=us-east-1&allow_http=true&timeout_s={timeout_s}{options}"
+    return open_objects(f"s3://{bucket}/{PREFIX['at']}?{query}")
+
+
+# -- lost replies --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("harm", [cut_after, cut_before, failed])
+def test_a_commit_with_a_lost_reply_is_made_once(wire: Wire, harm: Rule) -> None:
+    """For every third commit, carried out or not: each write is recorded once, and its result is returned."""
+    store = Opened(opened(wire))
+    store.create({A: b"0"})
+    wire.rule = nth({1, 3, 6, 9, 10}, is_commit, harm)
+    count_up(store, 12)
+    beside = Opened(opened(None))
+    assert beside.tree() == {A: b"12"}
+    assert len(beside.versions()) == beside.revision() == 13
+
+
+def test_many_writers_with_lost_replies_lose_nothing(wire: Wire) -> None:
+    """Also if others commit before the writer checks the outcome."""
+    stores = [Opened(opened(wire)) for _ in range(3)]
+    stores[0].create({A: b"0"})
+    wire.rule = nth(set(range(0, 1_000, 3)), is_commit, cut_after)
+    together([partial(count_up, store, 8) for store in stores for _ in range(2)])
+    assert Opened(opened(None)).tree() == {A: b"48"}
+    assert len(stores[0].versions()) == 49
+
+
+def test_a_lost_reply_is_settled_after_many_other_commits(wire: Wire) -> None:
+    """A manifest remembers a limited number of commits; after that its versions settle the outcome."""
+    store, other = Opened(opened(wire)), Opened(opened(None))
+    store.create({A: b"0", B: b"0"})
+
+    def rule(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
+        forward(asked.raw)
+        for number in range(80):
+            other.put(B, str(number).encode())
+        return None
+
+    wire.rule = nth({1}, is_commit, rule)
+    count_up(store, 1)
+    assert other.tree() == {A: b"1", B: b"79"}
+    assert len([version for version in other.versions() if version.path == A]) == 2
+
+
+def test_a_commit_without_a_version_is_settled_too(wire: Wire) -> None:
+    """By the commit ids in the manifest: the work does not run again, although others committed meanwhile."""
+    store, other = Opened(opened(wire)), Opened(opened(None))
+    store.create({A: b"0"})
+    runs: list[int] = []
+
+    def work(tx: Transaction) -> None:
+        runs.append(1)
+        tx.set_metadata(seal=f"{tx.seal}+")
+
+    def rule(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
+        forward(asked.raw)
+        other.put(A, b"1")
+        return None
+
+    wire.rule = nth({1}, is_commit, rule)
+    store.backend.write(store.id, work)
+    assert (len(runs), other.seal(), other.get(A).data) == (1, "None+", b"1")
+
+
+def test_a_late_commit_changes_nothing(wire: Wire) -> None:
+    """The request arrives after its writer retried, and after the next write."""
+    store = Opened(opened(wire))
+    store.create({A: b"0"})
+    late: list[Callable[[], bytes]] = []
+
+    def hold(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
+        late.append(partial(forward, asked.raw))
+        return None
+
+    wire.rule = nth({1, 2, 4}, is_commit, hold)
+    count_up(store, 3)
+    assert len(late) == 3
+    assert all(b" 412 " in arrive().partition(b"\r\n")[0] for arrive in late)
+    assert Opened(opened(None)).tree() == {A: b"3"}
+    assert len(store.versions()) == 4
+
+
+def test_an_unsettled_commit_is_reported_as_unknown(wire: Wire) -> None:
+    """The commit and every check of its outcome fail until the deadline."""
+    store = Opened(opened(wire, timeout_s=1.5))
+    store.create({A: b"0"})
+
+    def rule(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
+        if asked.is_commit:
+            forward(asked.raw)
+        return None if b"/manifests/" in asked.path else forward(asked.raw)
+
+    wire.rule = rule
+    with pytest.raises(OutcomeUnknown):
+        store.put(A, b"1")
+    assert Opened(opened(None)).get(A).data == b"1"
+
+
+def test_an_unreachable_storage_changes_nothing(wire: Wire) -> None:
+    """Reads and writes raise `Unavailable`, without a URL or the name of an object. Later all work again."""
+    store = Opened(opened(wire, timeout_s=1.0))
+    store.create({A: b"0"})
+    wire.rule = cut_before
+    for call in (partial(store.get, A), partial(store.put, A, b"1"), store.backend.list_stores):
+        with pytest.raises(Unavailable) as caught:
+            call()
+        assert not re.search(r"http|127|wired|manifests|stores/", str(caught.value))
+    wire.rule = lambda asked, forward: forward(asked.raw)
+    assert store.get(A).data == b"0"
+    store.put(A, b"2")
+    assert len(store.versions()) == 2
+
+
+def test_a_creation_with_a_lost_reply_is_made_once(wire: Wire) -> None:
+    """The key and the manifest alike."""
+    for lost in ({1}, {2}, {1, 2}):
+        wire.rule = nth(
+            lost,
+            lambda asked: b"if-none-match: *" in asked.head and bool(re.search(rb"/keys/|/manifests/", asked.path)),
+            cut_after,
+        )
+        backend = opened(wire)
+        key = str(lost)
+        made = backend.create_store(key=key, name="n")
+        assert backend.get_store(key) == opened(None).get_store(key) == made
+        keyless = opened(wire).create_store(key=None, name="n")
+        assert opened(None).get_store(keyless.id) == keyless
+    assert len(opened(None).list_stores()) == 6
+
+
+# -- round trips ---------------------------------------------------------------------------------------------
+
+
+def test_a_view_is_one_round_trip_and_a_write_three_at_most(wire: Wire) -> None:
+    """Once the page and the text are cached."""
+    store = Opened(opened(wire))
+    store.create({A: b"0"})
+    store.get(A)
+    wire.asked.clear()
+    for _ in range(3):
+        store.get(A)
+        store.sizes("/memories")
+    assert [(asked.method, b"/manifests/" in asked.path) for asked in wire.asked] == [(b"GET", True)] * 6
+    wire.asked.clear()
+    store.put(A, b"1")
+    assert [asked.method for asked in wire.asked] == [b"PUT", b"PUT"]
+    wire.asked.clear()
+    with pytest.raises(InvalidInput):
+        store.backend.write(store.id, refuse)
+    assert [asked.method for asked in wire.asked] == [b"GET"]
+
+
+def refuse(tx: Transaction) -> None:
+    """Record a change, then raise."""
+    tx.record([Change(None, B, b"")], None)
+    raise InvalidInput("no")
+
+
+# -- incompatible servers ------------------------------------------------------------------------------------
+
+
+def wants_unquoted(asked: Asked, forward: Callable[[bytes], bytes]) -> Reply:
+    """Compare ETags like Ceph RGW 16: a quoted ETag never matches."""
+    if b'if-match: "' in asked.head and b"if-none-match" not in asked.head:
+        return b"HTTP/1.1 412 Precondition Failed\r\ncontent-length: 0\r\n\r\n"
+    return forward(asked.raw)
+
+
+@pytest.mark.parametrize("options", ["", "&quirk=unquoted-etag"])
+def test_a_server_that_wants_etags_unquoted_gets_them(wire: Wire, options: str) -> None:
+    """The backend detects this with a trial, which leaves no object, or takes it from the place."""
+    wire.rule = wants_unquoted
+    store = Opened(opened(wire, options=options))
+    store.create({A: b"0"})
+    count_up(store, 3)
+    assert store.get(A).data == b"3"
+    tried = {asked.path for asked in wire.asked if b"/probe/" in asked.path}
+    assert len(tried) == (0 if options else 1)
+    assert all(b" 404 " in wire.forward(b"GET %b HTTP/1.1\r\nhost: x\r\n\r\n" % path)[:20] for path in tried)
+
+
+@pytest.mark.parametrize("header", ["if-match", "if-none-match"])
+def test_a_server_that_ignores_conditions_is_refused(wire: Wire, header: str) -> None:
+    """Before any write."""
+    wire.rule = lambda asked, forward: forward(asked.without(header) if asked.method == b"PUT" else asked.raw)
+    with pytest.raises(InvalidInput, match="ignores conditions"):
+        opened(wire).create_store(key="k", name="n")
+    assert opened(None).list_stores() == []
+
+
+def test_a_forbidden_request_is_permission_denied(wire: Wire) -> None:
+    """For reads and writes; the error has no part of the server's answer."""
+    store = Opened(opened(wire))
+    store.create({A: b"0"})
+    denied = b"<Error><Code>AccessDenied</Code><Message>arn:secret</Message></Error>"
+    head = b"HTTP/1.1 403 Forbidden\r\ncontent-length: %d\r\n\r\n" % len(denied)
+    wire.rule = lambda asked, forward: head + denied
+    calls: list[Callable[[], Any]] = [
+        partial(store.get, A),
+        partial(store.put, A, b"1"),
+        store.backend.list_stores,
+        partial(store.backend.create_store, key="k", name="n"),
+    ]
+    for call in calls:
+        with pytest.raises(PermissionDenied) as caught:
+            call()
+        assert "secret" not in str(caught.value)
+
+
+def test_a_missing_bucket_is_reported(wire: Wire) -> None:
+    """It does not pass for an empty location."""
+    backend = opened(wire, bucket="nobody-made-it", timeout_s=2)
+    calls: list[Callable[[], Any]] = [
+        partial(backend.get_store, "k"),
+        partial(backend.create_store, key="k", name="n"),
+        backend.list_stores,
+    ]
+    for call in calls:
+        with pytest.raises(Unavailable, match="bucket is not there"):
+            call()
+
+
+def test_plain_http_needs_permission(wire: Wire) -> None:
+    """Otherwise texts could be sent unencrypted by accident."""
+    backend = open_objects(f"s3://wired?endpoint=http://{HOST}:{wire.port}&timeout_s=1")
+    calls: list[Callable[[], Any]] = [backend.list_stores, partial(backend.create_store, key="k", name="n")]
+    for call in calls:
+        with pytest.raises(InvalidInput, match="allow_http=true"):
+            call()
+    assert wire.asked == []

@@ -1,0 +1,149 @@
+"""The schema on a database server: created once, migrated only on request, refused if newer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import retentive
+from retentive import InvalidInput
+from retentive.errors import UnknownSchema
+from retentive.locations import migrate_schema
+from retentive.storage.sql import migrations
+from support.command_line import here
+from support.places import place_of
+
+SERVERS = ["postgresql", "mariadb"]
+VIEW = {"command": "view", "path": "/memories"}
+STEP = (2, "ALTER TABLE stores ADD COLUMN one_more INTEGER;")
+on_each_server = pytest.mark.parametrize("server", SERVERS)
+
+
+def migrated(place: str, *options: str) -> object:
+    """The output of `retentive migrate-schema --json`."""
+    ended = here(place, "migrate-schema", "--json", *options)
+    assert ended.exit_code == 0, ended.output
+    return json.loads(ended.stdout)
+
+
+@on_each_server
+def test_the_tables_are_created_once(server: str, tmp_path: Path) -> None:
+    place = place_of(server, tmp_path)
+    assert migrated(place) == {"applied": [1]}
+    assert migrated(place) == {"applied": []}
+    with retentive.open(place) as opened:
+        assert not opened.store().execute(VIEW).is_error
+    assert here(place, "migrate-schema").stdout == "The schema is up to date.\n"
+
+
+@on_each_server
+def test_older_tables_are_migrated_only_on_request(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Opening refuses them and names the command. The data stays, and the older program refuses the new tables."""
+    place = place_of(server, tmp_path)
+    with retentive.open(place) as opened:
+        opened.store().execute({"command": "create", "path": "/memories/a", "file_text": "kept"})
+    known = migrations.migrations(server)
+    with monkeypatch.context() as patch:
+        patch.setattr(migrations, "migrations", lambda _: [*known, STEP])
+        with pytest.raises(UnknownSchema, match="retentive migrate-schema"):
+            retentive.open(place)
+        assert migrated(place) == {"applied": [2]}
+        with retentive.open(place) as opened:
+            assert opened.store().text("/memories/a") == "kept"
+    for attempt in (lambda: retentive.open(place), lambda: migrate_schema(place)):
+        with pytest.raises(UnknownSchema, match="schema 2, this retentive knows 1"):
+            attempt()
+
+
+@on_each_server
+def test_partitions_hold_the_rows_of_stores(server: str, tmp_path: Path) -> None:
+    """By the hash of the store; replies are unchanged."""
+    place = place_of(server, tmp_path)
+    assert migrated(place, "--partitions", "4") == {"applied": [1]}
+    with retentive.open(place) as opened:
+        for number in range(12):
+            store = opened.store(f"user-{number}")
+            for command in (
+                {"command": "create", "path": "/memories/a", "file_text": f"{number}\n"},
+                {"command": "insert", "path": "/memories/a", "insert_line": 1, "insert_text": "more"},
+                {"command": "rename", "old_path": "/memories/a", "new_path": "/memories/b"},
+            ):
+                assert not store.execute(command).is_error
+        for number in range(12):
+            store = opened.store(f"user-{number}")
+            assert store.text("/memories/b") == f"{number}\nmore\n"
+            assert len(list(store.versions())) == 3
+
+
+@on_each_server
+def test_foreign_tables_are_not_changed(server: str, tmp_path: Path) -> None:
+    """A table of another application has the same name."""
+    place = place_of(server, tmp_path)
+    if server == "postgresql":
+        import psycopg
+
+        with psycopg.connect(place, autocommit=True) as connection:
+            connection.execute("CREATE TABLE memories (mine TEXT)")
+    else:
+        import pymysql
+
+        address, _, database = place.rpartition("/")
+        login = pymysql.connect(
+            host="127.0.0.1", port=int(address.rpartition(":")[2]), user="root", database=database, autocommit=True
+        )
+        with login, login.cursor() as cursor:
+            cursor.execute("CREATE TABLE memories (mine TEXT)")
+    with pytest.raises(UnknownSchema, match="another application"):
+        retentive.open(place)
+
+
+@pytest.mark.parametrize("partitions", ["-1", "1025"])
+def test_an_invalid_number_of_partitions_is_refused(partitions: str, tmp_path: Path) -> None:
+    ended = here(place_of("postgresql", tmp_path), "migrate-schema", "--partitions", partitions)
+    assert "partitions must be 0 to 1024" in ended.stderr
+
+
+def test_other_places_need_no_migration(tmp_path: Path) -> None:
+    """Opening migrates them."""
+    assert migrated(place_of("sqlite", tmp_path)) == {"applied": []}
+    assert (
+        "only a database server can have partitions"
+        in here(tmp_path / "m", "migrate-schema", "--partitions", "2").stderr
+    )
+
+
+@pytest.mark.parametrize(
+    ("place", "wrong"),
+    [
+        ("postgresql://user:hunter2@127.0.0.1:1/none?timeout_s=1", "cannot be reached"),
+        ("mariadb://user:hunter2@127.0.0.1:1/none?timeout_s=1", "cannot be reached"),
+        ("mariadb://user:hunter2@127.0.0.1", "mariadb://user:password@host:port/database"),
+        ("mariadb://user:hunter2@host:port/database", "name:port"),
+        ("mariadb://user:hunter2@host/database?x=1", "unknown option 'x'"),
+        ("postgresql://user:hunter2@host/database?x=1", "not a valid URL"),
+        ("postgresql://user:hunter2@host/database?timeout_s=0", "timeout_s must be 1 to 3600"),
+        ("mariadb://user:hunter2@host/database?timeout_s=x", "timeouts are numbers"),
+        ("mariadb://user:hunter2@host/database?connections=0", "connections must be 1"),
+    ],
+)
+def test_a_place_that_cannot_be_opened_is_refused_without_its_password(place: str, wrong: str) -> None:
+    with pytest.raises(retentive.RetentiveError) as refused:
+        retentive.open(place)
+    assert wrong in str(refused.value)
+    assert "hunter2" not in repr(refused.value)
+
+
+@on_each_server
+def test_a_wrong_password_is_reported_without_it(server: str, tmp_path: Path) -> None:
+    """So is a missing database."""
+    place = place_of(server, tmp_path)
+    with pytest.raises(InvalidInput, match="no such database"):
+        retentive.open(place + "x?timeout_s=1")
+    if server == "mariadb":
+        with pytest.raises(retentive.RetentiveError, match="refuses this user") as refused:
+            retentive.open(place.replace("root@", "root:hunter2@") + "?timeout_s=1")
+        assert refused.value.code == "permission_denied"

@@ -1,0 +1,186 @@
+"""Encrypted memory stores: keys, texts and paths."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import retentive
+from retentive import InvalidInput
+from retentive.errors import Damaged, Locked
+from retentive.storage.contract import Change, Sealing
+from retentive.storage.sealed.backend import SealedBackend, destroy, status
+from retentive.storage.sealed.keys import KeyRing, add_key
+from retentive.storage.sqlite.backend import SqliteBackend
+from support.places import OpenPlace, place_of
+
+from .sealing import LASTING, A, create, sealed
+
+
+@pytest.fixture(params=LASTING)
+def at(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return place_of(str(request.param), tmp_path)
+
+
+@pytest.fixture
+def key_file(tmp_path: Path) -> Path:
+    add_key(tmp_path / "keys.json")
+    return tmp_path / "keys.json"
+
+
+# -- keys ----------------------------------------------------------------------------------------------------
+
+
+def test_an_encrypted_store_opens_only_with_its_keys(at: str, key_file: Path, open_place: OpenPlace) -> None:
+    """By path or as an opened location. Without keys, or with others, it is refused at once."""
+    create(open_place(at, keys=key_file).store(), A, "text")
+    for keys in (str(key_file), key_file, KeyRing.from_file(key_file), KeyRing.from_text(key_file.read_text())):
+        assert open_place(at, keys=keys).store().text(A) == "text"
+    with pytest.raises(Locked, match="without keys"):
+        open_place(at).store()
+    with pytest.raises(Locked, match="not available"):
+        open_place(at, keys=KeyRing.new()).store()
+    ring = json.loads(key_file.read_text())
+    ring["keys"][ring["current"]]["key"] = base64.b64encode(b"x" * 32).decode()
+    with pytest.raises(Locked, match="is wrong"):
+        open_place(at, keys=KeyRing.from_text(json.dumps(ring))).store()
+
+
+def test_a_model_learns_only_that_the_store_is_locked(at: str, key_file: Path, open_place: OpenPlace) -> None:
+    """For a store whose key was removed after it was opened."""
+    opened = open_place(at, keys=key_file)
+    store = opened.store()
+    create(store, A, "text")
+    destroy(sealed(opened), store.id)
+    for command in (
+        {"command": "view", "path": "/memories"},
+        {"command": "view", "path": A},
+        {"command": "create", "path": "/memories/b", "file_text": "x"},
+        {"command": "delete", "path": A},
+        {"command": "rename", "old_path": A, "new_path": "/memories/b"},
+    ):
+        reply = store.execute(command)
+        assert reply.text == "Error: The memory store is encrypted and its key is not available"
+        assert (reply.is_error, reply.code) == (True, "locked")
+
+
+def test_a_plain_store_is_refused_with_keys(at: str, key_file: Path, open_place: OpenPlace) -> None:
+    """Plain and encrypted stores may share a location."""
+    create(open_place(at).store(), A, "open")
+    opened = open_place(at, keys=key_file)
+    with pytest.raises(InvalidInput, match="not encrypted"):
+        opened.store()
+    create(opened.store("second"), A, "sealed")
+    assert [store.seal is None for store in opened.stores()] == [True, False]
+    assert open_place(at).store().text(A) == "open"
+
+
+@pytest.mark.parametrize("keys", [object(), 7, b"keys", {"current": "a"}])
+def test_an_invalid_key_file_is_refused(tmp_path: Path, keys: object) -> None:
+    """Before anything is created on disk."""
+    with pytest.raises(InvalidInput):
+        retentive.open(tmp_path / "memory", keys=keys)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput):
+        retentive.open(tmp_path / "memory", seal_paths=True)
+    with pytest.raises(retentive.NotFound):
+        retentive.open(tmp_path / "memory", keys=tmp_path / "none.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_library_is_reported_with_the_package_to_install(tmp_path: Path) -> None:
+    code = f"""
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "cryptography":
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Missing())
+import retentive
+with retentive.open({str(tmp_path / "m")!r}) as opened:
+    opened.store()
+try:
+    retentive.open({str(tmp_path / "m")!r}, keys="keys.json")
+except retentive.InvalidInput as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert "pip install 'cryptography>=45'" in done.stdout
+
+
+def test_an_encrypted_backend_cannot_be_encrypted_again(key_file: Path) -> None:
+    with closing(SealedBackend(SqliteBackend(None), KeyRing.from_file(key_file))) as backend:
+        made = backend.create_store(key="k", name="k")
+        with pytest.raises(InvalidInput):
+            backend.create_store(key="other", name="other", seal="mine")
+        with pytest.raises(InvalidInput):
+            backend.write(made.id, lambda tx: tx.set_metadata(seal=None))
+        change = Change(None, A, None, Sealing(1, lambda memory, version: pytest.fail("asked")))
+        with pytest.raises(InvalidInput):
+            backend.write(made.id, lambda tx: tx.record([change], None))
+
+
+# -- texts and paths -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seal_paths", [False, True])
+def test_the_largest_and_the_smallest_text(at: str, key_file: Path, open_place: OpenPlace, *, seal_paths: bool) -> None:
+    large = "é" * 2_621_440  # 5 MB
+    opened = open_place(at, keys=key_file, seal_paths=seal_paths, max_memory_bytes=0, view_chars=0)
+    store = opened.store()
+    create(store, "/memories/large", large)
+    create(store, "/memories/empty", "")
+    assert (store.text("/memories/large"), store.text("/memories/empty")) == (large, "")
+    assert store.usage().size_bytes == 5_242_880
+    assert [memory.size_bytes for memory in store.memories()] == [0, 5_242_880]
+
+
+def test_directories_with_encrypted_paths(at: str, key_file: Path, open_place: OpenPlace) -> None:
+    """View, rename and delete use the real names, in byte order. Errors name the real paths."""
+    opened = open_place(at, keys=key_file, seal_paths=True)
+    store = opened.store()
+    for path in ("/memories/d/b", "/memories/d/a/x", "/memories/d.txt", "/memories/é/ü", "/memories/Z"):
+        create(store, path, path)
+    rows = store.execute({"command": "view", "path": "/memories"}).text.split("\n")[2:]
+    names = ["Z", "d.txt", "d/", "d/a/", "d/b", "é/", "é/ü"]
+    assert [row.split("\t/memories/")[1] for row in rows] == sorted(names, key=str.encode)
+    below = store.execute({"command": "create", "path": "/memories/d/b/c", "file_text": ""})
+    assert below.text == "Error: The path /memories/d/b is a file, not a directory"
+    moved = store.execute({"command": "rename", "old_path": "/memories/d", "new_path": "/memories/e/f"})
+    assert not moved.is_error
+    assert [memory.path for memory in store.memories("/memories/e")] == ["/memories/e/f/a/x", "/memories/e/f/b"]
+    assert store.text("/memories/e/f/a/x") == "/memories/d/a/x"
+    assert [version.path for version in store.versions("/memories/d/b")] == ["/memories/d/b"]
+    assert not store.execute({"command": "delete", "path": "/memories/e"}).is_error
+    assert [memory.path for memory in store.memories()] == ["/memories/Z", "/memories/d.txt", "/memories/é/ü"]
+
+
+def test_path_encryption_is_a_property_of_the_store(at: str, key_file: Path, open_place: OpenPlace) -> None:
+    """It does not depend on how the store is opened."""
+    create(open_place(at, keys=key_file, seal_paths=True).store("hidden"), A, "hidden")
+    create(open_place(at, keys=key_file).store("shown"), A, "shown")
+    for seal_paths in (False, True):
+        opened = open_place(at, keys=key_file, seal_paths=seal_paths)
+        assert [opened.store(key).text(A) for key in ("hidden", "shown")] == ["hidden", "shown"]
+        assert [found.paths for found in status(opened.backend)] == [True, False]
+
+
+def test_damage_is_reported_with_its_path(tmp_path: Path, key_file: Path, open_place: OpenPlace) -> None:
+    """The other memories are readable."""
+    opened = open_place(place_of("sqlite", tmp_path), keys=key_file, seal_paths=True)
+    store = opened.store()
+    create(store, A, "one")
+    create(store, "/memories/b", "two")
+    with closing(sqlite3.connect(tmp_path / "memory.db")) as connection, connection:
+        connection.execute("UPDATE versions SET text = zeroblob(60) WHERE seq = 1")
+    reply = store.execute({"command": "view", "path": A})
+    assert reply.text == f"Error: The memory {A} is damaged"
+    with pytest.raises(Damaged):
+        store.text(A)
+    assert store.text("/memories/b") == "two"

@@ -1,0 +1,259 @@
+"""Keys of encrypted memory stores: from a service, rotated and destroyed while the stores are in use."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+import threading
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from retentive import InvalidInput
+from retentive.errors import Locked, Unavailable
+from retentive.storage.files.backend import DirectoryBackend
+from retentive.storage.sealed.backend import Rotated, destroy, rotate, status
+from retentive.storage.sealed.keys import CallableKeys, KeyRing, KeyWrapper, add_key
+from retentive.storage.sealed.store_seal import StoreSeal
+from retentive.storage.sqlite.backend import SqliteBackend
+from support.places import OpenPlace, place_of
+from support.profiles import LONG
+
+from .sealing import LASTING, PATIENCE_S, A, at_rest, create, sealed, together
+
+
+@pytest.fixture(params=LASTING)
+def at(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return place_of(str(request.param), tmp_path)
+
+
+@pytest.fixture
+def key_file(tmp_path: Path) -> Path:
+    add_key(tmp_path / "keys.json")
+    return tmp_path / "keys.json"
+
+
+# -- a key service -------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Service:
+    """A key service on another host."""
+
+    ring: KeyRing = field(default_factory=KeyRing.new)
+    asked: list[str] = field(default_factory=list)
+    down: bool = False
+
+    def wrap(self, data_key: bytes, context: bytes) -> bytes:
+        self._ask("wrap")
+        return self.ring.wrap(data_key, context)[1]
+
+    def unwrap(self, wrapped: bytes, context: bytes) -> bytes:
+        self._ask("unwrap")
+        return self.ring.unwrap(self.ring.current_id, wrapped, context)
+
+    def _ask(self, what: str) -> None:
+        self.asked.append(what)
+        if self.down:
+            raise ConnectionError("kms://secret-host refused")
+
+    def keys(self) -> CallableKeys:
+        return CallableKeys(key_id="kms/1", wrap=self.wrap, unwrap=self.unwrap)
+
+
+def test_a_key_service_is_called_once_per_store(at: str, open_place: OpenPlace) -> None:
+    service = Service()
+    store = open_place(at, keys=service.keys()).store()
+    create(store, A, "text")
+    for _ in range(20):
+        assert store.text(A) == "text"
+    assert service.asked == ["wrap", "unwrap"]
+    assert isinstance(service.keys(), KeyWrapper)
+    other = CallableKeys(key_id="kms/2", wrap=service.wrap, unwrap=service.unwrap)
+    with pytest.raises(Locked):
+        open_place(at, keys=other).store()
+
+
+def test_a_failing_key_service_makes_the_store_unavailable(at: str, open_place: OpenPlace) -> None:
+    """Until it works again; no reply shows its own error."""
+    service = Service()
+    create(open_place(at, keys=service.keys()).store(), A, "text")
+    service.down = True
+    with pytest.raises(Unavailable) as failed:
+        open_place(at, keys=service.keys()).store()
+    assert "secret-host" not in str(failed.value)
+    with pytest.raises(Unavailable):
+        open_place(at, keys=service.keys()).store("new")
+    service.down = False
+    reopened = open_place(at, keys=service.keys())
+    assert reopened.store().text(A) == "text"
+    create(reopened.store("new"), A, "made in the second try")
+
+
+def test_a_store_created_without_a_key_gets_one(at: str, key_file: Path, open_place: OpenPlace) -> None:
+    """From the next process that opens it. Concurrent openings agree on one key."""
+    with closing(SqliteBackend(str(at)[10:]) if at.startswith("sqlite") else DirectoryBackend(at)) as backend:
+        pending = StoreSeal(paths=False, created_at="2026-01-01T00:00:00Z").to_text()
+        backend.create_store(key="default", name="default", seal=pending)
+    places = [open_place(at, keys=key_file) for _ in range(4)]
+    together([lambda one=one: create(one.store(), f"/memories/{id(one)}", "x") for one in places])  # type: ignore[misc]
+    assert [len(list(one.store().memories())) for one in places] == [4] * 4
+
+
+# -- rotation ------------------------------------------------------------------------------------------------
+
+ROTATE = """
+import sys
+from retentive import open
+from retentive.storage.sealed.keys import add_key
+from retentive.storage.sealed.backend import rotate
+at, key_file, times = sys.argv[1:]
+with open(at, keys=key_file) as opened:
+    for _ in range(int(times)):
+        add_key(key_file)
+        done = rotate(opened.backend)
+        assert (done.rewrapped, done.locked) == (3, 0), done
+"""
+
+
+def test_rotation_during_writes_of_four_threads(at: str, key_file: Path, open_place: OpenPlace) -> None:
+    """No command fails, and afterwards the first key is not needed."""
+    first = KeyRing.from_file(key_file).current_id
+    opened = open_place(at, keys=key_file)
+    stores = [opened.store(key) for key in ("one", "two", "three")]
+    rotating = subprocess.Popen([sys.executable, "-c", ROTATE, at, str(key_file), "10" if LONG else "4"])
+    written = [0] * 4
+
+    def write(number: int) -> None:
+        while rotating.poll() is None or written[number] < 20:
+            create(stores[written[number] % 3], f"/memories/{number}/{written[number]}", str(number))
+            written[number] += 1
+
+    try:
+        together([lambda number=number: write(number) for number in range(4)])  # type: ignore[misc]
+    finally:
+        rotating.kill()
+        assert rotating.wait(PATIENCE_S) == 0
+    ring = json.loads(key_file.read_text())
+    del ring["keys"][first]
+    again = open_place(at, keys=KeyRing.from_text(json.dumps(ring)))
+    assert sum(len(list(again.store(key).memories())) for key in ("one", "two", "three")) == sum(written)
+    assert all(found.current and found.readable and found.rotated_at for found in status(again.backend))
+
+
+def test_an_interrupted_rotation_resumes(at: str, key_file: Path, open_place: OpenPlace) -> None:
+    opened = open_place(at, keys=key_file)
+    for number in range(6):
+        create(opened.store(str(number)), A, str(number))
+    add_key(key_file)
+
+    def stop(looked_at: int) -> None:
+        if looked_at == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        rotate(sealed(opened), progress=stop)
+    assert [found.current for found in status(opened.backend)] == [True] * 4 + [False] * 2
+    assert [opened.store(str(number)).text(A) for number in range(6)] == list("012345")
+    assert rotate(sealed(opened)) == Rotated(rewrapped=2, current=4)
+    assert rotate(sealed(opened)) == Rotated(current=6)
+
+
+def test_a_rotation_skips_stores_it_cannot_open(at: str, key_file: Path, open_place: OpenPlace) -> None:
+    open_place(at, keys=KeyRing.new()).store("locked")
+    open_place(at).store("plain")
+    opened = open_place(at, keys=key_file)
+    opened.store("mine")
+    destroy(opened.backend, opened.store("gone").id)
+    add_key(key_file)
+    done = rotate(sealed(opened))
+    assert done == Rotated(rewrapped=1, locked=1, destroyed=1, unsealed=1)
+    assert done.total == 4
+    assert [(found.key, found.readable) for found in status(opened.backend)] == [
+        ("locked", False),
+        ("plain", False),
+        ("mine", True),
+        ("gone", False),
+    ]
+    with pytest.raises(InvalidInput):
+        destroy(opened.backend, opened.stores()[1].id)
+
+
+# -- destruction ---------------------------------------------------------------------------------------------
+
+
+def test_a_store_destroyed_while_it_is_in_use(at: str, key_file: Path, open_place: OpenPlace) -> None:
+    """Another handle without keys destroys it: each command succeeds or is locked, and later ones are all locked."""
+    opened, other = open_place(at, keys=key_file), open_place(at)
+    store, spared = opened.store(), opened.store("spared")
+    create(spared, A, "spared")
+    begun = threading.Barrier(4)
+
+    def write(number: int) -> None:
+        done = 0
+        while True:
+            path = f"/memories/{number}/{done}"
+            reply = store.execute({"command": "create", "path": path, "file_text": "x"})
+            if reply.is_error:
+                assert reply.code == "locked"
+                return
+            done += 1
+            if done == 5:
+                begun.wait(PATIENCE_S)
+
+    def end() -> None:
+        begun.wait(PATIENCE_S)
+        destroy(other.backend, store.id)
+
+    together([lambda: write(0), lambda: write(1), lambda: write(2), end])
+    with pytest.raises(Locked, match="destroyed at 20"):
+        store.text("/memories/0/0")
+    for one in (opened, open_place(at, keys=key_file)):
+        with pytest.raises(Locked, match="destroyed at 20"):
+            one.store()
+    assert spared.text(A) == "spared"
+
+
+def test_a_removed_wrapped_key_is_nowhere_on_disk(
+    at: str, key_file: Path, tmp_path: Path, open_place: OpenPlace
+) -> None:
+    """With the database open, after rotation and destruction: neither in the log nor in free pages."""
+    opened = open_place(at, keys=key_file)
+    store = opened.store()
+    create(store, A, "text")
+    for step in ("rotate", "destroy"):
+        info = opened.backend.get_store(store.id)
+        assert info is not None
+        assert info.seal is not None
+        wrapped = json.loads(info.seal)["key"].encode()
+        assert wrapped in at_rest(tmp_path)
+        if step == "rotate":
+            add_key(key_file)
+            rotate(sealed(opened))
+            assert store.text(A) == "text"
+        else:
+            destroy(opened.backend, store.id)
+        assert wrapped not in at_rest(tmp_path)
+
+
+def test_purging_waits_for_readers(tmp_path: Path, key_file: Path, open_place: OpenPlace) -> None:
+    """A reader of an old state cannot keep a destroyed key on disk unnoticed."""
+    opened = open_place(place_of("sqlite", tmp_path), keys=key_file)
+    store = opened.store()
+    create(store, A, "text")
+    with closing(sqlite3.connect(tmp_path / "memory.db", isolation_level=None, check_same_thread=False)) as reader:
+        reader.execute("BEGIN")
+        (seal,) = reader.execute("SELECT seal FROM stores").fetchone()
+        wrapped = json.loads(seal)["key"].encode()
+        ending = threading.Thread(target=lambda: destroy(opened.backend, store.id))
+        ending.start()
+        ending.join(0.3)
+        assert ending.is_alive()
+        reader.execute("COMMIT")
+        ending.join(PATIENCE_S)
+        assert not ending.is_alive()
+        assert wrapped not in at_rest(tmp_path)

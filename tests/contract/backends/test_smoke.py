@@ -1,0 +1,39 @@
+"""One conversation on every backend, bare and encrypted, in every profile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.places import PLACES, SEALED, opened
+
+NOTE, MOVED, TEXT = "/memories/d/note.md", "/memories/note.md", "one\ntwo\n"
+COMMANDS: list[dict[str, object]] = [
+    {"command": "create", "path": NOTE, "file_text": TEXT},
+    {"command": "insert", "path": NOTE, "insert_line": 1, "insert_text": "between"},
+    {"command": "str_replace", "path": NOTE, "old_str": "two", "new_str": "three"},
+    {"command": "rename", "old_path": "/memories/d", "new_path": "/memories/e"},
+    {"command": "rename", "old_path": "/memories/e/note.md", "new_path": MOVED},
+]
+
+
+@pytest.mark.parametrize("backend", [*PLACES, *SEALED])
+def test_commands_history_audit_and_search_work(backend: str, tmp_path: Path) -> None:
+    """The six commands, undo, restore, redaction, a repeated call, and the check of the audit log."""
+    with opened(backend, tmp_path, audit=True) as place:
+        store = place.store()
+        for number, command in enumerate(COMMANDS):
+            reply = store.execute(command, actor="session:s", tool_use_id=f"toolu_{number}")
+            assert not reply.is_error, reply.text
+            assert store.execute(command, actor="session:s", tool_use_id=f"toolu_{number}") == reply
+        view = store.execute({"command": "view", "path": MOVED})
+        assert view.text.splitlines()[1:] == ["     1\tone", "     2\tbetween", "     3\tthree"]
+        assert [found.path for found in store.search("between").hits] == [MOVED]
+        versions = list(store.versions(path=MOVED))
+        assert store.execute({"command": "delete", "path": "/memories"}).is_error
+        assert not store.execute({"command": "delete", "path": MOVED}).is_error
+        store.history.restore(MOVED, versions[0].id)
+        assert store.text(MOVED) == "one\nbetween\nthree\n"
+        found = store.audit.verify()
+        assert (found.problem, found.unaudited) == (None, ())

@@ -1,0 +1,53 @@
+"""Imports inside `retentive.storage` only go down the layers, and each folder exports its backend."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+from features.integrations.test_imports import ROOT, imported
+
+# A lower layer may not import a higher one; modules of one line may not import each other.
+WALLS = [
+    {"backoff", "capabilities", "contract", "disk", "findings", "forking", "overlay", "paging", "pool", "queue"},
+    {"sql"},
+    {"sqlite", "server"},
+    {"files", "objects"},
+    {"sealed"},
+]
+FACES = {
+    "sql": ["SqlSnapshot", "SqlTransaction"],
+    "sqlite": ["SqliteBackend"],
+    "server": ["ServerBackend"],
+    "files": ["DirectoryBackend"],
+    "objects": ["ObjectsBackend"],
+}
+STORAGE = ROOT / "storage"
+MODULES = [path for path in sorted(STORAGE.rglob("*.py")) if path != STORAGE / "__init__.py"]
+
+
+def height(part: str) -> int:
+    """The layer of a module or folder of `storage`; add a new one to `WALLS`."""
+    return next(level for level, parts in enumerate(WALLS) if part in parts)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(STORAGE)))
+def test_storage_imports_downwards_only(path: Path) -> None:
+    own = path.relative_to(STORAGE).with_suffix("").parts[0]
+    for name in imported(path):
+        parts = name.split(".")
+        if parts[:2] != ["retentive", "storage"] or len(parts) == 2:
+            continue
+        assert parts[2] == own or height(parts[2]) < height(own) or (height(own) == height(parts[2]) == 0), name
+
+
+@pytest.mark.parametrize("folder", FACES)
+def test_each_folder_exports_its_backend(folder: str) -> None:
+    """Its docstring describes it, and its backend is imported from it."""
+    face = importlib.import_module(f"retentive.storage.{folder}")
+    assert face.__doc__
+    assert set(FACES[folder]) <= set(face.__all__)
+    assert face.__all__ == sorted(face.__all__)
+    assert all(getattr(face, name).__module__.startswith(face.__name__) for name in face.__all__)

@@ -1,0 +1,89 @@
+"""Concurrent writes of processes to one memory store."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.places import SERVERS
+from support.profiles import LONG, sized
+from support.targets import BACKENDS, disk_faults, open_target, url_of
+
+from .tasks import STORE, counter, creation_faults, expected, lines_of, prepare
+
+TESTS = Path(__file__).resolve().parents[2]
+EDITORS = 8
+EDITS = sized(quick=40, long=100, full=200)
+EDITS_ON_SERVERS = sized(quick=10, long=40, full=80)
+CREATORS = sized(quick=16, long=32, full=32)
+TIMEOUT_S = 300
+
+
+EVERY_BACKEND = [*BACKENDS, *(SERVERS if LONG else ["postgresql"])]
+
+
+@pytest.mark.parametrize("backend", EVERY_BACKEND)
+def test_no_edit_of_eight_processes_is_lost(backend: str, tmp_path: Path) -> None:
+    """All edit one memory. No edit fails, and each has one version."""
+    edits = EDITS_ON_SERVERS if backend in SERVERS else EDITS
+    url = url_of(backend, tmp_path)
+    target = open_target(url)
+    prepare(target, EDITORS)
+    target.close()
+    said = sorted(run("contract.concurrency.crowd", url, "edit", EDITORS, edits))
+    assert said == [[worker, [edits, []]] for worker in range(EDITORS)]
+    target = open_target(url)
+    state = target.state(STORE)
+    assert lines_of(target) == expected(EDITORS, edits)
+    assert sum(state.versions.values()) == 1 + EDITORS * edits
+    assert disk_faults(backend, tmp_path, {STORE: state.tree}) == []
+    target.close()
+
+
+@pytest.mark.parametrize("backend", EVERY_BACKEND)
+def test_one_of_many_processes_creates_a_path(backend: str, tmp_path: Path) -> None:
+    """Exactly one succeeds, even where the store itself is just coming into being."""
+    url = url_of(backend, tmp_path)
+    replies = [str(reply) for _, reply in sorted(run("contract.concurrency.crowd", url, "create", CREATORS, 1))]
+    target = open_target(url)
+    assert len(replies) == CREATORS
+    assert creation_faults(replies, target) == []
+    target.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs os.fork")
+@pytest.mark.parametrize("mode", ["idle", "busy"])
+@pytest.mark.parametrize("backend", [*BACKENDS, *(one for one in SERVERS if one != "s3")])
+def test_a_backend_opened_before_a_fork_works_on_both_sides(backend: str, mode: str, tmp_path: Path) -> None:
+    """Parent, child and, when busy, a thread that writes during the fork: nothing hangs, no edit is lost.
+
+    A child of a process that used object storage is refused; the tests of that backend hold this.
+    """
+    url, count = url_of(backend, tmp_path), 40
+    said = run("contract.concurrency.forked", url, count, mode)
+    workers = 3 if mode == "busy" else 2
+    assert total(said) == (workers * count, [])
+    target = open_target(url)
+    unused = {} if mode == "busy" else {counter(2, 0): 1}
+    assert lines_of(target) - Counter(unused) == expected(workers, count)
+    assert sum(target.state(STORE).versions.values()) == 1 + workers * count
+    target.close()
+
+
+def total(said: list[list[Any]]) -> tuple[int, list[str]]:
+    """All acknowledged edits, and all errors."""
+    return sum(edits for edits, _ in said), [error for _, errors in said for error in errors]
+
+
+def run(module: str, *arguments: object) -> list[list[Any]]:
+    """Return the JSON lines of the processes of a program."""
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-m", module, *map(str, arguments)]
+    done = subprocess.run(command, cwd=TESTS, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return [json.loads(line) for line in done.stdout.splitlines()]

@@ -1,0 +1,93 @@
+"""Threads that write one memory store, through one opened backend or each through its own."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeVar
+
+import pytest
+
+from support.places import SERVERS
+from support.profiles import LONG, sized
+from support.targets import BACKENDS, Target, open_target, url_of
+
+from .tasks import STORE, TaskResult, create_one, creation_faults, edit, expected, lines_of, prepare
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+T = TypeVar("T")
+THREADS = 8
+EDITS = sized(quick=40, long=100, full=200)
+CREATORS = 32
+MANY = 64  # threads, each with a memory of its own
+EDITS_OF_MANY = sized(quick=5, long=20, full=40)
+EDITS_ON_SERVERS = sized(quick=10, long=40, full=80)
+EDITS_OF_MANY_ON_SERVERS = sized(quick=2, long=10, full=20)
+
+shared_or_own = pytest.mark.parametrize("own", [False, True], ids=["one backend", "a backend each"])
+
+
+EVERY_BACKEND = [*BACKENDS, *(SERVERS if LONG else ["postgresql"])]
+
+
+@shared_or_own
+@pytest.mark.parametrize("backend", EVERY_BACKEND)
+def test_no_edit_of_eight_threads_is_lost(backend: str, own: bool, tmp_path: Path) -> None:
+    """All edit one memory; none fails, and every edit is there with one version each."""
+    edits = EDITS_ON_SERVERS if backend in SERVERS else EDITS
+    url = url_of(backend, tmp_path)
+    with contextlib.closing(open_target(url)) as target:
+        prepare(target, THREADS)
+        done = at_once(THREADS, url, None if own else target, lambda each, worker: edit(each, worker, edits))
+        assert done == [TaskResult(edits, [])] * THREADS
+        assert lines_of(target) == expected(THREADS, edits)
+        assert sum(target.state(STORE).versions.values()) == 1 + THREADS * edits
+
+
+@shared_or_own
+@pytest.mark.parametrize("backend", EVERY_BACKEND)
+def test_one_of_32_threads_creates_a_path(backend: str, own: bool, tmp_path: Path) -> None:
+    """Exactly one succeeds; the others get the reply that it exists."""
+    url = url_of(backend, tmp_path)
+    with contextlib.closing(open_target(url)) as target:
+        replies = at_once(CREATORS, url, None if own else target, create_one)
+        assert creation_faults(replies, target) == []
+
+
+@pytest.mark.parametrize("backend", EVERY_BACKEND)
+def test_64_threads_edit_64_memories(backend: str, tmp_path: Path) -> None:
+    """Writers that share a commit keep their own replies and versions."""
+    edits = EDITS_OF_MANY_ON_SERVERS if backend in SERVERS else EDITS_OF_MANY
+    url = url_of(backend, tmp_path)
+
+    def work(target: Target, worker: int) -> TaskResult:
+        path = f"/memories/of/{worker}.md"
+        text = f"worker {worker} counts 0;\n"
+        assert not target.execute(STORE, {"command": "create", "path": path, "file_text": text}).is_error
+        return edit(target, worker, edits, path=path)
+
+    with contextlib.closing(open_target(url)) as target:
+        assert at_once(MANY, url, target, work) == [TaskResult(edits, [])] * MANY
+        lines = sum((lines_of(target, f"/memories/of/{worker}.md") for worker in range(MANY)), start=expected(0, 0))
+        assert lines == expected(MANY, edits)
+
+
+def at_once(count: int, url: str, shared: Target | None, work: Callable[[Target, int], T]) -> list[T]:
+    """Run `work` in many threads that begin together, and return what each returned."""
+    barrier = threading.Barrier(count)
+
+    def run(worker: int) -> T:
+        target = shared or open_target(url)
+        barrier.wait()
+        try:
+            return work(target, worker)
+        finally:
+            if shared is None:
+                target.close()
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(run, range(count)))

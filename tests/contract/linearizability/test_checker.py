@@ -1,0 +1,225 @@
+"""The checker accepts exactly the linearizable histories."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace as changed
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.linearizability.checker import Operation, Search, UndecidedError, find_failure, independent
+from support.linearizability.explanation import why_not
+from support.targets import Answer
+
+from .small_histories import (
+    OUTCOME_UNKNOWN,
+    UNAVAILABLE,
+    A,
+    B,
+    create,
+    delete,
+    did,
+    histories,
+    insert,
+    is_linearizable,
+    one_by_one,
+    rename,
+    replace,
+    view,
+)
+
+ONE, TWO = {A: "one\n"}, {A: "two\n"}
+CREATED = did(0, 10, create(A), {})
+D = "/memories/d"
+PAIR = {f"{D}/x.md": "x\n", f"{D}/y.md": "y\n"}
+BOTH_CREATED = [did(0, 1, create(f"{D}/x.md", "x\n"), {}), did(2, 3, create(f"{D}/y.md", "y\n"), {})]
+
+ACCEPTED: dict[str, list[Operation]] = {
+    "nothing": [],
+    "one after the other": one_by_one(
+        [create(), view(), replace("one", "two"), view(), delete(), view()], [(1, 1)] * 6
+    ),
+    "an edit is seen before it returned": [CREATED, did(20, 50, replace("one", "two"), ONE), did(30, 40, view(), TWO)],
+    "an edit is not seen while it runs": [CREATED, did(20, 50, replace("one", "two"), ONE), did(30, 40, view(), ONE)],
+    "the later call took effect first": [
+        CREATED,
+        did(20, 60, replace("two", "three"), TWO),
+        did(30, 50, replace("one", "two"), ONE),
+    ],
+    "one of two creates": [did(0, 50, create(A), ONE), did(10, 40, create(A), {})],
+    "calls and returns at the same time overlap": [did(0, 10, view(), ONE), did(10, 20, create(), {})],
+    "a rename is seen whole": [
+        *BOTH_CREATED,
+        did(10, 90, rename(D, "/memories/e"), PAIR),
+        did(20, 30, view(f"{D}/y.md"), PAIR),
+        did(40, 50, view(f"{D}/x.md"), {}),
+        did(40, 50, view(D), {}),
+    ],
+}
+
+REJECTED: dict[str, list[Operation]] = {
+    "a lost update": [
+        CREATED,
+        did(20, 40, insert("first"), ONE),
+        did(20, 40, insert("second"), ONE),
+        did(50, 60, view(), {A: "second\none\n"}),
+    ],
+    "a stale read": [CREATED, did(20, 30, replace("one", "two"), ONE), did(40, 50, view(), ONE)],
+    "old after new, while the edit still runs": [
+        CREATED,
+        did(20, 90, replace("one", "two"), ONE),
+        did(30, 40, view(), TWO),
+        did(50, 60, view(), ONE),
+    ],
+    "two creates that both succeed": [did(0, 50, create(A), {}), did(10, 40, create(A), {})],
+    "an edit applied twice": [CREATED, did(20, 30, insert("more"), ONE), did(40, 50, view(), {A: "more\nmore\none\n"})],
+    "a reply from the future": [CREATED, did(20, 30, view(), TWO), did(40, 50, replace("one", "two"), ONE)],
+    "a rename seen half done": [
+        *BOTH_CREATED,
+        did(10, 90, rename(D, "/memories/e"), PAIR),
+        did(20, 30, view(f"{D}/x.md"), {}),
+        did(40, 50, view(f"{D}/y.md"), PAIR),
+    ],
+    "a listing during a rename that shows a part": [
+        *BOTH_CREATED,
+        did(10, 90, rename(D, "/memories/e"), PAIR),
+        did(20, 30, view("/memories"), {f"{D}/x.md": "x\n", "/memories/e/y.md": "y\n"}),
+    ],
+    "a refusal without a reason": [CREATED, did(20, 30, view(), {})],
+    "two clients that saw two edits in different orders": [
+        did(0, 1, create(A, "a\n"), {}),
+        did(2, 3, create(B, "b\n"), {}),
+        did(10, 90, delete(A), {A: "a\n"}),
+        did(10, 90, delete(B), {B: "b\n"}),
+        did(20, 30, view("/memories"), {A: "a\n"}),
+        did(20, 30, view("/memories"), {B: "b\n"}),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_a_linearizable_history_is_accepted(name: str) -> None:
+    assert why_not(ACCEPTED[name]) == ""
+    assert is_linearizable(ACCEPTED[name])
+
+
+@pytest.mark.parametrize("name", REJECTED)
+def test_a_non_linearizable_history_is_rejected(name: str) -> None:
+    """The explanation shows the reply that does not fit."""
+    assert why_not(REJECTED[name]).startswith("Not linearizable: ")
+    assert not is_linearizable(REJECTED[name])
+
+
+# -- outcomes nobody knows ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unknown", [None, OUTCOME_UNKNOWN], ids=["killed", "outcome unknown"])
+@pytest.mark.parametrize(
+    ("seen", "possible"),
+    [
+        ([ONE], True),
+        ([TWO], True),
+        ([ONE, ONE, TWO], True),  # it can take effect at any time
+        ([ONE, TWO, ONE], False),  # but only once
+        ([{A: "three\n"}], False),
+    ],
+)
+def test_an_unknown_outcome_can_take_effect_at_any_time(
+    unknown: Answer | None, seen: Sequence[dict[str, str]], possible: bool
+) -> None:
+    edit = changed(did(20, 30, replace("one", "two"), ONE), answer=unknown)
+    views = [did(100 * at, 100 * at + 10, view(), tree) for at, tree in enumerate(seen, 1)]
+    history = [CREATED, edit, *views]
+    assert (why_not(history) == "") is possible
+    assert is_linearizable(history) is possible
+
+
+def test_an_unknown_outcome_cannot_precede_its_call() -> None:
+    edit = changed(did(50, 60, replace("one", "two"), ONE), answer=None)
+    assert why_not([CREATED, did(20, 30, view(), TWO), edit]) != ""
+
+
+def test_a_command_rejected_by_storage_has_no_effect() -> None:
+    refused = changed(did(20, 30, replace("one", "two"), ONE), answer=UNAVAILABLE)
+    assert why_not([CREATED, refused, did(40, 50, view(), ONE)]) == ""
+    assert why_not([CREATED, refused, did(40, 50, view(), TWO)]) != ""
+
+
+# -- the search --------------------------------------------------------------------------------------------------
+
+
+def test_histories_are_split_by_name() -> None:
+    """Names below the root are independent, except for renames between two and reads of the root."""
+    commands = [create(A), create(f"{A}/below"), create(B), view(D), view(f"{D}/x"), {"command": "nonsense"}]
+    history = one_by_one(commands, [(0, 1)] * len(commands))
+    assert [len(part) for part in independent(history)] == [2, 1, 2, 1]
+    more = one_by_one([*commands, rename(A, f"{D}/new")], [(0, 1)] * 7)
+    assert sorted(len(part) for part in independent(more)) == [1, 1, 5]
+    more = one_by_one([*commands, view("/memories")], [(0, 1)] * 7)
+    assert [len(part) for part in independent(more)] == [7]
+
+
+def test_too_many_configurations_are_undecided() -> None:
+    inserts = [did(20, 90, insert(str(number)), ONE) for number in range(6)]
+    assert find_failure([CREATED, *inserts]) is None
+    with pytest.raises(UndecidedError):
+        Search([CREATED, *inserts], limit=100).run()
+
+
+@given(histories(max_size=25))
+def test_sequential_histories_are_accepted(history: list[Operation]) -> None:
+    assert why_not(history) == ""
+
+
+@given(st.data())
+def test_the_result_equals_brute_force(data: st.DataObject) -> None:
+    """On small histories: valid, with exchanged replies, unknown outcomes and late calls."""
+    history = data.draw(histories(max_size=6))
+    numbers = st.integers(0, len(history) - 1)
+    first, second = data.draw(numbers), data.draw(numbers)
+    said = history[first].answer
+    history[first] = changed(history[first], answer=history[second].answer)
+    history[second] = changed(history[second], answer=said)
+    if data.draw(st.booleans()):
+        forgotten = data.draw(numbers)
+        history[forgotten] = changed(history[forgotten], answer=None)
+    if data.draw(st.booleans()):
+        late = data.draw(numbers)
+        history[late] = changed(history[late], called=history[late].returned)
+    assert (why_not(history) == "") is is_linearizable(history), history
+
+
+def test_an_explanation_has_only_the_commands_without_an_order() -> None:
+    """In time order, with the earlier state and the expected replies."""
+    history = [
+        Operation("0.0", create(A), 0, 1_000, CREATED.answer),
+        Operation("0.0", create(B), 1_000, 2_000, did(0, 0, create(B), {}).answer),
+        Operation("1.0", replace("one", "two"), 10_000, 30_000, did(0, 0, replace("one", "two"), ONE).answer),
+        Operation("0.1", view(A), 12_000, 14_000, did(0, 0, view(A), ONE).answer),
+        Operation("0.0", view(A), 15_000, 20_000, did(0, 0, view(A), TWO).answer),
+        Operation("0.1", view(A), 25_000, 28_000, did(0, 0, view(A), ONE).answer),
+        Operation("0.1", view(B), 29_000, 30_000, did(0, 0, view(B), {B: "one\n"}).answer),
+    ]
+    assert why_not(history) == EXPLAINED.strip("\n")
+
+
+EXPLAINED = r"""
+Not linearizable: no order of these commands explains the reply of the one marked >.
+Those marked = took effect before (the last ones; times in microseconds).
+Of the memories they touch, there can only have been then:
+  /memories/a.md  'two\n'
+= 0.0          0       1  ||                                        create '/memories/a.md' 'one\n'
+            -> 'File created successfully at: /memories/a.md'
+= 1.0         10      30               |------------------------->  str_replace '/memories/a.md' 'one' 'two'
+            -> 'The memory file has been edited. Here is the snippet showing the change (with line numbers):\n     1\ttwo'
+= 0.1         12      14                  |--|                      view '/memories/a.md'
+            -> "Here's the content of /memories/a.md with line numbers:\n     1\tone"
+= 0.0         15      20                      |------|              view '/memories/a.md'
+            -> "Here's the content of /memories/a.md with line numbers:\n     1\ttwo"
+> 0.1         25      28                                    |----|  view '/memories/a.md'
+            -> "Here's the content of /memories/a.md with line numbers:\n     1\tone"
+It should have been answered:
+  "Here's the content of /memories/a.md with line numbers:\n     1\ttwo"
+"""  # noqa: E501 - replies are shown whole

@@ -1,0 +1,111 @@
+"""Histories of clients in threads and processes are linearizable on every durable backend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import retentive
+from retentive import Version
+from retentive.storage.contract import EXTERNAL
+from support.linearizability.checker import Command, Operation
+from support.linearizability.explanation import why_not
+from support.linearizability.history import lines_seen, record
+from support.places import ALL_LASTING, SERVERS, place_of
+from support.profiles import LONG, sized
+from support.shape import Expected
+from support.targets import Answer
+
+HISTORIES = sized(quick=1, long=2, full=6)
+HISTORIES_ON_SERVERS = sized(quick=1, long=1, full=3)
+PROCESSES = 8 if LONG else 4
+THREADS = 2
+COMMANDS = sized(quick=120, long=400, full=1_000) // (PROCESSES * THREADS)  # commands per client and history
+SCENES = ("memories", "tree")
+KILLED_AFTER = 12  # commands of one client
+
+CASES = [
+    (backend, seed)
+    for backend in ALL_LASTING
+    for seed in range(HISTORIES_ON_SERVERS if backend in SERVERS else HISTORIES)
+]
+on_every_backend = pytest.mark.parametrize(("backend", "seed"), CASES)
+
+
+@on_every_backend
+def test_threads_and_processes_are_linearizable(backend: str, seed: int, tmp_path: Path) -> None:
+    """They view, edit, delete and rename a few memories; in every second history also directories."""
+    place = place_of(backend, tmp_path)
+    history = record(
+        place,
+        tmp_path / "out",
+        processes=PROCESSES,
+        threads=THREADS,
+        count=COMMANDS,
+        seed=seed,
+        scene=SCENES[seed % 2],
+    )
+    assert reply_share(history) > 0.9
+    assert why_not(history) == ""
+    assert external_versions(place) == []
+
+
+@pytest.mark.long
+@on_every_backend
+def test_a_killed_process_is_linearizable(backend: str, seed: int, tmp_path: Path) -> None:
+    """Its pending command took effect completely, once, or never."""
+    place = place_of(backend, tmp_path)
+    history = record(
+        place,
+        tmp_path / "out",
+        processes=PROCESSES,
+        threads=THREADS,
+        count=COMMANDS,
+        seed=seed,
+        scene=SCENES[seed % 2],
+        killed_after=KILLED_AFTER,
+    )
+    of_the_killed = [each for each in history if each.client.startswith("0.")]
+    assert KILLED_AFTER <= len(of_the_killed) < THREADS * COMMANDS
+    assert why_not(history) == ""
+    assert external_versions(place) == []
+
+
+# -- the control: the SDK's own local tool -----------------------------------------------------------------------
+
+
+@pytest.mark.long
+def test_one_client_of_the_sdk_tool_is_correct(tmp_path: Path) -> None:
+    """Its replies have other wording, so only errors and viewed lines are compared."""
+    history = record(
+        f"sdk:{tmp_path}/memory", tmp_path / "out", processes=1, threads=1, count=200, seed=1, scene="memories"
+    )
+    assert why_not(history, alike=loosely) == ""
+
+
+@pytest.mark.long
+def test_concurrent_clients_of_the_sdk_tool_lose_changes(tmp_path: Path) -> None:
+    """It reads and writes without a lock. The same recorder and checker must detect lost changes."""
+    history = record(
+        f"sdk:{tmp_path}/memory", tmp_path / "out", processes=4, threads=2, count=50, seed=1, scene="edits"
+    )
+    assert why_not(history, alike=loosely) != ""
+
+
+def loosely(_command: Command, expected: Expected, answer: Answer) -> bool:
+    """Both are errors, both show the same lines of a memory, or both succeed."""
+    same_lines = lines_seen(expected.text or "") == lines_seen(answer.text)
+    return expected.is_error == answer.is_error and same_lines
+
+
+def external_versions(place: str) -> list[Version]:
+    """Versions recorded as external edits. Expected to be empty."""
+    with retentive.open(place) as opened:
+        return [version for version in opened.store().versions() if version.actor == EXTERNAL]
+
+
+def reply_share(history: Sequence[Operation]) -> float:
+    """Share of commands with a known reply."""
+    return sum(each.known and not each.did_nothing for each in history) / len(history)

@@ -1,0 +1,1 @@
+"""A state machine that drives every backend at once beside a model."""

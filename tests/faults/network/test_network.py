@@ -1,0 +1,80 @@
+"""Under any network fault, no acknowledged edit is lost, no edit is applied twice, and no client waits forever."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import retentive
+from retentive.storage.server.backend import ServerBackend
+from support.network_load import Load, judge, prepare
+from support.profiles import sized
+
+from .faults import Fault, InTurn, Moment, Once, every_kind
+from .networks import HANGS_S, TIMEOUT_S, Network, postgresql
+
+SEEDS = sized(quick=1, long=1, full=4)
+EDITS = sized(quick=80, long=300, full=600)  # of all workers, per backend and seed; more, until all faults were met
+MOST_EDITS = 4 * EDITS
+TIMES = sized(quick=1, long=2, full=4)  # each kind of fault
+WORKERS = 4  # in two backends
+DEADLINE_S = 600.0
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_edits_are_applied_at_most_once_under_faults(net: Network, seed: int) -> None:
+    """Acknowledged edits are stored, refused edits are not, and no edit is stored twice."""
+    faults = every_kind(seed, messages=net.messages // 5, commits=3, late_s=TIMEOUT_S, times=TIMES)
+    plan = InTurn(faults)
+    load = Load([], WORKERS, MOST_EDITS // WORKERS, name=f"seed{seed}")
+    load.go_on = lambda: len(load.outcomes) < EDITS or plan.pending
+    prepare(net.direct, load)
+    with retentive.open(net.place) as one, retentive.open(net.place) as other:
+        load.opened = [one, other]
+        net.proxy.plan = plan
+        net.proxy.cut_all()
+        load.run(deadline_s=DEADLINE_S)
+        net.proxy.heal()
+    print(dict(net.proxy.done), dict(load.codes), f"slowest {load.slowest_s:.1f} s")
+    assert judge(net.direct, load) == []
+    assert load.slowest_s < HANGS_S
+    assert net.proxy.done == Counter(map(str, faults))
+    assert load.codes[None] > EDITS * 0.5
+
+
+# -- the judge, judged -------------------------------------------------------------------------------------------
+
+
+class RepeatingClient(ServerBackend):
+    """Incorrect client: treats every commit without a response as failed."""
+
+    def _landed(self, *_: object) -> bool:
+        return False
+
+
+class TrustingClient(ServerBackend):
+    """Incorrect client: treats every commit without a response as successful."""
+
+    def _landed(self, *_: object) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("wrong", "moment", "problem"),
+    [(RepeatingClient, "answer", "was applied 2 times"), (TrustingClient, "before", "is lost")],
+)
+def test_an_incorrect_client_is_detected(
+    wrong: type[ServerBackend], moment: Moment, problem: str, tmp_path: Path
+) -> None:
+    with postgresql(tmp_path) as net:
+        prepare(net.direct, load := Load([], 2, 20))
+        with retentive.open(net.place) as opened:
+            opened.backend.__class__ = wrong
+            load.opened = [opened]
+            net.proxy.plan = Once(Fault("commit", 3, moment, "reset"))
+            net.proxy.cut_all()
+            load.run(deadline_s=DEADLINE_S)
+            net.proxy.heal()
+        assert any(problem in each for each in judge(net.direct, load))

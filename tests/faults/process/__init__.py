@@ -1,0 +1,1 @@
+"""Crashes, file system faults, power cuts and full disks that a memory store must survive."""

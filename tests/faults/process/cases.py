@@ -1,0 +1,150 @@
+"""Steps under fault, the store they run in, and the check of the state after the fault."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+
+from support.targets import CONTROL, UNKNOWN
+
+from .oracle import Command, Outcome, differs, following
+
+SMALL = "".join(f"line {n} of a note\n" for n in range(1, 11))
+LARGE = "".join(f"line {n} of a long memory, {n * 7919:08x}\n" for n in range(1, 1_500))  # about 60 KB
+
+SEEDS: list[Command] = [
+    {"command": "create", "path": "/memories/a.md", "file_text": SMALL},
+    {"command": "create", "path": "/memories/large.md", "file_text": LARGE},
+    {"command": "create", "path": "/memories/notes/one.md", "file_text": "one\n"},
+    {"command": "create", "path": "/memories/notes/two.md", "file_text": ""},
+    {"command": "create", "path": "/memories/notes/deep/three.md", "file_text": SMALL * 100},
+    {"command": "str_replace", "path": "/memories/notes/one.md", "old_str": "one", "new_str": "one, edited"},
+]
+
+# Left by a process that was killed right after these replies; the next process opens the store.
+UNFINISHED: list[Command] = [
+    {"command": "create", "path": "/memories/left/new.md", "file_text": SMALL},
+    {"command": "rename", "old_path": "/memories/notes/deep", "new_path": "/memories/kept"},
+    {"command": "delete", "path": "/memories/notes/two.md"},
+    {"command": "insert", "path": "/memories/a.md", "insert_line": 0, "insert_text": "first"},
+]
+
+COMMANDS: dict[str, Command] = {
+    "view a memory": {"command": "view", "path": "/memories/a.md"},
+    "view a directory": {"command": "view", "path": "/memories"},
+    "create": {"command": "create", "path": "/memories/new/dir/x.md", "file_text": SMALL},
+    "create large": {"command": "create", "path": "/memories/new.md", "file_text": LARGE},
+    "str_replace": {
+        "command": "str_replace",
+        "path": "/memories/a.md",
+        "old_str": "line 5",
+        "new_str": "LINE 5",
+    },
+    "str_replace large": {
+        "command": "str_replace",
+        "path": "/memories/large.md",
+        "old_str": "line 700 ",
+        "new_str": "LINE 700 ",
+    },
+    "insert": {"command": "insert", "path": "/memories/a.md", "insert_line": 3, "insert_text": "inserted"},
+    "delete": {"command": "delete", "path": "/memories/a.md"},
+    "delete a directory": {"command": "delete", "path": "/memories/notes"},
+    "rename": {"command": "rename", "old_path": "/memories/a.md", "new_path": "/memories/moved/to/b.md"},
+    "rename a directory": {
+        "command": "rename",
+        "old_path": "/memories/notes",
+        "new_path": "/memories/archive/notes",
+    },
+    # The backend has not read any file yet, so it has to read each one before it trusts it.
+    "view a memory, cold": {"command": "view", "path": "/memories/a.md"},
+    "view a directory, cold": {"command": "view", "path": "/memories"},
+    "str_replace, cold": {"command": "str_replace", "path": "/memories/a.md", "old_str": "line 5", "new_str": "5"},
+    "rename a directory, cold": {"command": "rename", "old_path": "/memories/notes", "new_path": "/memories/z"},
+    # Opening and closing the backend are under fault too.
+    "open, create, close": {"command": "create", "path": "/memories/new/dir/x.md", "file_text": SMALL},
+    "recover, create, close": {"command": "create", "path": "/memories/new/dir/x.md", "file_text": SMALL},
+}
+WHOLE = ("open, create, close", "recover, create, close")  # steps armed from before open to after close
+COLD = tuple(step for step in COMMANDS if step.endswith("cold"))  # steps armed right after opening
+CRASHED = ("recover, create, close",)  # steps on the store of a killed process
+
+LATER: Command = {"command": "create", "path": "/memories/later.md", "file_text": "still works\n"}
+LAST: Command = {
+    "command": "str_replace",
+    "path": "/memories/large.md",
+    "old_str": "line 9 ",
+    "new_str": "LINE 9 ",
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One step with one fault at one call. `ending`: the process is killed after its reply, or closes."""
+
+    backend: str
+    step: str
+    fault: str = "count"
+    number: int = 0
+    ending: str = "close"
+    by_tool: bool = False
+
+    def __str__(self) -> str:
+        door = ", by the SDK tool" if self.by_tool else ""
+        return f"{self.backend}: {self.step!r}, {self.fault} at call {self.number}, then {self.ending}{door}"
+
+
+@dataclass
+class Seen:
+    """The results that a process under fault reported before it ended."""
+
+    opened: bool = False
+    reply: str | None = None
+    is_error: bool = False
+    later_ok: bool = False  # a second command, by the same process after the fault
+    now: Outcome | None = None  # the store as the same process saw it after the fault
+    raised: list[str] = field(default_factory=list)
+
+
+def prepared(step: str) -> list[Command]:
+    """The commands that created the store of this step."""
+    return SEEDS + UNFINISHED if step in CRASHED else SEEDS
+
+
+def judge(case: Case, seen: Seen, after: Outcome, root: str, clean_reply: str | None) -> list[str]:
+    """The broken promises, given the store that a new process found after the fault."""
+    before = Outcome({})
+    for command in prepared(case.step):
+        before = following(before, command)
+    expected = _allowed(seen, before, following(before, COMMANDS[case.step]))
+    if case.backend == CONTROL:
+        expected = [Outcome(one.tree) for one in expected]
+    problems = list(seen.raised)
+    if seen.reply is not None:
+        problems += _reply_faults(seen.reply, root)
+        if not seen.is_error and clean_reply not in {None, seen.reply}:
+            problems.append(f"another reply than without a fault: {seen.reply!r}")
+    if seen.now is not None and all(differs(seen.now, one) for one in expected):
+        problems.append(f"in the same process: {differs(seen.now, expected[0])}")
+    if seen.later_ok:
+        expected = [following(one, LATER) for one in expected]
+        expected = [Outcome(one.tree) for one in expected] if case.backend == CONTROL else expected
+    if all(differs(after, one) for one in expected):
+        problems.append(f"after reopening: {differs(after, expected[0])}")
+    return problems
+
+
+def _allowed(seen: Seen, before: Outcome, done: Outcome) -> list[Outcome]:
+    """The permitted states: with the change, without it, or either."""
+    if seen.reply is None:
+        return [before, done] if seen.opened else [before]
+    if not seen.is_error:
+        return [done]
+    return [before, done] if UNKNOWN in seen.reply else [before]
+
+
+def _reply_faults(reply: str, root: str) -> list[str]:
+    tells = [word for word in (root, "Traceback", "sqlite", "Errno", ".retentive", "/proc/") if word in reply]
+    return [f"the reply tells {word!r}: {reply!r}" for word in tells]
+
+
+def as_json(case: Case) -> dict[str, object]:
+    return asdict(case)

@@ -1,0 +1,93 @@
+"""The client of the fault server."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .cases import Case, as_json
+from .injector import FAULTS_OF, KILLS, Call, parse_log
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+TESTS = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Result:
+    """The result of one case."""
+
+    case: Case
+    calls: Sequence[Call]
+    reply: str | None
+    is_error: bool
+    problems: Sequence[str]
+
+    def __str__(self) -> str:
+        hit = next((str(call) for call in self.calls if call.number == self.case.number), "never reached")
+        return f"{self.case} [{hit}] reply {self.reply!r}: {'; '.join(self.problems)}"
+
+
+class FaultServer:
+    """A running fault server; a context manager."""
+
+    def __init__(self, library: Path) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "faults.process.server"],
+            cwd=TESTS,
+            env={**os.environ, "LD_PRELOAD": str(library)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def __enter__(self) -> FaultServer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.wait()
+
+    def prepare(self, backend: str, step: str, directory: Path) -> list[str]:
+        """Create the store of a step; return the names of the files that are not memories."""
+        directory.mkdir()
+        answer = self._ask({"prepare": {"backend": backend, "step": step, "directory": str(directory)}})
+        assert answer["problems"] == [], answer["problems"]
+        return list(answer["names"])
+
+    def run(self, case: Case, store: Path, names: list[str], clean_reply: str | None) -> Result:
+        """Run one case in a copy of a prepared store."""
+        request = {"case": as_json(case), "store": str(store), "names": names, "clean_reply": clean_reply}
+        answer = self._ask({"run": request})
+        return Result(case, parse_log(answer["log"]), answer["reply"], answer["is_error"], answer["problems"])
+
+    def _ask(self, request: dict[str, object]) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
+        return answer
+
+
+def all_cases(clean: Result) -> list[Case]:
+    """Every fault at every call of a step, given a run that only counted the calls."""
+    cases: list[Case] = []
+    for call in clean.calls:
+        for fault in FAULTS_OF[call.kind]:
+            for ending in ("close",) if fault in KILLS else ("close", "kill"):
+                by_tool = (call.number + len(cases)) % 4 == 0
+                cases.append(Case(clean.case.backend, clean.case.step, fault, call.number, ending, by_tool))
+    return cases

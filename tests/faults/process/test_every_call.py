@@ -1,0 +1,59 @@
+"""Every file system call of every command is killed or fails: the promise of its reply holds.
+
+A fixed sample of all calls and faults of a step is tried; SAMPLE is its size.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.profiles import sized
+from support.targets import BACKENDS
+
+from .cases import COMMANDS, Case
+from .client import FaultServer, Result, all_cases
+from .injector import build, why_not
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SAMPLE = sized(quick=1, long=8, full=50)  # cases of a step; `create large` alone has thousands
+MOST_SHOWN = 25
+
+pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultServer]:
+    with FaultServer(build(tmp_path_factory.mktemp("library"))) as running:
+        yield running
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("step", COMMANDS)
+def test_a_reply_holds_whatever_call_fails(server: FaultServer, tmp_path: Path, backend: str, step: str) -> None:
+    """A success is done, an error changes nothing, and the next process works: for a sample of calls and faults."""
+    names = server.prepare(backend, "create", tmp_path / "clean")
+    if step != "create":
+        server.prepare(backend, step, tmp_path / "store")
+    store = tmp_path / ("clean" if step == "create" else "store")
+    clean = server.run(Case(backend, step), store, names, None)
+    assert clean.problems == []
+    assert clean.calls, "the library sees no call"
+    cases = all_cases(clean)
+    if len(cases) > SAMPLE:
+        cases = random.Random(f"{backend} {step}").sample(cases, SAMPLE)
+    results = [server.run(case, store, names, clean.reply) for case in cases]
+    bad = report(results)
+    assert not bad, bad
+
+
+def report(results: list[Result]) -> str:
+    """The cases that break a promise, one per line."""
+    bad = [str(result) for result in results if result.problems]
+    more = [f"... and {len(bad) - MOST_SHOWN} more"] if len(bad) > MOST_SHOWN else []
+    return "\n".join([*(f"{len(bad)} of {len(results)} cases" for _ in bad[:1]), *bad[:MOST_SHOWN], *more])

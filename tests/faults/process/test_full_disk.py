@@ -1,0 +1,128 @@
+"""A full disk refuses writes that need space; reading and deleting work, and with free space so do writes."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.targets import BACKENDS, FULL, Target, disk_faults, open_target, url_of
+
+from .ext4 import disk, memory_disk, why_not
+from .oracle import Command, Outcome, differs, following
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+STORE = "default"
+SIZE_KB = 4_096
+TEXT = "a line of a memory that fills the disk\n" * 500  # 20 KB
+
+pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+
+
+class Model:
+    """A target with a model of its expected state, updated by every acknowledged command."""
+
+    def __init__(self, target: Target, state: Outcome) -> None:
+        self.target, self.state = target, state
+
+    def run(self, command: Command) -> str:
+        """Run a command; a refused one does not change the model."""
+        answer = self.target.execute(STORE, command)
+        if not answer.is_error:
+            self.state = following(self.state, command)
+        return answer.text
+
+    def create(self, name: str, text: str = TEXT) -> str:
+        return self.run({"command": "create", "path": f"/memories/{name}", "file_text": text})
+
+    def delete(self, name: str) -> str:
+        return self.run({"command": "delete", "path": f"/memories/{name}"})
+
+    def check(self) -> None:
+        """Check that the store holds exactly the acknowledged changes."""
+        assert differs(self.target.state(STORE), self.state) == ""
+
+
+@contextlib.contextmanager
+def small_disk(kind: str, directory: Path) -> Iterator[Path]:
+    if kind == "tmpfs":
+        with memory_disk(directory, size_kb=SIZE_KB) as mount_point:
+            yield mount_point
+    else:
+        with disk(directory, size_mb=SIZE_KB * 2 >> 10) as hardware:
+            yield hardware.mount_point
+
+
+def fill(path: Path) -> None:
+    """Use up all free space."""
+    with contextlib.suppress(OSError), path.open("ab", buffering=0) as file:
+        for size in (1 << 16, 4_096, 1):
+            with contextlib.suppress(OSError):
+                while file.write(bytes(size)):
+                    pass
+
+
+@pytest.mark.parametrize("kind", ["tmpfs", "ext4"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_store_that_fills_its_disk_keeps_working(backend: str, kind: str, tmp_path: Path) -> None:
+    """Creates succeed until the disk is full; then views and deletes work, here and in a new process."""
+    with small_disk(kind, tmp_path) as place:
+        ballast = place / "ballast"
+        ballast.write_bytes(bytes(SIZE_KB * 1024 // 2))
+        model = Model(open_target(url_of(backend, place)), Outcome({}))
+        count = fill_by_creating(model)
+        assert model.target.execute(STORE, {"command": "view", "path": "/memories/d/0.md"}).is_error is False
+        model.check()
+        assert model.delete("d/0.md") == "Successfully deleted /memories/d/0.md"
+        model.target.close()
+
+        model.target = open_target(url_of(backend, place))
+        model.check()
+        assert model.delete("d/1.md") == "Successfully deleted /memories/d/1.md"
+        assert model.delete("d") == "Successfully deleted /memories/d"
+        model.check()
+        ballast.unlink()
+        assert model.create("again.md") == "File created successfully at: /memories/again.md"
+        model.check()
+        assert disk_faults(backend, place, {STORE: model.state.tree}) == []
+        model.target.close()
+        assert count > 10
+
+
+def fill_by_creating(model: Model) -> int:
+    """Create memories until the disk is full; return their number."""
+    count = 0
+    while (reply := model.create(f"d/{count}.md")).startswith("File created"):
+        count += 1
+    assert reply.startswith(FULL)
+    assert model.create("small.md", "x").startswith((FULL, "File created"))
+    return count
+
+
+@pytest.mark.parametrize("kind", ["tmpfs", "ext4"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_disk_filled_by_another_file_refuses_or_works(backend: str, kind: str, tmp_path: Path) -> None:
+    """The file takes all space while the store is open: each command reports a full disk or succeeds."""
+    with small_disk(kind, tmp_path) as place:
+        model = Model(open_target(url_of(backend, place)), Outcome({}))
+        for number in range(10):
+            assert model.create(f"{number}.md", f"memory {number}\n").startswith("File created")
+        fill(place / "ballast")
+        for number in range(20):  # free space within existing files may last for a few more
+            reply = model.create(f"more/{number}.md")
+            assert reply.startswith((FULL, "File created"))
+        assert reply.startswith(FULL)
+        fill(place / "ballast")
+        edit: Command = {"command": "insert", "path": "/memories/0.md", "insert_line": 0, "insert_text": TEXT}
+        assert model.run(edit).startswith(FULL)
+        model.check()
+        assert model.delete("3.md") == "Successfully deleted /memories/3.md"
+        model.check()
+        (place / "ballast").unlink()
+        assert model.run(edit).startswith("The file /memories/0.md has been edited.")
+        model.check()
+        model.target.close()

@@ -1,0 +1,98 @@
+"""Tests of the harness: planted losses are detected, and every call of SQLite and Python is counted."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.targets import CONTROL
+
+from .cases import Case
+from .client import FaultServer, all_cases
+from .injector import build, why_not
+from .oracle import Outcome, RefusedError, Tree, apply, following
+from .rounds import Story, judge
+from .stream import Writer, commands
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WRITER = Writer("default", "/memories/a", 7)
+
+
+def history(count: int) -> list[Outcome]:
+    """The states of one writer's store after 0, 1, ... commands."""
+    states = [Outcome({})]
+    for command, _ in islice(commands(WRITER, {}), count):
+        states.append(following(states[-1], command))
+    return states
+
+
+def verdict(found: Outcome, story: Story) -> list[str]:
+    return judge({"default": Outcome({})}, [WRITER], [story], {"default": found})
+
+
+def test_the_judge_accepts_the_state_with_or_without_the_command_in_flight() -> None:
+    """For every length of a history."""
+    states = history(60)
+    for count in range(59):
+        assert verdict(states[count], Story(count)) == []
+        assert verdict(states[count + 1], Story(count)) == []
+
+
+@pytest.mark.long
+def test_the_judge_detects_lost_and_extra_changes() -> None:
+    """A lost change, two changes too many, an applied refused change, a lost version."""
+    states = history(60)
+    for count in range(1, 58):
+        assert verdict(states[count - 1], Story(count)) != []
+        assert verdict(states[count + 2], Story(count)) != []
+        assert verdict(states[count + 1], Story(count, error="Error: The memory store is full")) != []
+        assert verdict(states[count + 1], Story(count, error="Error: The outcome of this command is unknown")) == []
+        assert verdict(Outcome(states[count].tree), Story(count)) != []
+        assert verdict(states[count + 1], Story(count - 1, doubtful=1)) == []
+        assert verdict(states[count + 2], Story(count - 1, doubtful=1)) != []
+
+
+def test_the_judge_detects_a_partial_directory_command() -> None:
+    """A stray memory, or half of the memories of a command on a directory."""
+    state = history(30)[30]
+    some = next(iter(state.tree))
+    assert verdict(Outcome(state.tree | {"/memories/a/stray": ""}, state.versions), Story(30)) != []
+    assert verdict(Outcome({path: text for path, text in state.tree.items() if path != some}), Story(30)) != []
+    assert verdict(Outcome(state.tree | {"/memories/x": ""}, state.versions), Story(30)) != []
+
+
+def test_streams_contain_every_kind_of_command() -> None:
+    """In a long stream each command succeeds, and all six kinds of change occur."""
+    kinds: set[str] = set()
+    tree: Tree = {}
+    for command, after in islice(commands(WRITER, tree), 500):
+        path = str(command.get("old_path", command.get("path")))
+        kinds.add(f"{command['command']} {'directory' if path not in tree else 'memory'}")
+        apply(tree, command)
+        tree = after
+    edits = {"str_replace memory", "insert memory", "delete memory", "rename memory"}
+    assert kinds == edits | {"create directory", "delete directory", "rename directory"}
+
+
+def test_the_model_refuses_the_same_commands_as_the_tool() -> None:
+    with pytest.raises(RefusedError):
+        apply({"/memories/a": ""}, {"command": "create", "path": "/memories/a/b", "file_text": ""})
+
+
+@pytest.mark.long
+@pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+def test_the_harness_detects_losses(tmp_path: Path) -> None:
+    """Under the same faults, the SDK's local tool breaks promises of every kind."""
+    (tmp_path / "library").mkdir()
+    with FaultServer(build(tmp_path / "library")) as server:
+        names = server.prepare(CONTROL, "create large", tmp_path / "store")
+        clean = server.run(Case(CONTROL, "create large"), tmp_path / "store", names, None)
+        results = [server.run(case, tmp_path / "store", names, clean.reply) for case in all_cases(clean)]
+    problems = {problem for result in results for problem in result.problems}
+    assert any(problem.startswith("builtins.OSError") for problem in problems)
+    assert "after reopening: other text in /memories/new.md" in problems
+    assert "after reopening: extra /memories/new.md" in problems

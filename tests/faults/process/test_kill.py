@@ -1,0 +1,40 @@
+"""A process killed at random points of a busy loop loses nothing it acknowledged."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.places import SERVERS
+from support.profiles import sized
+from support.targets import BACKENDS, url_of
+
+from .rounds import judge, look, work_until, writers_for
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ROUNDS = sized(quick=5, long=30, full=200)
+ROUNDS_ON_SERVERS = sized(quick=3, long=8, full=30)  # fewer: the server keeps running, and a round takes longer
+ROUNDS_PER_STORE = 10  # then a fresh location, so that the histories stay short
+
+
+@pytest.mark.parametrize("backend", [*BACKENDS, *SERVERS])
+def test_kill_9_loses_no_acknowledged_change(backend: str, tmp_path: Path) -> None:
+    """Acknowledged changes are present, those in flight are whole or absent, and opening repairs."""
+    rng = random.Random(backend)
+    acknowledged = 0
+    rounds = ROUNDS_ON_SERVERS if backend in SERVERS else ROUNDS
+    for number in range(rounds):
+        directory = tmp_path / str(number // ROUNDS_PER_STORE)
+        directory.mkdir(exist_ok=True)
+        start, _ = look(backend, directory)
+        writers = writers_for(number)
+        stories = work_until(url_of(backend, directory), writers, rng)
+        found, faults = look(backend, directory)
+        assert [story.error for story in stories if story.error] == []
+        assert (number, judge(start, writers, stories, found) + faults) == (number, [])
+        acknowledged += sum(story.acknowledged for story in stories)
+    assert acknowledged > rounds  # the worker was busy

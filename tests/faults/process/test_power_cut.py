@@ -1,0 +1,70 @@
+"""Power cuts on a real file system: every acknowledged change is present after the next boot."""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.profiles import sized
+from support.targets import BACKENDS, CONTROL, open_target, url_of
+
+from .ext4 import Disk, disk, why_not
+from .rounds import judge, look, work_until, writers_for
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ROUNDS = sized(quick=5, long=20, full=100)
+ROUNDS_PER_STORE = 10
+
+pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_power_cut_loses_no_acknowledged_change(backend: str, tmp_path: Path) -> None:
+    """Cut while three threads write, recover, open: acknowledged changes are present, none is partial."""
+    rng = random.Random(backend)
+    acknowledged = 0
+    with disk(tmp_path) as hardware:
+        for number in range(ROUNDS):
+            directory = hardware.mount_point / str(number // ROUNDS_PER_STORE)
+            directory.mkdir(exist_ok=True)
+            problems, count = one_cut(backend, directory, number, rng, hardware)
+            assert (number, problems) == (number, [])
+            acknowledged += count
+    assert acknowledged > ROUNDS
+
+
+def test_the_simulated_cuts_lose_unsynced_data(tmp_path: Path) -> None:
+    """The control: the SDK's local tool does not sync its directories and loses renames it acknowledged."""
+    names = [f"{number}.md" for number in range(20)]
+    with disk(tmp_path) as hardware:
+        tool = open_target(url_of(CONTROL, hardware.mount_point))
+        for name in names:
+            tool.execute("default", {"command": "create", "path": f"/memories/{name}", "file_text": name})
+        os.sync()
+        for name in names:
+            rename = {
+                "command": "rename",
+                "old_path": f"/memories/{name}",
+                "new_path": f"/memories/new-{name}",
+            }
+            assert not tool.execute("default", rename).is_error
+        hardware.cut()
+        hardware.recover()
+        kept = tool.state("default").tree
+    assert [name for name in names if f"/memories/new-{name}" not in kept] != []
+
+
+def one_cut(backend: str, directory: Path, seed: int, rng: random.Random, hardware: Disk) -> tuple[list[str], int]:
+    """The problems after a cut at a random point of a busy loop, and the number of acknowledged changes."""
+    start, _ = look(backend, directory)
+    os.sync()  # calls of the judge's own opening and closing do not count
+    writers = writers_for(seed)
+    stories = work_until(url_of(backend, directory), writers, rng, cut=hardware.cut)
+    hardware.recover()
+    found, faults = look(backend, directory)
+    return judge(start, writers, stories, found) + faults, sum(story.acknowledged for story in stories)

@@ -1,0 +1,223 @@
+"""The agent examples run unchanged against the scripted Claude, with the documented effect."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import retentive
+from retentive.testing.scripted_claude import (
+    Call,
+    ErrorResponse,
+    Prompt,
+    Result,
+    ScriptedClaude,
+    StreamError,
+    Turn,
+    scripted_claude,
+)
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+SHOP = "def total(prices):\n    t = 0\n    for p in prices:\n        t = t + p\n    return t\n"
+TEST = "from shop import total\nassert total([1, 2]) == 3\n"
+
+
+def run(claude: ScriptedClaude, directory: Path, *arguments: str, typed: str = "") -> str:
+    """Run an example and return its output. It must exit with 0 and write nothing to stderr."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANTHROPIC_", "RETENTIVE_"))}
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / arguments[0]), *arguments[1:]],
+        cwd=directory,
+        env={**kept, "ANTHROPIC_BASE_URL": claude.url, "ANTHROPIC_API_KEY": "none-needed"},
+        input=typed,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.stderr == ""
+    assert done.returncode == 0
+    return done.stdout
+
+
+def load_example(name: str) -> ModuleType:
+    """Import an example in this process: importing the SDK takes over a second in each new process."""
+    spec = spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def redirect_clients(claude: ScriptedClaude, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Redirect clients created in this process to `claude`."""
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", claude.url)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "none-needed")
+
+
+def last_result(prompt: Prompt) -> Result:
+    """Result of the last_result call."""
+    found = prompt.calls[-1].result
+    assert found is not None
+    return found
+
+
+def refactoring(prompt: Prompt) -> Turn | Call | str:
+    """Script of two sessions: the first runs the tests, the second changes the code. It uses only the prompt."""
+    names = [call.name for call in prompt.calls]
+    if "not yet: f1:" in prompt.opening:
+        if not names:
+            return Call({"feature": "f1"}, name="feature_done")
+        assert last_result(prompt).text.startswith("It passes.")
+        return "The tests pass. Next: shorten total."
+    assert "Next: shorten total." in prompt.opening, "the second session does not know of the first"
+    plan = [
+        Call({"name": "shop.py"}, name="read_file"),
+        Call({"name": "../shop.py", "text": ""}, name="write_file"),
+        Call({"name": "shop.py", "text": "def total(prices):\n    return prices\n"}, name="write_file"),
+        Call({"feature": "f2"}, name="feature_done"),
+        Call({"name": "shop.py", "text": "def total(prices):\n    return sum(prices)\n"}, name="write_file"),
+        Call({"feature": "f2"}, name="feature_done"),
+    ]
+    if len(names) == 2:
+        assert last_result(prompt) == Result("Error: ../shop.py is outside the code directory", is_error=True)
+    if len(names) == 4:
+        assert last_result(prompt).text.startswith("The tests fail, so it does not pass yet.")
+    return plan[len(names)] if len(names) < len(plan) else "I shortened total. Nothing is left."
+
+
+@pytest.mark.long
+def test_a_refactoring_continues_across_sessions(tmp_path: Path) -> None:
+    """In separate processes. A feature passes only while the tests pass, and no file outside the code is written."""
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "shop.py").write_text(SHOP)
+    (code / "test_shop.py").write_text(TEST)
+    command = ["refactoring_agent.py", str(code), "--goal", "Shorter code", "--test", f"{sys.executable} test_shop.py"]
+    with scripted_claude(refactoring) as claude:
+        assert run(claude, tmp_path, *command) == "[feature_done]\nThe tests pass. Next: shorten total.\n"
+        printed = run(claude, tmp_path, *command)
+        assert claude.failures == []
+    assert printed.splitlines()[-1] == "I shortened total. Nothing is left."
+    assert (code / "shop.py").read_text() == "def total(prices):\n    return sum(prices)\n"
+    assert not (tmp_path / "shop.py").exists()
+    with retentive.open(tmp_path / "memory") as memory:
+        store = memory.store("refactoring-code")
+        features = json.loads(store.text("/memories/project/features.json"))["features"]
+        assert [feature["passes"] for feature in features] == [True, True]
+        assert store.text("/memories/project/progress.md").count("## Session of ") == 2
+
+
+def test_an_interrupted_session_is_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    example: Any = load_example("refactoring_agent")
+    (tmp_path / "code").mkdir()
+    with scripted_claude(refactoring, faults=lambda _: ErrorResponse(400)) as claude:
+        redirect_clients(claude, monkeypatch)
+        example.session(tmp_path / "code", goal="Shorter", test="true", location=str(tmp_path / "memory"), model="any")
+    assert (
+        capsys.readouterr().out
+        == "The session was interrupted (request_refused). Look at the code and run the tests first.\n"
+    )
+    with retentive.open(tmp_path / "memory") as memory:
+        log = memory.store("refactoring-code").text("/memories/project/progress.md")
+    assert "Done: The session was interrupted (request_refused)." in log
+
+
+def name_an_unknown_feature(prompt: Prompt) -> Call | str:
+    """Script that names an unknown feature and can corrupt the checklist."""
+    if not prompt.calls:
+        return Call({"feature": "the split"}, name="feature_done")
+    if len(prompt.calls) == 1:
+        assert last_result(prompt) == Result("Error: unknown feature 'the split'; known ids: f1, f2", is_error=True)
+        return Call({"feature": "f1"}, name="feature_done")
+    if "spoil" in prompt.opening and len(prompt.calls) == 2:
+        path = "/memories/project/features.json"
+        return Call({"command": "insert", "path": path, "insert_line": 0, "insert_text": "Done!"})
+    return "I split it."
+
+
+@pytest.mark.parametrize("goal", ["Shorter", "spoil"])
+def test_work_is_recorded_despite_an_invalid_feature(
+    goal: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An unknown feature is rejected, and a corrupted checklist does not prevent the record of the work."""
+    example: Any = load_example("refactoring_agent")
+    (tmp_path / "code").mkdir()
+    with scripted_claude(name_an_unknown_feature) as claude:
+        redirect_clients(claude, monkeypatch)
+        example.session(tmp_path / "code", goal=goal, test="true", location=str(tmp_path / "memory"), model="any")
+        assert claude.failures == []
+    with retentive.open(tmp_path / "memory") as memory:
+        log = memory.store("refactoring-code").text("/memories/project/progress.md")
+    assert "Done: I split it." in log
+    assert ("Verified: f1" in log) == (goal != "spoil")
+    assert ("No feature was marked" in capsys.readouterr().out) == (goal == "spoil")
+
+
+def service(prompt: Prompt) -> Turn | Call | str | list[str | Call]:
+    """Script that views its memory and the rules, records a fact, and knows it in the next visit."""
+    commands = [(call.input["command"], call.input.get("path")) for call in prompt.calls]
+    if ("view", "/memories") not in commands:
+        return ["One moment, I look.", Call({"command": "view", "path": "/memories"})]
+    listed = prompt.calls[0].result
+    assert listed is not None
+    assert "/memories/house/rules.md" in listed.text
+    if "/memories/likes.md" in listed.text:
+        if len(commands) == 1:
+            return Call({"command": "view", "path": "/memories/likes.md"})
+        assert "green tea" in last_result(prompt).text
+        return "Welcome back! Green tea again?"
+    if len(commands) == 1:
+        return Call({"command": "create", "path": "/memories/likes.md", "file_text": "likes green tea\n"})
+    if len(commands) == 2:
+        return Call({"command": "delete", "path": "/memories/house/rules.md"})
+    assert "read-only" in last_result(prompt).text
+    return "You can send it back within 30 days." if "back" in prompt.messages[-1].text else "Noted, green tea."
+
+
+@pytest.mark.long
+def test_each_customer_has_a_separate_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A new process remembers the customer, and the house rules stay unchanged."""
+    example: Any = load_example("customer_service")
+    options: dict[str, Any] = {"location": str(tmp_path / "memory"), "model": "any"}
+    with scripted_claude(service) as claude:
+        typed = "I like green tea.\nCan I send it back?\n\nafter the visit\n"
+        first = run(claude, tmp_path, "customer_service.py", "ada", typed=typed)
+        redirect_clients(claude, monkeypatch)
+        example.serve("ada", ["Hello again."], **options)
+        again = capsys.readouterr().out
+        example.serve("bob", ["Hello."], **options)
+        other = capsys.readouterr().out
+        assert claude.failures == []
+    assert first.splitlines()[-2:] == ["Noted, green tea.", "You can send it back within 30 days."]
+    assert again.splitlines()[-1] == "Welcome back! Green tea again?"
+    assert other.splitlines()[-1] == "Noted, green tea."
+    with retentive.open(tmp_path / "memory") as memory:
+        assert memory.store("customer-ada").text("/memories/likes.md") == "likes green tea\n"
+        assert memory.store("house").text("/memories/rules.md").startswith("# Rules of the house\n")
+
+
+def test_an_api_failure_is_shown_to_the_customer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The visit can continue."""
+    example: Any = load_example("customer_service")
+    with scripted_claude(service, faults={1: StreamError(3)}) as claude:
+        redirect_clients(claude, monkeypatch)
+        example.serve("ada", ["I like green tea.", "Hello?"], location=str(tmp_path / "memory"), model="any")
+    printed = capsys.readouterr().out
+    assert "Sorry, that did not work (overloaded). Please try again." in printed
+    assert printed.splitlines()[-1] == "Noted, green tea."

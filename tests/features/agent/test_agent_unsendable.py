@@ -1,0 +1,215 @@
+"""Invalid content from the user or the model never enters a conversation."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+
+import retentive
+from retentive import InvalidInput, MemoryStore
+from retentive.agent import Agent, ApiFailed, AsyncAgent, Event, Finished, RequestRefused, Text, ToolCall, ToolReply
+from retentive.agent.turns import DECLINED
+from support.fixed_api import VIEW, Api, message, streamed_call, text, use
+
+from .runs import KINDS
+
+HALF = "/memories/\ud800"
+both = pytest.mark.parametrize("kind", KINDS)
+
+
+@pytest.fixture
+def store() -> Iterator[MemoryStore]:
+    with retentive.open("sqlite://") as opened:
+        yield opened.store()
+
+
+class FixedApiAgent:
+    """Agent, sync or async, over an API with fixed responses."""
+
+    def __init__(self, kind: str, api: Api, store: MemoryStore, **options: Any) -> None:
+        self._kind, self._api, self._options = kind, api, {"memory": store, **options}
+        self.messages: list[dict[str, Any]] = []
+
+    def run(self, message: Any = None) -> list[Event]:
+        """Run a new agent that continues the conversation of the last one, and return its events."""
+        if self._kind == "async":
+            return asyncio.run(self._run(message))
+        with self._api.client() as client:
+            agent = Agent(client, messages=self.messages, **self._options)
+            self.messages = agent.messages
+            return list(agent.run(message))
+
+    async def _run(self, message: Any) -> list[Event]:
+        async with self._api.async_client() as client:
+            agent = AsyncAgent(client, messages=self.messages, **self._options)
+            self.messages = agent.messages
+            return [event async for event in agent.run(message)]
+
+
+def last(events: list[Event]) -> Finished:
+    assert isinstance(events[-1], Finished)
+    return events[-1]
+
+
+@both
+def test_a_lone_surrogate_in_a_call_is_replaced(kind: str, store: MemoryStore) -> None:
+    """The memory rejects the original input. The conversation gets U+FFFD and continues."""
+    api = Api(message([use({"command": "view", "path": HALF})], "tool_use"), message([text("Ah.")]))
+    asked = FixedApiAgent(kind, api, store)
+    events = asked.run("Entry.")
+    assert last(events).text == "Ah."
+    (reply,) = [event for event in events if isinstance(event, ToolReply)]
+    assert (reply.is_error, "U+D800" in reply.text) == (True, True)
+    assert asked.messages[1]["content"][0]["input"] == {"command": "view", "path": "/memories/\ufffd"}
+    assert last(asked.run("Again.")).text == "Ah."
+    assert json.dumps(asked.messages, ensure_ascii=False).encode()
+
+
+@both
+def test_a_lone_surrogate_in_a_text_is_replaced(kind: str, store: MemoryStore) -> None:
+    asked = FixedApiAgent(kind, Api(message([text("bad \ud83d")]), message([text("good \ud83d\ude00")])), store)
+    events = asked.run("Hi.")
+    assert ([event.text for event in events if isinstance(event, Text)], last(events).text) == (
+        ["bad \ufffd"],
+        "bad \ufffd",
+    )
+    assert last(asked.run("Again.")).text == "good \U0001f600"
+
+
+@pytest.mark.parametrize(
+    "invalid",
+    ["\ud800", "", " \n", [], 5, {}, b"hi", ["hi"], [{}], [text("")], [text("a"), text(" ")], [text("\udfff")]],
+    ids=repr,
+)
+def test_an_invalid_message_is_rejected(invalid: Any, store: MemoryStore) -> None:
+    with Api(message([text("Yes?")])).client() as client:
+        agent = Agent(client, memory=store)
+        with pytest.raises(InvalidInput, match="message"):
+            list(agent.run(invalid))
+        assert agent.messages == []
+        assert agent.ask("Hello?") == "Yes?"
+
+
+@both
+def test_a_rejected_message_is_removed(kind: str, store: MemoryStore) -> None:
+    """The API would reject it with the next message too."""
+    body = {"type": "error", "error": {"type": "invalid_request_error", "message": "could not process image"}}
+    api = Api(message([text("Hello.")]), httpx2.Response(400, json=body), message([text("Better.")]))
+    asked = FixedApiAgent(kind, api, store)
+    asked.run("Hello?")
+    with pytest.raises(RequestRefused, match="could not process image"):
+        asked.run([{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "none"}}])
+    assert [turn["role"] for turn in asked.messages] == ["user", "assistant"]
+    assert last(asked.run("And now?")).text == "Better."
+
+
+def test_a_message_is_kept_if_it_is_not_the_cause(store: MemoryStore) -> None:
+    """For example after an unknown model, or if the message was answered before."""
+    error = {"type": "error", "error": {"type": "not_found_error", "message": "model: x"}}
+    with Api(httpx2.Response(404, json=error)).client() as client:
+        agent = Agent(client, memory=store)
+        with pytest.raises(RequestRefused):
+            agent.ask("Hello?")
+        assert [turn["role"] for turn in agent.messages] == ["user"]
+    with Api(message([use(VIEW)], "tool_use"), httpx2.Response(400, json=error)).client() as client:
+        agent = Agent(client, memory=store)
+        with pytest.raises(RequestRefused):
+            agent.ask("Hello?")
+        assert [turn["role"] for turn in agent.messages] == ["user", "assistant", "user"]
+
+
+def test_blank_text_is_not_sent_back(store: MemoryStore) -> None:
+    """Models sometimes write blank text before a call, but the API rejects it in requests."""
+    api = Api(message([text("\n\n"), use(VIEW)], "tool_use"), message([text(" ")]), message([text("Yes?")]))
+    with api.client() as client:
+        agent = Agent(client, memory=store)
+        agent.ask("Entry.")
+        agent.ask("Well?")
+    kinds = [[block["type"] for block in turn["content"]] for turn in api.sent[-1]["messages"]]
+    assert kinds == [["text"], ["tool_use"], ["tool_result"], ["text"]]
+
+
+UNREADABLE: list[Any] = [
+    {},
+    {"id": 1},
+    [],
+    "x",
+    5,
+    {"type": "error", "error": {"type": "overloaded_error", "message": "m"}},
+    {**message([]), "content": [5]},
+    {**message([]), "content": "x"},
+    {**message([]), "stop_reason": None},
+    message([{"type": "text"}]),
+    message([{"type": "tool_use", "name": "memory", "input": {}}], "tool_use"),
+]
+
+
+@both
+@pytest.mark.parametrize("answer", UNREADABLE, ids=repr)
+def test_a_malformed_response_is_an_api_failure(kind: str, answer: Any, store: MemoryStore) -> None:
+    whole = httpx2.Response(200, text=json.dumps(answer), headers={"content-type": "application/json"})
+    asked = FixedApiAgent(kind, Api(whole, message([text("Here I am.")])), store)
+    with pytest.raises(ApiFailed, match="sent a malformed response") as failed:
+        asked.run("Hello?")
+    assert failed.value.retryable
+    assert last(asked.run()).text == "Here I am."
+
+
+@both
+@pytest.mark.parametrize(
+    "partial_json",
+    ['{"command": "create", "path": "/memories/a", "file_text": "x\\ud83d"}', '{"command": view}'],
+)
+def test_a_malformed_streamed_call_is_an_api_failure(kind: str, partial_json: str, store: MemoryStore) -> None:
+    asked = FixedApiAgent(kind, Api(streamed_call(partial_json)), store, stream=True)
+    with pytest.raises(ApiFailed, match="sent a malformed response") as failed:
+        asked.run("Note it.")
+    assert "command" not in str(failed.value)
+    assert [turn["role"] for turn in asked.messages] == ["user"]
+    assert list(store.memories()) == []
+
+
+def test_a_stream_without_message_start_is_an_api_failure(store: MemoryStore) -> None:
+    body = 'event: message_stop\ndata: {"type": "message_stop"}\n\n'
+    with pytest.raises(ApiFailed, match="sent a malformed response"):
+        FixedApiAgent("sync", Api(body), store, stream=True).run("Hello?")
+
+
+@both
+def test_calls_in_a_paused_turn_run(kind: str, store: MemoryStore) -> None:
+    """The API requires a result for each call. The turn then continues."""
+    api = Api(message([text("Searching."), use(VIEW)], "pause_turn"), message([text("Found.")]))
+    asked = FixedApiAgent(kind, api, store)
+    events = asked.run("Search.")
+    assert [type(event) for event in events if isinstance(event, ToolCall | ToolReply)] == [ToolCall, ToolReply]
+    assert last(events).text == "Found."
+    kinds = [[block["type"] for block in turn["content"]] for turn in api.sent[1]["messages"]]
+    assert kinds == [["text"], ["text", "tool_use"], ["tool_result"]]
+    assert len(api.sent) == 2
+
+
+@both
+def test_calls_in_a_declined_response_get_an_error_result(kind: str, store: MemoryStore) -> None:
+    note = {"command": "create", "path": "/memories/a", "file_text": "x"}
+    asked = FixedApiAgent(kind, Api(message([use(note)], "refusal")), store)
+    events = asked.run("Do it.")
+    (reply,) = [event for event in events if isinstance(event, ToolReply)]
+    assert reply == ToolReply("t1", "memory", DECLINED, is_error=True)
+    assert last(events).reason == "refusal"
+    assert [turn["role"] for turn in asked.messages] == ["user"]
+    assert list(store.memories()) == []
+
+
+@both
+def test_an_unknown_tool_is_reported_only_to_the_model(kind: str, store: MemoryStore) -> None:
+    """No warning of the SDK reaches the application, whose tests may turn warnings into errors."""
+    api = Api(message([use({}, name="ghost\nof")], "tool_use"), message([text("No ghosts.")]))
+    events = FixedApiAgent(kind, api, store).run("Call.")
+    (reply,) = [event for event in events if isinstance(event, ToolReply)]
+    assert (reply.is_error, reply.text) == (True, "Error: Tool 'ghost\nof' not found")
+    assert last(events).text == "No ghosts."

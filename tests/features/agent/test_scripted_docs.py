@@ -1,0 +1,51 @@
+"""The page about the scripted Claude names the test of each rule and describes every choice."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from retentive.testing import scripted_claude
+from retentive.testing.scripted_claude.choices import Choices
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "testing-your-agent.md").read_text("utf-8")
+_TEST = re.compile(r"`(tests/features/agent/test_\w+\.py)::(\w+)`")
+
+
+def rows(heading: str) -> list[list[str]]:
+    """Cells of the table below a heading, without its header."""
+    section = PAGE.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")][2:]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+
+
+RULES = [row for row in rows("Rules of the API") if not row[0].startswith("**")]
+
+
+def test_there_are_rules() -> None:
+    assert len(RULES) > 30
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule[0][:60])
+def test_each_rule_names_the_test_that_holds_it(rule: list[str]) -> None:
+    found = _TEST.fullmatch(rule[1])
+    assert found is not None, rule
+    assert f"def {found[2]}(" in (ROOT / found[1]).read_text("utf-8"), rule
+
+
+def test_every_choice_is_described_with_its_default() -> None:
+    described = {row[0].strip("`"): row[1].strip("`") for row in rows("Undocumented behaviour")}
+    values = {spec.name: getattr(Choices(), spec.name) for spec in fields(Choices)}
+    shown = {name: repr(dict(value) if isinstance(value, Mapping) else value) for name, value in values.items()}
+    assert described == shown
+
+
+@pytest.mark.parametrize("name", ["StreamError", "Choices", "Disconnect", "ErrorResponse", "Prompt", "Thinking"])
+def test_the_names_of_the_page_are_exported(name: str) -> None:
+    assert name in scripted_claude.__all__
+    assert re.search(rf"\b{name}\b", PAGE)

@@ -1,0 +1,404 @@
+"""The audit log: its entries, what they leave out, and that nothing happens without one."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+import retentive
+from retentive import MemoryStore, Mounts
+from retentive.audit.chain import DETAIL, ENTRY, LISTED_CHANGES
+from retentive.errors import Damaged, OutcomeUnknown, RetentiveError, Unavailable
+from retentive.storage.contract import Snapshot, Transaction
+from retentive.storage.sqlite.backend import SqliteBackend
+from support.places import EVERYWHERE, opened
+
+T = TypeVar("T")
+A, B = "/memories/a.md", "/memories/b.md"
+SECRET = "unmistakable"
+
+
+def create(path: str = A, text: str = "one\n") -> dict[str, Any]:
+    return {"command": "create", "path": path, "file_text": text}
+
+
+VIEW = {"command": "view", "path": A}
+LISTING = {"command": "view", "path": "/memories"}
+
+
+def audited(backend: str, directory: Path, **options: Any) -> retentive.Retentive:
+    place = opened(backend, directory, **options)
+    place.store().change_settings({"audit": True})
+    return place
+
+
+def seen(store: MemoryStore) -> list[tuple[str | None, str]]:
+    return [(entry.operation, entry.outcome) for entry in store.audit.entries()]
+
+
+@pytest.mark.parametrize("backend", EVERYWHERE)
+def test_every_operation_has_its_entry(backend: str, tmp_path: Path) -> None:
+    """With actor, time, outcome, paths, and what was changed or read; refused and malformed ones too."""
+    with audited(backend, tmp_path, actor="user:ann") as place:
+        store = place.store()
+        before = datetime.now(UTC)
+        store.execute(create(), actor="session:s")
+        memory = next(store.memories())
+        store.execute(VIEW)
+        store.execute(LISTING)
+        store.execute({"command": "insert", "path": A, "insert_line": 7, "insert_text": "x"})
+        store.execute({"command": "crate", "path": A})
+        store.execute({"command": "view"})
+        store.execute("no object")
+        store.execute({"command": "rename", "old_path": A, "new_path": B})
+        store.execute({"command": "view", "path": "/memories/gone"})
+        store.save(B, "two\n", if_version=None)
+        store.save(B, "two\n", if_version=store.load(B)[0].version_id)
+        store.clear()
+        entries = list(store.audit.entries())
+        expected: list[tuple[str | None, str, tuple[str, ...]]] = [
+            ("settings", "ok", ()),
+            ("create", "ok", (A,)),
+            ("list", "ok", ("/memories",)),
+            ("view", "ok", (A,)),
+            ("view", "ok", ("/memories",)),
+            ("insert", "out_of_range", (A,)),
+            (None, "invalid_input", ()),
+            ("view", "invalid_input", ()),
+            (None, "invalid_input", ()),
+            ("rename", "ok", (A, B)),
+            ("view", "not_found", ("/memories/gone",)),
+            ("save", "conflict", (B,)),
+            ("load", "ok", (B,)),
+            ("save", "ok", (B,)),
+            ("clear", "ok", ("/memories",)),
+        ]
+        assert [(entry.operation, entry.outcome, entry.paths) for entry in entries] == expected
+        assert [entry.actor for entry in entries] == ["user:ann", "session:s", *["user:ann"] * 13]
+        assert {entry.integration for entry in entries} == {"python"}
+        assert all(before <= entry.time <= datetime.now(UTC) for entry in entries[1:])
+        assert entries[3].read == (memory.id, memory.version_id)
+        assert [entry.listed for entry in entries].index(True) == 4
+        versions = list(store.versions())[::-1]
+        changed = [change for entry in entries for change in entry.changes]
+        assert changed == [(version.memory_id, version.id) for version in versions]
+        assert [entry.seq for entry in entries] == list(range(1, 16))
+        found = store.audit.verify()
+        assert (found.entries, found.problem, found.unaudited) == (16, None, ())
+        assert str(found.head).startswith("16:")
+
+
+def records_of(store: MemoryStore, *kinds: str) -> list[tuple[str, str]]:
+    return store.read(lambda found: [record for kind in kinds for record in found.records(kind)])
+
+
+def test_nothing_of_texts_is_in_it(store: MemoryStore) -> None:
+    """Neither in entries nor in details; paths are in details alone."""
+    store.change_settings({"audit": True})
+    path = "/memories/marked"
+    for command in (
+        create(path, SECRET),
+        {"command": SECRET},
+        {"command": "view", "path": path, SECRET: SECRET},
+        {"command": "str_replace", "path": path, "old_str": SECRET, "new_str": SECRET * 2},
+        {"command": "insert", "path": path, "insert_line": SECRET, "insert_text": SECRET},
+        {"command": [SECRET]},
+        SECRET,
+    ):
+        store.execute(command, tool_use_id=SECRET)
+    store.search(SECRET)
+    assert len(list(store.audit.entries())) == 9
+    assert SECRET not in str(records_of(store, ENTRY, DETAIL))
+    assert path not in str(records_of(store, ENTRY))
+    assert path in str(records_of(store, DETAIL))
+
+
+def test_a_sensitive_value_in_a_path_is_not_in_it(store: MemoryStore) -> None:
+    store.change_settings({"audit": True})
+    value = "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc"
+    assert store.execute(create(f"/memories/{value}")).is_error
+    assert store.execute({"command": "view", "path": f"/memories/{value}"}).is_error
+    assert value not in str(records_of(store, ENTRY, DETAIL))
+
+
+def test_it_is_off_unless_it_is_switched_on(store: MemoryStore) -> None:
+    """And has no entries while it is off; switching it has one."""
+    store.execute(create())
+    assert list(store.audit.entries()) == []
+    found = store.audit.verify()
+    assert (found.entries, found.problem, found.head, found.unaudited) == (0, None, None, ())
+    store.change_settings({"audit": True})
+    store.execute(VIEW)
+    store.change_settings({"audit": False})
+    store.execute(VIEW)
+    store.execute(create(B))
+    store.change_settings({"view_chars": 7})
+    store.change_settings({"audit": True})
+    assert [(entry.operation, entry.audit) for entry in store.audit.entries()] == [
+        ("settings", True),
+        ("view", None),
+        ("settings", False),
+        ("settings", True),
+    ]
+    assert store.audit.verify().unaudited == ()
+
+
+def test_versions_without_an_entry_are_listed(store: MemoryStore) -> None:
+    """Another process that overrides the setting for itself leaves versions that no entry names."""
+    store.change_settings({"audit": True})
+    silent = MemoryStore(store.backend, store.info, pins={"audit": False})
+    silent.execute(create())
+    store.execute(create(B))
+    found = store.audit.verify()
+    assert (found.problem, [version.path for version in found.unaudited]) == (None, [A])
+
+
+def test_a_process_may_pin_it(place: str) -> None:
+    """So that the settings of the store cannot switch it off there."""
+    with retentive.open(place, audit=True) as memory:
+        store = memory.store()
+        store.change_settings({"audit": False})
+        store.execute(VIEW)
+        store.read_only().execute(create())
+        assert seen(store) == [("settings", "ok"), ("view", "not_found"), ("create", "read_only")]
+
+
+def test_a_repeated_command_is_marked(store: MemoryStore) -> None:
+    store.change_settings({"audit": True})
+    for _ in range(2):
+        store.execute(create(), tool_use_id="t")
+        store.execute(create(B, ""), tool_use_id="u")
+        store.execute({"command": "delete", "path": "/memories/none"}, tool_use_id="v")
+    entries = list(store.audit.entries())[1:]
+    assert [entry.repeated for entry in entries] == [False] * 3 + [True] * 3
+    assert [entry.changes for entry in entries[:3]] == [entry.changes for entry in entries[3:]]
+    assert [entry.outcome for entry in entries] == ["ok", "ok", "not_found"] * 2
+    assert [len(entry.changes) for entry in entries[:3]] == [1, 1, 0]
+
+
+def test_one_entry_stands_for_many_changes() -> None:
+    """It names the first and the last version, how many there are, and a digest of their ids."""
+    with retentive.open("sqlite://", audit=True) as memory:
+        store = memory.store()
+        for number in range(LISTED_CHANGES + 1):
+            store.execute(create(f"/memories/d/{number}", ""))
+        store.execute({"command": "delete", "path": "/memories/d"})
+        *_, last = store.audit.entries()
+        assert (len(last.changes), last.change_count) == (2, LISTED_CHANGES + 1)
+        ids = sorted(version.id for version in store.versions(limit=LISTED_CHANGES + 1))
+        assert [change.version_id for change in last.changes] == [ids[0], ids[-1]]
+        found = store.audit.verify()
+        assert (found.problem, found.unaudited) == (None, ())
+
+
+def test_since_a_time(store: MemoryStore) -> None:
+    store.change_settings({"audit": True})
+    store.execute(VIEW)
+    middle = datetime.now(UTC)
+    store.execute(LISTING)
+    assert [entry.listed for entry in store.audit.entries(middle)] == [True]
+    assert [json.loads(line)["seq"] for line in store.audit.export(middle)] == [3]
+    assert list(store.audit.entries(middle + timedelta(days=1))) == []
+
+
+def test_each_store_has_one_chain(lasting_place: str) -> None:
+    """Whoever opens it goes on with the same chain."""
+    for _ in range(3):
+        with retentive.open(lasting_place, audit=True) as memory:
+            for key in ("one", "two"):
+                memory.store(key).execute(VIEW)
+                memory.store(key).execute(VIEW)
+    with retentive.open(lasting_place) as memory:
+        for key in ("one", "two"):
+            found = memory.store(key).audit.verify()
+            assert (found.entries, found.problem) == (6, None)
+            entries = [json.loads(line) for line in memory.store(key).audit.export()]
+            assert [each["prev"] for each in entries[1:]] == [each["hash"] for each in entries[:-1]]
+
+
+class NoEntries(SqliteBackend):
+    """A backend that can be made to fail as soon as an audit entry is written."""
+
+    fails = False
+
+    def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
+        def failing(tx: Transaction) -> T:
+            before = len(list(tx.records(ENTRY)))
+            result = work(tx)
+            if self.fails and len(list(tx.records(ENTRY))) > before:
+                raise Unavailable("no entry can be written at present")
+            return result
+
+        return super().write(store_id, failing, may_use_reserve=may_use_reserve)
+
+
+def test_without_an_entry_nothing_is_done_or_shown(tmp_path: Path) -> None:
+    """A change is not made, a reply is not given, an error is: of programs' methods too."""
+    backend = NoEntries(str(tmp_path / "memory.db"))
+    store = MemoryStore(backend, backend.create_store(key="k", name="k"), pins={"audit": True})
+    store.execute(create())
+    before = list(store.versions())
+    backend.fails = True
+    for command in (VIEW, LISTING, create(), create(B), {"command": "delete", "path": A}, {"command": "crate"}):
+        reply = store.execute(command, tool_use_id="t")
+        assert (reply.code, "one" in reply.text) == ("unavailable", False)
+    actions: list[Callable[[], object]] = [
+        lambda: store.text(A),
+        lambda: list(store.memories()),
+        lambda: store.search("one"),
+        store.history.log,
+        lambda: store.history.undo(change=before[0].id),
+        lambda: store.history.erase(A),
+        lambda: store.change_settings({"view_chars": 7}),
+        lambda: store.scan(redact=True),
+    ]
+    for action in actions:
+        with pytest.raises(Unavailable):
+            action()
+    backend.fails = False
+    assert list(store.versions()) == before
+    assert store.settings().view_chars != 7
+    assert store.execute(create(B), tool_use_id="t").is_error is False  # nothing was remembered for the id either
+    found = store.audit.verify()
+    assert (found.problem, found.unaudited) == (None, ())
+    assert {outcome for _, outcome in seen(store)} == {"ok"}
+    backend.close()
+
+
+class Failing(SqliteBackend):
+    """A backend that can be made to fail once, before it reads or at the commit."""
+
+    failing_read: RetentiveError | None = None
+    committing: RetentiveError | None = None
+
+    def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
+        def failing(snapshot: Snapshot) -> T:
+            result = work(snapshot)
+            error, self.failing_read = self.failing_read, None
+            if error is not None:
+                raise error
+            return result
+
+        return super().read(store_id, failing)
+
+    def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
+        def failing(tx: Transaction) -> T:
+            result = work(tx)
+            error, self.committing = self.committing, None
+            if error is not None:
+                raise error
+            return result
+
+        return super().write(store_id, failing, may_use_reserve=may_use_reserve)
+
+
+@pytest.fixture
+def failing(tmp_path: Path) -> Failing:
+    return Failing(str(tmp_path / "memory.db"))
+
+
+def test_failures_of_storage_have_entries_too(failing: Failing) -> None:
+    """As soon as storage lets one be written; the caller gets the failure."""
+    store = MemoryStore(failing, failing.create_store(key="k", name="k"), pins={"audit": True})
+    failing.committing = OutcomeUnknown("lost")
+    assert store.execute(create()).code == "outcome_unknown"
+    failing.failing_read = Unavailable("away")
+    assert store.execute(VIEW).code == "unavailable"
+    failing.failing_read = Damaged("not the text of its version")
+    with pytest.raises(Damaged):
+        store.text(A)
+    assert seen(store) == [("create", "outcome_unknown"), ("view", "unavailable"), ("load", "damaged")]
+    assert store.audit.verify().problem is None
+    failing.close()
+
+
+@pytest.mark.parametrize("review", [(), ("session:*",)])
+def test_a_lost_commit_has_one_entry(review: tuple[str, ...], tmp_path: Path) -> None:
+    """The commit took place, its answer was lost, and the transaction runs again: one change, one entry."""
+
+    class RunsTwice(SqliteBackend):
+        def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
+            super().write(store_id, work, may_use_reserve=may_use_reserve)
+            return super().write(store_id, work, may_use_reserve=may_use_reserve)
+
+    backend = RunsTwice(str(tmp_path / "memory.db"))
+    pins: dict[str, object] = {"audit": True, "review": review}
+    store = MemoryStore(backend, backend.create_store(key="k", name="k"), pins=pins)
+    for path in (A, B):
+        assert store.execute(create(path), actor="session:s", tool_use_id=path).is_error is False
+    assert store.execute(create(), actor="session:s").code == "already_exists"
+    assert store.execute(VIEW, actor="session:s").is_error is False
+    assert seen(store) == [("create", "ok"), ("create", "ok"), ("create", "already_exists"), ("view", "ok")]
+    assert [entry.proposed for entry in store.audit.entries()] == [bool(review)] * 2 + [False] * 2
+    assert len(list(store.versions())) + len(store.review.pending()) == 2
+    found = store.audit.verify()
+    assert (found.problem, found.unaudited) == (None, ())
+    backend.close()
+
+
+def test_a_tree_of_stores_writes_into_the_logs_of_those_concerned(tmp_path: Path) -> None:
+    """What only the tree can answer is in the log of each store it is about, with the paths that store knows."""
+    with opened("sqlite", tmp_path, audit=True) as place:
+        root, team = place.store("root"), place.store("team")
+        tree = Mounts({"/memories": root, "/memories/team": team})
+        tree.execute(create("/memories/team/a"))
+        tree.execute(LISTING)
+        tree.execute({"command": "nothing"})
+        tree.execute({"command": "rename", "old_path": "/memories/team/a", "new_path": "/memories/b"})
+        tree.execute({"command": "delete", "path": "/memories/team"})
+        tree.execute({"command": "view", "path": "/memories/team"})
+        tree.clear()
+        top = ("/memories",)
+        assert [(entry.operation, entry.outcome, entry.paths) for entry in team.audit.entries()] == [
+            ("create", "ok", ("/memories/a",)),
+            ("view", "ok", top),
+            ("rename", "across_mounts", ("/memories/a",)),
+            ("delete", "root_protected", top),
+            ("view", "ok", top),
+            ("clear", "ok", top),
+        ]
+        assert [(entry.operation, entry.outcome, entry.paths) for entry in root.audit.entries()] == [
+            ("view", "ok", top),
+            (None, "invalid_input", ()),
+            ("rename", "across_mounts", ("/memories/b",)),
+            ("clear", "ok", top),
+        ]
+        assert [entry.listed for entry in root.audit.entries()] == [True, False, False, False]
+        for store in (root, team):
+            found = store.audit.verify()
+            assert (found.problem, found.unaudited) == (None, ())
+
+
+@pytest.mark.parametrize("backend", ["sqlite", "postgresql", "mariadb"])
+def test_threads_share_a_chain(backend: str, tmp_path: Path) -> None:
+    with audited(backend, tmp_path) as place, ThreadPoolExecutor(8) as threads:
+        store = place.store()
+        for reply in threads.map(lambda number: store.execute(create(f"/memories/{number}")), range(80)):
+            assert not reply.is_error
+        found = store.audit.verify()
+        assert (found.entries, found.problem, found.unaudited) == (81, None, ())
+        versions = {version.id for version in store.versions()}
+        assert {change.version_id for entry in store.audit.entries() for change in entry.changes} == versions
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_child_goes_on_with_the_chain(tmp_path: Path) -> None:
+    with audited("sqlite", tmp_path) as place:
+        store = place.store()
+        store.execute(VIEW)
+        pid = os.fork()
+        store.execute(VIEW)
+        if pid == 0:
+            os._exit(0)
+        assert os.waitpid(pid, 0)[1] == 0
+        store.execute(VIEW)
+        found = store.audit.verify()
+        assert (found.entries, found.problem) == (5, None)

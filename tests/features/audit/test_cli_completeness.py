@@ -1,0 +1,220 @@
+"""Every command of the command line that touches a memory store leaves one entry in its audit log.
+
+The commands are taken from the command line itself. One that is in neither table fails the first test.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import pytest
+
+import retentive
+from retentive.audit.reader import AuditEntry
+from retentive.cli.app import app
+from support.command_line import here
+
+A, B = "/memories/a.md", "/memories/b.md"
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A location with a used store, and what commands name in it."""
+
+    at: str
+    directory: Path
+    newest: str
+    oldest: str
+    proposal: str
+
+
+ONE: dict[str, Callable[[Scene], list[str]]] = {
+    "ls": lambda _: [],
+    "ls --as-of": lambda scene: ["--as-of", scene.oldest],
+    "ls --json": lambda _: ["/memories", "--json"],
+    "view": lambda _: [A],
+    "view --as-of": lambda scene: [A, "--as-of", scene.oldest],
+    "cat": lambda _: [A],
+    "cat --as-of": lambda scene: [A, "--as-of", scene.oldest],
+    "create": lambda _: ["/memories/new.md", "x"],
+    "replace": lambda _: [A, "two", "2"],
+    "insert": lambda _: [A, "0", "zero"],
+    "rm": lambda _: [A],
+    "mv": lambda _: [A, "/memories/new.md"],
+    "search": lambda _: ["two"],
+    "log": lambda _: [A],
+    "show": lambda scene: [scene.oldest],
+    "diff": lambda scene: [scene.newest],
+    "diff of two": lambda scene: [scene.oldest, scene.newest],
+    "diff of a path": lambda _: [A],
+    "diff --since": lambda scene: [A, "--since", scene.oldest],
+    "blame": lambda _: [A],
+    "restore": lambda scene: [A, "--to", scene.oldest],
+    "restore --dry-run": lambda scene: [A, "--to", scene.oldest, "--dry-run"],
+    "undo": lambda scene: [scene.newest],
+    "undo --actor": lambda _: ["--actor", "user:*", "--dry-run"],
+    "redact": lambda scene: [scene.oldest, "--yes"],
+    "redact --all-of": lambda _: ["--all-of", A, "--yes"],
+    "redact --finish": lambda _: ["--finish"],
+    "erase": lambda _: [A, "--yes"],
+    "erase, missing": lambda _: ["/memories/none.md", "--yes"],
+    "settings set": lambda _: ["view_chars=5000"],
+    "review list": lambda _: [],
+    "review show": lambda scene: [scene.proposal],
+    "review accept": lambda scene: [scene.proposal],
+    "review accept --all": lambda _: ["--all"],
+    "review refuse": lambda scene: [scene.proposal],
+    "review refuse --all": lambda _: ["--all", "--actor", "session:s"],
+    "scan": lambda _: [],
+    "scan --redact": lambda _: ["--redact", "--history"],
+    "sweep": lambda _: [],
+    "sweep --dry-run": lambda _: ["--dry-run"],
+    "export": lambda scene: [str(scene.directory / "out")],
+    "export to a file": lambda scene: [str(scene.directory / "out.tar.gz"), "--notes"],
+    "import": lambda scene: [str(scene.directory / "files")],
+    "import --dry-run": lambda scene: [str(scene.directory / "files"), "--dry-run"],
+    "stats": lambda _: [],
+    "exec": lambda _: [],
+}
+"""Commands with their arguments; words after the name of a command tell cases apart."""
+INPUT = {"exec": b'{"command": "view", "path": "/memories/a.md"}\n'}
+
+SEVERAL = {
+    "edit": "reads the memory, lets a person change it for as long as that takes, and saves it: two operations",
+    "init": "writes the memories of a project, each with a command of its own",
+    "chat": "an agent: each call of the tool is an operation",
+    "demo": "agents, in processes of their own, on a store of its own",
+}
+"""Commands that are several operations, each with its entry, and why."""
+NONE = {
+    "stores": "lists what is at a location, and opens no store",
+    "settings show": "shows settings, and nothing of memories",
+    "audit verify": "is about the log itself",
+    "audit export": "is about the log itself",
+    "audit show": "is about the log itself",
+    "doctor": "checks the storage of a location below its stores",
+    "collect": "removes orphans from a location below its stores",
+    "migrate-schema": "is about the tables of a location",
+    "backup": "copies a location with all its stores, logs included",
+    "restore-backup": "copies a location with all its stores, logs included",
+    "migrate": "copies a location with all its stores, logs included",
+}
+"""Commands without an entry, and why. Those of `keys` are about the keys of a location."""
+
+
+def commands() -> Iterator[str]:
+    """The names of all commands, those of groups with the group before them."""
+    context = click.Context(app)
+    for name in app.list_commands(context):
+        command = app.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from (f"{name} {inner}" for inner in command.list_commands(context))
+        else:
+            yield name
+
+
+def test_every_command_has_a_case() -> None:
+    tested = {
+        next(known for known in commands() if f"{case} ".replace(",", " ").startswith(f"{known} ")) for case in ONE
+    }
+    assert set(commands()) == tested | SEVERAL.keys() | NONE.keys() | {
+        name for name in commands() if name.startswith("keys ")
+    }
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    at = f"sqlite:///{tmp_path}/memory.db"
+    with retentive.open(at, actor="user:ann") as place:
+        store = place.store()
+        store.change_settings({"review": ["session:*"], "expire_after_days": 1})
+        for path in (A, B):
+            store.execute({"command": "create", "path": path, "file_text": "one\ntwo\n"})
+        store.execute({"command": "str_replace", "path": A, "old_str": "one", "new_str": "1"})
+        store.execute({"command": "create", "path": "/memories/p", "file_text": "p"}, actor="session:s")
+        newest, *_, oldest = (version.id for version in store.versions(A))
+        proposal = store.review.pending()[0].id
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "f.md").write_text("imported")
+    return Scene(at, tmp_path, newest, oldest, proposal)
+
+
+def entries_of(scene: Scene, *arguments: str, text: bytes = b"") -> list[AuditEntry]:
+    """The entries that a command leaves in a log that was switched on before."""
+    with retentive.open(scene.at) as place:
+        place.store().change_settings({"audit": True})
+    ended = here(scene.at, "--actor", "user:bob", *arguments, text=text)
+    assert ended.exception is None or isinstance(ended.exception, SystemExit), ended
+    assert ended.exit_code in {0, 3}, ended.output
+    with retentive.open(scene.at, sweep=False) as place:
+        verified = place.store().audit.verify()
+        assert (verified.problem, verified.unaudited) == (None, ())
+        return list(place.store().audit.entries())[1:]
+
+
+@pytest.mark.parametrize("case", ONE)
+def test_a_command_leaves_one_entry(case: str, scene: Scene) -> None:
+    """Through the integration `cli`, by who ran it."""
+    name = next(known for known in commands() if f"{case} ".replace(",", " ").startswith(f"{known} "))
+    (entry,) = entries_of(scene, *name.split(), *ONE[case](scene), text=INPUT.get(case, b""))
+    assert entry.integration == "cli"
+    expected = {"import": "job:import", "import --dry-run": "job:import", "sweep": "job:expiry"}
+    assert entry.actor == expected.get(case, "user:bob")
+
+
+def test_an_edit_leaves_two(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    editor = scene.directory / "editor"
+    editor.write_text('#!/bin/sh\necho three >> "$1"\n')
+    editor.chmod(0o700)
+    monkeypatch.setenv("VISUAL", str(editor))
+    found = entries_of(scene, "edit", A)
+    assert [(entry.operation, entry.paths, entry.integration) for entry in found] == [
+        ("load", (A,), "cli"),
+        ("save", (A,), "cli"),
+    ]
+
+
+def test_a_command_that_shows_nothing_leaves_nothing(scene: Scene) -> None:
+    """Commands about a location or the log: no entry, however often they run."""
+    with retentive.open(scene.at, audit=True) as place:
+        store = place.store()
+        store.text(A)
+        for name in NONE.keys() - {"backup", "restore-backup", "migrate", "migrate-schema"}:
+            assert here(scene.at, *name.split()).exit_code == 0
+        assert [entry.operation for entry in store.audit.entries()] == ["load"]
+
+
+def test_a_sweep_that_prunes_leaves_a_second_entry(scene: Scene) -> None:
+    """What expired and what was pruned are two changes."""
+    now = 0.0
+    with retentive.open(scene.at, clock=lambda: now, audit=True, keep_versions=1, sweep=False) as place:
+        store = place.store()
+        now = store.load(A)[0].updated_at.timestamp() + 100 * 86_400
+        before = len(list(store.audit.entries()))
+        swept = store.sweep()
+        found = list(store.audit.entries())[before:]
+        assert [(entry.operation, entry.actor, entry.change_count) for entry in found] == [
+            ("expire", "job:expiry", 2),
+            ("prune", "job:expiry", 0),
+        ]
+        assert len(swept.expired) == 2
+        assert swept.versions_pruned == json.loads(list(store.audit.export())[-1])["pruned"]
+
+
+def test_opening_sweeps_without_an_entry_if_nothing_expires(scene: Scene) -> None:
+    """Nobody asked for it. What expires has its entry."""
+    now = 0.0
+    with retentive.open(scene.at, clock=lambda: now, audit=True) as place:
+        store = place.store()
+        now = store.load(A)[0].updated_at.timestamp()
+        before = len(list(store.audit.entries()))
+        now += 7_200
+        place.store()
+        assert len(list(store.audit.entries())) == before
+        now += 2 * 86_400
+        place.store()
+        assert [entry.operation for entry in list(store.audit.entries())[before:]] == ["expire"]

@@ -1,0 +1,316 @@
+"""Tampering with the records of an audit log: found, and the first entry concerned is named; operations go on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from retentive import InvalidInput, MemoryStore
+from retentive.audit.chain import DETAIL, ENTRY, HEAD, Head, canonical, entry_hash, key_of
+from support.places import opened
+
+from .logs import Log
+
+Records = dict[str, str]
+Change = Callable[[Records], None]
+VIEW = {"command": "view", "path": "/memories"}
+ENTRIES = 8
+K2, K3, K4, K8, K9 = map(key_of, (2, 3, 4, 8, 9))
+
+
+def use(store: MemoryStore) -> None:
+    for each in range(ENTRIES):
+        store.execute({"command": "create", "path": f"/memories/{each}", "file_text": ""})
+
+
+def altered(name: str, value: Any) -> Change:
+    def change(records: Records) -> None:
+        records[K3] = canonical({**json.loads(records[K3]), name: value})
+
+    return change
+
+
+def without(name: str) -> Change:
+    def change(records: Records) -> None:
+        records[K3] = canonical({key: value for key, value in json.loads(records[K3]).items() if key != name})
+
+    return change
+
+
+def replaced(text: str, key: str = K3) -> Change:
+    def change(records: Records) -> None:
+        records[key] = text
+
+    return change
+
+
+def with_raw(name: str, text: str) -> Change:
+    """A field with a value that is not JSON, or nested without end."""
+
+    def change(records: Records) -> None:
+        records[K3] = f'{{"{name}":{text},{records[K3][1:]}'
+
+    return change
+
+
+def removed(*seqs: int) -> Change:
+    def change(records: Records) -> None:
+        for seq in seqs:
+            del records[key_of(seq)]
+
+    return change
+
+
+def respaced(records: Records) -> None:
+    records[K3] = json.dumps(json.loads(records[K3]))
+
+
+def twice_named(records: Records) -> None:
+    records[K3] = records[K3].replace('{"actor"', '{"actor":"user:eve","actor"', 1)
+
+
+def swapped(records: Records) -> None:
+    records[K3], records[K4] = records[K4], records[K3]
+
+
+def doubled(records: Records) -> None:
+    records[K9] = records[K2]
+
+
+def moved_up(records: Records) -> None:
+    """One removed, and the later ones moved to the keys before theirs."""
+    for seq in range(3, ENTRIES):
+        records[key_of(seq)] = records[key_of(seq + 1)]
+    del records[K8]
+
+
+def several(records: Records) -> None:
+    removed(6)(records)
+    swapped(records)
+
+
+def inserted(records: Records) -> None:
+    records["000000000003 "] = records[K3]
+
+
+CASES: dict[str, tuple[Change, tuple[str, int]]] = {
+    **{
+        f"{name} altered": (altered(name, value), ("altered", 3))
+        for name, value in {
+            "id": "0" * 16,
+            "time": 1,
+            "actor": "user:eve",
+            "operation": "view",
+            "integration": "cli",
+            "outcome": "not_found",
+            "changes": [["mem_x", "memver_x"]],
+            "count": 700,
+            "read": ["mem_x", "memver_x"],
+            "listed": True,
+            "repeated": True,
+            "proposed": True,
+            "audit": False,
+            "withheld": [2],
+            "detail": "0" * 64,
+            "prev": "0" * 64,
+            "hash": "0" * 64,
+            "another": 1,
+        }.items()
+    },
+    **{
+        f"{name} removed": (without(name), ("altered", 3))
+        for name in ("id", "time", "actor", "operation", "integration", "outcome", "changes", "detail", "prev", "hash")
+    },
+    "seq altered": (altered("seq", 4), ("reordered", 3)),
+    "seq removed": (without("seq"), ("altered", 3)),
+    "actor not a text": (altered("actor", 5), ("altered", 3)),
+    "operation not a text": (altered("operation", ["view"]), ("altered", 3)),
+    "a lone surrogate": (altered("outcome", "\ud800"), ("altered", 3)),
+    "versions not texts": (altered("changes", [[["x"], {}]]), ("altered", 3)),
+    "changes not a list": (altered("changes", 7), ("altered", 3)),
+    "a switch that is none": (altered("audit", ["x"]), ("altered", 3)),
+    "a time beyond all": (altered("time", 10**40), ("altered", 3)),
+    "spaces": (respaced, ("altered", 3)),
+    "a field twice": (twice_named, ("altered", 3)),
+    "no JSON": (replaced("{"), ("altered", 3)),
+    "not an object": (replaced("[]"), ("altered", 3)),
+    "empty": (replaced(""), ("altered", 3)),
+    "a number too long to read": (replaced("9" * 5_000), ("altered", 3)),
+    "nested without end": (replaced("[" * 100_000), ("altered", 3)),
+    "nested in an entry": (with_raw("more", "[" * 100_000), ("altered", 3)),
+    "the first nested": (replaced("[" * 100_000, key_of(1)), ("altered", 1)),
+    "first removed": (removed(1), ("missing", 1)),
+    "one removed": (removed(3), ("missing", 3)),
+    "some removed": (removed(2, 3), ("missing", 2)),
+    "tail cut": (removed(7, 8), ("missing", 7)),
+    "all removed": (removed(*range(1, ENTRIES + 1)), ("missing", 1)),
+    "swapped": (swapped, ("reordered", 3)),
+    "doubled": (doubled, ("reordered", 9)),
+    "moved up": (moved_up, ("reordered", 3)),
+    "several": (several, ("reordered", 3)),
+    "a key that is not ours": (inserted, ("unknown", 0)),
+    "a key too long for a number": (replaced("{}", "9" * 180), ("unknown", 0)),
+    "a key of other digits": (replaced("{}", "٣" * 12), ("unknown", 0)),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_tampering_is_found_and_named(case: str, tmp_path: Path) -> None:
+    """And operations go on: they append to the chain, whose damage stays found."""
+    with opened("sqlite", tmp_path, audit=True) as place:
+        use(place.store())
+    log = Log(tmp_path)
+    records = log.records()
+    assert len(records) == ENTRIES
+    change, expected = CASES[case]
+    change(records)
+    log.put(records)
+    with opened("sqlite", tmp_path, audit=True) as place:
+        store = place.store()
+        problem = store.audit.verify().problem
+        assert problem is not None
+        assert (problem.what, problem.seq) == expected
+        assert store.execute(VIEW).is_error is False
+        if case != "doubled":  # the next entry took its key
+            assert store.audit.verify().problem is not None
+        assert [entry.operation for entry in store.audit.entries()][-1] == "view"
+
+
+def test_an_entry_nested_as_deep_as_can_be_read_is_named(tmp_path: Path) -> None:
+    """Wherever the depth is noticed: JSON that can just be read cannot just be written."""
+    with opened("sqlite", tmp_path, audit=True) as place:
+        store = place.store()
+        use(store)
+        log = Log(tmp_path)
+        sound = log.records()
+        for depth in range(850, 1_000, 3):
+            log.put(sound | {K3: f'{{"a":{"[" * depth}{"]" * depth},{sound[K3][1:]}'})
+            problem = store.audit.verify().problem
+            assert problem is not None
+            assert (problem.what, problem.seq) == ("altered", 3)
+
+
+def test_an_entry_forged_with_a_fitting_hash_is_found(tmp_path: Path) -> None:
+    """Its hash is right, and that of the entry after it no longer."""
+    with opened("sqlite", tmp_path, audit=True) as place:
+        store = place.store()
+        use(store)
+        log = Log(tmp_path)
+        sound = log.records()
+        for left_out in ("hash", "prev"):
+            body = {key: value for key, value in json.loads(sound[K3]).items() if key not in {"hash", left_out}}
+            body |= {"actor": "user:eve"}
+            log.put(sound | {K3: canonical({**body, "hash": entry_hash(store.id, body)})})
+            problem = store.audit.verify().problem
+            assert problem is not None
+            assert (problem.what, problem.seq) == ("altered", {"hash": 4, "prev": 3}[left_out])
+
+
+DETAILS: dict[str, tuple[Change, tuple[str, int]]] = {
+    "another path": (replaced('{"paths":["/memories/x"],"salt":""}'), ("detail altered", 3)),
+    "no JSON": (replaced("{"), ("detail altered", 3)),
+    "removed": (removed(3), ("detail missing", 3)),
+    "swapped": (swapped, ("detail altered", 3)),
+    "of no entry": (replaced("{}", K9), ("missing", 9)),
+    "under a key that is not ours": (replaced("{}", "x"), ("unknown", 0)),
+}
+
+
+@pytest.mark.parametrize("case", DETAILS)
+def test_tampering_with_details_is_found(case: str, tmp_path: Path) -> None:
+    """Paths are part of what is proved, though they can be withheld."""
+    with opened("directory", tmp_path, audit=True) as place:
+        store = place.store()
+        use(store)
+        log = Log(tmp_path)
+        records = log.records(DETAIL)
+        change, expected = DETAILS[case]
+        change(records)
+        log.put(records, DETAIL)
+        problem = store.audit.verify().problem
+        assert problem is not None
+        assert (problem.what, problem.seq) == expected
+        assert len(list(store.audit.entries())) == ENTRIES
+
+
+def test_a_head_noted_elsewhere_shows_a_cut(tmp_path: Path) -> None:
+    """Somebody who can write the storage can cut the tail with the head, or rewrite the log; a noted head shows it."""
+    with opened("sqlite", tmp_path, audit=True) as place:
+        store = place.store()
+        use(store)
+        noted = store.audit.verify().head
+        assert noted is not None
+        use(store)
+        assert store.audit.verify(expect=[noted, str(noted)]).problem is None
+        log = Log(tmp_path)
+        sound, heads = log.records(), log.records(HEAD)
+        log.cut_after(5)
+        log.put({key: f"5:{json.loads(sound[key_of(5)])['hash']}" for key in heads}, HEAD)
+        assert store.audit.verify().problem is None
+        problem = store.audit.verify(expect=[str(noted)]).problem
+        assert problem is not None
+        assert str(problem) == "entry 8: missing"
+        for kind in (ENTRY, DETAIL, HEAD):
+            log.put({}, kind)
+        assert store.audit.verify().problem is None
+        assert store.audit.verify(expect=[noted]).problem == problem
+        use(store)  # a new log in its place
+        assert store.audit.verify().problem is None
+        problem = store.audit.verify(expect=[noted]).problem
+        assert problem is not None
+        assert (problem.what, problem.seq) == ("altered", 8)
+        for text in ("", "1:b", str(noted)[:-1], f"x{noted}"):
+            with pytest.raises(InvalidInput, match="SEQ:HASH"):
+                store.audit.verify(expect=[text])
+
+
+@pytest.mark.parametrize("head", ["", "nothing", "3:" + "0" * 64, f"99:{'0' * 64}"])
+def test_a_head_record_that_is_wrong_is_found(head: str, tmp_path: Path) -> None:
+    with opened("sqlite", tmp_path, audit=True) as place:
+        store = place.store()
+        use(store)
+        log = Log(tmp_path)
+        log.put(dict.fromkeys(log.records(HEAD), head), HEAD)
+        assert store.audit.verify().problem is not None
+
+
+def test_the_log_of_one_store_does_not_verify_in_another(tmp_path: Path) -> None:
+    """Entries are bound to their store."""
+    with opened("sqlite", tmp_path, audit=True) as place:
+        one, two = place.store("one"), place.store("two")
+        one.execute(VIEW)
+        kinds = (ENTRY, DETAIL, HEAD)
+        records = one.read(lambda found: [(kind, *record) for kind in kinds for record in found.records(kind)])
+
+        def copy(tx: Any) -> None:
+            for record in records:
+                tx.put_record(*record)
+
+        two.backend.write(two.id, copy)
+        problem = two.audit.verify().problem
+        assert problem is not None
+        assert (problem.what, problem.seq) == ("altered", 1)
+        assert one.audit.verify().head == Head.parse(dict(record[1:] for record in records)["head"])
+
+
+@pytest.mark.parametrize("backend", ["sealed sqlite", "hidden directory"])
+def test_a_sealed_entry_that_was_altered_is_named(backend: str, tmp_path: Path) -> None:
+    """Or one that was put in the place of another: an encrypted record decrypts in its own place only."""
+    with opened(backend, tmp_path, audit=True) as place:
+        use(place.store())
+    log = Log(tmp_path)
+    sound = log.records()
+    third, fourth = list(sound)[2:4]
+    at = len(sound[third]) // 2
+    flipped = sound[third][:at] + ("A" if sound[third][at] != "A" else "B") + sound[third][at + 1 :]
+    for changed in ({third: flipped}, {third: sound[fourth], fourth: sound[third]}):
+        log.put(sound | changed)
+        with opened(backend, tmp_path, audit=True) as place:
+            problem = place.store().audit.verify().problem
+            assert problem is not None
+            assert (problem.what, problem.seq) == ("altered", 3)
+            assert place.store().execute(VIEW).is_error is False

@@ -1,0 +1,120 @@
+"""Removal with the audit log on: nothing of an erased path or text is left, and the log still verifies."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from retentive import InvalidInput, MemoryStore
+from retentive.audit.chain import DETAIL
+from support.command_line import here
+from support.places import opened
+
+SECRET, PLACE = "unmistakable-name", "unmistakable-directory"
+PATH, OTHER = f"/memories/{PLACE}/{SECRET}.md", "/memories/kept.md"
+TEXT = "unmistakable text"
+
+
+def used(store: MemoryStore) -> None:
+    """Operations of many kinds that name the path, or a directory above it."""
+    store.change_settings({"audit": True})
+    store.execute({"command": "create", "path": PATH, "file_text": TEXT})
+    store.execute({"command": "create", "path": OTHER, "file_text": "kept"})
+    store.execute({"command": "create", "path": PATH, "file_text": TEXT}, tool_use_id="t")
+    store.execute({"command": "view", "path": PATH})
+    store.execute({"command": "view", "path": f"/memories/{PLACE}"})
+    store.execute({"command": "str_replace", "path": PATH, "old_str": "text", "new_str": TEXT}, tool_use_id="u")
+    store.execute({"command": "rename", "old_path": PATH, "new_path": f"{PATH}.old"})
+    store.execute({"command": "rename", "old_path": f"{PATH}.old", "new_path": PATH})
+    store.search(TEXT, under=f"/memories/{PLACE}")
+    store.history.log(PATH)
+    store.history.blame(PATH)
+
+
+def found_in(directory: Path) -> list[str]:
+    """The files that hold something of the path or the text."""
+    words = [word.encode() for word in (SECRET, PLACE, "unmistakable")]
+    files = [path for path in directory.rglob("*") if path.is_file()]
+    return [path.name for path in files if any(word in path.read_bytes() for word in words)]
+
+
+@pytest.mark.parametrize("how", ["erase", "redact"])
+@pytest.mark.parametrize("backend", ["sqlite", "directory"])
+def test_nothing_is_left_of_what_was_removed(backend: str, how: str, tmp_path: Path) -> None:
+    """In the raw bytes of any file; the entries stay, without their paths."""
+    with opened(backend, tmp_path, actor="user:ann") as place:
+        store = place.store()
+        used(store)
+        before = list(store.audit.entries())
+        assert found_in(tmp_path)
+        if how == "erase":
+            removed = store.history.erase(PATH)
+        else:
+            store.execute({"command": "delete", "path": PATH})
+            removed = store.history.redact(all_of=PATH)
+        assert (removed.versions > 0, removed.pending) == (True, False)
+        verified = store.audit.verify()
+        assert (verified.problem, verified.unaudited) == (None, ())
+        entries = list(store.audit.entries())
+        withheld = [entry for entry in entries if entry.paths is None]
+        assert len(withheld) == 10 + (how == "redact")  # its deletion
+        assert entries[-1].withheld == tuple(entry.seq for entry in withheld)
+        assert [entry.hash for entry in entries[: len(before)]] == [entry.hash for entry in before]
+        assert entries[2].paths == (OTHER,)
+    assert found_in(tmp_path) == []
+
+
+def test_a_withheld_path_shows_as_such(tmp_path: Path) -> None:
+    at = f"sqlite:///{tmp_path}/memory.db"
+    here(at, "create", PATH, TEXT)
+    here(at, "settings", "set", "audit=true")
+    here(at, "view", PATH)
+    here(at, "erase", PATH, "--yes")
+    rows = [line.split("\t")[2:5] for line in here(at, "audit", "show").stdout.splitlines()]
+    assert rows == [["settings audit=on", "ok", ""], ["view", "ok", "withheld"], ["erase", "ok", ""]]
+    assert [each["paths"] for each in json.loads(here(at, "audit", "show", "--json").stdout)] == [[], None, []]
+    assert here(at, "audit", "verify").exit_code == 0
+
+
+def test_a_path_in_use_is_not_withheld(store: MemoryStore) -> None:
+    """Versions of a memory that is there may be redacted; its path is no secret. Nor is a directory in use."""
+    used(store)
+    oldest = list(store.versions(PATH))[-1].id
+    store.history.redact([oldest])
+    assert [entry.paths for entry in store.audit.entries() if entry.paths is None] == []
+    store.execute({"command": "create", "path": f"/memories/{PLACE}/other", "file_text": ""})
+    store.history.erase(PATH)
+    named = {path for entry in store.audit.entries() for path in entry.paths or ()}
+    assert f"/memories/{PLACE}" in named
+    assert SECRET not in str(store.read(lambda found: list(found.records(DETAIL))))
+
+
+def test_a_detail_removed_without_a_removal_is_found(store: MemoryStore) -> None:
+    """Withheld are only those that an entry says were."""
+    used(store)
+    store.history.erase(PATH)
+    last = dict(store.read(lambda found: list(found.records(DETAIL))))
+    key = next(iter(last))
+    store.backend.write(store.id, lambda tx: tx.put_record(DETAIL, key, None))
+    problem = store.audit.verify().problem
+    assert problem is not None
+    assert (problem.what, problem.seq) == ("detail missing", int(key))
+
+
+@pytest.mark.parametrize("audit", [True, False])
+def test_a_refused_redaction_changes_nothing(audit: bool, store: MemoryStore) -> None:
+    """Not even proposals of versions that could have been redacted."""
+    store.change_settings({"audit": audit, "review": ["session:*"]})
+    store.execute({"command": "create", "path": OTHER, "file_text": "one\n"})
+    first = next(store.versions()).id
+    edit = {"command": "str_replace", "path": OTHER, "old_str": "one", "new_str": "two"}
+    store.execute(edit, actor="session:s")
+    waiting = store.review.pending()
+    store.execute({"command": "insert", "path": OTHER, "insert_line": 1, "insert_text": "more"})
+    newest = next(store.versions()).id
+    with pytest.raises(InvalidInput, match="newest version"):
+        store.history.redact([first, newest])
+    assert store.review.pending() == waiting
+    assert len(waiting) == 1

@@ -1,0 +1,146 @@
+"""Each benchmark script runs in its smallest size; no time is checked."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.profiles import LONG
+
+BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
+TOOLS = {"sdk", "sqlite", "directory"}
+
+
+def script(name: str, *arguments: str | Path) -> str:
+    """Run a benchmark script to its end and return its output."""
+    command = [sys.executable, str(BENCHMARKS / name), *map(str, arguments)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+def tiny(name: str, folder: Path, *options: str) -> tuple[str, list[dict[str, object]]]:
+    """The output and the records of a tiny run, which leaves only its JSON file."""
+    printed = script(name, "--tiny", "--dir", folder, "--json", folder / "run.json", *options)
+    assert [each.name for each in folder.iterdir()] == ["run.json"]
+    (sheet,) = json.loads((folder / "run.json").read_text(encoding="utf-8"))["sheets"]
+    assert len(sheet["rows"]) == len(sheet["records"])
+    return printed, sheet["records"]
+
+
+@pytest.mark.long
+def test_peers_measures_every_case_with_every_tool(tmp_path: Path) -> None:
+    """Each of the eleven cases has a figure for each tool, and a ratio for each except the SDK's own."""
+    printed, records = tiny("peers.py", tmp_path)
+    found = {(record["case"], record["candidate"]) for record in records}
+    assert len({case for case, _ in found}) == 11
+    assert found == {(case, tool) for case, _ in found for tool in TOOLS}
+    assert {record["candidate"] for record in records if record["ratio"] is None} == {"sdk"}
+    assert "ratio to SDK" in printed
+
+
+@pytest.mark.long
+def test_clients_measures_threads_and_processes(tmp_path: Path) -> None:
+    """Both modes have figures for each tool, and no acknowledged edit is missing."""
+    _, records = tiny("clients.py", tmp_path)
+    found = {(record["way"], record["candidate"]) for record in records}
+    assert found == {(way, tool) for way in ("threads", "processes") for tool in TOOLS}
+
+
+@pytest.mark.long
+def test_places_measures_bare_and_sealed(tmp_path: Path) -> None:
+    """One caller and sixteen, edits and views, on every backend that runs here; all edits are present at the end."""
+    only = () if LONG else ("--only", "sqlite", "--only", "s3 (moto)")
+    _, records = tiny("places.py", tmp_path, *only)
+    found = {(record["place"], record["what"], record["callers"]) for record in records}
+    assert "sqlite" in {place for place, _, _ in found}
+    assert found == {(place, what, n) for place, _, _ in found for what in ("edit", "view") for n in (1, 16)}
+    assert all("bare" in record and "sealed" in record for record in records)
+
+
+@pytest.mark.long
+def test_startup_measures_import_and_view(tmp_path: Path) -> None:
+    """The import, and the command on both backends, next to an empty Python program."""
+    _, records = tiny("startup.py", tmp_path)
+    assert [record["command"] for record in records] == [
+        "python -c pass",
+        "import retentive",
+        "retentive view (sqlite)",
+        "retentive view (directory)",
+    ]
+
+
+def test_figures_reach_the_readme(tmp_path: Path) -> None:
+    """A run replaces its own table in the page and keeps the other tables."""
+    page = tmp_path / "README.md"
+    before = (BENCHMARKS / "README.md").read_text(encoding="utf-8")
+    page.write_text(before, encoding="utf-8")
+    on = dict.fromkeys(("when", "system", "cores", "file_system", "python", "sqlite", "anthropic"), "unmistakable")
+    sheet = {"title": "", "columns": ["process", "median"], "rows": [["a row", "7 ms"]], "records": []}
+    run = tmp_path / "run.json"
+    run.write_text(json.dumps({"benchmark": "startup", "on": on, "sheets": [sheet]}), encoding="utf-8")
+    script("fill_readme.py", "--readme", page, run)
+    after = page.read_text(encoding="utf-8")
+    begin, end = "<!-- startup -->", "<!-- end of startup -->"
+    assert "| a row | 7 ms |" in after.split(begin)[1].split(end)[0]
+    assert after.split(begin)[0] == before.split(begin)[0]
+    assert after.split(end)[1] == before.split(end)[1]
+
+
+def test_large_stores_measures_history_and_search(tmp_path: Path) -> None:
+    """On SQLite, and in CI on PostgreSQL; the edit has a ratio to a store with a short history."""
+    only = () if LONG else ("--only", "sqlite")
+    _, records = tiny("large_stores.py", tmp_path, *only)
+    places = {record["place"] for record in records}
+    assert "sqlite" in places
+    what = {"log of one memory", "diff", "restore of one", "first search", "search", "create and search", "edit"}
+    for place in places:
+        assert what <= {record["what"] for record in records if record["place"] == place}
+    assert {record["what"] for record in records if record["ratio"] is not None} == {"edit"}
+
+
+def test_guard_cost_measures_small_and_large_writes(tmp_path: Path) -> None:
+    """Each with the guards and without."""
+    _, records = tiny("guard_cost.py", tmp_path)
+    assert [record["size"] for record in records] == ["1 KB", "100 KB"]
+    assert all({"share", "more_ms", "guarded", "free"} <= record.keys() for record in records)
+
+
+def test_the_call_path_is_deterministic_and_limited(tmp_path: Path) -> None:
+    """Each function once, by file; an exceeded limit is reported and fails the run."""
+    runs = []
+    for number in range(2):
+        script("call_path.py", "--json", tmp_path / f"{number}.json")
+        runs.append(json.loads((tmp_path / f"{number}.json").read_text(encoding="utf-8")))
+    assert runs[0] == runs[1]
+    for found in runs[0]:
+        files = {name.partition(":")[0] for name in found["names"]}
+        assert (len(files), len(set(found["names"]))) == (found["files"], found["functions"])
+        assert "store.py:MemoryStore.execute" in found["names"]
+    command = [sys.executable, str(BENCHMARKS / "call_path.py"), "--check", "create=999,1,999", "--check", "view=999"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    (said,) = ended.stderr.splitlines()
+    assert (ended.returncode, said.split()[0], said.split()[2]) == (1, "create:", "functions,")
+
+
+def test_interleaved_compares_two_trees(tmp_path: Path) -> None:
+    """A case has a ratio for each place, within its spread; a tree without a package is refused."""
+    root = BENCHMARKS.parent
+    only = () if LONG else ("--only", "create", "--only", "list")
+    _, records = tiny("interleaved.py", tmp_path, *only, str(root), str(root))
+    cases = ["create", "view", "str_replace", "insert", "rename", "delete", "list", "range"]
+    wanted = cases if LONG else ["create", "list"]
+    assert [(one["case"], one["place"]) for one in records] == [
+        (case, place) for case in wanted for place in ("sqlite", "directory")
+    ]
+    for one in records:
+        spread = [one[name] for name in ("min", "lower", "ratio", "upper", "max")]
+        assert spread == sorted(spread)  # type: ignore[type-var] # numbers, as JSON has them
+        assert len(one["ratios"]) == 2  # type: ignore[arg-type] # a list
+    command = [sys.executable, str(BENCHMARKS / "interleaved.py"), str(tmp_path), str(root)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (ended.returncode, "has 0 packages" in ended.stderr) == (2, True)

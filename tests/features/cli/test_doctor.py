@@ -1,0 +1,132 @@
+"""`doctor` and `stats` on the command line: output for people and scripts, and exit statuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from retentive.cli.exits import PROBLEMS
+from retentive.storage.findings import KINDS
+from support.command_line import AT, here, process, terminal
+from support.damage import fill, opened, sql
+
+PAGE = Path(__file__).parents[3] / "docs" / "doctor.md"
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> str:
+    """A location with some history, closed."""
+    with opened("sqlite", tmp_path) as location:
+        fill(location.store())
+    return f"sqlite:///{tmp_path}/memory.db"
+
+
+def test_a_healthy_place_ends_with_0(at: str) -> None:
+    """One line for each store."""
+    done = here(at, "doctor")
+    assert done.exit_code == 0
+    assert done.stdout == "ok\tdefault\thealthy\tNothing is wrong. 3 memories, 8 versions\t\n"
+
+
+def test_problems_end_with_a_status_of_their_own_until_they_are_repaired(at: str) -> None:
+    sql(at, "UPDATE stores SET memories = 77")
+    done = here(at, "doctor")
+    assert done.exit_code == PROBLEMS
+    (line,) = done.stdout.splitlines()
+    severity, store, code, what, advice = line.split("\t")
+    assert (severity, store, code) == ("problem", "default", "usage_wrong")
+    assert "77 memories" in what
+    assert advice == "`retentive doctor --repair`"
+    repaired = here(at, "doctor", "--repair")
+    assert repaired.exit_code == 0
+    assert [line.split("\t")[0] for line in repaired.stdout.splitlines()] == ["repaired", "ok"]
+
+
+def test_json(at: str) -> None:
+    sql(at, "UPDATE memories SET sha256 = ? WHERE path = ?", ("0" * 64, "/memories/a.md"))
+    done = here(at, "doctor", "--json", "--quick")
+    assert done.exit_code == PROBLEMS
+    said = json.loads(done.stdout)
+    assert {name: said[name] for name in ("ok", "note", "problem", "repaired")} == {
+        "ok": 0,
+        "note": 0,
+        "problem": 2,
+        "repaired": 0,
+    }
+    first = said["findings"][0]
+    assert (first["code"], first["subject"], first["key"]) == ("text_wrong", "/memories/a.md", "default")
+    assert first["repairable"] is False
+    assert first["advice"].startswith("restore it from a backup")
+
+
+def test_on_a_terminal_there_is_a_table_and_advice(at: str, tmp_path: Path) -> None:
+    sql(at, "UPDATE stores SET memories = 77")
+    shown = terminal(tmp_path, "--at", AT, "doctor")
+    assert "severity" in shown
+    assert "usage_wrong: `retentive doctor --repair`" in shown
+    assert "1 problem, 0 notes, 0 repaired." in shown
+
+
+def test_sealed_stores_are_checked_with_their_keys(tmp_path: Path) -> None:
+    """Without the keys, a note says that a store was not checked."""
+    at, keys = f"sqlite:///{tmp_path}/sealed.db", str(tmp_path / "keys.json")
+    assert here(at, "--keys", keys, "keys", "new").exit_code == 0
+    assert here(at, "--keys", keys, "--seal-paths", "create", "/memories/a.md", "a").exit_code == 0
+    assert here(at, "--keys", keys, "doctor").stdout.startswith("ok\tdefault\thealthy")
+    without = here(at, "doctor")
+    assert without.exit_code == 0
+    assert without.stdout.startswith("note\tdefault\tlocked")
+
+
+def test_no_file_of_the_machine_is_named(tmp_path: Path) -> None:
+    """Also for a directory with many kinds of damage."""
+    with opened("directory", tmp_path) as location:
+        fill(location.store())
+    root = tmp_path / "memory"
+    (root / "memories" / "link").symlink_to(tmp_path)
+    (root / "memories" / "a.md").write_text("secret words")
+    sql(str(root), "UPDATE versions SET text = ?", (b"secret words",))
+    done = process(tmp_path, "--at", str(root), "doctor")
+    assert done.status == PROBLEMS
+    assert str(tmp_path).encode() not in done.out
+    assert b"secret words" not in done.out
+    assert done.err == ""
+
+
+def test_every_kind_of_finding_is_documented() -> None:
+    """With its meaning; the page lists no others."""
+    text = PAGE.read_text("utf-8")
+    for kind in KINDS.values():
+        assert f"| `{kind.code}` | {kind.severity} | {'yes' if kind.mends else ''} | {kind.meaning} |" in text
+    assert text.count("\n| `") == len(KINDS)
+
+
+def test_stats_in_a_pipe_are_lines(at: str) -> None:
+    done = here(at, "stats", "--days", "3")
+    assert done.exit_code == 0
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    assert ["store", "memories", "3"] in rows
+    assert [row[2:5] for row in rows if row[0] == "activity"][-1] == ["4", "3", "1"]
+    assert len([row for row in rows if row[0] == "activity"]) == 3
+    assert ["who", "8", "user:ann"] in rows
+
+
+def test_stats_as_json(at: str) -> None:
+    said = json.loads(here(at, "stats", "--json").stdout)
+    assert (said["memories"], said["versions"], len(said["days"])) == (3, 8, 30)
+    assert said["biggest"][0] == {"path": "/memories/d/e.md", "size_bytes": 8}
+    assert said["actors"] == [{"actor": "user:ann", "changes": 8}]
+
+
+def test_stats_on_a_terminal_are_tables(at: str, tmp_path: Path) -> None:
+    shown = terminal(tmp_path, "--at", AT, "stats")
+    assert "BIGGEST" in shown
+    assert "/memories/d/e.md" in shown
+    assert "NEAR A LIMIT" not in shown
+
+
+def test_stats_of_a_missing_location(tmp_path: Path) -> None:
+    assert here(f"sqlite:///{tmp_path}/none.db", "stats").exit_code == 3
+    assert here(f"sqlite:///{tmp_path}/none.db", "stats", "--days", "0").exit_code == 2

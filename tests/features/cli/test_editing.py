@@ -1,0 +1,210 @@
+"""`edit`: one change through the user's editor; a text that cannot be saved is kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import stat
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+import retentive
+from support.command_line import AT, RETENTIVE, Ended, environment, process
+
+PATH = "/memories/notes.md"
+HIDDEN = "/memories/d/.dir-locals.el"
+KEPT = re.compile(r"^Your text is kept in (.+)$", re.MULTILINE)
+
+
+class Desk:
+    """A directory with a memory in it, and editors that are shell scripts."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.drafts = directory / "tmp"
+        self.drafts.mkdir()
+
+    def run(self, *arguments: str, text: bytes = b"", **variables: str) -> Ended:
+        return process(self.directory, "--at", AT, *arguments, text=text, TMPDIR=str(self.drafts), **variables)
+
+    def editor(self, script: str) -> str:
+        """An editor with a space in its name; `$1` is the option it is called with, `$2` the file."""
+        path = self.directory / "my editor"
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o700)
+        return f"'{path}' --wait"
+
+    def edit(self, script: str, path: str = PATH, *options: str) -> Ended:
+        return self.run("edit", path, *options, VISUAL=self.editor(script))
+
+    def versions(self) -> list[tuple[str, str, str]]:
+        """Operation, text and actor of each version, newest first."""
+        with retentive.open(f"sqlite:///{self.directory}/memory.db") as opened:
+            store = opened.store()
+            found = [each for each in store.versions() if each.path != HIDDEN]
+            return [(each.operation, store.version_text(each.id), str(each.actor)) for each in found]
+
+    def left(self) -> list[str]:
+        return [each.name for each in self.drafts.iterdir()]
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    found = Desk(tmp_path)
+    with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened:
+        store = opened.store()
+        for path, text in {PATH: "one\r\ntwo", HIDDEN: "x"}.items():
+            created = {"command": "create", "path": path, "file_text": text}
+            assert not store.execute(created, actor="user:ann").is_error
+    return found
+
+
+CREATED = ("created", "one\r\ntwo", "user:ann")
+
+
+def test_the_edited_text_is_saved_as_one_change(desk: Desk) -> None:
+    ended = desk.edit('test "$1" = --wait && printf "three" >> "$2" && touch "$2~"')
+    assert (ended.out.decode(), ended.err, ended.status) == (f"The file {PATH} has been edited.\n", "", 0)
+    assert desk.versions() == [("modified", "one\r\ntwothree", "user:ann"), CREATED]
+    assert desk.left() == []
+
+
+def test_the_draft_is_private_and_named_as_the_memory(desk: Desk) -> None:
+    ended = desk.edit('ls -l "$2"; ls -ld "$(dirname "$2")"')
+    file, directory = ended.out.decode().splitlines()[:2]
+    assert re.fullmatch(rf"-rw-------.* {desk.drafts}/retentive-\w+/notes\.md", file)
+    assert re.fullmatch(rf"drwx------.* {desk.drafts}/retentive-\w+", directory)
+
+
+def test_names_that_editors_execute_are_replaced(desk: Desk) -> None:
+    ended = desk.edit('basename "$2"', HIDDEN)
+    assert ended.out.decode().splitlines()[0] == "memory.txt"
+
+
+def test_no_change_adds_no_version(desk: Desk) -> None:
+    ended = desk.edit('touch "$2"')
+    assert (ended.out.decode(), ended.status) == ("No change; nothing was saved.\n", 0)
+    assert desk.versions() == [CREATED]
+    assert desk.left() == []
+
+
+def test_a_new_memory_can_be_written(desk: Desk) -> None:
+    ended = desk.edit('test ! -s "$2" && echo new > "$2"', "/memories/a/new.md")
+    assert ended.status == 0
+    assert desk.versions()[0] == ("created", "new\n", "user:ann")
+    assert desk.edit("true", "/memories/none.md").out == b"No change; nothing was saved.\n"
+
+
+def test_a_location_is_created_only_to_save_a_text(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    desk.edit("true")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["my editor", "tmp"]
+    assert desk.edit('echo x > "$2"').status == 0
+    assert [text for _, text, _ in desk.versions()] == ["x\n"]
+
+
+def test_a_concurrent_change_is_not_overwritten(desk: Desk) -> None:
+    other = f'"{RETENTIVE}" --at {AT} replace {PATH} one ONE >&2'
+    ended = desk.edit(f'{other}; echo mine > "$2"')
+    assert (ended.out, ended.status) == (b"", 6)
+    assert f"Error: {PATH} has changed since it was read. Nothing was saved." in ended.err
+    assert [text for _, text, _ in desk.versions()] == ["ONE\r\ntwo", "one\r\ntwo"]
+    (kept,) = KEPT.findall(ended.err)
+    assert Path(kept).read_text() == "mine\n"
+    assert stat.S_IMODE(os.stat(kept).st_mode) == 0o600
+
+
+@pytest.mark.parametrize("change", [f"rm {PATH}", f"mv {PATH} /memories/other.md"])
+def test_a_concurrent_delete_or_rename_is_a_conflict(desk: Desk, change: str) -> None:
+    ended = desk.edit(f'"{RETENTIVE}" --at {AT} {change}; echo mine > "$2"', PATH, "--json")
+    reply = json.loads(ended.out.splitlines()[-1])
+    assert (ended.status, reply["is_error"], reply["code"]) == (6, True, "conflict")
+    assert len(KEPT.findall(reply["text"])) == 1
+
+
+def test_an_editor_that_fails_saves_nothing(desk: Desk) -> None:
+    ended = desk.edit("exit 3")
+    assert (ended.err, ended.status) == (
+        f"Error: the editor {desk.editor('exit 3')!r} exited with status 3; nothing was saved\n",
+        1,
+    )
+    assert desk.left() == []
+    ended = desk.edit('echo mine > "$2"; exit 1')
+    (kept,) = KEPT.findall(ended.err)
+    assert Path(kept).read_text() == "mine\n"
+    assert desk.versions() == [CREATED]
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ('printf "\\377" > "$2"', "the text is not UTF-8 (byte 1 of 1)"),
+        ('printf "a\\0b" > "$2"', "the text contains a NUL character (at position 1)"),
+        ('head -c 102401 /dev/zero | tr "\\0" x > "$2"', "would hold 102401 bytes, over the limit of 102400"),
+    ],
+)
+def test_a_text_that_cannot_be_saved_is_kept(desk: Desk, script: str, said: str) -> None:
+    ended = desk.edit(script)
+    assert said in ended.err
+    assert ended.status != 0
+    assert len(KEPT.findall(ended.err)) == 1
+    assert desk.versions() == [CREATED]
+
+
+def test_a_removed_draft(desk: Desk) -> None:
+    ended = desk.edit('rm "$2"')
+    missing = rf"Error: cannot read the edited file {desk.drafts}/retentive-\w+/notes.md: No such file or directory\n"
+    assert (re.fullmatch(missing, ended.err) is not None, ended.status) == (True, 1)
+    assert (desk.versions(), desk.left()) == ([CREATED], [])
+
+
+@pytest.mark.parametrize(
+    ("editor", "said"),
+    [
+        (
+            "nosuch-editor -w",
+            "cannot start the editor 'nosuch-editor -w': No such file or directory; set VISUAL or EDITOR",
+        ),
+        ("un'closed", 'cannot start the editor "un\'closed": No closing quotation; set VISUAL or EDITOR'),
+    ],
+)
+def test_an_editor_that_cannot_be_started(desk: Desk, editor: str, said: str) -> None:
+    ended = desk.run("edit", PATH, EDITOR=editor)
+    assert (ended.err, ended.status) == (f"Error: {said}\n", 1)
+    assert desk.left() == []
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "said"),
+    [
+        ("/memories", 4, "Error: File /memories already exists\n"),
+        ("/memories/d", 4, "Error: File /memories/d already exists\n"),
+        ("/memories/notes.md/x", 4, "Error: The path /memories/notes.md is a file, not a directory\n"),
+        ("notes.md", 2, "Error: Path must start with /memories, got: notes.md\n"),
+    ],
+)
+def test_invalid_paths_are_reported_before_the_editor_opens(desk: Desk, path: str, status: int, said: str) -> None:
+    ended = desk.edit("echo opened", path)
+    assert (ended.out, ended.err, ended.status) == (b"", said, status)
+
+
+def test_ctrl_c_in_the_editor_is_for_the_editor(desk: Desk) -> None:
+    script = 'trap "echo caught >> $2; exit 0" INT; : > ready; while :; do sleep 0.01; done'
+    with subprocess.Popen(
+        [RETENTIVE, "--at", AT, "edit", PATH],
+        cwd=desk.directory,
+        env=environment(desk.directory, {"VISUAL": desk.editor(script), "TMPDIR": str(desk.drafts)}),
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    ) as running:
+        while not (desk.directory / "ready").exists():
+            assert running.poll() is None
+            time.sleep(0.01)
+        os.killpg(running.pid, signal.SIGINT)  # to both processes, as a terminal does
+        assert running.wait(60) == 0
+    assert desk.versions()[0][1] == "one\r\ntwocaught\n"

@@ -1,0 +1,150 @@
+"""`exec`: one reply line for each input line, valid or not."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import retentive
+from support.command_line import AT, RETENTIVE, environment, here, process
+
+PATH = "/memories/notes.md"
+CREATE = {"command": "create", "path": PATH, "file_text": "one\n"}
+VIEW = {"command": "view", "path": PATH}
+VIEWED = f"Here's the content of {PATH} with line numbers:\n     1\tone"
+
+
+def answers(at: str, *lines: object, last: bytes = b"\n") -> list[Any]:
+    """The replies to lines, given as bytes or as JSON values."""
+    written = [line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines]
+    ended = here(at, "exec", text=b"\n".join(written) + last)
+    assert (ended.exit_code, ended.stderr) == (0, "")
+    return [json.loads(line) for line in ended.stdout.splitlines()]
+
+
+def test_commands_are_answered_as_the_engine_answers_them(lasting_place: str) -> None:
+    assert answers(lasting_place, CREATE, VIEW, CREATE) == [
+        {"text": f"File created successfully at: {PATH}", "is_error": False, "code": None},
+        {"text": VIEWED, "is_error": False, "code": None},
+        {"text": f"Error: File {PATH} already exists", "is_error": True, "code": "already_exists"},
+    ]
+
+
+def test_tool_use_blocks_are_answered_by_tool_result_blocks(tmp_path: Path) -> None:
+    blocks = [
+        {"type": "tool_use", "id": "toolu_1", "name": "memory", "input": CREATE},
+        {"id": "toolu_2", "name": "memory", "input": VIEW},
+        {"type": "tool_use", "id": "toolu_3", "name": "memory", "input": CREATE},
+        {"type": "tool_use", "id": "toolu_4", "name": "bash", "input": {}},
+        {"type": "tool_use", "name": "memory", "input": VIEW},
+        {"type": "tool_use", "id": "\ud800", "name": "memory", "input": VIEW},
+    ]
+    first, second, third, fourth, fifth, sixth = answers(f"sqlite:///{tmp_path}/m.db", *blocks)
+    assert first == {
+        "type": "tool_result",
+        "tool_use_id": "toolu_1",
+        "content": f"File created successfully at: {PATH}",
+    }
+    assert (second["tool_use_id"], second["content"]) == ("toolu_2", VIEWED)
+    assert (third["tool_use_id"], third["is_error"]) == ("toolu_3", True)
+    assert fourth["content"] == "Error: Unknown tool 'bash'. The tool is named `memory`"
+    assert fifth == {
+        "text": "Error: block must be a tool_use block with an id",
+        "is_error": True,
+        "code": "invalid_input",
+    }
+    assert sixth["tool_use_id"] == "\ud800"
+
+
+BAD_LINES = {
+    b"not json": "Error: the line is not JSON: Expecting value (character 1)",
+    b"": "Error: the line is empty",
+    b"  \r": "Error: the line is empty",
+    b'{"command": "view"': "Error: the line is not JSON: Expecting ',' delimiter (character 19)",
+    b'{"command": "\xff"}': "Error: the line is not UTF-8 (byte 14)",
+    b"\xff\xfe{\x00}\x00": "Error: the line is not UTF-8 (byte 1)",
+    b'{"insert_line": NaN}': "Error: the line is not JSON: NaN is not a JSON number",
+    b"-Infinity": "Error: the line is not JSON: -Infinity is not a JSON number",
+    b'{"insert_line": ' + b"9" * 5_000 + b"}": "Error: a number in the line is too long",
+    b"[" * 100_000: "Error: the line is nested too deeply",
+    b'{"a":' * 100_000: "Error: the line is nested too deeply",
+}
+
+
+def test_a_bad_line_gets_an_error_reply_and_exec_continues(tmp_path: Path) -> None:
+    lines = [line for bad in BAD_LINES for line in (bad, CREATE)]
+    found = answers(f"sqlite:///{tmp_path}/m.db", *lines)
+    assert [reply["text"] for reply in found[::2]] == list(BAD_LINES.values())
+    assert {(reply["is_error"], reply["code"]) for reply in found[::2]} == {(True, "invalid_input")}
+    assert [reply["code"] for reply in found[1::2]] == [None] + ["already_exists"] * (len(BAD_LINES) - 1)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"1",
+        b"null",
+        b'"view"',
+        b"[]",
+        b"{}",
+        b'{"command": 1e999}',
+        b'{"command": "view", "path": "\\ud800"}',
+        b'{"command": "insert", "path": "/memories/x", "insert_line": 1e999, "insert_text": "x"}',
+        b'{"command": "create", "path": "/memories/x", "file_text": "\\u0000"}',
+        b'{"command": "create", "path": "/memories/x", "file_text": ' + b"[" * 200 + b"]" * 200 + b"}",
+        b'{"type": "tool_use"}',
+    ],
+)
+def test_json_without_a_command_gets_an_error_reply(tmp_path: Path, line: bytes) -> None:
+    (found,) = answers(f"sqlite:///{tmp_path}/m.db", line)
+    assert (found["is_error"], found["code"]) in {(True, "invalid_input"), (True, "invalid_path")}
+    assert found["text"].startswith("Error: ")
+
+
+def test_a_line_of_several_megabytes(tmp_path: Path) -> None:
+    at = f"sqlite:///{tmp_path}/m.db"
+    big = {"command": "create", "path": PATH, "file_text": "é" * 3_000_000}
+    found = answers(at, big, {"command": "create", "path": PATH, "file_text": "x" * 102_400}, last=b"")
+    assert [reply["code"] for reply in found] == ["too_large", None]
+    with retentive.open(at) as opened:
+        assert opened.store().usage().size_bytes == 102_400
+
+
+def test_each_reply_is_written_before_the_next_line_is_read(tmp_path: Path) -> None:
+    command = [RETENTIVE, "--at", AT, "exec"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tmp_path, env=environment(tmp_path)
+    ) as running:
+        assert running.stdin is not None
+        assert running.stdout is not None
+        for line, code in ((CREATE, None), (CREATE, "already_exists")):
+            running.stdin.write(json.dumps(line).encode() + b"\n")
+            running.stdin.flush()
+            assert json.loads(running.stdout.readline())["code"] == code
+        running.stdin.close()
+        assert running.stdout.read() == b""
+        assert running.wait(60) == 0
+
+
+def test_a_closed_pipe_ends_it_quietly(tmp_path: Path) -> None:
+    lines = (json.dumps(VIEW) + "\n").encode() * 2_000
+    command = f"{RETENTIVE} --at {AT} exec | head -n 1; echo ${{PIPESTATUS[0]}}"
+    ended = subprocess.run(
+        ["bash", "-c", command],
+        input=lines,
+        capture_output=True,
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        timeout=60,
+        check=False,
+    )
+    assert (ended.stdout.splitlines()[-1], ended.stderr) == (b"141", b"")
+
+
+def test_no_lines_no_replies(tmp_path: Path) -> None:
+    ended = process(tmp_path, "--at", AT, "exec")
+    assert (ended.out, ended.err, ended.status) == (b"", "", 0)

@@ -1,0 +1,312 @@
+"""`log`, `show`, `diff`, `blame` and past states: output for people, pipes and programs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+import retentive
+from retentive.cli.parameters import parse_time
+from retentive.storage.contract import Snapshot, Version
+from support.command_line import here, terminal, version_ids
+
+A, B = "/memories/a.md", "/memories/d e.md"
+NOW = datetime(2026, 11, 21, 12, 30, tzinfo=UTC)
+
+
+STORY: tuple[tuple[str, dict[str, str]], ...] = (
+    ("user:ann", {"command": "create", "path": A, "file_text": "one\ntwo words here\nthree"}),
+    ("session:s1", {"command": "str_replace", "path": A, "old_str": "two words", "new_str": "2 words"}),
+    ("user:ann", {"command": "rename", "old_path": A, "new_path": B}),
+    ("session:s2", {"command": "create", "path": "/memories/gone", "file_text": "x\x1b[2J"}),
+    ("session:s2", {"command": "delete", "path": "/memories/gone"}),
+)
+
+
+@pytest.fixture
+def location(tmp_path: Path) -> str:
+    """A memory created by ann, edited by a session and renamed by ann, and a deleted memory."""
+    at = f"sqlite:///{tmp_path}/memory.db"
+    with retentive.open(at) as opened:
+        for actor, command in STORY:
+            assert not opened.store().execute(command, actor=actor).is_error
+    return at
+
+
+def versions(location: str) -> list[Version]:
+    """All, oldest first."""
+    with retentive.open(location) as opened:
+        return list(opened.store().versions())[::-1]
+
+
+def then(location: str, version_id: str) -> dict[str, str]:
+    """Texts of all memories right after a version, by path."""
+    with retentive.open(location) as opened:
+        history = opened.store().history
+
+        def work(now: Snapshot) -> dict[str, str]:
+            return {memory.path: data.decode() for memory, data in history.at(version_id, now).texts("/memories")}
+
+        return opened.store().read(work)
+
+
+# -- log and show --------------------------------------------------------------------------------------------------
+
+
+def test_log_has_a_line_for_each_version_newest_first(location: str) -> None:
+    rows = [line.split("\t") for line in here(location, "log").stdout.splitlines()]
+    assert [(row[0], *row[2:]) for row in rows] == [
+        (each.id, str(each.actor), each.operation, each.path) for each in reversed(versions(location))
+    ]
+    times = [each.created_at for each in reversed(versions(location))]
+    assert [datetime.fromisoformat(row[1]) for row in rows] == times
+
+
+@pytest.mark.parametrize(
+    ("arguments", "which"),
+    [
+        ((B,), [2, 1, 0]),
+        ((A,), [2, 1, 0]),
+        (("--actor", "session:*"), [4, 3, 1]),
+        (("--operation", "created"), [3, 0]),
+        (("-n", "2"), [4, 3]),
+        (("--since", "1h"), [4, 3, 2, 1, 0]),
+        (("--until", "1h"), []),
+        (("--since", "2h ago", "--until", "2099-01-01", "--actor", "user:ann", "-n", "1"), [2]),
+    ],
+)
+def test_log_filters(location: str, arguments: tuple[str, ...], which: list[int]) -> None:
+    known = version_ids(location)
+    found = json.loads(here(location, "log", *arguments, "--json").stdout)
+    assert [each["id"] for each in found] == [known[number] for number in which]
+
+
+def test_log_json_has_all_fields(location: str) -> None:
+    """With the names of the hosted memory stores, and the actor of a redaction."""
+    first = versions(location)[0]
+    assert here(location, "--actor", "user:bob", "redact", first.id, "--yes").exit_code == 0
+    found = json.loads(here(location, "log", "--json", "-n", "5").stdout)
+    assert {**found[-1], "redacted_at": None} == {
+        "id": first.id,
+        "memory_id": first.memory_id,
+        "operation": "created",
+        "path": None,
+        "size_bytes": None,
+        "sha256": None,
+        "actor": "user:ann",
+        "created_at": f"{first.created_at:%Y-%m-%dT%H:%M:%S.%fZ}",
+        "redacted_at": None,
+        "redacted_by": "user:bob",
+    }
+    assert found[-2]["path"] == A
+    assert datetime.fromisoformat(found[-1]["redacted_at"]) >= first.created_at
+
+
+def test_log_on_a_terminal_is_aligned_and_never_folded(location: str, tmp_path: Path) -> None:
+    shown = terminal(tmp_path, "--at", location, "log", NO_COLOR="1", COLUMNS="40")
+    lines = shown.replace("\r\n", "\n").splitlines()
+    assert [line.split()[0] for line in lines] == version_ids(location)[::-1]
+    assert len({line.index("/memories") for line in lines}) == 1
+    assert "\x1b[" not in shown
+    assert "\x1b[33m" in terminal(tmp_path, "--at", location, "log")
+    assert terminal(tmp_path, "--at", location, "log", "/memories/none") == "No versions.\r\n"
+
+
+def test_show_has_a_header_and_the_exact_text(location: str) -> None:
+    first = versions(location)[0]
+    head, _, text = here(location, "show", first.id).stdout.partition("\n\n")
+    assert text == "one\ntwo words here\nthree"
+    assert dict(line.split(maxsplit=1) for line in head.splitlines()) == {
+        "version": first.id,
+        "memory": first.memory_id,
+        "path": A,
+        "change": "created",
+        "actor": "user:ann",
+        "time": f"{first.created_at:%Y-%m-%dT%H:%M:%S.%fZ}",
+        "size": "24 bytes",
+    }
+    assert json.loads(here(location, "show", first.id, "--json").stdout)["text"] == text
+    deleted = here(location, "show", version_ids(location)[-1]).stdout
+    assert "deleted" in deleted
+    assert "\n\n" not in deleted
+    assert here(location, "show", "memver_none").exit_code == 3
+
+
+def test_texts_by_models_cannot_steer_the_terminal(location: str, tmp_path: Path) -> None:
+    gone = version_ids(location)[3]
+    for command in (("show", gone), ("diff", gone), ("view", "/memories/gone", "--as-of", gone)):
+        shown = terminal(tmp_path, "--at", location, *command, NO_COLOR="1")
+        assert "x\\x1b[2J" in shown
+        assert "\x1b" not in shown
+    here(location, "restore", "/memories/gone", "--to", gone)
+    for command in (("blame", "/memories/gone"), ("search", "x")):
+        shown = terminal(tmp_path, "--at", location, *command, NO_COLOR="1")
+        assert "x\\x1b[2J" in shown
+        assert "\x1b" not in shown
+
+
+# -- diff ----------------------------------------------------------------------------------------------------------
+
+
+def test_diff_of_one_version_is_against_the_one_it_replaced(location: str) -> None:
+    first, second, third, *_ = version_ids(location)
+    body = f"--- a{A}\n+++ b{A}\n@@ -1,3 +1,3 @@\n one\n-two words here\n+2 words here\n three\n"
+    body += "\\ No newline at end of file\n"
+    assert here(location, "diff", second).stdout == f"{first} to {second}\ndiff --git a{A} b{A}\n{body}"
+    assert here(location, "diff", first, second).stdout == here(location, "diff", second).stdout
+    assert here(location, "diff", third).stdout.splitlines()[1:] == [
+        f"diff --git a{A} b{B}",
+        f"rename from {A[1:]}",
+        f"rename to {B[1:]}",
+    ]
+    found = json.loads(here(location, "diff", second, "--json").stdout)
+    assert (found["old"]["id"], found["new"]["id"], found["diff"]) == (first, second, body)
+    assert here(location, "diff", second, second).stdout == ""
+
+
+def test_diff_of_a_path_is_of_the_memory_across_renames(location: str) -> None:
+    first, second, third, *_ = version_ids(location)
+    assert here(location, "diff", B).stdout.splitlines()[0] == f"{second} to {third}"
+    assert here(location, "diff", B, "--since", first).stdout.splitlines()[0] == f"{first} to {third}"
+    assert here(location, "diff", B, "--since", "1d").stdout.splitlines()[0] == f"nothing to {third}"
+    assert here(location, "diff", B, "--since", third).stdout == ""
+    assert here(location, "diff", "/memories/gone").exit_code == 3
+    made = version_ids(location)[3]
+    assert here(location, "diff", "/memories/gone", "--since", made).stdout.splitlines()[:3] == [
+        f"{made} to nothing",
+        "diff --git a/memories/gone b/memories/gone",
+        "deleted file mode 100644",
+    ]
+
+
+def test_in_a_pipe_a_diff_is_a_patch(location: str, tmp_path: Path) -> None:
+    """Applied in order, the patches reproduce every state of the store, with empty memories."""
+    here(location, "create", "/memories/empty", "")
+    here(location, "rm", B)
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    for version in version_ids(location):
+        patch = here(location, "diff", version).stdout_bytes
+        subprocess.run(["git", "apply"], input=patch, cwd=tree, check=True, timeout=60)
+        files = {f"/{path.relative_to(tree)}": path.read_text() for path in tree.rglob("*") if path.is_file()}
+        assert files == then(location, version)
+
+
+def test_on_a_terminal_the_words_that_differ_are_marked(location: str, tmp_path: Path) -> None:
+    shown = terminal(tmp_path, "--at", location, "diff", version_ids(location)[1])
+    assert "\x1b[30;41mtwo\x1b[0m\x1b[31m words here" in shown
+    assert "\x1b[30;42m2\x1b[0m\x1b[32m words here" in shown
+
+
+@pytest.mark.parametrize("arguments", [(A, "memver_x"), ("memver_x", "--since", "1d"), ()])
+def test_invalid_arguments_of_diff(location: str, arguments: tuple[str, ...]) -> None:
+    assert here(location, "diff", *arguments).exit_code == 2
+
+
+def test_diff_of_a_redacted_version(location: str) -> None:
+    first, second, *_ = version_ids(location)
+    here(location, "redact", first, "--yes")
+    ended = here(location, "diff", second)
+    assert (ended.exit_code, "was redacted" in ended.stderr) == (2, True)
+
+
+def test_diff_with_a_pruned_version(tmp_path: Path) -> None:
+    """A memory with a pruned history is not shown as new."""
+    at, now = f"sqlite:///{tmp_path}/memory.db", [NOW.timestamp()]
+    with retentive.open(at, clock=lambda: now[0], keep_versions_days=1, keep_versions=1) as opened:
+        store = opened.store()
+        store.execute({"command": "create", "path": A, "file_text": "one"})
+        store.execute({"command": "str_replace", "path": A, "old_str": "one", "new_str": "two"})
+        now[0] += 5 * 86_400
+        assert store.sweep().versions_pruned == 1
+    ended = here(at, "diff", A)
+    assert (ended.exit_code, "removed by retention" in ended.stderr) == (2, True)
+    assert here(at, "diff", A, "--since", "2026-11-21T12:30:00Z").exit_code == 2
+
+
+# -- blame and the past ----------------------------------------------------------------------------------------------
+
+
+def test_blame_shows_the_version_of_each_line(location: str) -> None:
+    first, second, *_ = version_ids(location)
+    rows = [line.split("\t") for line in here(location, "blame", B).stdout.splitlines()]
+    assert [(row[0], *row[2:]) for row in rows] == [
+        (first, "user:ann", "1", "one"),
+        (second, "session:s1", "2", "2 words here"),
+        (first, "user:ann", "3", "three"),
+    ]
+    found = json.loads(here(location, "blame", B, "--json").stdout)
+    assert [(each["line"], each["text"], each["version"]["id"]) for each in found][1] == (2, "2 words here\n", second)
+    assert here(location, "blame", A).exit_code == 3
+
+
+def test_ls_view_and_cat_show_past_states(location: str) -> None:
+    first, second, _, made, _ = version_ids(location)
+    assert here(location, "ls", "--as-of", made).stdout == f"22\t{B}\n5\t/memories/gone\n"
+    assert here(location, "ls", A, "--as-of", first).stdout == f"24\t{A}\n"
+    assert here(location, "ls", "--as-of", "1d").stdout == ""
+    assert here(location, "ls", B, "--as-of", first).exit_code == 3
+    assert here(location, "ls", "/etc", "--as-of", first).exit_code == 2
+    assert here(location, "cat", A, "--as-of", second).stdout == "one\n2 words here\nthree"
+    assert here(location, "view", A, "--as-of", first, "--range", "2").stdout == (
+        f"Here's the content of {A} with line numbers:\n     2\ttwo words here\n"
+    )
+    listing = here(location, "view", "--as-of", first).stdout.splitlines()[1:]
+    assert listing == ["24B\t/memories", f"24B\t{A}"]
+    missing = here(location, "view", B, "--as-of", first)
+    assert (missing.exit_code, missing.stderr) == (
+        3,
+        f"The path {B} does not exist. Please provide a valid path.\n",
+    )
+    assert here(location, "view", "/etc", "--as-of", first).exit_code == 2
+    assert here(location, "view", "--as-of", "memver_none").exit_code == 3
+
+
+# -- times -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def in_berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The local zone is Berlin: UTC+1 in winter, UTC+2 in summer."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "Europe/Berlin")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("in_berlin")
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2026-11-20T10:00:00Z", datetime(2026, 11, 20, 10, tzinfo=UTC)),
+        ("2026-11-20T10:00+05:30", datetime(2026, 11, 20, 4, 30, tzinfo=UTC)),
+        ("2026-11-20T10:00", datetime(2026, 11, 20, 9, tzinfo=UTC)),
+        ("2026-07-20 10:00:01.5", datetime(2026, 7, 20, 8, 0, 1, 500_000, tzinfo=UTC)),
+        ("2026-11-20", datetime(2026, 11, 19, 23, tzinfo=UTC)),
+        ("today", datetime(2026, 11, 20, 23, tzinfo=UTC)),
+        ("yesterday", datetime(2026, 11, 19, 23, tzinfo=UTC)),
+        ("90s", NOW - timedelta(seconds=90)),
+        ("15m", NOW - timedelta(minutes=15)),
+        ("15min ago", NOW - timedelta(minutes=15)),
+        ("2h", NOW - timedelta(hours=2)),
+        ("3d", NOW - timedelta(days=3)),
+        ("2w", NOW - timedelta(weeks=2)),
+    ],
+)
+def test_forms_of_times(text: str, expected: datetime) -> None:
+    """Times without a zone are local; a day is its start; a duration is relative to now."""
+    assert parse_time(text, NOW) == expected
+
+
+@pytest.mark.parametrize("text", ["", "soon", "3", "d", "-1d", "10:00", "2026-13-01", "999999999d", "٣d"])
+def test_invalid_times_are_rejected_with_an_example(text: str) -> None:
+    ended = here("sqlite://", "log", "--since", text)
+    assert ended.exit_code == 2
+    assert "is not a time such as 2026-11-21T10:00" in ended.stderr

@@ -1,0 +1,225 @@
+"""`retentive keys`: from creating a key file to destroying the key of a memory store."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import Result
+
+from retentive.cli.keys import keys as group
+from retentive.storage.sealed.keys import KeyRing
+from support.command_line import AT, here, process, terminal
+
+MARKER = "quetzal-7731"
+PAGE = Path(__file__).parents[3] / "docs" / "cli.md"
+
+
+@pytest.fixture(autouse=True)
+def _no_keys_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RETENTIVE_KEYS", "RETENTIVE_KEYS_FILE", "RETENTIVE_AT", "RETENTIVE_STORE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+class Sealed:
+    """A location with a key file beside it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.file = directory / "keys.json"
+        self.at = f"sqlite:///{directory}/memory.db"
+
+    def run(self, *arguments: str, text: bytes = b"") -> Result:
+        return here(self.at, "--keys", str(self.file), *arguments, text=text)
+
+    def done(self, *arguments: str, text: bytes = b"") -> str:
+        result = self.run(*arguments, text=text)
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    def status(self) -> dict[str, dict[str, object]]:
+        return {str(one["key"]): one for one in json.loads(self.done("keys", "status", "--json"))["stores"]}
+
+
+@pytest.fixture
+def sealed(tmp_path: Path) -> Sealed:
+    """Two memory stores."""
+    made = Sealed(tmp_path)
+    made.done("keys", "new")
+    made.done("create", "/memories/a.md", MARKER)
+    made.done("--store", "second", "--seal-paths", "create", "/memories/b.md", "two")
+    return made
+
+
+def test_a_key_file_is_made_for_the_owner_only(tmp_path: Path) -> None:
+    """With any umask."""
+    before = os.umask(0)
+    try:
+        made = Sealed(tmp_path)
+        said = made.done("keys", "new")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(made.file.stat().st_mode) == 0o600
+    assert KeyRing.from_file(made.file).current_id in said
+    assert [path.name for path in tmp_path.iterdir()] == ["keys.json"]
+
+
+def test_memories_are_read_with_the_keys_only(sealed: Sealed) -> None:
+    """From the option or the environment. Without keys, or with others, the status is that of `locked`."""
+    assert sealed.done("cat", "/memories/a.md") == MARKER
+    without = here(sealed.at, "cat", "/memories/a.md")
+    assert (without.exit_code, without.stdout) == (15, "")
+    assert "encrypted" in without.stderr
+    other = sealed.directory / "other.json"
+    here(sealed.at, "--keys", str(other), "keys", "new")
+    assert here(sealed.at, "--keys", str(other), "cat", "/memories/a.md").exit_code == 15
+    assert here(sealed.at, "--keys", str(sealed.directory / "none"), "cat", "/memories/a.md").exit_code == 3
+    by_file = process(sealed.directory, "--at", AT, "cat", "/memories/a.md", RETENTIVE_KEYS_FILE=str(sealed.file))
+    by_text = process(sealed.directory, "--at", AT, "cat", "/memories/a.md", RETENTIVE_KEYS=sealed.file.read_text())
+    assert (by_file.out, by_text.out) == (MARKER.encode(), MARKER.encode())
+    text, file = sealed.file.read_text(), str(sealed.file)
+    both = process(sealed.directory, "--at", AT, "ls", RETENTIVE_KEYS=text, RETENTIVE_KEYS_FILE=file)
+    assert both.status == 2
+
+
+def test_a_key_file_others_may_read_is_refused(sealed: Sealed) -> None:
+    sealed.file.chmod(0o640)
+    refused = sealed.run("cat", "/memories/a.md")
+    assert refused.exit_code == 2
+    assert "chmod 600" in refused.stderr
+    assert refused.stderr.endswith(f"\nKey file: {sealed.file}\n")
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"current": "a", "keys": {}}', "null", '{"keys": 1, "current": 2}'])
+def test_a_file_without_keys_is_refused(sealed: Sealed, text: str) -> None:
+    sealed.file.write_text(text)
+    for command in (("cat", "/memories/a.md"), ("keys", "new"), ("keys", "rotate", "--new")):
+        assert sealed.run(*command).exit_code == 2
+    assert sealed.file.read_text() == text
+
+
+def test_status_shows_the_encryption_of_each_store(sealed: Sealed) -> None:
+    """Also of stores that are not encrypted, and of stores with other keys."""
+    here(sealed.at, "--store", "plain", "create", "/memories/c.md", "open")
+    found = sealed.status()
+    key_id = KeyRing.from_file(sealed.file).current_id
+    assert [(name, one["sealed"], one["paths"], one["kek_id"], one["current"]) for name, one in found.items()] == [
+        ("default", True, False, key_id, True),
+        ("second", True, True, key_id, True),
+        ("plain", False, False, None, False),
+    ]
+    assert [one["readable"] for one in found.values()] == [True, True, False]
+    unlocked = json.loads(here(sealed.at, "keys", "status", "--json").stdout)
+    assert [one["readable"] for one in unlocked["stores"]] == [False, False, True]
+    lines = sealed.done("keys", "status").splitlines()
+    assert [line.split("\t")[:5] for line in lines] == [
+        ["default", "yes", f"{key_id} current", "no", "yes"],
+        ["second", "yes", f"{key_id} current", "yes", "yes"],
+        ["plain", "no", "", "", "no"],
+    ]
+    assert sealed.run("--store", "plain", "ls").exit_code == 2
+    shown = terminal(sealed.directory, "--at", AT, "--keys", str(sealed.file), "keys", "status")
+    assert "readable" in shown
+    assert key_id in shown
+
+
+def test_rotation_wraps_all_data_keys_and_can_be_repeated(sealed: Sealed) -> None:
+    """The old key is not needed afterwards."""
+    old = KeyRing.from_file(sealed.file).current_id
+    counts = json.loads(sealed.done("keys", "rotate", "--new", "--json"))
+    assert counts == {"rewrapped": 2, "current": 0, "locked": 0, "destroyed": 0, "unsealed": 0}
+    assert json.loads(sealed.done("keys", "rotate", "--json"))["current"] == 2
+    given = json.loads(sealed.file.read_text())
+    assert given["current"] != old
+    del given["keys"][old]
+    sealed.file.write_text(json.dumps(given))
+    assert sealed.done("cat", "/memories/a.md") == MARKER
+    assert sealed.done("--store", "second", "cat", "/memories/b.md") == "two"
+    assert all(one["current"] and one["readable"] for one in sealed.status().values())
+    said = terminal(sealed.directory, "--at", AT, "--keys", str(sealed.file), "keys", "rotate")
+    assert "0 data keys wrapped" in said
+
+
+def test_rotation_reports_stores_it_cannot_decrypt(sealed: Sealed) -> None:
+    """The other stores are wrapped."""
+    sealed.file.unlink()
+    sealed.done("keys", "new")
+    sealed.done("--store", "third", "create", "/memories/c.md", "three")
+    result = sealed.run("keys", "rotate", "--new")
+    assert result.exit_code == 15
+    assert result.stdout == "1 data key wrapped with the current key, 0 already current. Not wrapped: 2 locked.\n"
+    assert sealed.done("--store", "third", "cat", "/memories/c.md") == "three"
+
+
+def test_keys_can_be_added_concurrently(sealed: Sealed) -> None:
+    """No key is lost from the file."""
+    with ThreadPoolExecutor(8) as pool:
+        said = list(pool.map(lambda _: process(sealed.directory, "--keys", str(sealed.file), "keys", "new"), range(8)))
+    assert [one.status for one in said] == [0] * 8
+    ring = KeyRing.from_file(sealed.file)
+    assert len(ring.ids) == 9
+    assert all(any(one in ended.out.decode() for ended in said) for one in ring.ids[1:])
+    assert sealed.done("cat", "/memories/a.md") == MARKER
+
+
+def test_a_destroyed_key_makes_the_store_unreadable(sealed: Sealed) -> None:
+    """After confirmation, without any key; the status has the time."""
+    asked = sealed.run("keys", "destroy", "default", text=b"n\n")
+    assert asked.exit_code == 1
+    assert "with 1 memory and their history?" in asked.stderr
+    assert sealed.done("cat", "/memories/a.md") == MARKER
+    assert here(sealed.at, "keys", "destroy", "nothing", "--yes").exit_code == 3
+    wrapped = wrapped_keys(sealed)["default"]
+    assert wrapped in at_rest(sealed.directory)
+    said = here(sealed.at, "keys", "destroy", "default", "--yes")
+    assert said.exit_code == 0
+    assert wrapped not in at_rest(sealed.directory)
+    for command in (["cat", "/memories/a.md"], ["ls"], ["create", "/memories/b", "x"], ["view"], ["rm", "/memories/a"]):
+        refused = sealed.run(*command)
+        assert refused.exit_code == 15
+        assert "destroyed at" in refused.stderr
+    found = sealed.status()["default"]
+    assert (found["readable"], found["kek_id"]) == (False, None)
+    assert f"destroyed at {found['destroyed_at']}" in said.stdout
+    assert sealed.done("keys", "destroy", "default", "--yes") == said.stdout  # the first time counts
+    assert sealed.done("--store", "second", "cat", "/memories/b.md") == "two"
+
+
+def test_commands_that_need_keys_report_it(tmp_path: Path) -> None:
+    at = f"sqlite:///{tmp_path}/m.db"
+    assert here(at, "create", "/memories/a", "x").exit_code == 0
+    for command in (["keys", "new"], ["keys", "rotate"], ["keys", "destroy", "default", "--yes"]):
+        refused = here(at, *command)
+        assert refused.exit_code == 2
+        assert "key" in refused.stderr
+    assert here(at, "--seal-paths", "--store", "new", "create", "/memories/a", "x").exit_code == 2
+
+
+@pytest.mark.parametrize("command", list(group.commands.values()), ids=list(group.commands))
+def test_every_command_is_documented(command: click.Command) -> None:
+    section = PAGE.read_text("utf-8").split(f"#### retentive keys {command.name}\n")[1].split("\n#")[0]
+    assert command.help
+    options = [param for param in command.params if isinstance(param, click.Option)]
+    assert [param.opts for param in options if f"`{param.opts[-1]}" not in section or not param.help] == []
+
+
+def wrapped_keys(sealed: Sealed) -> dict[str, bytes]:
+    """The stored wrapped data key of each memory store."""
+    import sqlite3
+
+    connection = sqlite3.connect(sealed.directory / "memory.db")
+    try:
+        rows = connection.execute("SELECT store_key, seal FROM stores").fetchall()
+    finally:
+        connection.close()
+    return {key: json.loads(seal)["key"].encode() for key, seal in rows}
+
+
+def at_rest(directory: Path) -> bytes:
+    """All bytes of all files except the keys."""
+    return b"".join(path.read_bytes() for path in directory.rglob("*") if path.is_file() and path.suffix != ".json")

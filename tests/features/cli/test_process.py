@@ -1,0 +1,215 @@
+"""The whole process: imports, output on a terminal, closed pipes, interrupts, and the environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import retentive
+from support.command_line import AT, RETENTIVE, environment, process, terminal
+
+PATH = "/memories/notes.md"
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """A directory with a memory in `memory.db`."""
+    with retentive.open(f"sqlite:///{tmp_path}/memory.db") as opened:
+        store = opened.store()
+        for path, text in {PATH: "x" * 1_536, "/memories/.git/[red]x": "y"}.items():
+            assert not store.execute({"command": "create", "path": path, "file_text": text}).is_error
+    return tmp_path
+
+
+def test_version_and_help(tmp_path: Path) -> None:
+    assert process(tmp_path, "--version").out.decode() == f"retentive {retentive.__version__}\n"
+    assert process(tmp_path, "-h").out == process(tmp_path, "--help").out
+
+
+def test_a_command_imports_only_what_it_needs(directory: Path) -> None:
+    """`retentive view` is quick: it imports no rich in a pipe, no SDK and no other command."""
+    script = (
+        "import sys; from retentive.cli.app import run; status = run(sys.argv[1:]); "
+        "print(status, *sys.modules, file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", script, "--at", AT, "view", PATH]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=directory, check=True)
+    status, *modules = ended.stderr.split()
+    assert status == "0"
+    heavy = {"rich", "anthropic", "anyio", "asyncio", "httpx2", "pydantic", "starlette", "uvicorn"}
+    assert heavy & set(modules) == set()
+    assert {name for name in modules if name.startswith("retentive.cli.")} == {
+        f"retentive.cli.{name}" for name in ("app", "exits", "layouts", "location", "memories", "output", "parameters")
+    }
+
+
+def test_location_and_memory_store_from_the_environment(tmp_path: Path) -> None:
+    def run(*arguments: str, text: bytes = b"") -> str:
+        ended = process(tmp_path, *arguments, text=text, RETENTIVE_AT=AT, RETENTIVE_STORE="team")
+        assert (ended.err, ended.status) == ("", 0)
+        return ended.out.decode()
+
+    run("create", PATH, text=b"from the team")
+    assert run("cat", PATH) == "from the team"
+    assert [row["key"] for row in json.loads(run("stores", "--json"))] == ["team"]
+    assert not (tmp_path / "memory").exists()
+
+
+def test_the_default_location_is_the_directory_memory(tmp_path: Path) -> None:
+    assert process(tmp_path, "create", PATH, "text").status == 0
+    assert (tmp_path / "memory/memories/notes.md").read_text() == "text"
+
+
+def test_a_pipe_gets_plain_lines(directory: Path) -> None:
+    ended = process(directory, "--at", AT, "ls")
+    assert ended.out.decode() == f"1\t/memories/.git/[red]x\n1536\t{PATH}\n"
+
+
+def test_a_terminal_gets_a_table_in_colour(directory: Path) -> None:
+    shown = terminal(directory, "--at", AT, "ls")
+    assert "\x1b[" in shown
+    head, row, hidden = re.sub(r"\x1b\[[0-9;]*m", "", shown).splitlines()
+    assert head.split() == ["size", "changed", "path"]
+    assert re.fullmatch(rf"1\.5K  \d{{4}}-\d\d-\d\d \d\d:\d\d  {PATH}\s*", row)
+    assert hidden == "1 hidden; --all shows them."
+
+
+def test_no_color_is_respected(directory: Path) -> None:
+    for command in ("ls", "stores"):
+        shown = terminal(directory, "--at", AT, command, NO_COLOR="1")
+        assert "\x1b" not in shown
+        assert len(shown.splitlines()) > 1
+
+
+def test_a_terminal_shows_hidden_memories_when_asked(directory: Path) -> None:
+    shown = terminal(directory, "--at", AT, "ls", "--all", NO_COLOR="1").splitlines()
+    assert [line.split()[-1] for line in shown[1:]] == ["/memories/.git/[red]x", PATH]
+    below = terminal(directory, "--at", AT, "ls", "/memories/.git", NO_COLOR="1").splitlines()
+    assert below[1].split()[-1] == "/memories/.git/[red]x"
+    assert terminal(directory, "--at", "sqlite://", "ls") == "No memories.\r\n"
+
+
+def test_a_memory_cannot_steer_the_terminal_of_its_reader(directory: Path) -> None:
+    evil = "\x1b]52;c;cm0gLXJm\x07 \x9b2J \ttab"
+    assert process(directory, "--at", AT, "create", "/memories/evil", text=evil.encode()).status == 0
+    shown = terminal(directory, "--at", AT, "view", "/memories/evil")
+    assert shown.splitlines()[1] == "     1\t\\x1b]52;c;cm0gLXJm\\x07 \\x9b2J \ttab"
+    shown = terminal(directory, "--at", AT, "replace", "/memories/evil", "\x1b[2J", "x", NO_COLOR="1")
+    assert "\x1b" not in shown
+    assert "\\x1b[2J" in shown
+    assert process(directory, "--at", AT, "cat", "/memories/evil").out.decode() == evil
+    assert evil in process(directory, "--at", AT, "view", "/memories/evil").out.decode()
+
+
+def test_a_text_is_not_read_from_a_keyboard(directory: Path) -> None:
+    assert "Missing argument 'TEXT'. Pass it, or pipe the text to standard input." in terminal(
+        directory, "--at", AT, "create", PATH
+    )
+
+
+def test_output_is_utf_8_in_any_locale(directory: Path) -> None:
+    text = "Zoë 報告 ✓\n".encode()
+    assert process(directory, "--at", AT, "create", "/memories/z", text=text).status == 0
+    for command in (["view", "/memories/z"], ["cat", "/memories/z"]):
+        ended = process(
+            directory,
+            "--at",
+            AT,
+            *command,
+            LC_ALL="C",
+            PYTHONUTF8="0",
+            PYTHONCOERCECLOCALE="0",
+            PYTHONIOENCODING="ascii",
+        )
+        assert (ended.out.endswith(text), ended.err) == (True, "")
+
+
+def test_arguments_that_are_not_utf_8_are_rejected(directory: Path) -> None:
+    command = [RETENTIVE.encode(), b"--at", AT.encode(), b"create"]
+    for arguments in ([b"/memories/\xff", b"x"], [b"/memories/y", b"\xff"]):
+        ended = subprocess.run(
+            [*command, *arguments], capture_output=True, cwd=directory, env=environment(directory), check=False
+        )
+        assert (ended.returncode, ended.stdout) == (2, b"")
+        assert ended.stderr.startswith(b"Error: Invalid ")
+
+
+@pytest.mark.parametrize("arguments", ["-h", "ls", "cat /memories/big", "view /memories/big"])
+def test_a_closed_pipe_ends_it_quietly(directory: Path, arguments: str) -> None:
+    big = b"line\n" * 20_000
+    assert process(directory, "--at", AT, "create", "/memories/big", text=big).status == 0
+    command = f"{RETENTIVE} --at {AT} {arguments} | true; echo ${{PIPESTATUS[0]}}"
+    ended = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, cwd=directory, env=environment(directory), check=False
+    )
+    assert ended.stderr == ""
+    # 0 if all was written before the reader closed; the help is written by click, which ends with 1
+    assert ended.stdout in ({"1\n", "0\n"} if arguments == "-h" else {"141\n", "0\n"})
+
+
+def test_a_failing_output_is_reported(directory: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("there is no /dev/full here")
+    with open("/dev/full", "wb") as full:
+        ended = subprocess.run(
+            [RETENTIVE, "--at", AT, "ls"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            cwd=directory,
+            env=environment(directory),
+            check=False,
+        )
+    assert ended.stderr == b"Error: the output could not be written: No space left on device\n"
+    assert ended.returncode == 1
+
+
+def test_a_closed_output_is_not_an_error(directory: Path) -> None:
+    ended = subprocess.run(
+        ["bash", "-c", f"{RETENTIVE} --at {AT} rm {PATH} >&-"],
+        capture_output=True,
+        cwd=directory,
+        env=environment(directory),
+        check=False,
+    )
+    assert (ended.stderr, ended.returncode) == (b"", 0)
+
+
+def test_ctrl_c_ends_with_130_and_no_traceback(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [RETENTIVE, "--at", AT, "exec"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+        env=environment(tmp_path),
+    ) as running:
+        assert running.stdin is not None
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdin.write(b"{}\n")
+        running.stdin.flush()
+        assert running.stdout.readline()
+        os.kill(running.pid, signal.SIGINT)
+        assert running.wait(60) == 130
+        assert running.stderr.read().strip() == b""
+
+
+def test_a_directory_without_permission(directory: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("nothing is forbidden to root")
+    (directory / "shut").mkdir(mode=0)
+    ended = process(directory, "--at", "shut", "create", PATH, "x")
+    assert (ended.status, ended.out) == (9, b"")
+
+
+def test_an_error_is_red_on_a_terminal(directory: Path) -> None:
+    missing = "The path /memories/none does not exist. Please provide a valid path."
+    assert terminal(directory, "--at", AT, "view", "/memories/none") == f"\x1b[31m{missing}\x1b[0m\r\n"
+    assert terminal(directory, "--at", AT, "view", "/memories/none", NO_COLOR="1") == f"{missing}\r\n"

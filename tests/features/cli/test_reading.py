@@ -1,0 +1,168 @@
+"""`ls`, `view`, `cat`, `stores`: output in a pipe and as JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import retentive
+from support.command_line import here
+
+TEXT = "one\ntwo\r\nthree"
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> str:
+    """A location with some memories, one of them hidden, and a second memory store."""
+    location = f"sqlite:///{tmp_path}/memory.db"
+    with retentive.open(location) as opened:
+        store = opened.store()
+        for path, text in {"a.txt": TEXT, "b/.secret": "x", "b/c/d.md": "é" * 1000}.items():
+            assert not store.execute({"command": "create", "path": f"/memories/{path}", "file_text": text}).is_error
+        opened.store("user-42", name="Zoë")
+    return location
+
+
+def test_ls_in_a_pipe_is_every_memory_with_its_bytes(at: str) -> None:
+    expected = "14\t/memories/a.txt\n1\t/memories/b/.secret\n2000\t/memories/b/c/d.md\n"
+    assert here(at, "ls").stdout == expected
+    assert here(at, "ls", "/memories/").stdout == expected
+    assert here(at, "ls", "--all").stdout == expected
+
+
+def test_ls_of_a_directory_or_of_one_memory(at: str) -> None:
+    assert here(at, "ls", "/memories/b/c").stdout == "2000\t/memories/b/c/d.md\n"
+    assert here(at, "ls", "/memories/a.txt").stdout == "14\t/memories/a.txt\n"
+    assert here(at, "--store", "user-42", "ls").stdout == ""
+
+
+def test_ls_as_json_has_all_fields(at: str) -> None:
+    (found,) = json.loads(here(at, "ls", "/memories/a.txt", "--json").stdout)
+    with retentive.open(at) as opened:
+        (memory,) = [each for each in opened.store().memories() if each.path == "/memories/a.txt"]
+    assert found == {
+        "id": memory.id,
+        "path": "/memories/a.txt",
+        "size_bytes": 14,
+        "sha256": memory.sha256,
+        "version_id": memory.version_id,
+        "created_at": memory.created_at.isoformat().replace("+00:00", "Z"),
+        "updated_at": memory.updated_at.isoformat().replace("+00:00", "Z"),
+    }
+
+
+KINDS = "sqlite, postgresql, mariadb, s3, gs, az, memory"
+
+
+@pytest.mark.parametrize("path", ["/memories", "/memories/a.txt", "/memories/b", "/memories/x", "nonsense"])
+def test_view_is_the_reply_a_model_gets(at: str, path: str) -> None:
+    with retentive.open(at) as opened:
+        reply = opened.store().execute({"command": "view", "path": path})
+    ended = here(at, "view", path)
+    assert (ended.stderr_bytes if reply.is_error else ended.stdout_bytes) == (reply.text + "\n").encode()
+    as_json = json.loads(here(at, "view", path, "--json").stdout)
+    assert as_json == {"text": reply.text, "is_error": reply.is_error, "code": reply.code}
+
+
+@pytest.mark.parametrize(
+    ("given", "lines"),
+    [("1:2", [1, 2]), ("2:", [2, 3]), ("2", [2]), ("2:-1", [2, 3]), ("3:99", [3])],
+)
+def test_view_of_a_range(at: str, given: str, lines: list[int]) -> None:
+    shown = here(at, "view", "/memories/a.txt", "--range", given).stdout.removesuffix("\n").split("\n")
+    assert [int(line.split("\t")[0]) for line in shown[1:]] == lines
+
+
+@pytest.mark.parametrize("given", ["", "x", "1-2", ":", ":3", "1:2:3", "1.5", "１:2", "1" * 5_000])
+def test_an_invalid_range_is_a_usage_error(at: str, given: str) -> None:
+    ended = here(at, "view", "/memories/a.txt", "--range", given)
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert "is not a line range such as 10:20, 10: or 10." in ended.stderr
+
+
+def test_a_range_outside_is_the_tools_own_error(at: str) -> None:
+    ended = here(at, "view", "/memories/a.txt", "--range", "9:")
+    assert (ended.exit_code, ended.stderr) == (
+        2,
+        "Error: Invalid `view_range` parameter: [9, -1]. It should be within the range of lines of the file: [1, 3]\n",
+    )
+
+
+def test_cat_prints_the_exact_bytes(at: str) -> None:
+    assert here(at, "cat", "/memories/a.txt").stdout_bytes == TEXT.encode()
+    assert json.loads(here(at, "cat", "/memories/a.txt", "--json").stdout) == {
+        "text": TEXT,
+        "is_error": False,
+        "code": None,
+    }
+
+
+def test_stores(at: str) -> None:
+    plain = here(at, "stores").stdout.splitlines()
+    found = json.loads(here(at, "stores", "--json").stdout)
+    assert [(row["key"], row["name"], row["memories"], row["size_bytes"]) for row in found] == [
+        ("default", "default", 3, 2015),
+        ("user-42", "Zoë", 0, 0),
+    ]
+    assert plain == ["\t".join(str(cell) for cell in row.values()) for row in found]
+    assert here(at, "--store", found[0]["id"], "cat", "/memories/b/.secret").stdout == "x"
+
+
+@pytest.mark.parametrize("command", [["ls"], ["view"], ["cat", "/memories/a.txt"], ["stores"]])
+@pytest.mark.parametrize("name", ["sqlite:///{}/typo.db", "{}/typo", "{}", "{}/file/below"])
+def test_reading_a_missing_location_creates_nothing(tmp_path: Path, command: list[str], name: str) -> None:
+    (tmp_path / "file").touch()
+    location = name.format(tmp_path)
+    ended = here(location, *command)
+    assert (ended.exit_code, ended.stdout) == (3, "")
+    assert ended.stderr == f"Error: {location} does not exist; `retentive create` creates it\n"
+    assert [each.name for each in tmp_path.iterdir()] == ["file"]
+    as_json = json.loads(here(location, *command, "--json").stdout)
+    assert as_json == {"text": ended.stderr.removesuffix("\n"), "is_error": True, "code": "not_found"}
+
+
+def test_a_missing_memory_store_is_not_created(at: str) -> None:
+    for command in (["ls"], ["view"], ["rm", "/memories/a.txt"], ["mv", "/memories/a.txt", "/memories/b.txt"]):
+        ended = here(at, "--store", "user-43", *command)
+        assert (ended.exit_code, ended.stderr) == (
+            3,
+            "Error: the memory store 'user-43' does not exist; `retentive stores` lists the existing ones\n",
+        )
+    assert len(json.loads(here(at, "stores", "--json").stdout)) == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "said"),
+    [
+        (["ls", "/memories/x"], 3, "Error: /memories/x does not exist\n"),
+        (["cat", "/memories/x"], 3, "Error: there is no memory at /memories/x\n"),
+        (["cat", "/memories/b"], 3, "Error: there is no memory at /memories/b\n"),
+        (["cat", "/etc/passwd"], 2, "Error: Path must start with /memories, got: /etc/passwd\n"),
+        (["ls", "/memories/../x"], 2, "Error: Path /memories/../x would escape /memories directory\n"),
+        (
+            ["view", "/memories/x"],
+            3,
+            "The path /memories/x does not exist. Please provide a valid path.\n",
+        ),
+    ],
+)
+def test_errors_are_plain_sentences(at: str, command: list[str], status: int, said: str) -> None:
+    ended = here(at, *command)
+    assert (ended.exit_code, ended.stdout, ended.stderr) == (status, "", said)
+    assert json.loads(here(at, *command, "--json").stdout)["text"] == said.removesuffix("\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--at", "nosuch://x"], f"unknown scheme 'nosuch'; use a directory, or one of {KINDS}"),
+        (["--at", ""], "the location must not be empty or contain NUL"),
+        (["--store", ""], "a store key must have 1 to 255 characters, not 0"),
+        (["--actor", "user:"], "actor must have 1 to 255 characters, not 0"),
+    ],
+)
+def test_invalid_options(at: str, options: list[str], said: str) -> None:
+    ended = here(at, *options, "create", "/memories/x", "text")
+    assert (ended.exit_code, ended.stderr) == (2, f"Error: {said}\n")

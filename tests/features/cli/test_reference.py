@@ -1,0 +1,59 @@
+"""docs/cli.md is generated from the commands and documents all of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from retentive.cli.app import COMMANDS, app
+from retentive.cli.exits import EXITS
+from retentive.cli.reference import EXECUTING, page
+from support.command_line import here
+
+PAGE = Path(__file__).parents[3] / "docs" / "cli.md"
+
+
+def everything() -> Iterator[tuple[str, click.Command]]:
+    yield "retentive", app
+    for name in COMMANDS:
+        command = app.get_command(click.Context(app), name)
+        assert command is not None
+        yield f"retentive {name}", command
+
+
+def test_the_page_is_up_to_date() -> None:
+    assert page() == PAGE.read_text(encoding="utf-8"), "run: python -m retentive.cli.reference > docs/cli.md"
+
+
+@pytest.mark.parametrize(("name", "command"), [pytest.param(*each, id=each[0]) for each in everything()])
+def test_every_command_and_option_is_documented(name: str, command: click.Command) -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert f"# {name}\n" in text
+    assert command.help
+    section = text.split(f"# {name}\n")[1].split("\n#")[0]
+    for param in command.params:
+        if isinstance(param, click.Option) and not param.hidden:
+            assert param.help, f"{name} {param.opts} has no help"
+            assert f"`{param.opts[-1]}" in section
+
+
+def test_every_command_has_the_name_in_the_table() -> None:
+    assert [command.name for _, command in everything()][1:] == list(COMMANDS)
+
+
+def test_every_exit_status_is_documented() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    for row in EXITS:
+        assert f"| {row.status} | {row.meaning} |" in text
+
+
+def test_the_example_of_exec_is_real(tmp_path: Path) -> None:
+    _, command, *replies, _ = EXECUTING.splitlines()
+    lines = command.split("'")[3::2][:2]
+    ended = here(f"sqlite:///{tmp_path}/m.db", "exec", text="".join(line + "\n" for line in lines).encode())
+    assert ended.stdout.splitlines() == replies
+    assert [json.loads(line)["code"] for line in replies] == ["not_found", "invalid_input"]

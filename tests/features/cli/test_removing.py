@@ -1,0 +1,189 @@
+"""`redact`, `erase` and `scan --history`: permanent removal, and its confirmation."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+import retentive
+from support.command_line import here, interactive, terminal, version_ids
+
+A, B = "/memories/a", "/memories/b"
+SECRET = "correct horse battery staple"
+
+
+@pytest.fixture
+def location(tmp_path: Path) -> str:
+    """Two memories whose earlier texts held a secret, one of them deleted, in one of two stores."""
+    at = f"sqlite:///{tmp_path}/memory.db"
+    with retentive.open(at) as opened:
+        store = opened.store()
+        for command in (
+            {"command": "create", "path": A, "file_text": SECRET},
+            {"command": "str_replace", "path": A, "old_str": SECRET, "new_str": "nothing"},
+            {"command": "create", "path": B, "file_text": SECRET},
+            {"command": "delete", "path": B},
+        ):
+            assert not store.execute(command).is_error
+        opened.store("other").execute({"command": "create", "path": A, "file_text": SECRET + " too"})
+    return at
+
+
+def left(location: str) -> list[str]:
+    """The operations of the versions that still have a text or path, oldest first."""
+    with retentive.open(location) as opened:
+        return [str(each.operation) for each in opened.store().versions() if each.redacted_at is None][::-1]
+
+
+def bytes_of(location: str) -> bytes:
+    path = Path(location.removeprefix("sqlite:///"))
+    return b"".join(one.read_bytes() for one in path.parent.glob("memory.db*"))
+
+
+def test_versions_are_redacted(location: str) -> None:
+    first, second, third, _ = version_ids(location)
+    ended = here(location, "redact", first, third, "--yes")
+    assert (ended.exit_code, ended.stdout, ended.stderr) == (0, "Redacted 2 versions.\n", "")
+    assert left(location) == ["modified", "deleted"]
+    assert json.loads(here(location, "redact", first, "--yes", "--json").stdout) == {"versions": 0, "pending": False}
+    assert here(location, "redact", second, "--yes").exit_code == 2
+    assert here(location, "redact", "memver_none", "--yes").exit_code == 3
+    here(location, "--store", "other", "erase", A, "--yes")
+    assert SECRET.encode() not in bytes_of(location)
+
+
+def test_all_of_redacts_old_versions_only(location: str) -> None:
+    """Of a memory, of a deleted memory, and below a directory."""
+    assert here(location, "redact", "--all-of", A, "--yes").stdout == "Redacted 1 version.\n"
+    assert here(location, "redact", "--all-of", A).stdout == "Redacted 0 versions.\n"  # nothing to confirm
+    assert here(location, "redact", "--all-of", B, "--yes").stdout == "Redacted 2 versions.\n"
+    assert left(location) == ["modified"]
+    assert here(location, "cat", A).stdout == "nothing"
+    here(location, "replace", A, "nothing", "more")
+    assert here(location, "redact", "--all-of", "/memories", "--yes").stdout == "Redacted 1 version.\n"
+    assert here(location, "redact", "--all-of", "/memories/none", "--yes").exit_code == 3
+
+
+def test_a_memory_is_erased_with_its_history(location: str) -> None:
+    gone = json.loads(here(location, "log", B, "--json").stdout)[0]["memory_id"]
+    assert here(location, "erase", A, "--yes").stdout == f"Erased {A} with 3 versions.\n"
+    missing = here(location, "erase", B, "--yes")
+    assert (missing.exit_code, gone in missing.stderr) == (3, True)
+    ended = here(location, "erase", "--memory", gone, "--yes", "--json")
+    assert json.loads(ended.stdout) == {"versions": 2, "pending": False}
+    assert here(location, "log").stdout == ""
+    assert here(location, "erase", "--memory", gone, "--yes").exit_code == 3
+    assert here(location, "erase", "/memories/none", "--yes").exit_code == 3
+
+
+def test_a_whole_store_is_erased(location: str) -> None:
+    assert here(location, "erase", "--whole-store", "other", "--yes").stdout == "Erased the memory store other.\n"
+    assert (SECRET + " too").encode() not in bytes_of(location)
+    assert len(here(location, "stores").stdout.splitlines()) == 1
+    assert here(location, "--store", "other", "ls").exit_code == 3
+    assert here(location, "erase", "--whole-store", "other", "--yes").exit_code == 3
+    assert left(location) == ["created", "modified", "created", "deleted"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("redact",),
+        ("redact", "memver_x", "--all-of", A),
+        ("redact", "--finish", "--all-of", A),
+        ("erase",),
+        ("erase", A, "--memory", "mem_x"),
+        ("erase", "--memory", "mem_x", "--whole-store", "other"),
+    ],
+)
+def test_exactly_one_target_is_required(location: str, arguments: tuple[str, ...]) -> None:
+    assert here(location, *arguments, "--yes").exit_code == 2
+    assert left(location) == ["created", "modified", "created", "deleted"]
+
+
+# -- asking --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "question"),
+    [
+        (("redact", "--all-of", B), "Permanently remove the text and path of 2 versions?"),
+        (("erase", A), f"Permanently erase {A} with 2 versions?"),
+        (("erase", "--whole-store", "default"), "Permanently erase the memory store default with 1 memory?"),
+    ],
+)
+def test_removal_needs_confirmation(location: str, tmp_path: Path, arguments: tuple[str, ...], question: str) -> None:
+    """Nothing is removed without a yes."""
+    with interactive(tmp_path, "--at", location, *arguments) as shown:
+        shown.expect(question)
+        shown.type("n\r")
+        shown.expect("Nothing was removed.")
+        assert shown.end() == 1
+    assert left(location) == ["created", "modified", "created", "deleted"]
+    with interactive(tmp_path, "--at", location, *arguments) as shown:
+        shown.expect(question)
+        shown.type("y\r")
+        assert shown.end() == 0
+    assert left(location) != ["created", "modified", "created", "deleted"]
+
+
+def test_without_a_terminal_removal_needs_the_option_yes(location: str) -> None:
+    for arguments in (("redact", version_ids(location)[0]), ("erase", A), ("erase", "--whole-store", "other")):
+        ended = here(location, *arguments)
+        assert (ended.exit_code, "--yes" in ended.stderr) == (2, True)
+    assert left(location) == ["created", "modified", "created", "deleted"]
+    assert len(here(location, "stores").stdout.splitlines()) == 2
+
+
+# -- remains --------------------------------------------------------------------------------------------------------
+
+
+def test_a_pending_removal_is_reported_and_finished_later(
+    location: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While another process reads, bytes may stay in the log; `redact --finish` removes them."""
+    monkeypatch.setattr("retentive.storage.sqlite.backend.PURGE_WAIT_S", 0.05)
+    here(location, "--store", "other", "erase", A, "--yes")
+    reader = sqlite3.connect(tmp_path / "memory.db", isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM versions").fetchone()
+    ended = here(location, "redact", "--all-of", "/memories", "--yes")
+    assert ended.stdout == "Redacted 3 versions.\n"
+    assert ended.stderr.startswith("Pending: ")
+    assert "retentive redact --finish" in ended.stderr
+    assert json.loads(here(location, "redact", "--finish", "--json").stdout) == {"versions": 0, "pending": True}
+    assert SECRET.encode() in bytes_of(location)
+    reader.close()
+    assert json.loads(here(location, "redact", "--finish", "--json").stdout) == {"versions": 0, "pending": False}
+    assert SECRET.encode() not in bytes_of(location)
+
+
+def test_the_erasure_of_a_store_can_be_pending(location: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("retentive.storage.sqlite.backend.PURGE_WAIT_S", 0.05)
+    reader = sqlite3.connect(tmp_path / "memory.db", isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM versions").fetchone()
+    ended = here(location, "erase", "--whole-store", "other", "--yes")
+    assert ended.stderr.startswith("Pending: ")
+    assert json.loads(here(location, "redact", "--finish", "--json").stdout)["pending"] is True
+    reader.close()
+    assert json.loads(here(location, "redact", "--finish", "--json").stdout)["pending"] is False
+    assert (SECRET + " too").encode() not in bytes_of(location)
+
+
+def test_scan_includes_and_redacts_the_history(location: str, tmp_path: Path) -> None:
+    key = "AKIAQ3EGVSNB6RTKX2ZP"
+    here(location, "settings", "set", "sensitive=off")
+    here(location, "create", "/memories/k", f"the key is {key}\n")
+    here(location, "replace", "/memories/k", key, "gone")
+    assert here(location, "scan").stdout == ""
+    ended = here(location, "scan", "--history")
+    assert (ended.exit_code, ended.stdout.startswith("/memories/k\taws")) == (16, True)
+    assert "/memories/k  aws" in terminal(tmp_path, "--at", location, "scan", "--history", NO_COLOR="1")
+    assert terminal(tmp_path, "--at", location, "scan").endswith("No sensitive values.\r\n")
+    assert here(location, "scan", "--history", "--redact").exit_code == 0
+    assert here(location, "scan", "--history").stdout == ""
+    assert key.encode() not in bytes_of(location)

@@ -1,0 +1,185 @@
+"""`review`: listing, showing, accepting and refusing proposed changes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import retentive
+from support.command_line import here, terminal, texts
+
+A, B = "/memories/a", "/memories/b"
+
+
+@pytest.fixture
+def location(tmp_path: Path) -> str:
+    """A memory with two proposals: an edit of /memories/a, and a new /memories/b."""
+    at = f"sqlite:///{tmp_path}/memory.db"
+    for arguments in (
+        ("create", A, "one\ntwo\n"),
+        ("settings", "set", 'review=["session:*"]'),
+        ("--actor", "session:s1", "replace", A, "one", "ONE"),
+        ("--actor", "session:s2", "create", B, "b"),
+    ):
+        assert here(at, *arguments).exit_code == 0
+    return at
+
+
+def ids(location: str) -> list[str]:
+    with retentive.open(location) as opened:
+        return [each.id for each in opened.store().review.pending()]
+
+
+def test_list_has_a_line_for_each(location: str) -> None:
+    first, second = ids(location)
+    lines = [line.split("\t") for line in here(location, "review", "list").stdout.splitlines()]
+    assert [(line[0], *line[2:]) for line in lines] == [
+        (first, "session:s1", f"modified {A}"),
+        (second, "session:s2", f"created {B}"),
+    ]
+    assert here(location, "review", "list", "--actor", "session:s2").stdout.startswith(second)
+    assert here(location, "review", "list", "--actor", "session:s3").stdout == ""
+    found = json.loads(here(location, "review", "list", "--json", "--actor", "session:s2").stdout)
+    assert [(each["id"], each["actor"], each["changes"]) for each in found] == [
+        (
+            second,
+            "session:s2",
+            [{"operation": "created", "path_before": None, "path": B, "size_bytes": 1}],
+        )
+    ]
+
+
+def test_list_is_a_table_on_a_terminal(location: str, tmp_path: Path) -> None:
+    shown = terminal(tmp_path, "--at", location, "review", "list")
+    assert "actor" in shown
+    assert f"modified {A}" in shown
+    here(location, "review", "refuse", "--all")
+    assert terminal(tmp_path, "--at", location, "review", "list") == "No proposed changes.\r\n"
+
+
+def test_show_is_a_diff(location: str) -> None:
+    first, second = ids(location)
+    shown = here(location, "review", "show", first).stdout.splitlines()
+    assert shown[0].startswith(f"{first}, by session:s1 at 20")
+    assert shown[1:] == [f"modified {A}", f"--- {A}", f"+++ {A}", "@@ -1,2 +1,2 @@", "-one", "+ONE", " two"]
+    assert here(location, "review", "show", second).stdout.splitlines()[1:] == [
+        f"created {B}",
+        "--- /dev/null",
+        f"+++ {B}",
+        "@@ -0,0 +1 @@",
+        "+b",
+        "\\ No newline at end of file",
+    ]
+    found = json.loads(here(location, "review", "show", first, "--json").stdout)
+    change = found["changes"][0]
+    assert (change["text_before"], change["text_after"]) == ("one\ntwo\n", "ONE\ntwo\n")
+    assert here(location, "review", "show", "prop_none").exit_code == 3
+
+
+def test_show_of_a_deleted_or_renamed_directory(location: str) -> None:
+    for name in "xy":
+        here(location, "create", f"/memories/d/{name}", f"{name}\n")
+    assert here(location, "--actor", "session:s3", "mv", "/memories/d", "/memories/e").exit_code == 0
+    assert here(location, "--actor", "session:s3", "rm", "/memories/e").exit_code == 0
+    moved, gone = ids(location)[-2:]
+    assert here(location, "review", "show", moved).stdout.splitlines()[1:] == [
+        "renamed /memories/d/x to /memories/e/x",
+        "renamed /memories/d/y to /memories/e/y",
+    ]
+    assert here(location, "review", "show", gone).stdout.splitlines()[1:6] == [
+        "deleted /memories/e/x",
+        "--- /memories/e/x",
+        "+++ /dev/null",
+        "@@ -1 +0,0 @@",
+        "-x",
+    ]
+    last = here(location, "review", "list").stdout.splitlines()[-1]
+    assert last.endswith("deleted 2 memories, the first /memories/e/x")
+
+
+def test_control_characters_do_not_steer_the_terminal(location: str, tmp_path: Path) -> None:
+    here(location, "--actor", "session:s1", "create", "/memories/c", "\x1b]0;owned\x07")
+    shown = terminal(tmp_path, "--at", location, "review", "show", ids(location)[-1], NO_COLOR="1")
+    assert "\x1b" not in shown
+    assert "\\x1b]0;owned\\x07" in shown
+
+
+def test_accept_makes_the_change(location: str) -> None:
+    first, second = ids(location)
+    assert here(location, "review", "accept", first).stdout == f"{first} was accepted: modified {A}.\n"
+    assert texts(location) == {A: "ONE\ntwo\n"}
+    assert here(location, "review", "accept", first).stdout == f"{first} was already accepted.\n"
+    ended = here(location, "review", "accept", "--all", "--json")
+    assert json.loads(ended.stdout) == {"accepted": [second], "already": [], "obstacles": []}
+    assert texts(location) == {A: "ONE\ntwo\n", B: "b"}
+    assert here(location, "review", "accept", "--all").stdout == "No proposed changes.\n"
+
+
+def test_accept_reports_conflicts(location: str) -> None:
+    """All or none; `--merge` or `--force` resolve the conflict."""
+    first, second = ids(location)
+    here(location, "replace", A, "one\ntwo", "1\ntwo")
+    ended = here(location, "review", "accept", "--all")
+    assert (ended.exit_code, ended.stdout) == (6, "")
+    assert ended.stderr == f"Error: nothing was accepted.\n{first}: {A} was edited meanwhile\n"
+    assert texts(location) == {A: "1\ntwo\n"}
+    assert ids(location) == [first, second]
+    ended = here(location, "review", "accept", first, "--merge", "--json")
+    assert ended.exit_code == 6
+    text = f"{A} was edited meanwhile in the same lines"
+    assert json.loads(ended.stdout)["obstacles"] == [{"id": first, "what": "edited", "path": A, "text": text}]
+    assert here(location, "review", "accept", first, "--force").exit_code == 0
+    assert texts(location) == {A: "ONE\ntwo\n"}
+
+
+def test_accept_merges(location: str) -> None:
+    """A session edited the start of a memory, and a person its end."""
+    here(location, "create", "/memories/c", "1\n2\n3\n4\n5\n")
+    here(location, "--actor", "session:s3", "replace", "/memories/c", "1", "one")
+    here(location, "replace", "/memories/c", "5", "five")
+    chosen = ("review", "accept", "--all", "--actor", "session:s3")
+    assert here(location, *chosen).exit_code == 6
+    assert here(location, *chosen, "--merge").exit_code == 0
+    assert texts(location) == {A: "one\ntwo\n", "/memories/c": "one\n2\n3\n4\nfive\n"}
+    assert len(ids(location)) == 2
+
+
+def test_refuse_removes_the_change_and_those_that_build_on_it(location: str) -> None:
+    here(location, "--actor", "session:s1", "replace", A, "ONE", "three")
+    first, second, third = ids(location)
+    assert here(location, "review", "refuse", first).stdout.splitlines() == [
+        f"{first} was refused: modified {A}.",
+        f"{third} was refused too, because it builds on another one.",
+    ]
+    assert ids(location) == [second]
+    ended = here(location, "review", "accept", first)
+    assert ended.exit_code == 6
+    assert f"{first}: it was refused by user:" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (("accept",), 2),
+        (("refuse",), 2),
+        (("accept", "prop_none", "--all"), 2),
+        (("accept", "prop_none", "--actor", "session:s1"), 2),
+        (("accept", "prop_none"), 3),
+        (("refuse", "prop_none"), 3),
+    ],
+)
+def test_invalid_selections(location: str, arguments: tuple[str, ...], status: int) -> None:
+    assert here(location, "review", *arguments).exit_code == status
+    assert len(ids(location)) == 2
+
+
+def test_an_actor_under_review_cannot_decide(location: str) -> None:
+    ended = here(location, "--actor", "session:s1", "review", "accept", "--all")
+    assert (ended.exit_code, ended.stderr) == (9, "Error: session:s1 is under review and cannot run review.accept\n")
+
+
+def test_a_missing_location_is_not_created(tmp_path: Path) -> None:
+    assert here(tmp_path / "none", "review", "list").exit_code == 3
+    assert not (tmp_path / "none").exists()

@@ -1,0 +1,125 @@
+"""Invalid keys of memory stores are rejected everywhere; reading creates no memory store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import retentive
+from retentive import InvalidInput, NotFound, Retentive
+from retentive.locations import open_backend
+from retentive.transfer.archive_reader import open_archive
+from retentive.transfer.backup import back_up
+from retentive.transfer.export import export_whole
+from retentive.transfer.migrate import migrate
+from retentive.transfer.restore import import_whole, restore
+from support.command_line import here
+
+BAD = ["\udcff", "a\0b", "", "x" * 256, "a\nb"]
+SAID = "a store key (must have 1 to 255 characters|may not contain control characters or lone surrogates)"
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> str:
+    """A location with one memory, and an export and a backup beside it."""
+    location = f"sqlite:///{tmp_path}/memory.db"
+    with retentive.open(location) as opened:
+        store = opened.store()
+        store.execute({"command": "create", "path": "/memories/a", "file_text": "a"})
+        export_whole(store, str(tmp_path / "e.tar"))
+        back_up(opened.backend, str(tmp_path / "b.tar"))
+    return location
+
+
+def commands(at: str, directory: Path, key: str) -> list[list[str]]:
+    made = f"sqlite:///{directory}/made.db"
+    return [
+        ["--at", at, "--store", key, "view"],
+        ["--at", at, "--store", key, "create", "/memories/b", "b"],
+        ["--at", at, "--store", key, "log"],
+        ["--at", at, "--store", key, "sweep"],
+        ["--at", at, "--store", key, "init"],
+        ["--at", at, "erase", "--whole-store", key, "--yes"],
+        ["backup", at, str(directory / "new.tar"), "--store", key],
+        ["restore-backup", str(directory / "b.tar"), made, "--store", key],
+        ["--at", made, "import", "--whole", str(directory / "e.tar"), "--as", key],
+        ["migrate", at, made, "--store", key],
+    ]
+
+
+@pytest.mark.parametrize("key", BAD)
+def test_the_command_line_exits_with_2(key: str, at: str, tmp_path: Path) -> None:
+    """Each command reports the reason; nothing is written."""
+    for command in commands(at, tmp_path, key):
+        if key in command:
+            from click.testing import CliRunner
+
+            from retentive.cli.app import app
+
+            done = CliRunner().invoke(app, command)
+            assert (done.exit_code, done.stdout) == (2, ""), command
+            assert done.stderr.startswith("Error: a store key m"), command
+    assert not (tmp_path / "new.tar").exists()
+    with retentive.open(at) as opened:
+        assert [info.key for info in opened.stores()] == ["default"]
+
+
+CALLS: dict[str, Callable[[Retentive, str, Path], object]] = {
+    "store": lambda location, key, _: location.store(key),
+    "erase": lambda location, key, _: location.erase(key),
+    "back_up": lambda location, key, directory: back_up(location.backend, str(directory / "new.tar"), stores=[key]),
+    "migrate": lambda location, key, _: migrate(location.backend, open_backend("sqlite://"), stores=[key]),
+    "restore": lambda location, key, directory: _restored(directory, key),
+    "import_whole": lambda location, key, directory: _imported(directory, key),
+}
+
+
+def _restored(directory: Path, key: str) -> None:
+    with open_archive(str(directory / "b.tar")) as archive, retentive.open("sqlite://") as target:
+        restore(archive, target.backend, stores=[key])
+
+
+def _imported(directory: Path, key: str) -> None:
+    with open_archive(str(directory / "e.tar")) as archive, retentive.open("sqlite://") as target:
+        import_whole(archive, target.backend, key=key)
+
+
+@pytest.mark.parametrize("key", BAD)
+@pytest.mark.parametrize("call", CALLS)
+def test_python_raises_invalid_input(call: str, key: str, at: str, tmp_path: Path) -> None:
+    with retentive.open(at) as location, pytest.raises(InvalidInput, match=SAID):
+        CALLS[call](location, key, tmp_path)
+
+
+MISSING = "Error: the memory store 'default' does not exist; `retentive stores` lists the existing ones\n"
+READING = [["ls"], ["view"], ["log"], ["search", "x"], ["stats"], ["export", "{}/x.tar"], ["audit", "verify"]]
+
+
+@pytest.mark.parametrize("kind", ["sqlite:///{}/memory.db", "{}/memory"])
+def test_reading_does_not_recreate_an_erased_default_store(kind: str, tmp_path: Path) -> None:
+    """Reading reports that it does not exist; writing creates it."""
+    location = kind.format(tmp_path)
+    assert here(location, "create", "/memories/a", "a").exit_code == 0
+    assert here(location, "erase", "--whole-store", "default", "--yes").exit_code == 0
+    for command in READING:
+        done = here(location, *(part.format(tmp_path) for part in command))
+        assert (done.exit_code, done.stderr) == (3, MISSING), command
+    with retentive.open(location) as opened:
+        assert opened.stores() == []
+        with pytest.raises(NotFound):
+            opened.erase("default")
+    assert here(location, "create", "/memories/a", "a").exit_code == 0
+    assert here(location, "ls").stdout == "1\t/memories/a\n"
+
+
+def test_external_files_are_read(tmp_path: Path) -> None:
+    """Before the first command, and after the store was erased."""
+    root = tmp_path / "memory"
+    (root / "memories").mkdir(parents=True)
+    (root / "memories" / "a").write_text("a")
+    assert here(str(root), "ls").stdout == "1\t/memories/a\n"
+    assert here(str(root), "erase", "--whole-store", "default", "--yes").exit_code == 0
+    (root / "memories" / "b").write_text("bb")
+    assert here(str(root), "ls").stdout == "2\t/memories/b\n"

@@ -1,0 +1,209 @@
+"""`create`, `replace`, `insert`, `rm`, `mv`: changes, sources of texts, and errors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import retentive
+from support.command_line import here
+
+PATH = "/memories/notes.md"
+
+
+def text_at(location: str, path: str = PATH) -> str:
+    with retentive.open(location) as opened:
+        return opened.store().text(path)
+
+
+def test_create_creates_the_location_and_stores_the_exact_bytes(lasting_place: str) -> None:
+    ended = here(lasting_place, "create", PATH, "no newline")
+    assert (ended.exit_code, ended.stdout) == (0, f"File created successfully at: {PATH}\n")
+    assert text_at(lasting_place) == "no newline"
+
+
+def test_create_reads_standard_input(lasting_place: str) -> None:
+    data = "\ufeffone\r\ntwo\x85é\n\n".encode()
+    assert here(lasting_place, "create", PATH, text=data).exit_code == 0
+    assert here(lasting_place, "cat", PATH).stdout_bytes == data
+
+
+def test_an_empty_text_is_a_text(lasting_place: str) -> None:
+    assert here(lasting_place, "create", PATH).exit_code == 0
+    assert here(lasting_place, "create", "/memories/b", "", text=b"not read").exit_code == 0
+    assert (text_at(lasting_place), text_at(lasting_place, "/memories/b")) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"ab\xff", "Error: the text is not UTF-8 (byte 3 of 3)\n"),
+        (b"\xed\xa0\x80", "Error: the text is not UTF-8 (byte 1 of 3)\n"),
+        (b"ab\0c", "Error: the text contains a NUL character (at position 2)\n"),
+    ],
+)
+def test_an_invalid_text_is_rejected_and_nothing_is_created(tmp_path: Path, data: bytes, said: str) -> None:
+    ended = here(tmp_path / "memory", "create", PATH, text=data)
+    assert (ended.exit_code, ended.stdout, ended.stderr) == (2, "", said)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("actor", [None, "session:s1", "ci"])
+def test_the_actor_is_the_option_or_the_login_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, actor: str | None
+) -> None:
+    monkeypatch.setenv("LOGNAME", "ann")
+    at = f"sqlite:///{tmp_path}/memory.db"
+    options = [] if actor is None else ["--actor", actor]
+    here(at, *options, "create", PATH, "text")
+    with retentive.open(at) as opened:
+        (version,) = opened.store().versions()
+    assert str(version.actor) == {None: "user:ann", "ci": "session:ci"}.get(actor, actor)
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> str:
+    """A location with one memory."""
+    location = f"sqlite:///{tmp_path}/memory.db"
+    assert here(location, "create", PATH, "one\ntwo\n").exit_code == 0
+    return location
+
+
+@pytest.fixture
+def texts_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files named `old` and `new` in the directory of the process."""
+    monkeypatch.chdir(tmp_path)
+    Path("old").write_bytes(b"one\n")
+    Path("new").write_bytes(b"NEW")
+
+
+def test_replace(at: str) -> None:
+    ended = here(at, "replace", PATH, "two", "2")
+    assert ended.stdout == (
+        "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n"
+        "     1\tone\n     2\t2\n"
+    )
+    assert text_at(at) == "one\n2\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "piped", "text"),
+    [
+        (["two\n"], b"not read", "one\n"),
+        (["two", "--new-file", "-"], b"a\r\nb", "one\na\r\nb\n"),
+        (["two", "--new-file", "new"], b"", "one\nNEW\n"),
+        (["2", "--old-file", "-"], b"one\ntwo", "2\n"),
+        (["--old-file", "-"], b"one\n", "two\n"),
+        (["--old-file", "old", "--new-file", "-"], b"", "two\n"),
+        (["--old-file", "old", "--new-file", "new"], b"", "NEWtwo\n"),
+    ],
+)
+def test_replace_takes_texts_from_files_and_pipes(
+    at: str, texts_in_files: None, arguments: list[str], piped: bytes, text: str
+) -> None:
+    assert here(at, "replace", PATH, *arguments, text=piped).exit_code == 0
+    assert text_at(at) == text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "Missing argument 'OLD'. Pass it, or --old-file."),
+        (["--old-file", "-", "--new-file", "-"], "Only one of --old-file and --new-file can be -."),
+        (["one", "two", "--old-file", "-"], "A text was passed twice, as an argument and as a file."),
+        (["one", "two", "--new-file", "-"], "A text was passed twice, as an argument and as a file."),
+        (["--old-file", "nosuch", "two"], "'nosuch': No such file or directory"),
+        (["two", "--new-file", "/"], "'/': Is a directory"),
+    ],
+)
+def test_missing_and_repeated_texts_are_usage_errors(at: str, arguments: list[str], said: str) -> None:
+    ended = here(at, "replace", PATH, *arguments)
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert said in ended.stderr
+    assert text_at(at) == "one\ntwo\n"
+
+
+def test_insert(at: str) -> None:
+    assert here(at, "insert", PATH, "0", "zero").stdout == f"The file {PATH} has been edited.\n"
+    assert here(at, "insert", PATH, "3", text=b"three\n").exit_code == 0
+    assert text_at(at) == "zero\none\ntwo\nthree\n"
+
+
+def test_rm_continues_after_an_error_and_exits_with_the_first(at: str) -> None:
+    here(at, "create", "/memories/d/e", "x")
+    ended = here(at, "rm", PATH, "/memories/none", "/memories", "/memories/d")
+    assert ended.exit_code == 3
+    assert ended.stdout == f"Successfully deleted {PATH}\nSuccessfully deleted /memories/d\n"
+    assert ended.stderr == (
+        "Error: The path /memories/none does not exist\nError: Cannot delete the /memories directory itself\n"
+    )
+    assert here(at, "ls").stdout == ""
+
+
+def test_rm_as_json_answers_each_path_on_a_line(at: str) -> None:
+    ended = here(at, "rm", PATH, PATH, "--json")
+    assert (ended.exit_code, ended.stderr) == (3, "")
+    assert [json.loads(line)["code"] for line in ended.stdout.splitlines()] == [None, "not_found"]
+
+
+def test_mv(at: str) -> None:
+    ended = here(at, "mv", PATH, "/memories/a/b.md")
+    assert ended.stdout == f"Successfully renamed {PATH} to /memories/a/b.md\n"
+    assert text_at(at, "/memories/a/b.md") == "one\ntwo\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [
+        (["create", PATH, "x"], 4),
+        (["create", PATH + "/x", "x"], 4),
+        (["create", "/memories/big", "x" * 102_401], 8),
+        (["create", "/memories/%2e%2e", "x"], 2),
+        (["replace", PATH, "nosuch", "x"], 5),
+        (["replace", PATH, "o", "x"], 5),
+        (["replace", PATH, "", "x"], 2),
+        (["replace", "/memories/none", "o", "x"], 3),
+        (["insert", PATH, "3", "x"], 2),
+        (["rm", "/memories"], 7),
+        (["mv", PATH, PATH], 4),
+        (["mv", "/memories", "/memories/x"], 7),
+    ],
+)
+def test_every_error_has_its_status_and_changes_nothing(at: str, command: list[str], status: int) -> None:
+    ended = here(at, *command)
+    assert (ended.exit_code, ended.stdout) == (status, "")
+    as_json = here(at, *command, "--json")
+    assert json.loads(as_json.stdout)["text"] + "\n" == ended.stderr
+    assert (as_json.exit_code, as_json.stderr) == (status, "")
+    assert here(at, "ls").stdout == f"8\t{PATH}\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["rm", PATH], ["mv", PATH, "/memories/x"], ["replace", PATH, "a", "b"], ["insert", PATH, "0", "a"]],
+)
+def test_commands_for_existing_memories_create_no_location(tmp_path: Path, command: list[str]) -> None:
+    assert here(tmp_path / "typo", *command).exit_code == 3
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_text_with_a_leading_dash_follows_two_dashes(at: str) -> None:
+    assert here(at, "create", "/memories/list", "--", "- eggs").exit_code == 0
+    assert text_at(at, "/memories/list") == "- eggs"
+
+
+@pytest.mark.parametrize("location", ["sqlite:///broken.db", "file", "sqlite:///file/x.db", "file/x"])
+@pytest.mark.parametrize("command", [["view"], ["create", PATH, "x"]])
+def test_a_location_that_cannot_be_opened_is_reported_without_absolute_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, location: str, command: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("broken.db").write_text("this is no database, but longer than the header of one " * 40)
+    Path("file").touch()
+    ended = here(location, *command)
+    assert isinstance(ended.exception, SystemExit)
+    assert (ended.exit_code != 0, ended.stdout) == (True, "")
+    assert ended.stderr.startswith("Error: ")
+    assert str(tmp_path) not in ended.stderr

@@ -1,0 +1,138 @@
+"""Plain files: differences from the database and foreign files are reported and not changed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from retentive.errors import NotFound
+from support.damage import A, C, E, codes, fill, keys_of, look, opened, sql
+from support.places import place_of
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A closed directory with a history."""
+    with opened("directory", tmp_path) as place:
+        fill(place.store())
+    return tmp_path / "memory"
+
+
+def subjects(root: Path, severity: str) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for one in look(str(root)):
+        if one.severity == severity:
+            found.setdefault(one.code, set()).add(one.subject)
+    return found
+
+
+def test_foreign_files_are_reported_and_ignored(root: Path) -> None:
+    """Links, devices, binary files, invalid names, duplicate names."""
+    here = root / "memories"
+    (here / "link").symlink_to("/etc/passwd")
+    (here / "links").symlink_to("/")
+    os.mkfifo(here / "pipe")
+    (here / "binary").write_bytes(b"a\0b")
+    (here / "latin").write_bytes(b"\xe9")
+    (here / "a\\b").write_text("x")
+    (here / "d" / "tab\there").mkdir()
+    (here / "d" / "tab\there" / "inner").write_text("x")
+    (root / "elsewhere").write_text("text")
+    os.link(root / "elsewhere", here / "second")
+    Path(os.fsdecode(os.fsencode(here) + b"/\xff")).write_text("x")
+    before = sorted(os.listdir(here))
+    foreign = {
+        "/memories/link (a link)",
+        "/memories/links (a link)",
+        "/memories/pipe (no regular file)",
+        "/memories/binary (binary)",
+        "/memories/latin (binary)",
+        "/memories/a\\b (a name no memory can have)",
+        "/memories/d/tab\\u0009here (a name no memory can have)",
+        "/memories/second (a file with a second name)",
+        "/memories/\\udcff (a name no memory can have)",
+    }
+    assert subjects(root, "note") == {"file_foreign": foreign}
+    assert codes(look(str(root), repair=True)) == set()
+    assert sorted(os.listdir(here)) == before
+
+
+def test_external_edits_are_reported_and_recorded_by_the_next_command(root: Path) -> None:
+    """A modified, a removed and a new file. A repair records them as every command does."""
+    (root / "memories" / "a.md").write_text("by hand")
+    (root / "memories" / "c.md").unlink()
+    (root / "memories" / "new.md").write_text("new")
+    told = {"file_edited": {A, f"{C} (missing)"}, "file_new": {"/memories/new.md"}}
+    assert subjects(root, "note") == told
+    assert codes(look(str(root), repair=True), severity="repaired") == {"file_edited", "file_new"}
+    assert {one.code for one in look(str(root))} == {"healthy"}
+    assert (root / "memories" / "a.md").read_text() == "by hand"
+
+
+def test_stale_files_are_found_and_rewritten(root: Path) -> None:
+    """As after a power cut: an older file, an empty one, a missing one, and an extra one."""
+    sql(str(root), "UPDATE synced SET seq = 0")
+    (root / "memories" / "a.md").write_text("one\n")
+    (root / "memories" / "c.md").write_text("")
+    (root / "memories" / "d" / "e.md").unlink()
+    (root / "memories" / "x.md").write_text("going\n")
+    # The ledger is trusted only while a process has the directory open.
+    assert subjects(root, "problem") == {"file_stale": {A, C, f"{E} (missing)", "/memories/x.md"}}
+    assert "files_unsynced" in subjects(root, "note")
+    findings = look(str(root), repair=True)
+    assert codes(findings, severity="repaired") == {"file_stale", "files_unsynced", "directory_empty"}
+    assert codes(findings) == set()
+    assert (root / "memories" / "a.md").read_text() == "two\n"
+    assert not (root / "memories" / "x.md").exists()
+
+
+def test_a_synced_position_ahead_of_the_files_is_found(root: Path) -> None:
+    """Files of later versions would not be written again after a power cut."""
+    sql(str(root), "UPDATE synced SET seq = 1000")
+    assert subjects(root, "problem").keys() == {"sync_ahead"}
+    assert codes(look(str(root), repair=True), severity="repaired") == {"sync_ahead"}
+    assert {one.code for one in look(str(root))} == {"healthy"}
+
+
+def test_empty_directories_and_temporary_files_are_removed(root: Path) -> None:
+    (root / "memories" / "empty" / "inner").mkdir(parents=True)
+    left = root / ".retentive" / "tmp" / "1-2-3"
+    left.write_text("half a te")
+    os.utime(left, (1, 1))
+    assert subjects(root, "note") == {"directory_empty": {"/memories/empty/inner"}, "files_left": {"1 files"}}
+    assert codes(look(str(root), repair=True), severity="repaired") == {"directory_empty", "files_left"}
+    assert not left.exists()
+    assert not (root / "memories" / "empty").exists()
+
+
+@pytest.mark.parametrize("backend", ["sealed directory", "hidden directory"])
+def test_tampered_files_of_an_encrypted_store_are_found_and_repaired(backend: str, tmp_path: Path) -> None:
+    """The tampered files are kept in quarantine and reported from then on."""
+    with opened(backend, tmp_path) as place:
+        fill(place.store())
+    at, keys = place_of(backend, tmp_path), keys_of(backend)
+    files = sorted(path for path in (Path(at) / "memories").rglob("*") if path.is_file())
+    before = [path.read_bytes() for path in files]
+    files[0].write_bytes(b"other")
+    files[1].unlink()
+    (Path(at) / "memories" / "planted").write_text("believe me")
+    findings = look(at, keys=keys)
+    assert len([one for one in findings if one.code == "file_altered"]) == 2
+    assert "/memories/planted (the store is sealed)" in {one.subject for one in findings}
+    repaired = look(at, keys=keys, repair=True)
+    assert codes(repaired, severity="repaired") - {"directory_empty"} == {"file_altered"}
+    assert codes(repaired) == set()
+    assert codes(repaired, severity="note") == {"file_foreign", "files_quarantined"}
+    assert [path.read_bytes() for path in files] == before
+
+
+def test_a_directory_without_memory_stores_is_not_found(tmp_path: Path) -> None:
+    """Nothing is created in it."""
+    with pytest.raises(NotFound):
+        look(str(tmp_path))
+    (tmp_path / "memories").mkdir()
+    with pytest.raises(NotFound):
+        look(str(tmp_path))
+    assert os.listdir(tmp_path) == ["memories"]

@@ -1,0 +1,146 @@
+"""Object storage: missing, modified and unreferenced objects."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from retentive import Retentive
+from retentive.doctor import check, repair
+from retentive.storage.contract import Change
+from retentive.storage.objects.backend import ObjectsBackend
+from retentive.storage.objects.manifest import Manifest
+from retentive.storage.objects.packs import pack_of
+from retentive.storage.objects.snapshot import ObjectsSnapshot
+from support.damage import A, codes, fill, look, opened, walked
+from support.places import place_of
+
+pytestmark = pytest.mark.long
+
+DAY_S = 86_400.0
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> str:
+    """Two stores, one of them with pages and long records."""
+    with opened("s3", tmp_path) as found:
+        fill(found.store())
+        second = found.store("second")
+        walked(second, 5, 150)
+        second.backend.write(second.id, lambda tx: tx.put_record("proposal.after", "prop_1.0", "x" * 20_000))
+        second.backend.write(second.id, lambda tx: tx.put_record("proposal.after", "prop_1.0", None))
+    return place_of("s3", tmp_path)
+
+
+def backend_of(found: Retentive) -> ObjectsBackend:
+    assert isinstance(found.backend, ObjectsBackend)
+    return found.backend
+
+
+def objects(found: Retentive, kind: str) -> list[str]:
+    """Keys of the objects of a kind, of the first store that has any."""
+    names = backend_of(found)._requests.names(f"stores/{found.store().id}/{kind}")
+    return [listed.key for listed in names]
+
+
+def change(found: Retentive, **fields: Any) -> None:
+    """Modify the totals in the manifest of the first store."""
+
+    def changed(manifest: Manifest) -> Manifest:
+        return replace(manifest, state=manifest.state._replace(**fields))
+
+    backend_of(found)._manifests.change(found.store().id, changed)
+
+
+def test_wrong_totals_are_found_and_corrected(place: str) -> None:
+    with opened_again(place) as found:
+        change(found, memories=77, size_bytes=1, revision=1)
+    assert codes(look(place)) == {"usage_wrong", "revision_wrong"}
+    assert codes(look(place, repair=True), severity="repaired") == {"usage_wrong", "revision_wrong"}
+    assert {one.code for one in look(place)} == {"healthy"}
+
+
+def test_a_missing_text_is_reported_as_object_and_as_memory(place: str) -> None:
+    with opened_again(place) as found:
+        version = found.store().load(A)[0].version_id
+        row = found.store().read(lambda seen: cast("ObjectsSnapshot", seen)._row(version))
+        assert row is not None
+        pack = pack_of(row.text or "")
+        backend_of(found)._requests.delete([key for key in objects(found, "packs") if key.endswith(pack)])
+    findings = look(place, repair=True)
+    assert codes(findings) == {"object_missing", "text_wrong", "old_text_wrong"}
+    assert {one.subject for one in findings if one.code == "text_wrong"} == {A}
+    assert {one.subject for one in findings if one.code == "object_missing"} == {f"packs/{pack}"}
+    assert codes(findings, severity="ok") == {"healthy"}  # the other store
+
+
+def test_a_modified_page_is_reported(tmp_path: Path) -> None:
+    """It refers to other pages, so the check reports no unreferenced objects."""
+    with opened("s3", tmp_path) as found:
+        store = found.store()
+        for part in ("a", "b"):
+            many = [Change(None, f"/memories/{part}{number}", b"x") for number in range(130)]
+            store.backend.write(store.id, lambda tx, many=many: tx.record(many, None))  # type: ignore[misc]
+        keys = objects(found, "pages")
+        assert keys, "too little to be compacted"
+        for key in keys:
+            data, _ = backend_of(found)._requests.get(key)
+            backend_of(found)._requests.put(key, data[:-1] + b"!")
+    findings = look(place_of("s3", tmp_path))
+    assert "object_damaged" in codes(findings)
+    assert {one.subject.partition("/")[0] for one in findings if one.code == "object_damaged"} == {"pages"}
+    assert "objects_left" not in {one.code for one in findings}
+
+
+def test_a_damaged_manifest_is_reported_and_the_other_stores_are_checked(place: str) -> None:
+    with opened_again(place) as found:
+        store_id = found.store().id
+        backend_of(found)._requests.put(f"manifests/{store_id}", b"nothing")
+    findings = look(place)
+    assert {(one.code, one.store_id) for one in findings if one.severity == "problem"} == {("object_damaged", store_id)}
+    assert [one.store_key for one in findings if one.code == "healthy"] == ["second"]
+
+
+def test_unreferenced_objects_are_reported_after_a_day(place: str, tmp_path: Path) -> None:
+    with opened_again(place) as found:
+        store_id = found.store().id
+        backend_of(found)._requests.put(f"stores/{store_id}/packs/{'0' * 32}", b"left")
+    assert {one.code for one in look(place)} == {"healthy"}
+    with opened("s3", tmp_path, clock=lambda: time.time() + 2 * DAY_S) as later:
+        findings = list(check(later.backend))
+        assert codes(findings, severity="note") == {"objects_left"}
+        assert any(one.store_id == store_id for one in findings if one.code == "objects_left")
+        repair(later.backend)
+        assert {one.code for one in check(later.backend)} == {"healthy"}
+
+
+def test_a_key_without_a_store_is_reported(place: str) -> None:
+    with opened_again(place) as found:
+        requests = backend_of(found)._requests
+        keys = [listed.key for listed in requests.names("keys")]
+        assert len(keys) == 2
+        requests.delete(keys)
+    findings = look(place)
+    assert [one.code for one in findings] == ["key_wrong", "key_wrong"]
+
+
+def test_side_records_are_read(place: str) -> None:
+    with opened_again(place) as found:
+        store = found.store()
+        found.backend.put_side_records(store.id, "accessed", {"mem_1": "1.0"})
+        (key,) = objects(found, "side")
+        data, _ = backend_of(found)._requests.get(key)
+        backend_of(found)._requests.put(key, data[:-1])
+    findings = look(place)
+    assert codes(findings) == {"object_damaged", "unreadable"}
+    assert any(one.subject.startswith("side/") for one in findings)
+
+
+def opened_again(place: str) -> Retentive:
+    import retentive
+
+    return retentive.open(place)

@@ -1,0 +1,111 @@
+"""Damage done through the backend interface is found, and repaired where documented, on every backend."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from retentive import MemoryStore
+from retentive.audit.chain import ENTRY as AUDIT
+from retentive.doctor import check, repair
+from retentive.doctor.records import READERS
+from retentive.storage.sqlite.backend import SqliteBackend
+from retentive.transfer.kinds import RECORD_KINDS
+from support.damage import A, E, codes, fill, inner, keys_of, look, opened
+from support.places import place_of
+from support.profiles import LONG
+
+BACKENDS = ["sqlite", "hidden s3"]
+if LONG:
+    BACKENDS += ["hidden sqlite", "s3", "directory", "sealed directory", "postgresql", "mariadb", "memory"]
+
+
+def records_of(store: MemoryStore, kind: str) -> list[tuple[str, str]]:
+    return store.read(lambda snapshot: list(snapshot.records(kind)))
+
+
+def test_every_kind_of_record_is_read() -> None:
+    """Add a reader for each new kind."""
+    assert READERS.keys() == set(RECORD_KINDS)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_interrupted_removals_are_completed(backend: str, tmp_path: Path) -> None:
+    """An erasure after the deletion, a redaction before the purge, and a refused proposal with an orphaned text."""
+    with opened(backend, tmp_path) as place:
+        store = place.store()
+        fill(store)
+        memory = store.load(E)[0]
+        store.execute({"command": "delete", "path": E})
+        store.backend.write(store.id, lambda tx: tx.put_record("erasing", memory.id, json.dumps({"by": "user:ann"})))
+        store.backend.write(store.id, lambda tx: tx.put_record("proposal.after", "prop_gone.0", "left"))
+        findings = list(check(place.backend))
+        just_written = {"files_unsynced"}  # a directory syncs its files a moment after the reply
+        assert codes(findings, severity="note") - just_written == {"removal_pending", "proposal_text_left"}
+        assert "1 memories to erase" in {one.subject for one in findings}
+        assert "proposal.after prop_gone.0" in {one.subject for one in findings}
+        repair(place.backend)
+        assert {one.code for one in check(place.backend)} == {"healthy"}
+        assert list(store.versions(memory_id=memory.id)) == []
+        assert store.read(lambda found: found.get_record("tombstone", memory.id)) is not None
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_proposal_without_its_text_is_reported(backend: str, tmp_path: Path) -> None:
+    with opened(backend, tmp_path) as place:
+        store = place.store()
+        fill(store)
+        store.change_settings({"review": ["session:*"]})
+        given = {"command": "create", "path": "/memories/new.md", "file_text": "new"}
+        assert not store.execute(given, actor="session:s1").is_error
+        assert {one.code for one in check(place.backend)} == {"healthy"}
+        waiting = store.review.pending()[0].id
+        store.backend.write(store.id, lambda tx: tx.put_record("proposal.after", f"{waiting}.0", None))
+        findings = list(check(place.backend))
+        assert codes(findings) == {"proposal_text_missing"}
+        assert any(waiting in one.subject for one in findings)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_modified_audit_log_is_reported(backend: str, tmp_path: Path) -> None:
+    with opened(backend, tmp_path) as place:
+        store = place.store()
+        store.change_settings({"audit": True})
+        fill(store)
+        assert codes(list(check(place.backend))) == set()
+        key, value = next((key, value) for key, value in records_of(store, AUDIT) if '"operation":"rename"' in value)
+        altered = value.replace('"rename"', '"delete"')
+        store.backend.write(store.id, lambda tx: tx.put_record(AUDIT, key, altered))
+        findings = list(check(place.backend))
+        assert codes(findings) == {"audit_wrong"}
+        assert any("altered" in one.subject for one in findings)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_settings_of_a_newer_retentive_are_reported(backend: str, tmp_path: Path) -> None:
+    with opened(backend, tmp_path) as place:
+        store = place.store()
+        fill(store)
+        store.backend.write(store.id, lambda tx: tx.set_metadata(settings='{"unheard_of": 1}'))
+        assert codes(list(check(place.backend))) == {"settings_wrong"}
+
+
+def test_a_moved_encrypted_record_is_reported(tmp_path: Path) -> None:
+    """By id, since no other field can be trusted. The other memories are still read."""
+    with opened("sealed sqlite", tmp_path) as place:
+        store = place.store()
+        fill(store)
+        memories = {memory.path: memory for memory in store.memories()}
+        backend = inner(place)
+        assert isinstance(backend, SqliteBackend)
+        backend.transact(
+            lambda connection: connection.run(
+                "UPDATE versions SET seal = (SELECT seal FROM memories WHERE path = ?) WHERE id = ?",
+                (E, memories[A].version_id),
+            )
+        )
+    findings = look(place_of("sealed sqlite", tmp_path), keys=keys_of("sealed sqlite"))
+    assert any(one.code == "seal_wrong" and memories[A].version_id in one.subject for one in findings)
+    assert not any(memories[E].version_id in one.subject for one in findings)

@@ -1,0 +1,250 @@
+"""Each invariant of a database is violated, found by name, and repaired where documented."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from retentive.errors import Damaged
+from retentive.storage.findings import KINDS
+from retentive.storage.sql.connection import Value
+from support.command_line import here
+from support.damage import A, C, E, codes, fill, look, opened, sql
+from support.places import place_of
+from support.profiles import LONG
+
+BACKENDS = ["sqlite", "postgresql", "mariadb"] if LONG else ["sqlite"]
+_BY_MEMORY = {"versions_by_memory": "DROP INDEX versions_by_memory"}
+DROPS = {
+    "sqlite": {"versions_by_id": "DROP INDEX versions_by_id", **_BY_MEMORY},
+    "postgresql": {"versions_pkey": "ALTER TABLE versions DROP CONSTRAINT versions_pkey", **_BY_MEMORY},
+    "mariadb": {
+        "PRIMARY": "ALTER TABLE versions DROP PRIMARY KEY",
+        "versions_by_memory": "DROP INDEX versions_by_memory ON versions",
+    },
+}
+OTHER = b"other"
+LATER_US = 4_000_000_000_000_000  # in 2096
+
+
+@dataclass(frozen=True)
+class Case:
+    """A statement that violates an invariant, with names in it (`{a}`: a memory id, ...), and the expected findings."""
+
+    name: str
+    statement: str
+    values: tuple[Value, ...]
+    found: Mapping[str, str]
+    """Code -> part of the subject."""
+
+
+_TEXT = "UPDATE versions SET text = ? WHERE id = ?"
+_STORE = "UPDATE stores SET {} = ? WHERE store_key = 'default'"
+_NOTE = "INSERT INTO records (store, kind, name, value) VALUES (1, ?, ?, ?)"
+_VERSION = "UPDATE versions SET {} = ? WHERE id = ?"
+_MEMORY = "UPDATE memories SET {} = ? WHERE path = ?"
+OLD = "{a.old}"
+
+CASES = [
+    Case("text", _TEXT, (OTHER, "{e.text}"), {"text_wrong": E, "old_text_wrong": E}),
+    Case("no text", _TEXT, (None, "{c.text}"), {"text_wrong": C, "old_text_wrong": C}),
+    Case("old text", _TEXT, (OTHER, OLD), {"old_text_wrong": OLD}),
+    Case("redacted", _TEXT, (OTHER, "{x.redacted}"), {"text_left": "{x.redacted}"}),
+    Case("hash", _MEMORY.format("sha256"), ("0" * 64, A), {"text_wrong": A, "version_differs": A}),
+    Case("size", _VERSION.format("size_bytes"), (7, OLD), {"old_text_wrong": OLD}),
+    Case("time", _MEMORY.format("updated_at"), (LATER_US, A), {"version_differs": A}),
+    Case("age", _MEMORY.format("created_at"), (LATER_US, A), {"age_wrong": A}),
+    Case("older", _MEMORY.format("created_at"), (5, C), {"age_wrong": C}),
+    Case("newest", _MEMORY.format("version"), (OLD, A), {"version_differs": A}),
+    Case("version", "DELETE FROM versions WHERE id = ?", ("{e.version}",), {"version_missing": E, "text_wrong": E}),
+    Case("memory", "DELETE FROM memories WHERE path = ?", (E,), {"memory_lost": E, "usage_wrong": "3 memories"}),
+    Case("id", _MEMORY.format("id"), ("{a}", C), {"id_twice": "{a}", "version_differs": C, "memory_lost": C}),
+    Case("clock", _VERSION.format("created_at"), (LATER_US, OLD), {"order_wrong": OLD}),
+    Case("revision", _VERSION.format("revision"), (700, OLD), {"order_wrong": OLD, "revision_wrong": "700"}),
+    Case("its time", _STORE.format("last_at"), (1,), {"revision_wrong": "its time"}),
+    Case("behind", _STORE.format("revision"), (1,), {"revision_wrong": "1, "}),
+    Case("operation", _VERSION.format("operation"), ("exploded", OLD), {"operation_wrong": OLD}),
+    Case("half redacted", _VERSION.format("redacted_at"), (1, OLD), {"redaction_left": OLD}),
+    Case("a path left", _VERSION.format("path"), (A, "{x.redacted}"), {"redaction_left": "{x.redacted}"}),
+    Case("path", _MEMORY.format("path"), ("/memories/../e", E), {"path_wrong": "/memories/..", "version_differs": ""}),
+    Case("form", _VERSION.format("path"), ("/memories/e\u0301", OLD), {"path_wrong": OLD}),
+    Case("below", _MEMORY.format("path"), (A + "/z", E), {"path_below": A + "/z", "version_differs": A + "/z"}),
+    Case("count", _STORE.format("memories"), (77,), {"usage_wrong": "77 memories"}),
+    Case("sum", _STORE.format("size_bytes"), (1,), {"usage_wrong": "of 1 bytes"}),
+    Case("settings", _STORE.format("settings"), ('{"nothing": 1}',), {"settings_wrong": ""}),
+    Case("no settings", _STORE.format("settings"), ("{",), {"settings_wrong": ""}),
+    Case("nobody's note", _NOTE.replace("(1,", "(999,"), ("a", "b", "c"), {"rows_left": "1 rows of records"}),
+    Case("nobody's memory", _MEMORY.format("store"), (999, E), {"rows_left": "", "memory_lost": E, "usage_wrong": ""}),
+    Case("tombstone", _NOTE, ("tombstone", "k", "{"), {"record_wrong": "tombstone k"}),
+    Case("view", _NOTE, ("accessed", "k", "never"), {"record_wrong": "accessed k"}),
+    Case("proposal", _NOTE, ("proposal", "prop_1", "[]"), {"record_wrong": "proposal prop_1"}),
+    Case("decision", _NOTE, ("reviewed", "prop_1", '{"at": 1}'), {"record_wrong": "reviewed prop_1"}),
+    Case("idempotency", _NOTE, ("idempotency", "r", '{"time": "x"}'), {"record_wrong": "idempotency r"}),
+    Case("erasing", _NOTE, ("erasing", "mem_1", "?"), {"record_wrong": "erasing mem_1"}),
+]
+EVERYWHERE = {
+    "text",
+    "redacted",
+    "half redacted",
+    "older",
+    "its time",
+    "memory",
+    "count",
+    "nobody's note",
+    "nobody's memory",
+}
+"""Cases for servers in a quick run: those with statements of their own."""
+
+
+def cases() -> list[Any]:
+    return [
+        pytest.param(
+            backend,
+            case,
+            id=f"{backend}-{case.name}",
+            marks=() if backend == "sqlite" or case.name in EVERYWHERE else (pytest.mark.long,),
+        )
+        for backend in BACKENDS
+        for case in CASES
+    ]
+
+
+@pytest.mark.parametrize(("backend", "case"), cases())
+def test_damage_is_found_and_repaired_where_documented(backend: str, case: Case, tmp_path: Path) -> None:
+    """By code and by name, with no other finding. After a repair, only unrepaired damage is found."""
+    place, names = filled(backend, tmp_path)
+    sql(place, case.statement, [named(value, names) for value in case.values])
+    findings = look(place)
+    assert codes(findings) == set(case.found)
+    for code, subject in case.found.items():
+        assert any(str(named(subject, names)) in one.subject for one in findings if one.code == code), findings
+    repaired = look(place, repair=True)
+    mends = {code for code in case.found if KINDS[code].mends}
+    assert codes(repaired, severity="repaired") == mends
+    assert codes(repaired) == set(case.found) - mends
+    assert codes(look(place)) == set(case.found) - mends
+
+
+@pytest.mark.parametrize("data", [b"\xff", b"a\0b"])
+@pytest.mark.parametrize(("which", "code"), [("e.text", "text_wrong"), ("a.old", "old_text_wrong")])
+def test_bytes_that_are_not_a_text_are_found_although_hash_and_size_match(
+    data: bytes, which: str, code: str, tmp_path: Path
+) -> None:
+    """Views and searches cannot read such bytes."""
+    place, names = filled("sqlite", tmp_path)
+    fitting = (len(data), hashlib.sha256(data).hexdigest(), names[which])
+    sql(place, "UPDATE versions SET text = ?, size_bytes = ?, sha256 = ? WHERE id = ?", (data, *fitting))
+    sql(place, "UPDATE memories SET size_bytes = ?, sha256 = ? WHERE text_of = ?", fitting)
+    sql(place, "UPDATE stores SET size_bytes = (SELECT sum(size_bytes) FROM memories)")
+    assert codes(look(place)) == {code, "old_text_wrong"}
+    assert codes(look(place, repair=True)) == {code, "old_text_wrong"}
+
+
+def test_an_interrupted_redaction_is_completed(tmp_path: Path) -> None:
+    """The file holds nothing of the text afterwards. A present memory keeps its contents."""
+    place, names = filled("sqlite", tmp_path)
+    secret = b"a text that was to go"
+    sql(place, "UPDATE versions SET text = ?, redacted_at = 1 WHERE id = ?", (secret, names["a.old"]))
+    assert "repaired" in {one.severity for one in look(place, repair=True)}
+    assert [path.name for path in tmp_path.iterdir() if secret in path.read_bytes()] == []
+    sql(place, "UPDATE versions SET redacted_at = 1 WHERE id = ?", (names["e.version"],))
+    assert codes(look(place, repair=True)) == {"redaction_left"}
+    with opened("sqlite", tmp_path) as found:
+        assert found.store().text(E) == "deep é\n"
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_missing_index_is_created(backend: str, tmp_path: Path) -> None:
+    """Each unique index, and each one that avoids a scan of all versions."""
+    place, _ = filled(backend, tmp_path)
+    for name, drop in DROPS[backend].items():
+        sql(place, drop)
+        findings = look(place)
+        assert codes(findings) == {"index_missing"}
+        assert [one.subject for one in findings if one.code == "index_missing"] == [name]
+        assert codes(look(place, repair=True), severity="repaired") == {"index_missing"}
+        assert codes(look(place)) == set()
+
+
+def test_an_uncertain_creation_time_is_not_repaired(tmp_path: Path) -> None:
+    """A version whose id encodes another time than its own is no evidence for the age of its memory."""
+    place, names = filled("sqlite", tmp_path)
+    sql(place, "UPDATE versions SET created_at = 1 WHERE id = ?", (names["a.old"],))
+    assert codes(look(place)) == {"age_wrong"}
+    assert codes(look(place, repair=True)) == {"age_wrong"}
+
+
+def test_no_index_is_created_while_an_id_is_not_unique(tmp_path: Path) -> None:
+    place, names = filled("sqlite", tmp_path)
+    sql(place, "DROP INDEX versions_by_id")
+    columns = "store, id, memory, operation, path, size_bytes, sha256, actor, created_at, revision, text_of, text"
+    sql(place, f"INSERT INTO versions ({columns}) SELECT {columns} FROM versions WHERE id = ?", (names["a.old"],))
+    assert codes(look(place)) >= {"index_missing", "id_twice"}
+    assert codes(look(place, repair=True)) >= {"index_missing", "id_twice"}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("table", ["versions", "memories", "records", "stores"])
+def test_a_missing_table_is_reported(backend: str, table: str, tmp_path: Path) -> None:
+    """The location is unreadable and no table is created. Every command reports the damage."""
+    place, _ = filled(backend, tmp_path)
+    sql(place, f"DROP TABLE {table}")
+    for repair in (False, True):
+        findings = look(place, repair=repair)
+        whole = [(one.code, one.severity, one.subject) for one in findings if one.store_id is None]
+        assert whole == [("unreadable", "problem", f"tables of the database are not there: {table}")]
+    for command in (["view"], ["log"], ["ls"], ["stores"]):
+        done = here(place, *command)
+        assert done.exit_code == 13
+        error, location = done.stderr.splitlines()
+        assert error == f"Error: tables of the database are not there: {table}"
+        assert location.startswith("Location: ")
+
+
+def test_a_table_that_disappears_while_open_is_damage(tmp_path: Path) -> None:
+    """No driver error escapes."""
+    for backend in BACKENDS:
+        directory = tmp_path / backend
+        directory.mkdir()
+        place, _ = filled(backend, directory)
+        with opened(backend, directory) as found:
+            store = found.store()
+            sql(place, "DROP TABLE versions")
+            assert store.execute({"command": "view", "path": A}).code == "damaged"
+            with pytest.raises(Damaged):
+                list(store.versions())
+
+
+def filled(backend: str, directory: Path) -> tuple[str, dict[str, str]]:
+    """A location, and the ids in it by name."""
+    place = place_of(backend, directory)
+    with opened(backend, directory) as found:
+        store = found.store()
+        fill(store)
+        old = list(store.versions(A))[-1].id
+        redacted = next(version.id for version in store.versions() if version.redacted_at is not None)
+        present = {memory.path: memory for memory in store.memories()}
+    rows = sql(place, "SELECT path, text_of FROM memories")
+    texts = {str(path): str(text) for path, text in rows}
+    names = {"a": present[A].id, "a.old": old, "x.redacted": redacted, "e.version": present[E].version_id}
+    return place, names | {"c.text": texts[C], "e.text": texts[E]}
+
+
+def named(value: Value, names: Mapping[str, str]) -> Value:
+    """The value of a name in braces; any other value unchanged."""
+    return names.get(value[1:-1], value) if isinstance(value, str) else value
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_schema_of_a_newer_retentive_is_reported(backend: str, tmp_path: Path) -> None:
+    """Nothing is repaired."""
+    place, _ = filled(backend, tmp_path)
+    newer = "INSERT INTO retentive_schema (number, applied_at) VALUES (999, 0)"
+    sql(place, "PRAGMA user_version = 999" if backend == "sqlite" else newer)
+    for repair in (False, True):
+        assert codes(look(place, repair=repair)) == {"schema_new"}

@@ -1,0 +1,104 @@
+"""A SQLite file that is truncated or overwritten: the doctor reports it, never fails, and adds no damage."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from retentive.cli.exits import PROBLEMS
+from support.command_line import here
+from support.damage import codes, fill, look, opened, walked
+from support.profiles import sized
+
+ROUNDS = sized(quick=150, long=600, full=3_000)
+KINDS_OF_DAMAGE = ("one", "few", "block", "zeros", "cut")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with a history."""
+    directory = tmp_path_factory.mktemp("whole")
+    with opened("sqlite", directory) as place:
+        walked(place.store(), 11, 150)
+        fill(place.store("second"))
+    return directory / "memory.db"
+
+
+def damaged(data: bytes, way: random.Random) -> bytes:
+    kind = way.choice(KINDS_OF_DAMAGE)
+    if kind == "cut":
+        return data[: way.randrange(len(data))]
+    length = {"one": 1, "few": 1, "block": 512, "zeros": 4096}[kind]
+    made = bytearray(data)
+    for _ in range(20 if kind == "few" else 1):
+        start = way.randrange(min(len(data), 200) if way.random() < 0.1 else len(data))
+        part = bytes(length) if kind == "zeros" else way.randbytes(length)
+        made[start : start + length] = part
+    return bytes(made[: len(data)])
+
+
+def test_random_damage_is_a_finding_or_harmless(whole: Path, tmp_path: Path) -> None:
+    """No traceback, and no byte is changed. A store reported as healthy reads as before."""
+    data = whole.read_bytes()
+    found = 0
+    for seed in range(ROUNDS):
+        way = random.Random(seed)
+        file = tmp_path / f"{seed}.db"
+        broken = damaged(data, way)
+        file.write_bytes(broken)
+        findings = look(f"sqlite:///{file}")
+        assert findings, seed
+        assert file.read_bytes() == broken, seed
+        problems = codes(findings)
+        found += bool(problems)
+        if not problems:
+            assert [one.code for one in findings if one.severity == "ok"] == ["healthy", "healthy"], seed
+        for path in tmp_path.glob(f"{seed}.db*"):
+            path.unlink()
+    assert found > ROUNDS / 3
+
+
+def test_repairing_a_damaged_file_does_not_change_it(whole: Path, tmp_path: Path) -> None:
+    """The finding comes with advice."""
+    data = bytearray(whole.read_bytes())
+    pages = len(data) // 4096
+    for page in range(3, pages, 4):
+        data[page * 4096 : page * 4096 + 64] = b"\xff" * 64
+    file = tmp_path / "memory.db"
+    file.write_bytes(data)
+    findings = look(f"sqlite:///{file}", repair=True)
+    assert "file_damaged" in codes(findings)
+    assert codes(findings, severity="repaired") == set()
+    assert file.read_bytes() == bytes(data)
+    said = here(f"sqlite:///{file}", "doctor", "--repair")
+    assert said.exit_code == PROBLEMS
+    assert "restore it from a backup" in said.stdout
+    assert str(tmp_path) not in said.stdout
+
+
+def test_an_empty_file_differs_from_a_missing_one(tmp_path: Path) -> None:
+    (tmp_path / "text.db").write_text("this is no database, but long enough to look like something" * 20)
+    (tmp_path / "empty.db").write_bytes(b"")
+    assert codes(look(f"sqlite:///{tmp_path}/text.db")) >= {"file_damaged"}
+    for repair in (False, True):  # a lost database must not become an empty healthy one
+        (only,) = look(f"sqlite:///{tmp_path}/empty.db", repair=repair)
+        assert (only.code, only.severity) == ("unreadable", "problem")
+        assert only.subject == "the database is empty; everything in it was lost"
+        assert (tmp_path / "empty.db").read_bytes() == b""
+    assert here(f"sqlite:///{tmp_path}/none.db", "doctor").exit_code == 3
+    assert not (tmp_path / "none.db").exists()
+
+
+def test_a_damaged_database_in_a_directory_is_reported(whole: Path, tmp_path: Path) -> None:
+    root = tmp_path / "memory"
+    with opened("directory", tmp_path) as place:
+        fill(place.store())
+    (root / ".retentive" / "memory.db").write_bytes(whole.read_bytes()[:10_000])
+    for name in ("memory.db-wal", "memory.db-shm"):
+        (root / ".retentive" / name).unlink(missing_ok=True)
+    assert codes(look(str(root)))
+    shutil.rmtree(root / "memories")
+    assert codes(look(str(root)))

@@ -1,0 +1,80 @@
+"""An undamaged location is healthy on every backend, and checking it writes nothing."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from retentive.doctor import check, check_place
+from support.damage import codes, fill, keys_of, look, opened, walked
+from support.places import EVERYWHERE, LASTING, place_of
+from support.profiles import LONG
+
+STEPS = 400 if LONG else 60
+
+
+@pytest.mark.parametrize("backend", EVERYWHERE)
+def test_an_open_location_is_healthy_after_a_random_walk(backend: str, tmp_path: Path) -> None:
+    """The only finding of each store is `healthy`, with the right counts."""
+    with opened(backend, tmp_path) as place:
+        walked(place.store(), 3, STEPS)
+        fill(place.store("second"))
+        first = place.store()
+        found = {finding.store_id: finding for finding in check(place.backend)}
+        assert [finding.code for finding in found.values()] == ["healthy", "healthy"]
+        usage, versions = first.usage(), len(list(first.versions()))
+        assert found[first.id].subject == f"{usage.memories} memories, {versions} versions"
+        assert {finding.store_key for finding in found.values()} == {"default", "second"}
+
+
+@pytest.mark.parametrize("backend", [*LASTING, "sealed sqlite", "hidden directory", "hidden s3"])
+def test_a_closed_location_is_healthy(backend: str, tmp_path: Path) -> None:
+    """Checked by its name; also quickly, and after a repair without work."""
+    place = place_of(backend, tmp_path)
+    with opened(backend, tmp_path) as found:
+        fill(found.store())
+    keys = keys_of(backend)
+    for options in ({}, {"quick": True}, {"repair": True}):
+        assert [one.code for one in check_place(place, keys=keys, **options)] == ["healthy"]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("backend", ["sqlite", "directory"])
+def test_a_check_changes_no_byte(backend: str, tmp_path: Path) -> None:
+    """Neither the database nor the files; external edits are not recorded."""
+    place = place_of(backend, tmp_path)
+    with opened(backend, tmp_path) as found:
+        fill(found.store())
+    if backend == "directory":
+        (tmp_path / "memory" / "memories" / "a.md").write_text("by hand")
+    before = everything(tmp_path)
+    look(place)
+    assert {name: digest for name, digest in everything(tmp_path).items() if name in before} == before
+    with opened(backend, tmp_path) as found:
+        assert len(list(found.store().versions("/memories/a.md"))) == 2
+
+
+def everything(directory: Path) -> dict[str, str]:
+    found = (path for path in directory.rglob("*") if path.is_file())
+    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
+
+
+def test_an_encrypted_store_without_its_key_is_reported_as_not_checked(tmp_path: Path) -> None:
+    with opened("sealed sqlite", tmp_path) as found:
+        fill(found.store())
+    findings = look(place_of("sealed sqlite", tmp_path))
+    assert codes(findings, severity="note") == {"locked"}
+    assert codes(findings) == codes(findings, severity="ok") == set()
+
+
+def test_progress_is_reported(tmp_path: Path) -> None:
+    """Every hundred memories and versions."""
+    with opened("memory", tmp_path) as found:
+        store = found.store()
+        for number in range(150):
+            store.execute({"command": "create", "path": f"/memories/{number}", "file_text": ""})
+        heard: list[tuple[str, int]] = []
+        for _ in check(found.backend, progress=lambda name, count: heard.append((name, count))):
+            pass
+    assert heard == [("default", 100), ("default", 200), ("default", 300)]

@@ -1,0 +1,440 @@
+"""Idle memories expire, by a clock that the tests advance. Nothing else expires."""
+
+from __future__ import annotations
+
+import time as real_time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+import retentive
+from retentive import Actor, InvalidInput, MemoryStore, MemoryTool, Retentive
+from retentive.engine.access_times import KIND
+from retentive.history import expiry
+from retentive.history.expiry_rules import days_allowed
+from retentive.storage.contract import Memory, Snapshot
+from retentive.values.settings import DEFAULTS, Settings
+from support.command_line import here
+from support.places import EVERYWHERE, LASTING, opened
+
+A, B, C = "/memories/a", "/memories/b", "/memories/scratch/c"
+DAY = 86_400.0
+
+
+class Time:
+    """A clock that tests advance."""
+
+    def __init__(self) -> None:
+        self.now = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def pass_days(self, days: float) -> None:
+        self.now += days * DAY
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
+@pytest.fixture(params=EVERYWHERE)
+def place(request: pytest.FixtureRequest, tmp_path: Path, time: Time) -> Iterator[Retentive]:
+    with opened(str(request.param), tmp_path, clock=time) as made:
+        yield made
+
+
+@pytest.fixture
+def store(place: Retentive) -> MemoryStore:
+    return place.store()
+
+
+def create(store: MemoryStore, *paths: str) -> None:
+    for path in paths:
+        assert not store.execute({"command": "create", "path": path, "file_text": path}).is_error
+
+
+def run(store: MemoryStore, command: str, **fields: Any) -> str:
+    return store.execute({"command": command, **fields}).text
+
+
+def paths(store: MemoryStore) -> list[str]:
+    return [memory.path for memory in store.memories()]
+
+
+def test_nothing_expires_by_default(store: MemoryStore, time: Time) -> None:
+    """However long a memory is idle."""
+    create(store, A)
+    time.pass_days(10_000)
+    assert store.sweep().expired == ()
+    assert paths(store) == [A]
+
+
+def test_idle_memories_are_deleted(store: MemoryStore, time: Time) -> None:
+    """By the actor `job:expiry`. A dry run only reports. Views, writes and renames keep a memory."""
+    store.change_settings({"expire_after_days": 30})
+    written, viewed, renamed, listed = (f"/memories/{name}" for name in ("written", "viewed", "renamed", "listed"))
+    create(store, A, written, viewed, renamed, listed)
+    time.pass_days(20)
+    assert store.sweep().expired == ()
+    run(store, "insert", path=written, insert_line=0, insert_text="more")
+    run(store, "view", path=viewed)
+    run(store, "rename", old_path=renamed, new_path=B)
+    run(store, "view", path="/memories")  # a listing does not count as access
+    time.pass_days(10.5)
+    told = store.sweep(dry_run=True)
+    assert [(one.path, one.idle_days) for one in told.expired] == [(A, 30.5), (listed, 30.5)]
+    assert len(paths(store)) == 5
+    swept = store.sweep()
+    assert swept == told
+    assert paths(store) == [B, viewed, written]
+    newest = next(store.versions())
+    assert (newest.operation, newest.path, newest.actor) == ("deleted", listed, Actor("job", "expiry"))
+    time.pass_days(20)
+    assert [one.path for one in store.sweep().expired] == [B, viewed, written]
+    assert list(store.backend.side_records(store.id, KIND)) == []
+
+
+def test_path_patterns_have_their_own_idle_days(store: MemoryStore, time: Time) -> None:
+    """A pattern overrides the rule of the store; 0 disables expiry."""
+    store.change_settings({"expire_after_days": 30, "expire_paths": {"/memories/scratch/**": 7, "/memories/keep": 0}})
+    create(store, A, C, "/memories/keep/x")
+    time.pass_days(8)
+    assert [one.path for one in store.sweep().expired] == [C]
+    time.pass_days(30)
+    assert [one.path for one in store.sweep().expired] == [A]
+    assert paths(store) == ["/memories/keep/x"]
+
+
+def test_read_only_memories_are_kept_and_reported(store: MemoryStore, time: Time) -> None:
+    """Expiry may not change them either."""
+    create(store, A, C)
+    store.change_settings({"expire_after_days": 1, "read_only_paths": ["/memories/scratch"]})
+    time.pass_days(2)
+    for swept in (store.sweep(dry_run=True), store.sweep()):
+        assert [one.path for one in swept.expired] == [A]
+        assert [one.path for one in swept.kept_read_only] == [C]
+    assert paths(store) == [C]
+
+
+@pytest.mark.parametrize("backend", LASTING)
+def test_views_count_after_a_restart(backend: str, tmp_path: Path, time: Time) -> None:
+    """Views are saved on close, for all processes. Opening the store sweeps."""
+    with opened(backend, tmp_path, clock=time) as place:
+        store = place.store()
+        store.change_settings({"expire_after_days": 30})
+        create(store, A, B)
+        time.pass_days(29)
+        run(store, "view", path=A)
+    time.pass_days(2)
+    with opened(backend, tmp_path, clock=time) as place:
+        assert paths(place.store()) == [A]
+
+
+def test_views_are_recorded_hourly_and_in_batches(tmp_path: Path, time: Time, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A view never causes a write of its own."""
+    with opened("sqlite", tmp_path, clock=time) as place:
+        store = place.store()
+        create(store, A, B)
+        written: list[dict[str, Any]] = []
+        jot = place.backend.put_side_records
+
+        def noted(store_id: str, kind: str, values: dict[str, Any]) -> None:
+            written.append(values)
+            jot(store_id, kind, values)
+
+        monkeypatch.setattr(place.backend, "put_side_records", noted)
+        first = store.load(A)[0].id
+        run(store, "view", path=A)
+        assert written == []  # still pending
+        for _ in range(50):
+            time.pass_days(1 / 1_440)
+            run(store, "view", path=A)
+        assert [sorted(each) for each in written] == [[first]]
+        written.clear()
+        time.pass_days(1)
+        for _ in range(100):
+            run(store, "view", path=A)
+            run(store, "view", path=B)
+        assert [sorted(each) for each in written] == [[store.load(A)[0].id]]  # due after a day; the others stay pending
+        time.pass_days(2 / 1_440)
+        run(store, "view", path=A)
+        assert [sorted(each) for each in written[1:]] == [[store.load(B)[0].id]]
+        create(store, C)
+        time.pass_days(1)
+        run(store, "view", path=C)
+        assert [sorted(each) for each in written[2:]] == [[store.load(C)[0].id]]
+
+
+def test_processes_share_recorded_views(tmp_path: Path, time: Time) -> None:
+    """Repeated opening within the hour writes no more than one long opening."""
+    with opened("sqlite", tmp_path, clock=time) as place:
+        create(place.store(), A)
+    time.pass_days(1)
+    noted = []
+    for _ in range(4):
+        time.pass_days(1 / 96)
+        with opened("sqlite", tmp_path, clock=time) as place:
+            run(place.store(), "view", path=A)
+        with opened("sqlite", tmp_path, clock=time) as place:
+            noted.append(dict(place.backend.side_records(place.store().id, KIND)))
+    assert len({tuple(each.values()) for each in noted}) == 1
+
+
+def test_old_versions_are_pruned_after_their_retention(store: MemoryStore, time: Time) -> None:
+    """The newest versions of a present memory are kept at any age."""
+    store.change_settings({"keep_versions_days": 30, "keep_versions": 3})
+    create(store, A, B)
+    for number in range(5):
+        time.pass_days(10)
+        run(store, "insert", path=A, insert_line=0, insert_text=str(number))
+    run(store, "delete", path=B)
+    assert store.sweep(dry_run=True).versions_pruned == store.sweep().versions_pruned == 1
+    kept = [version.operation for version in store.versions(A)]
+    assert kept == ["modified"] * 5  # the first version was replaced 40 days ago
+    assert len(list(store.versions(B))) == 2
+    time.pass_days(30.1)
+    assert store.sweep().versions_pruned == 4
+    assert len(list(store.versions())) == 3
+    assert store.text(A) == "4\n3\n2\n1\n0\n" + A + "\n"
+
+
+def test_zero_days_keep_versions_forever(store: MemoryStore, time: Time) -> None:
+    """Pruning is disabled."""
+    store.change_settings({"keep_versions_days": 0})
+    create(store, A)
+    run(store, "delete", path=A)
+    time.pass_days(10_000)
+    assert store.sweep().versions_pruned == 0
+
+
+def test_the_sdk_tool_records_views_and_sees_expired_memories(tmp_path: Path, time: Time) -> None:
+    """The tool behaves like the store."""
+    with opened("sqlite", tmp_path, clock=time) as place:
+        store = place.store()
+        store.change_settings({"expire_after_days": 1})
+        create(store, A, B)
+        time.pass_days(0.9)
+        tool = MemoryTool(store)
+        tool.call({"command": "view", "path": A})
+        time.pass_days(0.9)
+        store.sweep()
+        assert tool.call({"command": "view", "path": "/memories"}).endswith(f"11B\t/memories\n11B\t{A}")
+
+
+def test_the_longest_of_several_patterns_applies() -> None:
+    """0 is the longest."""
+    settings = DEFAULTS.changed({"expire_paths": {"/memories/**": 5, "/memories/a": 9, "/memories/a/b": 0}})
+    allowed = [days_allowed(path, settings) for path in ("/memories/x", "/memories/a/x", "/memories/a/b/c")]
+    assert allowed == [5, 9, 0]
+
+
+def test_a_clock_that_was_ahead_does_not_block_the_sweep(tmp_path: Path, time: Time) -> None:
+    """Opening sweeps again once the clock is right, although the last sweep is dated in the future."""
+    with opened("sqlite", tmp_path, clock=time) as place:
+        store = place.store()
+        store.change_settings({"expire_after_days": 5})
+        time.pass_days(1_000)
+        place.store()
+        time.pass_days(-1_000)
+        create(store, A)
+        time.pass_days(6)
+        assert paths(place.store()) == []
+
+
+def test_pending_views_are_written_on_the_next_view(tmp_path: Path, time: Time) -> None:
+    """Of any memory, also one that was viewed within the hour."""
+    with opened("sqlite", tmp_path, clock=time) as place:
+        store = place.store()
+        create(store, A, B)
+        time.pass_days(1)
+        run(store, "view", path=A)
+        run(store, "view", path=B)
+        time.pass_days(2 / 1_440)
+        run(store, "view", path=A)
+        noted = dict(place.backend.side_records(store.id, KIND))
+        assert set(noted) == {store.load(path)[0].id for path in (A, B)}
+
+
+def test_an_unavailable_place_is_contacted_once(tmp_path: Path, time: Time, caplog: pytest.LogCaptureFixture) -> None:
+    """Not once for each store with pending views: every attempt may run into a timeout."""
+    with opened("sqlite", tmp_path, clock=time) as place:
+        stores = [place.store(key) for key in "abc"]
+        for store in stores:
+            create(store, A)
+        time.pass_days(1)
+        for store in stores:
+            place._accesses.note(store.id, replace(store.load(A)[0], id=f"mem_{store.key}"))
+        place.backend.close()
+        place._accesses.flush()
+    assert [record.getMessage() for record in caplog.records] == ["views were not noted: unavailable"]
+
+
+def test_opening_within_the_hour_does_not_sweep_again(tmp_path: Path, time: Time) -> None:
+    """In this process or another."""
+    with opened("sqlite", tmp_path, clock=time) as place:
+        store = place.store()
+        create(store, A)
+        time.pass_days(6)
+        store.change_settings({"expire_after_days": 10})
+        place.store()
+        store.change_settings({"expire_after_days": 5})
+        time.pass_days(0.9 / 24)
+        assert paths(place.store()) == [A]
+    with opened("sqlite", tmp_path, clock=time) as place:
+        assert paths(place.store()) == [A]
+        time.pass_days(0.2 / 24)
+        assert paths(place.store()) == []
+
+
+def test_memories_changed_during_a_sweep_are_kept(
+    store: MemoryStore, time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So is a new memory at the path of an expired one."""
+    create(store, A, B, C)
+    store.change_settings({"expire_after_days": 5})
+    time.pass_days(6)
+    found, expire = expiry.FindIdle.apply, expiry.Expire
+
+    def then_changes(operation: expiry.FindIdle, snapshot: Snapshot, settings: Settings) -> expiry.Found:
+        idle = found(operation, snapshot, settings)
+        changes.start()
+        return idle
+
+    def change() -> None:
+        run(store, "insert", path=A, insert_line=0, insert_text="new")
+        run(store, "delete", path=B)
+        create(store, B)
+
+    changes = Thread(target=change)
+    monkeypatch.setattr(expiry.FindIdle, "apply", then_changes)
+
+    def after_changes(idle: tuple[tuple[Memory, float], ...]) -> expiry.Expire:
+        changes.join()
+        return expire(idle)
+
+    monkeypatch.setattr(expiry, "Expire", after_changes)
+    assert [one.path for one in store.sweep().expired] == [C]
+    assert paths(store) == [A, B]
+
+
+def test_the_pruned_bound_never_moves_back(store: MemoryStore, time: Time) -> None:
+    """A later sweep that prunes only older versions keeps the bound."""
+    store.change_settings({"keep_versions": 2})
+    began = time.now
+    create(store, A, B)
+    for day, path in ((10, A), (15, B), (50, B)):
+        time.now = began + day * DAY
+        run(store, "insert", path=path, insert_line=0, insert_text="more")
+    time.now = began + 60 * DAY
+    assert store.sweep().versions_pruned == 1
+    then = datetime.fromtimestamp(began + 12 * DAY, UTC)
+    with pytest.raises(InvalidInput, match="were pruned"):
+        store.history.text_at(A, then)
+    store.change_settings({"keep_versions": 1})
+    assert store.sweep().versions_pruned == 1
+    with pytest.raises(InvalidInput, match="were pruned"):
+        store.history.text_at(A, then)
+    assert store.history.text_at(B, datetime.fromtimestamp(began + 15 * DAY, UTC))[1] == f"more\n{B}\n"
+
+
+def test_a_memory_may_be_idle_for_all_of_its_days(tmp_path: Path, time: Time) -> None:
+    """To the second, after a write or a view, although not every view is recorded."""
+    with opened("memory", tmp_path, clock=time) as place:
+        store = place.store()
+        store.change_settings({"expire_after_days": 5})
+        create(store, A, B)
+        for _ in range(5):
+            time.now += 600
+            run(store, "view", path=A)
+        time.now += 5 * DAY - 3_000
+        assert store.sweep().expired == ()
+        time.now += 1
+        assert [one.path for one in store.sweep().expired] == [B]
+        time.now += 2_999
+        assert store.sweep().expired == ()
+        time.now += 1
+        assert [one.path for one in store.sweep().expired] == [A]
+
+
+def test_views_by_other_processes_may_be_an_hour_later(tmp_path: Path, time: Time) -> None:
+    """Other processes record one view an hour; no memory expires before its time."""
+    with opened("sqlite", tmp_path, clock=time) as place:
+        store = place.store()
+        store.change_settings({"expire_after_days": 5})
+        create(store, A)
+        run(store, "view", path=A)
+        time.now += 3_599
+        run(store, "view", path=A)  # within the hour: not recorded
+    with opened("sqlite", tmp_path, clock=time) as place:
+        time.now += 5 * DAY
+        assert place.store().sweep().expired == ()
+        time.now += 2
+        assert [one.path for one in place.store().sweep().expired] == [A]
+
+
+LOOKING = (
+    "sweep --dry-run", "sweep --dry-run --all", "ls", "view /memories/a", "cat /memories/a", "stores",
+    "search memories", "log", "stats", "settings show", "settings set max_memories=50", "review list",
+    "audit show", "scan", "doctor",
+)  # fmt: skip
+
+
+def idle_for_a_year(at: str) -> None:
+    """A location with a memory that was idle for a year and may be idle for 90 days."""
+    with retentive.open(at, clock=lambda: real_time.time() - 365 * DAY) as place:
+        create(place.store(), A)
+        place.store().change_settings({"expire_after_days": 90})
+
+
+@pytest.mark.parametrize("command", LOOKING)
+def test_read_commands_expire_nothing(command: str, tmp_path: Path) -> None:
+    """Nor do commands that change settings, since they may be meant to save the memory."""
+    at = f"sqlite:///{tmp_path}/m.db"
+    idle_for_a_year(at)
+    assert here(at, *command.split()).exit_code == 0
+    with retentive.open(at, sweep=False) as place:
+        assert [(version.operation, version.path) for version in place.store().versions()] == [("created", A)]
+
+
+@pytest.mark.parametrize("command", ["sweep", "sweep --all", "create /memories/b text", "edit /memories/b", "exec"])
+def test_commands_that_write_sweep_first(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDITOR", "true")
+    at = f"sqlite:///{tmp_path}/m.db"
+    idle_for_a_year(at)
+    here(at, *command.split())
+    with retentive.open(at, sweep=False) as place:
+        assert A not in paths(place.store())
+
+
+def test_a_program_can_preview_expiry(tmp_path: Path) -> None:
+    """If it opens the store with `sweep=False`; otherwise opening sweeps."""
+    at = f"sqlite:///{tmp_path}/m.db"
+    idle_for_a_year(at)
+    with retentive.open(at, sweep=False) as place:
+        assert [one.path for one in place.store().sweep(dry_run=True).expired] == [A]
+        assert paths(place.store()) == [A]
+    with retentive.open(at) as place:
+        assert paths(place.store()) == []
+
+
+def test_an_invalid_view_time_is_ignored(tmp_path: Path, time: Time) -> None:
+    """Views and closing still work, and the time is written again."""
+    with opened("sqlite", tmp_path, clock=time) as place:
+        store = place.store()
+        store.change_settings({"expire_after_days": 5})
+        create(store, A)
+        memory_id = store.load(A)[0].id
+        for broken in ("é", "nan", "-1", "1e999", ""):
+            place.backend.put_side_records(store.id, KIND, {memory_id: broken})
+            assert store.accesses.of(store.id) == {memory_id: 3_600.0}
+            assert store.sweep().expired == ()
+        run(store, "view", path=A)
+    with opened("sqlite", tmp_path, clock=time) as place:
+        assert dict(place.backend.side_records(place.store().id, KIND)) == {memory_id: f"{time.now:.0f}"}

@@ -1,0 +1,364 @@
+"""Sensitive values are kept out of texts, versions, replies and raw bytes on every backend, for every command."""
+
+from __future__ import annotations
+
+import base64
+import logging
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from anthropic.lib.tools import ToolError
+
+import retentive
+from retentive import InvalidInput, MemoryStore, MemoryTool
+from retentive.redaction.detector import Find, Rule
+from retentive.redaction.examiner import TextExaminer
+from support.command_line import here
+from support.places import EVERYWHERE, LOCAL, opened
+
+from .sensitive_values import BARE, NAMED
+
+A = "/memories/a.md"
+KEY = "AKIA" + "QYLPMN5HFIQR7XYA"  # split, so that no secret scanner reports this file
+CARD = "4111 1111 1111 1111"
+TEXT = f"the key is {KEY}, and\nthe card {CARD} is mine\n"
+CLEAN = "the key is [REDACTED:aws_access_key_id], and\nthe card [REDACTED:payment_card] is mine\n"
+NOTE = "Note: 2 sensitive value(s) were removed before saving: aws_access_key_id, payment_card."
+
+
+def create(text: str, path: str = A) -> dict[str, Any]:
+    return {"command": "create", "path": path, "file_text": text}
+
+
+@pytest.fixture(params=EVERYWHERE)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStore]:
+    with opened(str(request.param), tmp_path) as place:
+        yield place.store()
+
+
+def everything(store: MemoryStore) -> str:
+    """All readable contents of the store."""
+    texts = [store.version_text(version.id) + version.path for version in store.versions()]
+    return "\n".join([*texts, *(store.text(memory.path) for memory in store.memories())])
+
+
+def test_values_are_removed_before_saving(store: MemoryStore) -> None:
+    """By default. The reply lists the number and the kinds of the values, and no text."""
+    assert store.execute(create(TEXT)).text == f"File created successfully at: {A}\n{NOTE}"
+    assert store.text(A) == CLEAN
+    more = {"command": "insert", "path": A, "insert_line": 0, "insert_text": f"again {KEY}"}
+    assert store.execute(more).text == (
+        f"The file {A} has been edited.\nNote: 1 sensitive value(s) were removed before saving: aws_access_key_id."
+    )
+    change = {"command": "str_replace", "path": A, "old_str": "mine", "new_str": f"mine {KEY}"}
+    assert store.execute(change).text.split("\n")[0] == "The memory file has been edited."
+    assert len(store.execute(change | {"old_str": "again", "new_str": "once"}).text.split("\n")) > 2
+    assert KEY not in everything(store)
+    assert "4111" not in everything(store)
+
+
+def test_a_value_completed_by_an_edit_is_found(store: MemoryStore) -> None:
+    """The guard examines the whole new text."""
+    store.execute(create(f"{KEY[:9]}-\n"))
+    change = {"command": "str_replace", "path": A, "old_str": "-", "new_str": KEY[9:]}
+    assert store.execute(change).text.startswith("The memory file has been edited.\nNote: 1 sensitive value(s)")
+    assert store.text(A) == "[REDACTED:aws_access_key_id]\n"
+
+
+def test_reject_mode_writes_nothing(store: MemoryStore) -> None:
+    """The reply names the kinds, never the value."""
+    store.change_settings({"sensitive": "reject"})
+    reply = store.execute(create(TEXT))
+    assert reply.code == "sensitive"
+    assert reply.text == (
+        f"Error: {A} would hold sensitive values: aws_access_key_id, payment_card. Nothing was written. "
+        "Remove them, or write where they are kept instead."
+    )
+    assert not [*store.memories(), *store.versions()]
+    store.change_settings({"sensitive": "off"})
+    store.execute(create(TEXT))
+    assert store.text(A) == TEXT
+
+
+def test_kinds_can_be_selected(store: MemoryStore) -> None:
+    """An unknown kind is refused, and the error lists the known kinds."""
+    with pytest.raises(InvalidInput, match="aws_access_key_id"):
+        store.change_settings({"sensitive_kinds": ["aws"]})
+    store.change_settings({"sensitive_kinds": ["payment_card"]})
+    store.execute(create(TEXT))
+    assert store.text(A) == CLEAN.replace("[REDACTED:aws_access_key_id]", KEY)
+
+
+def test_a_path_with_a_value_is_refused_and_redacted(store: MemoryStore) -> None:
+    """In creates and renames."""
+    store.execute(create("x"))
+    shown = "/memories/[REDACTED:aws_access_key_id].md"
+    wanted = f"Error: Invalid path {shown}: holds a sensitive value: aws_access_key_id"
+    assert store.execute(create("x", f"/memories/{KEY}.md")).text == wanted
+    moved = {"command": "rename", "old_path": A, "new_path": f"/memories/{KEY}.md"}
+    assert store.execute(moved).text == wanted
+    assert store.save(f"/memories/{KEY}.md", "x", if_version=None).text == wanted
+
+
+def test_a_refused_search_text_is_not_echoed(store: MemoryStore) -> None:
+    store.execute(create("x"))
+    change = {"command": "str_replace", "path": A, "old_str": f"key {KEY}", "new_str": ""}
+    assert store.execute(change).text == (
+        f"No replacement was performed, old_str `key [REDACTED:aws_access_key_id]` did not appear verbatim in {A}."
+    )
+
+
+@pytest.mark.parametrize("backend", LOCAL)
+def test_an_application_adds_detectors(backend: str, tmp_path: Path) -> None:
+    """As rules or functions; also through the SDK's tool."""
+
+    def badge(text: str) -> Iterable[Find]:
+        at = text.find("badge 7")
+        return [Find("badge", at, at + 7)] if at >= 0 else []
+
+    rule = Rule("ticket", r"TICKET-\d{4}")
+    with opened(backend, tmp_path, rules=[rule], detectors=[badge]) as place:
+        tool = MemoryTool(place.store())
+        assert tool.call(create(f"TICKET-1234 badge 7 {KEY}")).endswith("ticket, badge, aws_access_key_id.")
+        assert place.store().text(A) == "[REDACTED:ticket] [REDACTED:badge] [REDACTED:aws_access_key_id]"
+
+
+def test_a_failing_detector_refuses_the_write(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The log names the error, not the text."""
+
+    def broken(text: str) -> Iterable[Find]:
+        raise ValueError(text)
+
+    with opened("sqlite", tmp_path, detectors=[broken]) as place, caplog.at_level(logging.ERROR):
+        with pytest.raises(ToolError, match="could not be checked"):
+            MemoryTool(place.store()).call(create(TEXT))
+        assert list(place.store().versions()) == []
+    assert "ValueError" in caplog.text
+    assert KEY not in caplog.text
+
+
+@pytest.mark.parametrize("backend", ["sqlite", "directory"])
+@pytest.mark.parametrize("mode", ["redact", "reject"])
+def test_no_byte_of_a_removed_value_is_stored(backend: str, mode: str, tmp_path: Path) -> None:
+    """In the database, its log, its free pages or the files, after any command."""
+    with opened(backend, tmp_path) as place:
+        store = place.store()
+        store.change_settings({"sensitive": mode})
+        store.execute(create("start\n"))
+        for command in (
+            create(TEXT, "/memories/b.md"),
+            {"command": "insert", "path": A, "insert_line": 0, "insert_text": TEXT},
+            {"command": "str_replace", "path": A, "old_str": "start", "new_str": TEXT},
+            create("x", f"/memories/{KEY}"),
+            {"command": "rename", "old_path": A, "new_path": f"/memories/{KEY}"},
+        ):
+            store.execute(command)
+        store.save(A, TEXT, if_version=store.load(A)[0].version_id)
+        at_rest = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    for value in (KEY, CARD):
+        for form in (value.encode(), base64.b64encode(value.encode())[:12], value.encode("utf-16-le")):
+            assert form not in at_rest
+
+
+def test_stored_values_are_reported_and_redacted(tmp_path: Path) -> None:
+    """Values from external edits, or from before the guards were enabled."""
+    with retentive.open(tmp_path / "memory") as place:
+        place.store().execute(create("clean", "/memories/b.md"))
+    (tmp_path / "memory" / "memories" / "a.md").write_text(TEXT)
+    told = here(tmp_path / "memory", "scan")
+    assert (told.stdout, told.exit_code) == (f"{A}\taws_access_key_id, payment_card\n", 16)
+    cleaned = here(tmp_path / "memory", "scan", "--redact")
+    assert cleaned.exit_code == 0
+    assert here(tmp_path / "memory", "scan").stdout == ""
+    assert (tmp_path / "memory" / "memories" / "a.md").read_text() == CLEAN
+
+
+def test_a_value_is_redacted_despite_the_limits(store: MemoryStore) -> None:
+    """Although the marker is longer than the value."""
+    text = "x" * 500 + "\npassword: hunter2secret\n"
+    store.change_settings({"sensitive": "off"})
+    store.execute(create(text))
+    store.change_settings({"sensitive": "redact", "max_memory_bytes": 100, "max_store_bytes": 100, "max_memories": 1})
+    assert [(one.path, one.kinds) for one in store.scan(redact=True)] == [(A, ("password",))]
+    assert store.text(A) == text.replace("hunter2secret", "[REDACTED:password]")
+
+
+def test_a_failed_redaction_is_reported_and_the_others_are_done(tmp_path: Path) -> None:
+    """A detector fails for one text after it found a value in it."""
+    seen: list[str] = []
+
+    def fails(text: str) -> Iterable[Find]:
+        seen.extend([text] if text.startswith("first") else [])
+        if text.startswith("first") and len(seen) > 2:
+            raise ValueError(text)
+        return ()
+
+    with retentive.open(tmp_path / "m", sensitive="off") as place:
+        place.store().execute(create(f"first {KEY}"))
+        place.store().execute(create(f"second {KEY}", "/memories/b"))
+    with retentive.open(tmp_path / "m", detectors=[fails]) as place:
+        with pytest.raises(InvalidInput, match="could not be checked"):
+            place.store().scan(redact=True)
+        del seen[:]
+        assert [one.path for one in place.store().scan()] == [A]
+
+
+def test_a_path_with_a_value_is_reported_redacted(store: MemoryStore) -> None:
+    """For a present memory, which a person must rename, and in history, where the path is redacted."""
+    named, moved, gone = (f"/memories/{name}/{KEY}.md" for name in ("named", "moved", "gone"))
+    shown = "/memories/{}/[REDACTED:aws_access_key_id].md"
+    store.change_settings({"sensitive": "off"})
+    for path in (named, moved, gone):
+        store.execute(create("text", path))
+    store.execute({"command": "rename", "old_path": moved, "new_path": "/memories/m"})
+    store.execute({"command": "delete", "path": gone})
+    kinds = ("aws_access_key_id",)
+    assert [(one.path, one.kinds, one.in_path) for one in store.scan()] == [(shown.format("named"), kinds, True)]
+    found = {one.path: one.in_path for one in store.scan(history=True)}
+    assert found == {shown.format("named"): True, shown.format("moved"): False, shown.format("gone"): False}
+    store.scan(redact=True, history=True)
+    assert [one.path for one in store.scan(history=True)] == [shown.format("named")]
+    store.execute({"command": "rename", "old_path": named, "new_path": "/memories/n"})
+    store.scan(redact=True, history=True)
+    assert (store.scan(history=True), KEY in everything(store)) == ([], False)
+
+
+def test_the_command_line_shows_no_path_with_a_value(tmp_path: Path) -> None:
+    """It says what to do, and exits with status 16 until that is done."""
+    with retentive.open(tmp_path / "m", sensitive="off") as place:
+        place.store().execute(create(f"and {KEY}", f"/memories/{KEY}.md"))
+    shown = "/memories/[REDACTED:aws_access_key_id].md\taws_access_key_id\tin the path: rename the memory\n"
+    for options in ([], ["--redact"], ["--history", "--redact"], ["--history"]):
+        told = here(tmp_path / "m", "scan", *options)
+        assert (told.stdout, told.exit_code) == (shown, 16)
+    told = here(tmp_path / "m", "scan", "--json")
+    assert (KEY in told.output, '"in_path": true' in told.output) == (False, True)
+
+
+def test_a_renamed_directory_is_examined_with_its_memories(tmp_path: Path) -> None:
+    """The new directory name can complete a value in their paths."""
+    with retentive.open(tmp_path / "m", rules=[Rule("ticket", "TICKET/[0-9]{4}")]) as place:
+        store = place.store()
+        store.execute(create("text", "/memories/a/1234"))
+        reply = store.execute({"command": "rename", "old_path": "/memories/a", "new_path": "/memories/TICKET"})
+        assert reply.text == "Error: Invalid path /memories/[REDACTED:ticket]: holds a sensitive value: ticket"
+        assert store.text("/memories/a/1234") == "text"
+
+
+def test_a_detector_error_does_not_contain_the_text(tmp_path: Path) -> None:
+    """Neither do its cause and context, since applications log exceptions."""
+
+    def fails(text: str) -> Iterable[Find]:
+        if "broken" in text:
+            raise ValueError(text)
+        return ()
+
+    with retentive.open(tmp_path / "m", sensitive="off") as place:
+        place.store().execute(create(f"broken {KEY}"))
+        place.store().execute({"command": "delete", "path": A})
+        deleted = place.store().history.log(limit=1)[0].id
+        place.store().execute(create(f"broken {KEY}", "/memories/b"))
+    with retentive.open(tmp_path / "m", detectors=[fails]) as place:
+        for work in (partial(place.store().history.undo, change=deleted), place.store().scan):
+            with pytest.raises(InvalidInput, match="could not be checked") as raised:
+                work()
+            chain: list[BaseException] = [raised.value]
+            for error in chain:
+                chain += [other for other in (error.__context__, error.__cause__) if other is not None]
+            assert "broken" not in "".join(map(repr, chain))
+
+
+@pytest.mark.parametrize(
+    "template", ["{v}", "/memories/{v}.md", "password={v}", "/memories/pw_{v}", "key/{v}", "Bearer-{v}"]
+)
+def test_texts_skipped_as_plain_contain_no_value(template: str) -> None:
+    """For all test values, and all words that announce a value."""
+    examiner, rng = TextExaminer(), Random(7)
+    makes = [make for made in BARE.values() for make in made] + [row[2] for rows in NAMED.values() for row in rows]
+    values = [make(rng) for make in makes for _ in range(5)]
+    for text in [template.format(v=value) for value in values]:
+        assert examiner.plain is not None
+        if examiner.plain(text):
+            assert examiner.detector(None).find(text) == []
+
+
+NAMED_BY_KEY = f"/memories/{KEY}"
+NOT_COMMANDS: list[object] = [
+    {"command": KEY},
+    KEY,
+    {"command": "create", "path": A, "file_text": [KEY]},
+    {"command": "create", "path": A, "file_text": int(CARD.replace(" ", ""))},
+    {"command": "view", "path": A, "view_range": KEY},
+    {"command": "view", "path": A, "view_range": [KEY, 1]},
+    {"command": "insert", "path": A, "insert_line": KEY, "insert_text": ""},
+    {"command": "view", "path": KEY},
+    {"command": "view", "path": f"{NAMED_BY_KEY}/../x"},
+    {"command": "view", "path": f"{NAMED_BY_KEY}/" + "x" * 300},
+    {"command": "rename", "old_path": A, "new_path": f"{NAMED_BY_KEY}\\x"},
+]
+COMMANDS: list[object] = [
+    {"command": "view", "path": NAMED_BY_KEY},
+    {"command": "view", "path": NAMED_BY_KEY, "view_range": [5, 9]},
+    {"command": "create", "path": NAMED_BY_KEY, "file_text": ""},
+    {"command": "create", "path": f"{NAMED_BY_KEY}/x", "file_text": ""},
+    {"command": "str_replace", "path": NAMED_BY_KEY, "old_str": "x", "new_str": "y"},
+    {"command": "insert", "path": NAMED_BY_KEY, "insert_line": 0, "insert_text": "x"},
+    {"command": "insert", "path": NAMED_BY_KEY, "insert_line": 9, "insert_text": "x"},
+    {"command": "rename", "old_path": NAMED_BY_KEY, "new_path": NAMED_BY_KEY},
+    {"command": "rename", "old_path": NAMED_BY_KEY, "new_path": "/memories/a.md/b"},
+    {"command": "delete", "path": NAMED_BY_KEY},
+]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_no_reply_echoes_a_value(store: MemoryStore, there: bool) -> None:
+    """For any command, on present and missing memories. With `off`, replies are unchanged."""
+    store.change_settings({"sensitive": "off"})
+    store.execute(create("x"))
+    for command in [*NOT_COMMANDS, *COMMANDS]:
+        for mode in ("redact", "reject", "off"):
+            store.change_settings({"sensitive": "off"})
+            if there:
+                store.execute({"command": "create", "path": NAMED_BY_KEY, "file_text": "x\n"})
+            store.change_settings({"sensitive": mode})
+            said = store.execute(command).text
+            if mode == "off":
+                assert command not in NOT_COMMANDS or KEY in said or CARD.replace(" ", "") in said
+            else:
+                assert (KEY in said, CARD.replace(" ", "") in said) == (False, False)
+                assert command not in NOT_COMMANDS or "[REDACTED:" in said
+
+
+def test_a_truncated_echo_shows_no_part_of_a_value() -> None:
+    """At any position, and after any other redaction before it."""
+    with retentive.open("sqlite://") as place:
+        for before in (0, 1, 1_950, 1_990, 2_000, 2_900, 2_990, 5_000):
+            for first in ("", "-----BEGIN PRIVATE KEY-----\n" + "QUJD" * 300 + "\n-----END PRIVATE KEY-----\n"):
+                said = place.store().execute({"command": first + " x" * (before // 2) + f" {KEY} {'x ' * 2_000}"}).text
+                assert KEY[:6] not in said
+                assert "QUJD" not in said
+                assert "…" in said
+
+
+def test_a_text_that_cannot_be_examined_is_not_echoed(tmp_path: Path) -> None:
+    def broken(text: str) -> Iterable[Find]:
+        raise ValueError(text)
+
+    with opened("sqlite", tmp_path, detectors=[broken]) as place:
+        reply = place.store().execute({"command": "delete", "path": A})
+    assert (reply.text, reply.code) == ("Error: The path … does not exist", "not_found")
+
+
+def test_ordinary_paths_are_not_checked(tmp_path: Path) -> None:
+    """The patterns are slow to compile, and ordinary paths never load them."""
+    with opened("sqlite", tmp_path) as place:
+        for path in ("/memories", "/memories/notes/2026-11-22_Plan.md", "/memories/README"):
+            for command in ({"command": "view", "path": path}, {"command": "delete", "path": f"{path}/x"}):
+                place.store().execute(command)
+        assert place._guard._detectors == {}
+        place.store().execute({"command": "view", "path": f"/memories/{KEY}"})
+        assert len(place._guard._detectors) == 1

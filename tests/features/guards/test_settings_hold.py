@@ -1,0 +1,380 @@
+"""Settings apply on every backend, to every process that has the store open, and through the SDK's tool."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anthropic.lib.tools import ToolError
+
+import retentive
+from retentive import InvalidInput, MemoryStore, MemoryTool
+from retentive.errors import ReadOnly
+from retentive.redaction.detector import Rule
+from retentive.values.settings import NAMES
+from support.command_line import here
+from support.places import EVERYWHERE, LASTING, SEALED, opened, place_of
+
+A, NOTE = "/memories/a", "/memories/notes/n"
+VIEW = {"command": "view", "path": A}
+KEY = "the key is AKIAQ3EGVSNB6RTKX2ZP"
+READ_ONLY = f"Error: {A} is read-only"
+
+
+def create(path: str, text: str = "text\n") -> dict[str, Any]:
+    return {"command": "create", "path": path, "file_text": text}
+
+
+def said(store: MemoryStore, command: object, actor: str | None = None) -> str:
+    return store.execute(command, actor=actor).text
+
+
+@pytest.fixture(params=EVERYWHERE)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStore]:
+    with opened(str(request.param), tmp_path) as place:
+        yield place.store()
+
+
+def test_quotas_refuse_and_warn_early(store: MemoryStore) -> None:
+    """Per memory, number and total bytes. The reply names the limit, the usage and the remedy."""
+    store.change_settings({"max_memories": 5, "max_store_bytes": 100, "max_memory_bytes": 50})
+    for number in range(3):
+        assert said(store, create(f"/memories/{number}", "x" * 10)).count("\n") == 0
+    assert said(store, create("/memories/3", "x" * 10)).endswith(
+        "\nNote: The memory store holds 4 of at most 5 memories."
+    )
+    assert said(store, create("/memories/4", "x" * 40)).split("\n")[1:] == [
+        "Note: /memories/4 holds 40 of at most 50 bytes.",
+        "Note: The memory store holds 5 of at most 5 memories.",
+        "Note: The memory store holds 80 of at most 100 bytes.",
+    ]
+    assert said(store, create("/memories/5", "")) == (
+        "Error: The memory store holds 5 memories and its limit is 5. Nothing was written. "
+        "Delete memories that are no longer needed, or join small ones."
+    )
+    grow = {"command": "insert", "path": "/memories/0", "insert_line": 0, "insert_text": "y" * 30}
+    assert said(store, grow) == (
+        "Error: The memory store would hold 112 bytes, over its limit of 100 bytes (it holds 80 now). "
+        "Nothing was written. Shorten or delete memories that are no longer needed."
+    )
+    assert store.execute(grow).code == "too_large"
+    assert store.usage() == retentive.Usage(5, 80)
+
+
+def test_a_limit_below_the_usage_allows_shrinking(store: MemoryStore) -> None:
+    """Nothing is lost; commands that shrink, move or delete are allowed."""
+    for number in range(4):
+        said(store, create(f"/memories/{number}", "x" * 20))
+    store.change_settings({"max_memories": 2, "max_store_bytes": 10, "max_memory_bytes": 5})
+    shrink = {"command": "str_replace", "path": "/memories/0", "old_str": "x" * 20, "new_str": "y" * 19}
+    assert not store.execute(shrink).is_error
+    assert store.execute(shrink | {"old_str": "y" * 19, "new_str": "z" * 19}).is_error
+    assert not store.execute({"command": "rename", "old_path": "/memories/1", "new_path": "/memories/9"}).is_error
+    assert not store.execute({"command": "delete", "path": "/memories/2"}).is_error
+    assert store.usage() == retentive.Usage(3, 59)
+
+
+def test_a_read_only_store_refuses_every_change(store: MemoryStore) -> None:
+    """Commands, `clear` and `save`. The read-only error precedes all errors about existing memories."""
+    said(store, create(A))
+    version = next(store.memories()).version_id
+    store.change_settings({"read_only": True})
+    assert [
+        said(store, create(A)),
+        said(store, create("/memories/new")).replace("/memories/new", A),
+        said(store, {"command": "str_replace", "path": A, "old_str": "not there", "new_str": ""}),
+        said(store, {"command": "insert", "path": A, "insert_line": 99, "insert_text": ""}),
+        said(store, {"command": "delete", "path": A}),
+        said(store, {"command": "rename", "old_path": A, "new_path": "/memories/b"}),
+        store.save(A, "new", if_version=version).text,
+    ] == [READ_ONLY] * 7
+    for command in (
+        {"command": "delete", "path": "/memories"},
+        {"command": "rename", "old_path": "/memories", "new_path": A},
+    ):
+        assert said(store, command) == "Error: /memories is read-only"
+    assert store.clear().text == "Error: /memories is read-only"
+    assert store.execute(create(A)).code == "read_only"
+    assert said(store, VIEW).endswith("\ttext")
+
+
+def test_read_only_paths_refuse_changes(store: MemoryStore) -> None:
+    """A directory above one cannot be deleted or renamed, and no rename crosses its border."""
+    for path in (A, "/memories/d/keep/x", "/memories/d/y", "/memories/e/z"):
+        said(store, create(path))
+    store.change_settings({"read_only_paths": ["/memories/d/keep", "/memories/*.md"]})
+    refused = [
+        (create("/memories/d/keep/new"), "/memories/d/keep/new"),
+        (create("/memories/n.md"), "/memories/n.md"),
+        ({"command": "delete", "path": "/memories/d"}, "/memories/d"),
+        ({"command": "delete", "path": "/memories/d/keep"}, "/memories/d/keep"),
+        ({"command": "delete", "path": "/memories/d/keep/nothing"}, "/memories/d/keep/nothing"),
+        ({"command": "rename", "old_path": "/memories/d", "new_path": "/memories/f"}, "/memories/d"),
+        ({"command": "rename", "old_path": A, "new_path": "/memories/d/keep/a"}, "/memories/d/keep/a"),
+        ({"command": "rename", "old_path": "/memories/e", "new_path": "/memories/d/keep/e"}, "/memories/d/keep/e"),
+        ({"command": "rename", "old_path": "/memories/d/keep/x", "new_path": "/memories/x"}, "/memories/d/keep/x"),
+    ]
+    assert [said(store, command) for command, _ in refused] == [f"Error: {path} is read-only" for _, path in refused]
+    assert store.clear().is_error
+    for command in (
+        {"command": "delete", "path": "/memories/d/y"},
+        {"command": "rename", "old_path": "/memories/e", "new_path": "/memories/d/e"},
+        create("/memories/d/new.md"),
+    ):
+        assert not store.execute(command).is_error
+
+
+def test_an_actor_changes_only_its_allowed_paths(store: MemoryStore) -> None:
+    """Actors without a rule may change every path."""
+    store.change_settings({"allow_write": {"session:*": ["/memories/notes/**"], "session:s1": [A]}})
+    assert said(store, create(A), "session:s2") == READ_ONLY
+    assert not store.execute(create(A), actor="session:s1").is_error
+    assert not store.execute(create(NOTE), actor="session:s2").is_error
+    assert said(store, {"command": "rename", "old_path": NOTE, "new_path": "/memories/b"}, "session:s2").endswith(
+        "/memories/b is read-only"
+    )
+    assert not store.execute({"command": "delete", "path": "/memories/notes"}, actor="session:s2").is_error
+    assert not store.execute(create("/memories/b"), actor="user:ann").is_error
+    assert not store.execute(create("/memories/c")).is_error
+
+
+def test_an_empty_store_is_read_only_too(store: MemoryStore) -> None:
+    """Its root cannot be cleared, although it is empty."""
+    store.change_settings({"read_only": True})
+    assert said(store, {"command": "delete", "path": "/memories"}) == "Error: /memories is read-only"
+    assert store.clear().text == "Error: /memories is read-only"
+
+
+def test_invalid_settings_change_nothing(store: MemoryStore) -> None:
+    """Valid settings of the same call are not saved either."""
+    store.change_settings({"view_chars": 5})
+    with pytest.raises(InvalidInput, match="max_memories must be an integer"):
+        store.change_settings({"view_chars": 7, "max_memories": -1})
+    with pytest.raises(InvalidInput, match="unknown settings"):
+        store.change_settings({"view_chars": 7, "max_memory": 1})
+    assert store.settings().view_chars == 5
+    assert store.change_settings({"view_chars": None}).view_chars == 16_000
+
+
+OTHER_PROCESS = """
+import sys, json, time, retentive
+place, days = sys.argv[1], float(sys.argv[2])
+with retentive.open(place, clock=lambda: time.time() + days * 86400) as opened:
+    store = opened.store()
+    for line in sys.stdin:
+        command = json.loads(line)
+        if command == "sweep":
+            swept = store.sweep(dry_run=True)
+            said = f"{[one.path for one in swept.expired]} expired, {swept.versions_pruned} pruned"
+        elif command == "audit":
+            kept = store.read(lambda found: list(found.records("audit")))
+            entries = [json.loads(value) for key, value in kept if not key.startswith("~")]
+            said = f"entries, of them views: {sum(one.get('operation') == 'view' for one in entries)}"
+        else:
+            said = store.execute(command, actor="session:other").text
+        print(json.dumps(said), flush=True)
+"""
+
+
+@pytest.mark.parametrize("backend", [name for name in LASTING if name not in SEALED])
+def test_a_setting_applies_to_a_process_that_has_the_store_open(backend: str, tmp_path: Path) -> None:
+    """At once and without a signal. The clock of the other process is 40 days ahead."""
+    place = place_of(backend, tmp_path)
+    with retentive.open(place) as mine:
+        store = mine.store()
+        said(store, create(A, "one\ntwo\n"))
+        said(store, {"command": "insert", "path": A, "insert_line": 2, "insert_text": "three"})
+        said(store, create("/memories/old"))
+        other = subprocess.Popen(
+            [sys.executable, "-c", OTHER_PROCESS, place, "40"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+        def ask(command: object) -> str:
+            assert other.stdin
+            assert other.stdout
+            other.stdin.write(json.dumps(command) + "\n")
+            other.stdin.flush()
+            return str(json.loads(other.stdout.readline()))
+
+        cases: list[tuple[dict[str, Any], object, str]] = [
+            ({"view_chars": 4}, VIEW, "[Truncated: lines 1 to 1 of 3 shown."),
+            ({"list_rows": 1}, {"command": "view", "path": "/memories"}, "\t/memories/a"),
+            ({"create_overwrites": True}, create(A, "one\ntwo\nthree\n"), "File created"),
+            ({"max_memory_bytes": 10}, create("/memories/b", "x" * 11), "over the limit of 10 bytes"),
+            ({"max_memories": 1}, create("/memories/b"), "its limit is 1"),
+            ({"max_store_bytes": 20}, create("/memories/b", "x" * 11), "over its limit of 20 bytes"),
+            ({"sensitive": "reject"}, create("/memories/b", KEY), "would hold sensitive values"),
+            ({"sensitive": "reject", "sensitive_kinds": ["iban"]}, create("/memories/k", KEY), "File created"),
+            ({"expire_after_days": 39}, "sweep", "['/memories/old'] expired"),
+            ({"expire_after_days": 39, "expire_paths": {"/memories/old": 0}}, "sweep", "[] expired"),
+            ({}, "sweep", "[] expired, 0 pruned"),
+            ({"keep_versions": 1}, "sweep", "[] expired, 1 pruned"),
+            ({"keep_versions": 1, "keep_versions_days": 41}, "sweep", "[] expired, 0 pruned"),
+            ({"audit": True}, VIEW, "Here's the content"),
+            ({}, "audit", "entries, of them views: 1"),
+            ({"review": ["session:*"]}, create("/memories/p"), "awaits review"),
+            ({"review": ["session:*"], "max_proposals": 1}, create("/memories/q"), "Error"),
+            ({"read_only": True}, create("/memories/b"), "is read-only"),
+            ({"read_only_paths": ["/memories/b"]}, create("/memories/b"), "is read-only"),
+            ({"allow_write": {"*": [A]}}, create("/memories/b"), "is read-only"),
+        ]
+        tried: set[str] = set()
+        try:
+            for settings, command, expected in cases:
+                store.change_settings({**dict.fromkeys(("sensitive", "review")), **settings})
+                tried |= settings.keys()
+                assert expected in ask(command), settings
+                store.change_settings(dict.fromkeys(settings))
+            assert ask(create("/memories/b")).startswith("File created")
+            assert tried == set(NAMES)
+        finally:
+            other.communicate(timeout=60)
+
+
+def test_an_argument_overrides_a_setting_for_its_process(tmp_path: Path) -> None:
+    """Now and after later changes of the stored setting; also through the SDK's tool."""
+    place = f"sqlite:///{tmp_path}/m.db"
+    with retentive.open(place) as free, retentive.open(place, read_only=True, max_memories=1) as pinned:
+        free.store().execute(create(A))
+        tool = MemoryTool(pinned.store())
+        with pytest.raises(ToolError, match="is read-only"):
+            tool.call(create("/memories/b"))
+        free.store().change_settings({"max_memories": 7, "read_only": False})
+        assert (pinned.store().settings().max_memories, pinned.store().settings().read_only) == (1, True)
+        assert free.store().settings().max_memories == 7
+        limited = MemoryTool(place, max_memories=1)
+        with pytest.raises(ToolError, match="its limit is 1"):
+            limited.call(create("/memories/b"))
+        limited.close()
+
+
+def test_the_command_line_shows_and_sets_them(tmp_path: Path) -> None:
+    at = f"sqlite:///{tmp_path}/m.db"
+    with retentive.open(at) as place:
+        place.store()
+    changed = here(at, "settings", "set", "max_memories=5", 'read_only_paths=["/memories/x"]', "--json")
+    assert json.loads(changed.stdout)["max_memories"] == 5
+    shown = here(at, "settings", "show").stdout.splitlines()
+    assert {"max_memories\t5", 'read_only_paths\t["/memories/x"]', "view_chars\t16000"} <= set(shown)
+    assert json.loads(here(at, "settings", "set", "--unset", "max_memories", "--json").stdout)["max_memories"] == 10_000
+    (tmp_path / "good.json").write_text('{"view_chars": 9}')
+    assert "view_chars\t9" in here(at, "settings", "set", "--file", str(tmp_path / "good.json")).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wrong"),
+    [
+        (["max_memories=many"], "max_memories must be an integer from 0"),
+        (["colour=red"], "unknown settings ['colour']; the known settings are view_chars"),
+        (["max_memories"], "is not NAME=VALUE"),
+        ([], "specify a setting to change"),
+        (["--file", "missing.json"], "cannot read the settings file missing.json"),
+        (["--file", "broken.json"], "is not JSON"),
+        (["--file", "list.json"], "must contain one JSON object"),
+        (["--file", "wrong.json"], "must start with /memories/"),
+    ],
+)
+def test_an_invalid_setting_is_refused_with_the_reason(
+    arguments: list[str], wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "broken.json").write_text("{")
+    (tmp_path / "list.json").write_text("[]")
+    (tmp_path / "wrong.json").write_text('{"read_only_paths": ["x"], "view_chars": 3}')
+    with retentive.open("sqlite:///m.db") as place:
+        place.store()
+    ended = here("sqlite:///m.db", "settings", "set", *arguments)
+    assert ended.exit_code == 2
+    assert wrong in ended.stderr
+    assert json.loads(here("sqlite:///m.db", "settings", "set", "list_rows=3", "--json").stdout)["view_chars"] == 16_000
+
+
+@pytest.mark.parametrize("place", ["typo", "sqlite:///typo.db"])
+def test_settings_create_neither_place_nor_store(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mistyped name is reported as not found, with its exit status."""
+    monkeypatch.chdir(tmp_path)
+    ended = here(place, "settings", "set", "list_rows=3")
+    assert (ended.exit_code, list(tmp_path.iterdir())) == (3, [])
+    retentive.open(place).close()
+    assert here(place, "--store", "typo", "settings", "set", "list_rows=3").exit_code == 3
+    with retentive.open(place) as opened_place:
+        assert opened_place.stores() == []
+
+
+def test_settings_of_a_newer_retentive_are_a_permanent_error(store: MemoryStore) -> None:
+    """The reply to the model says that a retry does not help."""
+    store.backend.write(store.id, lambda tx: tx.set_metadata(settings='{"guard_of_tomorrow": true}'))
+    for command in (VIEW, create(A), {"command": "nothing"}):
+        reply = store.execute(command)
+        assert (reply.code, "trying again does not help" in reply.text) == ("unknown_schema", True)
+
+
+def test_a_read_only_handle_cannot_change_settings(store: MemoryStore) -> None:
+    """The store itself may change them, also if its own settings make it read-only."""
+    with pytest.raises(ReadOnly, match="opened read-only"):
+        store.read_only().change_settings({"view_chars": 5})
+    store.change_settings({"read_only": True})
+    store.change_settings({"read_only": False, "view_chars": 7})
+    assert store.settings().view_chars == 7
+
+
+def test_jobs_may_write_where_no_actor_may(store: MemoryStore) -> None:
+    """Jobs are never under review either."""
+    store.change_settings({"allow_write": {"*": []}})
+    assert said(store, create(A), "user:ann") == READ_ONLY
+    assert said(store, create(A), "job:import").startswith("File created")
+
+
+@pytest.mark.parametrize("given", [[], "view_chars", None, 7, {7: 1, "colour": 2}])
+def test_settings_are_set_by_name(given: Any, store: MemoryStore) -> None:
+    with pytest.raises(InvalidInput, match=r"mapping from names|unknown settings"):
+        store.change_settings(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"read_only_paths": ["/etc"]}, "^read_only_paths: path pattern '/etc'"),
+        ({"allow_write": {"session:*": ["/etc"]}}, r"^allow_write of session:\*: path pattern '/etc'"),
+        ({"allow_write": {"": []}}, "^allow_write: an actor pattern"),
+        ({"expire_paths": {"/etc": 1}}, "^expire_paths: path pattern '/etc'"),
+        ({"expire_paths": {"/memories/a": -1}}, "^expire_paths of /memories/a must be"),
+        ({"review": [7]}, "^review: an actor pattern"),
+        ({"sensitive_kinds": ["aws"]}, "^sensitive_kinds: "),
+        ({"expire_after_days": 10**18}, f"to {2**53}$"),
+    ],
+)
+def test_an_invalid_setting_is_named_in_the_error(given: dict[str, Any], told: str, store: MemoryStore) -> None:
+    with pytest.raises(InvalidInput, match=told):
+        store.change_settings(given)
+
+
+def test_an_invalid_pattern_creates_nothing(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="invalid pattern in rule 'ticket'"):
+        retentive.open(tmp_path / "memory", rules=[Rule("ticket", "(")])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_duplicate_setting_is_refused(tmp_path: Path) -> None:
+    """In a file, in a value, and as two arguments."""
+    place = f"sqlite:///{tmp_path}/m.db"
+    with retentive.open(place) as made:
+        made.store()
+    file = tmp_path / "twice.json"
+    file.write_text('{"view_chars": 3, "max_memories": 5, "view_chars": 4}')
+    for arguments in (
+        ["--file", str(file)],
+        ['expire_paths={"/memories/a": 1, "/memories/a": 2}'],
+        ["view_chars=3", "view_chars=4"],
+        ["view_chars=3", "--unset", "view_chars"],
+    ):
+        ended = here(place, "settings", "set", *arguments)
+        assert (ended.exit_code, "is given more than once" in ended.stderr) == (2, True)

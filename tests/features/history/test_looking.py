@@ -1,0 +1,184 @@
+"""Reading history: log, show, diff, blame, and memories at a point in time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from retentive import Actor, InvalidInput, Memory, MemoryStore, NotFound
+from retentive.values.diff import as_text
+from support.places import EVERYWHERE, opened
+
+from .test_restore_and_undo import A, B, C, create, replace, run
+
+
+@pytest.fixture(params=EVERYWHERE)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStore]:
+    with opened(str(request.param), tmp_path) as place:
+        yield place.store()
+
+
+def test_the_log_follows_renames_and_takes_filters(store: MemoryStore) -> None:
+    """By memory, directory, actor, time and operation."""
+    create(store, A, "one", "session:s1")
+    create(store, C, "c", "user:ann")
+    replace(store, A, "one", "two", "session:s2")
+    run(store, "rename", "user:ann", old_path=A, new_path=B)
+    run(store, "delete", "session:s1", path=C)
+    every = list(store.versions())
+    log = store.history.log
+    assert log() == every
+    assert log(B) == [every[1], every[2], every[4]]
+    assert log(memory_id=every[1].memory_id) == log(B)
+    assert log("/memories/d") == log(C) == [every[0], every[3]]
+    assert log(A) == log(B)  # no memory has this path now: the last memory that had it
+    assert log("/memories") == every
+    assert log(actor="session:*") == [every[0], every[2], every[4]]
+    assert log(actor="user:ann", limit=1) == [every[1]]
+    assert log(operation="created") == [every[3], every[4]]
+    assert log(since=every[2].created_at) == every[:3]
+    assert log(until=every[2].created_at) == every[2:]
+    assert log(since=every[3].created_at, until=every[1].created_at, operation="modified") == [every[1], every[2]]
+    assert log("/memories/nothing") == []
+    with pytest.raises(InvalidInput, match="one of created, modified, deleted"):
+        log(operation="renamed")  # type: ignore[arg-type]
+
+
+def test_versions_are_shown_and_compared(store: MemoryStore) -> None:
+    """A unified diff; a deletion is an empty text."""
+    first = create(store, A, "one\ntwo\n")
+    second = replace(store, A, "two", "2")
+    gone = run(store, "delete", path=A)
+    version, text = store.history.show(second)
+    assert (version.id, version.path, text) == (second, A, "one\n2\n")
+    assert store.history.show(gone)[1] is None
+    assert as_text(store.history.diff(first, second)) == (
+        f"--- {A}@{first}\n+++ {A}@{second}\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n"
+    )
+    assert as_text(store.history.diff(second, gone)).endswith("@@ -1,2 +0,0 @@\n-one\n-2\n")
+    (old, old_text), (new, new_text) = store.history.change(second)
+    assert (old and old.id, old_text, new and new.id, new_text) == (first, "one\ntwo\n", second, "one\n2\n")
+    assert store.history.change(first)[0] == (None, "")
+    assert store.history.change(gone)[1] == (None, "")
+    assert store.history.changes_since(A, second)[1] == (None, "")
+    store.history.redact(first)
+    with pytest.raises(InvalidInput, match=f"{first} was redacted"):
+        store.history.diff(first, second)
+    with pytest.raises(InvalidInput, match=f"{first} was redacted"):
+        store.history.change(second)
+    with pytest.raises(NotFound):
+        store.history.show("memver_nothing")
+
+
+def test_every_line_has_its_author(store: MemoryStore) -> None:
+    """Across renames."""
+    create(store, A, "one\ntwo\nthree\n", "user:ann")
+    run(store, "insert", "session:s", path=A, insert_line=1, insert_text="new")
+    run(store, "rename", "session:t", old_path=A, new_path=B)
+    replace(store, B, "three", "3", "session:t")
+    blamed = [(line.number, line.text, str(line.version.actor)) for line in store.history.blame(B)]
+    assert blamed == [
+        (1, "one\n", "user:ann"),
+        (2, "new\n", "session:s"),
+        (3, "two\n", "user:ann"),
+        (4, "3\n", "session:t"),
+    ]
+    with pytest.raises(NotFound):
+        store.history.blame(A)
+
+
+def test_a_memory_is_read_at_a_point_in_time(store: MemoryStore) -> None:
+    """By time or version, at the path it had then."""
+    first = create(store, A, "one")
+    second = replace(store, A, "one", "two")
+    at = store.load(A)[0].updated_at
+    run(store, "rename", old_path=A, new_path=B)
+    create(store, A, "other")
+    text_at = store.history.text_at
+    assert [text_at(A, moment)[1] for moment in (first, second, at)] == ["one", "two", "two"]
+    assert text_at(A, datetime.now(UTC) + timedelta(days=1))[1] == "other"
+    assert text_at(A, at - timedelta(microseconds=1))[1] == "one"
+    assert text_at(B, datetime.now(UTC))[1] == "two"
+    with pytest.raises(NotFound):
+        text_at(B, at)
+    with pytest.raises(NotFound):
+        text_at(A, at - timedelta(days=1))
+
+
+def test_times_are_found_with_any_id_scheme(tmp_path: Path) -> None:
+    """An application may generate its own ids; they only have to sort."""
+    now, number = [1_800_000_000.0], count()
+    ids = lambda prefix, _: f"{prefix}{next(number):09}"  # noqa: E731
+    with opened("memory", tmp_path, clock=lambda: now[0], new_id=ids) as place:
+        store = place.store()
+        create(store, A, "0")
+        for step in range(1, 700):
+            now[0] += 60
+            replace(store, A, str(step - 1), str(step))
+        start = datetime.fromtimestamp(1_800_000_000, UTC)
+        for step in (0, 1, 350, 698, 699):
+            assert store.history.text_at(A, start + timedelta(minutes=step, seconds=59))[1] == str(step)
+        with pytest.raises(NotFound):
+            store.history.text_at(A, start - timedelta(seconds=1))
+
+
+def test_external_edits_are_in_the_history(tmp_path: Path) -> None:
+    """Without a command in between. Undo works as for any other change."""
+    with opened("directory", tmp_path) as place:
+        store = place.store()
+        create(store, A, "one")
+        (Path(str(store.directory())) / "a").write_text("by hand")
+        assert [str(version.actor) for version in store.history.log(limit=1)] == ["job:external"]
+        (Path(str(store.directory())) / "b").write_text("by hand")
+        assert store.history.undo(by="job:external").done
+        assert {memory.path: store.text(memory.path) for memory in store.memories()} == {A: "one"}
+
+
+def test_a_pruned_moment_is_reported(tmp_path: Path) -> None:
+    """No tree is returned for a time whose versions were pruned."""
+    now = [1_800_000_000.0]
+    with opened("memory", tmp_path, clock=lambda: now[0]) as place:
+        store = place.store()
+        create(store, A, "one", "user:ann")
+        create(store, B, "two")
+        early = store.load(B)[0].created_at
+        run(store, "delete", path=B)
+        now[0] += 40 * 86_400
+        replace(store, A, "one", "1")
+        create(store, C, "three")
+        replace(store, C, "three", "3")
+        now[0] += 1
+        assert store.sweep().versions_pruned == 2
+        with pytest.raises(InvalidInput, match="were pruned"):
+            store.history.restore("/memories", early)
+        with pytest.raises(InvalidInput, match="were pruned"):
+            store.history.text_at(B, early)
+        with pytest.raises(InvalidInput, match="were pruned"):
+            store.history.text_at(A, early)
+        late = datetime.fromtimestamp(now[0] - 2, UTC)
+        assert store.history.text_at(A, late)[1] == "one"
+        assert store.history.log(actor="user:ann")[0].actor == Actor("user", "ann")
+
+
+def test_memories_of_the_past_are_read_unchanged(store: MemoryStore) -> None:
+    """With creation times; for present, renamed, deleted and recreated memories."""
+    create(store, A, "one", "user:ann")
+    create(store, B, "two")
+    create(store, C, "three")
+    moment = replace(store, B, "two", "2")
+    then = list(store.memories())
+    run(store, "rename", old_path=A, new_path="/memories/e")
+    run(store, "delete", path=C)
+    replace(store, B, "2", "other")
+
+    def of_then() -> list[Memory]:
+        return store.read(lambda now: list(store.history.at(moment, now).memories("/memories")))
+
+    assert then == of_then()
+    assert store.history.restore("/memories", moment).done
+    assert of_then()[0].created_at == store.load(A)[0].created_at == then[0].created_at
+    assert [store.history.text_at(memory.path, moment)[0].id for memory in then] == [each.version_id for each in then]

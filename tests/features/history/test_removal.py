@@ -1,0 +1,372 @@
+"""Redacted and erased contents are gone from every read operation and from the stored bytes."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from retentive import Actor, InvalidInput, MemoryStore, NotFound, Retentive
+from retentive.engine.access_times import KIND
+from retentive.history import removal
+from retentive.storage import capabilities
+from retentive.storage.contract import Change, Transaction
+from support.places import EVERYWHERE, opened
+
+from .test_restore_and_undo import A, B, C, create, replace, run, tree
+
+SECRET = "correct horse battery staple"
+PATH_OF_SECRET = "/memories/clandestine/affair"
+
+
+@pytest.fixture(params=EVERYWHERE)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Retentive]:
+    with opened(str(request.param), tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def store(place: Retentive) -> MemoryStore:
+    return place.store()
+
+
+def test_a_redacted_version_shows_its_actor_and_time(store: MemoryStore) -> None:
+    """Nothing else is left. The newest version of a present memory cannot be redacted."""
+    first = create(store, PATH_OF_SECRET, SECRET, "session:s")
+    moved = run(store, "rename", old_path=PATH_OF_SECRET, new_path=A)
+    present = replace(store, A, SECRET, "nothing")
+    with pytest.raises(InvalidInput, match="is the newest version"):
+        store.history.redact([first, present])
+    with pytest.raises(NotFound):
+        store.history.redact([first, "memver_nothing"])
+    assert store.history.show(first)[1] == SECRET
+    removed = store.history.redact([first, moved], actor="user:ann")
+    assert (removed.versions, removed.pending) == (2, False)
+    version, text = store.history.show(first)
+    assert (text, version.path, version.size_bytes, version.sha256) == (None, "", None, None)
+    assert (version.actor, version.redacted_by) == (Actor("session", "s"), Actor("user", "ann"))
+    assert store.history.redact(first).versions == 0  # one version was redacted before, by its own call
+    assert tree(store) == {A: "nothing"}
+    assert [line.version.id for line in store.history.blame(A)] == [present]
+    outcome = store.history.undo(change=present)
+    assert [conflict.reason for conflict in outcome.conflicts] == ["the version before was redacted"]
+
+
+def test_an_erased_memory_leaves_a_tombstone(store: MemoryStore) -> None:
+    """Present or deleted before the erasure; other memories keep their history."""
+    create(store, A, SECRET)
+    replace(store, A, SECRET, SECRET + SECRET)
+    run(store, "rename", old_path=A, new_path=PATH_OF_SECRET)
+    create(store, B, "other")
+    erased = store.load(PATH_OF_SECRET)[0].id
+    removed = store.history.erase(PATH_OF_SECRET, actor="user:ann")
+    assert (removed.versions, removed.pending) == (4, False)
+    assert tree(store) == {B: "other"}
+    assert [version.path for version in store.history.log()] == [B]
+    tombstones = store.read(lambda found: dict(found.records(removal.TOMBSTONE)))
+    assert list(tombstones) == [erased]
+    assert '"by": "user:ann"' in tombstones[erased]
+    with pytest.raises(NotFound):
+        store.history.erase(memory_id=erased)
+    with pytest.raises(NotFound):
+        store.history.erase(A)
+    deleted = store.load(B)[0].id
+    run(store, "delete", path=B)
+    assert store.history.erase(memory_id=deleted).versions == 2
+    assert store.history.log() == []
+    create(store, A, "again")
+    assert tree(store) == {A: "again"}
+
+
+def test_an_interrupted_erasure_is_completed(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The memory is deleted at once; the next operation that finds the erasure incomplete completes it."""
+    create(store, A, SECRET)
+
+    class Killed(Exception):
+        pass
+
+    def killed(*_: object, **__: object) -> int:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(removal, "_erase", killed)
+        with pytest.raises(Killed):
+            store.history.erase(A)
+    assert tree(store) == {}
+    assert removal.finish(store)
+    assert store.history.log() == []
+
+
+def test_a_memory_cannot_be_restored_during_its_erasure(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A restore between the two steps would leave the text without its history."""
+    version = create(store, A, SECRET)
+
+    def killed(*_: object, **__: object) -> int:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(removal, "_erase", killed)
+        with pytest.raises(KeyboardInterrupt):
+            store.history.erase(A)
+    deleted = store.history.log()[0].id
+    with pytest.raises(InvalidInput, match="being erased"):
+        store.history.restore(A, version)
+    with pytest.raises(InvalidInput, match="being erased"):
+        store.history.undo(change=deleted)
+    assert removal.finish(store)
+    assert (tree(store), store.history.log()) == ({}, [])
+
+
+def test_a_removal_during_another_stays_pending(
+    store: MemoryStore, place: Retentive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cleanup of the first removal does not complete the second."""
+    versions = [create(store, path, SECRET) for path in (A, B)]
+    store.clear()
+    purge = partial(capabilities.purge, place.backend)
+    inner: list[removal.Removed] = []
+    calls: list[bool] = []
+
+    def purging() -> bool:
+        calls.append(True)
+        if len(calls) == 1:
+            done = purge()
+            inner.append(store.history.redact([versions[1]]))
+            return done
+        return len(calls) > 2 and purge()  # a reader blocks the inner removal
+
+    monkeypatch.setattr("retentive.storage.capabilities.purge", lambda _: purging())
+    assert not store.history.redact([versions[0]]).pending
+    assert inner[0].pending
+    assert store.read(lambda found: found.get_record(removal.PENDING, "since")) is not None
+    assert removal.finish(store)
+    assert store.read(lambda found: found.get_record(removal.PENDING, "since")) is None
+
+
+def test_an_erased_store_is_gone(place: Retentive) -> None:
+    """Its key can be used for a new store; other stores are untouched."""
+    one, other = place.store("one"), place.store("other")
+    create(one, A, SECRET)
+    create(other, A, "stays")
+    assert not place.erase("one", actor="user:ann").pending
+    assert [info.key for info in place.stores()] == ["other"]
+    with pytest.raises(NotFound):
+        place.store(one.id)
+    assert one.execute({"command": "view", "path": A}).is_error
+    assert tree(place.store("one")) == {}
+    assert tree(other) == {A: "stays"}
+    with pytest.raises(NotFound):
+        place.erase("nothing")
+
+
+def test_scan_redacts_the_history_too(store: MemoryStore) -> None:
+    """Versions with sensitive values, also of deleted memories."""
+    key = "AKIAQ3EGVSNB6RTKX2ZP"
+    store.change_settings({"sensitive": "off"})
+    create(store, A, f"the key is {key}\n")
+    create(store, B, f"another is {key}\n")
+    run(store, "delete", path=B)
+    replace(store, A, key, "gone")
+    create(store, C, f"{key}\n")
+    assert [one.path for one in store.scan()] == [C]
+    assert [one.path for one in store.scan(history=True)] == [C, B, A]
+    assert [one.path for one in store.scan(history=True, redact=True)] == [C, B, A]
+    assert store.scan(history=True) == []
+    assert tree(store) == {A: "the key is gone\n", C: "[REDACTED:aws_access_key_id]\n"}
+    assert sum(version.redacted_at is not None for version in store.versions()) == 3
+
+
+def test_a_scan_by_an_actor_under_review_redacts_nothing(store: MemoryStore) -> None:
+    """Neither present memories, which would bypass the review, nor history."""
+    store.change_settings({"sensitive": "off"})
+    create(store, A, "password: Kx9#mQ2$vL7p and AKIAQ3EGVSNB6RTKX2ZP\n")
+    before = tree(store)
+    store.change_settings({"review": ["session:*"]})
+    for history in (False, True):
+        with pytest.raises(InvalidInput, match="under review"):
+            store.scan(redact=True, history=history, actor="session:s")
+    assert tree(store) == before
+    assert [one.path for one in store.scan(actor="session:s")] == [A]
+
+
+def test_read_only_memories_are_not_erased(store: MemoryStore) -> None:
+    """Nor deleted by the first step of the erasure."""
+    create(store, A, "kept")
+    store.change_settings({"read_only_paths": [A]})
+    with pytest.raises(InvalidInput, match="read-only"):
+        store.history.erase(A)
+    assert (tree(store), len(store.history.log())) == ({A: "kept"}, 1)
+
+
+def test_deleted_memories_of_a_read_only_store_are_not_erased(store: MemoryStore) -> None:
+    """By id, by version, or by an actor without write access."""
+    first = create(store, A, "kept")
+    memory_id = store.load(A)[0].id
+    run(store, "delete", path=A)
+    for setting in ({"read_only": True}, {"read_only_paths": [A]}, {"allow_write": {"user:ann": ["/memories/b/**"]}}):
+        store.change_settings(setting)
+        with pytest.raises(InvalidInput, match="read-only"):
+            store.history.erase(memory_id=memory_id, actor="user:ann")
+        with pytest.raises(InvalidInput, match="read-only"):
+            store.history.redact(first, actor="user:ann")
+        store.change_settings(dict.fromkeys(setting))
+    assert (store.history.show(first)[1], len(store.history.log())) == ("kept", 2)
+
+
+def test_a_scan_blocked_by_a_read_only_memory_writes_nothing(store: MemoryStore) -> None:
+    """A scan redacts all memories or none."""
+    store.change_settings({"sensitive": "off"})
+    create(store, A, "AKIAQ3EGVSNB6RTKX2ZP\n")
+    create(store, B, "AKIAQ3EGVSNB6RTKX2ZP\n")
+    before = tree(store)
+    store.change_settings({"read_only_paths": [B]})
+    with pytest.raises(InvalidInput, match=f"{B} is read-only"):
+        store.scan(redact=True, history=True)
+    assert tree(store) == before
+
+
+@pytest.mark.parametrize("how", ["redact", "prune"])
+def test_more_versions_than_one_statement_takes_are_erased(store: MemoryStore, how: str) -> None:
+    """They share one text by renames; their order does not matter."""
+
+    def many(tx: Transaction) -> None:
+        made = tx.record([Change(None, A, SECRET.encode())], None)[0].memory_id
+        for number in range(230):
+            memory = tx.find(made)
+            assert memory is not None
+            tx.record([Change(memory, f"/memories/{number}")], None)
+
+    store.backend.write(store.id, many)
+    oldest_first = [version.id for version in store.versions()][::-1]
+    if how == "prune":
+        store.clear()
+        store.backend.write(store.id, lambda tx: tx.prune(oldest_first))
+        assert [version.operation for version in store.versions()] == ["deleted"]
+        return
+    present = oldest_first.pop()
+    assert store.history.redact(oldest_first).versions == 230
+    assert {version.path for version in store.versions()} == {"", "/memories/229"}
+    assert store.history.show(present)[1] == store.text("/memories/229") == SECRET
+    assert {store.history.show(version)[1] for version in oldest_first} == {None}
+    store.clear()
+    assert store.history.redact([present]).versions == 1
+    assert store.history.show(present)[1] is None
+
+
+# -- stored bytes ------------------------------------------------------------------------------------------------
+
+
+def rests(directory: Path) -> list[str]:
+    """The files below a directory with the secret, or its path, in their names or bytes."""
+    wanted = (SECRET, "clandestine")
+    files = [path for path in directory.rglob("*") if path.is_file()]
+    return [str(path) for path in files if any(one.encode() in path.read_bytes() or one in str(path) for one in wanted)]
+
+
+@pytest.mark.parametrize("backend", ["sqlite", "directory"])
+@pytest.mark.parametrize("how", ["redact", "erase", "erase store"])
+def test_no_file_contains_a_removed_text(tmp_path: Path, backend: str, how: str) -> None:
+    """Database, free pages, log and other files; while the store is open, and after closing."""
+    with opened(backend, tmp_path) as place:
+        store = place.store("tested")
+        for number in range(40):
+            create(store, f"/memories/fill/{number}", "fill " * 300)
+        first = create(store, PATH_OF_SECRET, SECRET * 300)
+        store.search(SECRET)
+        second = replace(store, PATH_OF_SECRET, SECRET * 300, f"short {SECRET}")
+        store.execute({"command": "view", "path": PATH_OF_SECRET})
+        deleted = run(store, "delete", path="/memories/clandestine")
+        run(store, "delete", path="/memories/fill")
+        assert rests(tmp_path) != []
+        if how == "redact":
+            assert not store.history.redact([first, second, deleted]).pending
+        elif how == "erase":
+            assert not store.history.erase(memory_id=store.history.show(first)[0].memory_id).pending
+        else:
+            assert not place.erase("tested").pending
+        assert rests(tmp_path) == []
+    assert rests(tmp_path) == []
+
+
+def test_a_removal_waits_for_an_open_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log keeps pages that a reader may need; `pending` is true until the reader ends."""
+    monkeypatch.setattr("retentive.storage.sqlite.backend.PURGE_WAIT_S", 0.05)
+    with opened("sqlite", tmp_path) as place:
+        store = place.store()
+        first = create(store, A, SECRET)
+        replace(store, A, SECRET, "nothing")
+        reader = sqlite3.connect(tmp_path / "memory.db", isolation_level=None)
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM versions").fetchone()
+        assert store.history.redact([first]).pending
+        assert not removal.finish(store)
+        assert rests(tmp_path) != []
+        reader.close()
+        assert removal.finish(store)
+        assert rests(tmp_path) == []
+        assert removal.finish(store)
+
+
+def test_an_erasure_removes_the_accesses_of_a_memory(tmp_path: Path) -> None:
+    """Only the tombstone still has its id."""
+    now = [1_800_000_000.0]
+    with opened("sqlite", tmp_path, clock=lambda: now[0]) as place:
+        store = place.store()
+        create(store, A, SECRET)
+        now[0] += 86_400
+        store.execute({"command": "view", "path": A})
+        store.accesses.flush()
+        assert len(list(place.backend.side_records(store.id, KIND))) == 1
+        store.history.erase(A)
+        assert list(place.backend.side_records(store.id, KIND)) == []
+
+
+@pytest.mark.parametrize("how", ["erase", "erase store"])
+def test_an_erasure_does_not_reuse_revisions(tmp_path: Path, how: str) -> None:
+    """A recovery compares revisions to find files that may be outdated."""
+    database = tmp_path / "memory" / ".retentive" / "memory.db"
+
+    def number(sql: str) -> int:
+        connection = sqlite3.connect(database)
+        try:
+            return int(connection.execute(sql).fetchone()[0])
+        finally:
+            connection.close()
+
+    for _ in range(3):
+        with opened("directory", tmp_path) as place:
+            store = place.store("tested")
+            for path in (A, B, C):
+                create(store, path, "text")
+        synced = number("SELECT seq FROM synced")
+        with opened("directory", tmp_path) as place:
+            store = place.store("tested")
+            if how == "erase":
+                for path in (A, B, C):
+                    store.history.erase(path)
+            else:
+                place.erase("tested")
+            create(place.store("tested"), "/memories/new", "text")
+            assert number("SELECT max(seq) FROM versions WHERE store <> 0") > synced
+            run(place.store("tested"), "delete", path="/memories/new")
+
+
+def test_a_write_during_a_store_erasure_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new store with the same name does not find files of the old one."""
+    with opened("directory", tmp_path) as place, opened("directory", tmp_path) as other:
+        create(place.store("tested"), A, SECRET)
+        writer, sync, written = other.store("tested"), place.backend._make_durable, list[str]()  # type: ignore[attr-defined]
+
+        def written_meanwhile() -> None:
+            sync()
+            if not written:
+                written.append(create(writer, B, SECRET))
+
+        monkeypatch.setattr(place.backend, "_make_durable", written_meanwhile)
+        place.erase("tested")
+        assert len(written) == 1
+        assert tree(place.store("tested")) == {}
+        assert rests(tmp_path) == []

@@ -1,0 +1,562 @@
+"""Restoring and undoing on every backend."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from retentive import Actor, InvalidInput, MemoryStore, NotFound
+from retentive.errors import ReadOnly, SensitiveValue, TooLarge
+from retentive.history.apply import RestoreOutcome
+from retentive.history.plan import Mode
+from retentive.storage.contract import Change, Snapshot
+from support.model import Model
+from support.places import EVERYWHERE, opened
+from support.profiles import LONG
+from support.walk import Walk
+
+A, B, C = "/memories/a", "/memories/b", "/memories/d/c"
+
+
+@pytest.fixture(params=EVERYWHERE)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStore]:
+    with opened(str(request.param), tmp_path) as place:
+        yield place.store()
+
+
+@pytest.fixture
+def quick(tmp_path: Path) -> Iterator[MemoryStore]:
+    """A store on the fastest backend, for rules that do not depend on the backend."""
+    with opened("memory", tmp_path) as place:
+        yield place.store()
+
+
+def run(store: MemoryStore, command: str, actor: str | None = None, **fields: Any) -> str:
+    """Run a command; return the version it created."""
+    reply = store.execute({"command": command, **fields}, actor=actor)
+    assert not reply.is_error, reply.text
+    return next(store.versions(limit=1)).id
+
+
+def create(store: MemoryStore, path: str, text: str, actor: str | None = None) -> str:
+    return run(store, "create", actor, path=path, file_text=text)
+
+
+def replace(store: MemoryStore, path: str, old: str, new: str, actor: str | None = None) -> str:
+    return run(store, "str_replace", actor, path=path, old_str=old, new_str=new)
+
+
+def tree(store: MemoryStore) -> dict[str, str]:
+    return {memory.path: store.text(memory.path) for memory in store.memories()}
+
+
+def tree_at(store: MemoryStore, version: str) -> dict[str, str]:
+    def work(found: Snapshot) -> dict[str, str]:
+        return {memory.path: data.decode() for memory, data in store.history.at(version, found).texts("/memories")}
+
+    return store.read(work)
+
+
+def done(outcome: RestoreOutcome) -> list[tuple[str, str]]:
+    assert outcome.conflicts == ()
+    assert outcome.done
+    return [(step.what, step.path) for step in outcome.steps]
+
+
+def refused(outcome: RestoreOutcome) -> list[tuple[str, str]]:
+    assert not outcome.done
+    return [(conflict.path, conflict.reason) for conflict in outcome.conflicts]
+
+
+# -- laws --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(2) if LONG else [0])
+def test_every_moment_can_be_read_and_restored(store: MemoryStore, seed: int) -> None:
+    """After random commands, the tree at each version equals the recorded one, and so does its restore."""
+    moments = walked(store, seed, commands=25 if LONG else 12)
+    ids = {memory.path: memory.id for memory in store.memories()}
+    assert len(ids) > 1
+    for version, then in moments:
+        assert tree_at(store, version) == then
+    chosen = random.Random(seed).sample(moments, 4)
+    for version, then in chosen:
+        store.history.restore("/memories", version)
+        assert tree(store) == then
+    at_last, then = moments[-1]
+    store.history.restore("/memories", at_last)
+    assert tree(store) == then
+    assert {memory.path: memory.id for memory in store.memories()} == ids
+
+
+@pytest.mark.parametrize("seed", range(3, 5) if LONG else [3])
+def test_undoing_all_changes_one_by_one_gives_the_first_tree(store: MemoryStore, seed: int) -> None:
+    """In reverse order, each undo gives the tree before its change. An undo can be undone."""
+    create(store, A, "first\n")
+    moments = [("", tree(store)), *walked(store, seed, commands=15 if LONG else 8, first=tree(store))]
+    for (version, after), (_, before) in reversed(list(zip(moments[1:], moments, strict=False))):
+        assert tree(store) == after
+        done(store.history.undo(change=version))
+        assert tree(store) == before
+        again = next(store.versions(limit=1)).id
+        done(store.history.undo(change=again))
+        assert tree(store) == after
+        done(store.history.undo(change=version, mode="merge"))
+        assert tree(store) == before
+
+
+@pytest.mark.parametrize("seed", range(7, 9) if LONG else [8])
+def test_undoing_a_whole_session_gives_the_first_tree(store: MemoryStore, seed: int) -> None:
+    """In one change, if no other actor changed anything."""
+    create(store, A, "first\n", "user:ann")
+    create(store, C, "second\n", "user:ann")
+    before, ids = tree(store), sorted(memory.id for memory in store.memories())
+    walked(store, seed, commands=25 if LONG else 15, first=before, actor="session:s1")
+    assert tree(store) != before
+    outcome = store.history.undo(by="session:s1", actor="user:ann")
+    assert outcome.done
+    assert tree(store) == before
+    assert sorted(memory.id for memory in store.memories()) == ids
+    revisions = {version.revision for version in store.versions(limit=len(outcome.steps))}
+    assert len(revisions) == 1
+    assert next(store.versions(limit=1)).actor == Actor("user", "ann")
+
+
+def walked(
+    store: MemoryStore, seed: int, *, commands: int, first: dict[str, str] | None = None, actor: str | None = None
+) -> list[tuple[str, dict[str, str]]]:
+    """Versions, each the last of its change, with the tree right after it."""
+    model = Model()
+    model.tree.update(first or {})
+    walk = Walk(seed, model)
+    moments: list[tuple[str, dict[str, str]]] = []
+    revision = store.read(lambda found: found.revision)
+    while len(moments) < commands:
+        command = walk.command()
+        model.execute(command)
+        store.execute(command, actor=actor)
+        now = store.read(lambda found: found.revision)
+        if now != revision:
+            moments.append((next(store.versions(limit=1)).id, tree(store)))
+            revision = now
+    return moments
+
+
+# -- restoring ---------------------------------------------------------------------------------------------------
+
+
+def test_a_memory_gets_its_text_back(store: MemoryStore) -> None:
+    """At its present path; the new version names the actor of the restore."""
+    first = create(store, A, "one")
+    replace(store, A, "one", "two")
+    run(store, "rename", old_path=A, new_path=B)
+    assert done(store.history.restore(B, first, actor="user:ann")) == [("changed", B)]
+    assert tree(store) == {B: "one"}
+    assert [version.actor for version in store.versions(limit=1)] == [Actor("user", "ann")]
+    assert done(store.history.restore(B, first)) == []
+
+
+def test_a_deleted_memory_comes_back_with_its_history(store: MemoryStore) -> None:
+    """The same memory, with the same id and age."""
+    create(store, C, "one")
+    before = store.load(C)[0]
+    second = replace(store, C, "one", "two")
+    run(store, "delete", path="/memories/d")
+    assert done(store.history.restore(C, second)) == [("made", C)]
+    after, text = store.load(C)
+    assert (text, after.id, after.created_at) == ("two", before.id, before.created_at)
+    assert len(store.history.log(C)) == 4
+
+
+def test_a_directory_is_restored(store: MemoryStore) -> None:
+    """Newer memories are deleted; changed, deleted and moved ones are restored; others stay."""
+    create(store, "/memories/d/kept", "kept")
+    create(store, "/memories/d/changed", "old")
+    create(store, "/memories/d/deleted", "deleted")
+    create(store, "/memories/d/moved", "moved")
+    create(store, "/memories/outside", "old")
+    then = run(store, "create", path="/memories/came", file_text="came")
+    at = next(store.versions(limit=1)).created_at
+    replace(store, "/memories/d/changed", "old", "new")
+    run(store, "delete", path="/memories/d/deleted")
+    run(store, "rename", old_path="/memories/d/moved", new_path="/memories/away")
+    run(store, "rename", old_path="/memories/came", new_path="/memories/d/came")
+    create(store, "/memories/d/new", "new")
+    replace(store, "/memories/outside", "old", "new")
+    expected = {
+        "/memories/came": "came",
+        "/memories/d/changed": "old",
+        "/memories/d/deleted": "deleted",
+        "/memories/d/kept": "kept",
+        "/memories/d/moved": "moved",
+        "/memories/outside": "new",
+    }
+    planned = store.history.restore("/memories/d", at, dry_run=True)
+    assert planned.dry_run
+    assert len(tree(store)) == 6
+    done(store.history.restore("/memories/d", then))
+    assert tree(store) == expected
+    assert len({version.revision for version in store.versions(limit=len(planned.steps))}) == 1
+
+
+def test_memories_that_swapped_paths_swap_back(store: MemoryStore) -> None:
+    """Two or three memories, and a file that became a directory."""
+    create(store, A, "a")
+    create(store, B, "b")
+    create(store, C, "c")
+    then = create(store, "/memories/x", "x")
+    for old, new in ((A, "/memories/t"), (B, A), (C, B), ("/memories/t", C)):
+        run(store, "rename", old_path=old, new_path=new)
+    run(store, "rename", old_path="/memories/x", new_path="/memories/t")
+    run(store, "rename", old_path="/memories/t", new_path="/memories/x/y")
+    before = tree(store)
+    ids = {text: store.load(path)[0].id for path, text in before.items()}
+    now = next(store.versions(limit=1)).id
+    assert store.history.restore("/memories", then).done
+    assert tree(store) == {A: "a", B: "b", C: "c", "/memories/x": "x"}
+    assert {text: store.load(path)[0].id for path, text in tree(store).items()} == ids
+    assert store.history.restore("/memories", now).done
+    assert tree(store) == before
+
+
+def test_an_occupied_path_is_a_conflict(store: MemoryStore) -> None:
+    """Nothing changes unless forced. Force deletes the memory at the path, which can be restored too."""
+    then = create(store, "/memories/d/c", "old")
+    run(store, "delete", path="/memories/d")
+    create(store, "/memories/d", "in the way")
+    outcome = store.history.restore("/memories/d/c", then)
+    assert refused(outcome) == [("/memories/d/c", "/memories/d stands where it was")]
+    assert tree(store) == {"/memories/d": "in the way"}
+    assert done(store.history.restore("/memories/d/c", then, mode="force")) == [
+        ("deleted", "/memories/d"),
+        ("made", "/memories/d/c"),
+    ]
+    assert tree(store) == {"/memories/d/c": "old"}
+
+
+def test_an_unknown_moment_is_refused(quick: MemoryStore) -> None:
+    """The error names the reason."""
+    create(quick, A, "one")
+    early = datetime(2001, 1, 1, tzinfo=UTC)
+    assert done(quick.history.restore("/memories", early)) == [("deleted", A)]
+    with pytest.raises(NotFound, match="nothing at /memories/d then"):
+        quick.history.restore("/memories/d", early)
+    create(quick, B, "two")
+    with pytest.raises(NotFound, match="nothing at /memories/b then"):
+        quick.history.restore(B, early)
+    with pytest.raises(NotFound):
+        quick.history.restore(B, "memver_unknown")
+    with pytest.raises(InvalidInput, match="zone"):
+        quick.history.restore(B, datetime(2026, 1, 1))
+    assert tree(quick) == {B: "two"}
+    assert quick.history.restore("/memories", datetime.now(UTC) + timedelta(days=1)).steps == ()
+
+
+def test_guards_apply_to_restored_texts(quick: MemoryStore) -> None:
+    """Read-only paths, size limits and sensitive values, as for every write."""
+    quick.change_settings({"sensitive": "off"})
+    first = create(quick, A, "the key is AKIAQ3EGVSNB6RTKX2ZP and stays\n")
+    replace(quick, A, "the key", "no key")
+    quick.change_settings({"sensitive": "reject"})
+    with pytest.raises(SensitiveValue, match="sensitive values"):
+        quick.history.restore(A, first)
+    quick.change_settings({"sensitive": "redact"})
+    outcome = quick.history.restore(A, first)
+    assert [(each.path, each.reason) for each in outcome.left] == [(A, "sensitive values were taken out of its text")]
+    assert not outcome.done
+    assert tree(quick)[A] == "the key is [REDACTED:aws_access_key_id] and stays\n"
+    large = create(quick, B, "x" * 30)
+    run(quick, "delete", path=B)
+    quick.change_settings({"max_memory_bytes": 20})
+    with pytest.raises(TooLarge, match="limit"):
+        quick.history.restore(B, large)
+    quick.change_settings({"read_only_paths": [A]})
+    with pytest.raises(ReadOnly, match=f"^{A} is read-only$"):
+        quick.history.restore("/memories", first)
+
+
+def test_a_redacted_text_cannot_be_restored(store: MemoryStore) -> None:
+    """Nothing changes. Force restores the others and reports the redacted ones, present or deleted."""
+    first = create(store, A, "one")
+    gone = create(store, "/memories/d/gone", "gone")
+    create(store, B, "two")
+    then = create(store, C, "three")
+    replace(store, A, "one", "1", "session:s")
+    last = replace(store, B, "two", "2", "session:s")
+    run(store, "delete", path="/memories/d/gone")
+    store.history.redact([first, gone])
+    before, told = tree(store), "what it was then was redacted"
+    asked: list[Callable[[Mode], RestoreOutcome]] = [
+        lambda mode: store.history.restore("/memories", then, mode=mode),
+        lambda mode: store.history.restore("/memories/d", then, mode=mode),
+        lambda mode: store.history.undo(by="session:s", mode=mode),
+    ]
+    conflicts = [refused(ask("refuse")) for ask in asked]
+    assert conflicts[:2] == [[("/memories/d/gone", told), (A, told)], [("/memories/d/gone", told)]]
+    assert conflicts[2] == [(A, "the version before was redacted")]
+    assert refused(asked[1]("force")) == conflicts[1]  # nothing else to restore
+    assert tree(store) == before
+    outcome = asked[0]("force")
+    assert (outcome.done, outcome.conflicts) == (False, ())
+    assert [(each.path, each.reason) for each in outcome.left] == conflicts[0]
+    assert tree(store) == {**before, B: "two"}
+    store.history.undo(change=next(store.versions(limit=1)).id)
+    assert [each.path for each in asked[2]("force").left] == [A]
+    assert tree(store) == {**before, B: "two"}
+    assert store.history.show(last)[1] == "2"
+
+
+# -- undoing -----------------------------------------------------------------------------------------------------
+
+
+def test_a_change_of_many_memories_is_undone_whole(store: MemoryStore) -> None:
+    """A deleted or renamed directory, given any version of the change."""
+    for number in range(5):
+        create(store, f"/memories/d/{number}", str(number))
+    before = tree(store)
+    run(store, "rename", old_path="/memories/d", new_path="/memories/e")
+    some = list(store.versions(limit=3))[2].id
+    assert len(done(store.history.undo(change=some))) == 5
+    assert tree(store) == before
+    run(store, "delete", path="/memories/d")
+    assert len(done(store.history.undo(change=next(store.versions(limit=1)).id))) == 5
+    assert tree(store) == before
+    with pytest.raises(NotFound):
+        store.history.undo(change="memver_unknown")
+
+
+def test_undo_conflicts_with_newer_changes(store: MemoryStore) -> None:
+    """Nothing changes, not even in unaffected memories. A merge undoes by line."""
+    lines = "".join(f"line {number}\n" for number in range(9))
+    create(store, A, lines, "user:ann")
+    create(store, B, "other\n", "user:ann")
+    replace(store, A, "line 1\n", "LINE 1\n", "session:s")
+    replace(store, B, "other", "OTHER", "session:s")
+    replace(store, A, "line 7\n", "line seven\n", "user:ann")
+    now = tree(store)
+    assert refused(store.history.undo(by="session:s")) == [(A, "its text was changed later")]
+    assert tree(store) == now
+    assert done(store.history.undo(by="session:s", mode="merge")) == [("changed", A), ("changed", B)]
+    assert tree(store) == {A: lines.replace("line 7", "line seven"), B: "other\n"}
+
+
+def test_changes_of_the_same_lines_are_not_merged(quick: MemoryStore) -> None:
+    """The conflict names the line. Force also undoes the newer change."""
+    create(quick, A, "one\ntwo\n", "user:ann")
+    change = replace(quick, A, "two", "2", "session:s")
+    replace(quick, A, "2", "II", "user:ann")
+    assert refused(quick.history.undo(change=change, mode="merge")) == [
+        (A, "its text was changed later in the same lines (from line 2)")
+    ]
+    assert tree(quick) == {A: "one\nII\n"}
+    assert done(quick.history.undo(change=change, mode="force")) == [("changed", A)]
+    assert tree(quick) == {A: "one\ntwo\n"}
+
+
+def test_undo_conflicts_with_later_renames_and_deletions(quick: MemoryStore) -> None:
+    """A rename is undone despite a newer text. A created memory is kept if others changed it."""
+    created = create(quick, A, "one", "session:s")
+    moved = run(quick, "rename", "session:s", old_path=A, new_path=B)
+    replace(quick, B, "one", "two", "user:ann")
+    assert done(quick.history.undo(change=moved)) == [("moved", A)]
+    assert tree(quick) == {A: "two"}
+    assert refused(quick.history.undo(change=created)) == [(A, "it was changed later")]
+    run(quick, "delete", "user:ann", path=A)
+    assert done(quick.history.undo(change=created)) == []
+    edited = list(quick.history.log(memory_id=quick.history.log()[0].memory_id))[2].id
+    assert refused(quick.history.undo(change=edited)) == [(A, "it was deleted later")]
+
+
+def test_undoing_twice_does_nothing(quick: MemoryStore) -> None:
+    """Nothing is left to undo."""
+    create(quick, A, "one")
+    change = replace(quick, A, "one", "two")
+    assert done(quick.history.undo(change=change)) == [("changed", A)]
+    assert done(quick.history.undo(change=change)) == []
+
+
+def test_undoing_a_session_since_a_time(quick: MemoryStore) -> None:
+    """Its earlier changes stay."""
+    create(quick, A, "one", "session:s")
+    create(quick, B, "two", "session:s")
+    since = quick.load(B)[0].created_at
+    create(quick, C, "three", "session:other")
+    assert done(quick.history.undo(by="session:s", since=since)) == [("deleted", B)]
+    assert sorted(tree(quick)) == [A, C]
+    with pytest.raises(InvalidInput):
+        quick.history.undo()
+    with pytest.raises(NotFound):
+        quick.history.undo(by="session:nobody")
+
+
+@pytest.mark.parametrize("there", [A, f"{A}/below"])
+def test_two_memories_do_not_return_to_one_path(store: MemoryStore, there: str) -> None:
+    """Nor to a path below the other: that is a conflict. Force keeps the oldest."""
+    create(store, A, "first", "user:ann")
+    create(store, B, "second", "user:ann")
+    run(store, "rename", "session:s", old_path=A, new_path=C)
+    run(store, "rename", "user:ann", old_path=B, new_path=there)
+    run(store, "rename", "session:s", old_path=there, new_path="/memories/e")
+    before = tree(store)
+    assert refused(store.history.undo(by="session:s")) == [(there, "another memory comes back there too")]
+    assert tree(store) == before
+    outcome = store.history.undo(by="session:s", mode="force")
+    assert done(outcome) == [("moved", A), ("deleted", "/memories/e")]
+    assert tree(store) == {A: "first"}
+    assert store.usage().memories == 1
+
+
+def test_undoing_a_change_keeps_an_external_edit_before_it(tmp_path: Path) -> None:
+    """Although the command that found the edit recorded it with its own change."""
+    with opened("directory", tmp_path) as place:
+        store = place.store()
+        create(store, A, "one\ntwo\n")
+        (Path(str(store.directory())) / "a").write_text("one by hand\ntwo\n")
+        change = replace(store, A, "two", "2", "session:s")
+        assert [str(version.actor) for version in store.history.log(limit=2)] == ["session:s", "job:external"]
+        assert done(store.history.undo(change=change)) == [("changed", A)]
+        assert tree(store) == {A: "one by hand\ntwo\n"}
+
+
+def test_invalid_arguments_are_refused(quick: MemoryStore) -> None:
+    """Times without a time zone, negative limits, unknown modes."""
+    change = create(quick, A, "one", "session:s")
+    naive = datetime(2026, 1, 1)
+    mode: Any = "overwrite"
+    for ask in (
+        lambda: quick.history.log(since=naive),
+        lambda: quick.history.log(until=naive),
+        lambda: quick.history.log(limit=-1),
+        lambda: quick.history.undo(by="session:s", since=naive),
+        lambda: quick.history.restore(A, naive),
+        lambda: quick.history.restore(A, change, mode=mode),
+        lambda: quick.history.undo(change=change, mode=mode),
+    ):
+        with pytest.raises(InvalidInput):
+            ask()
+    assert quick.history.log(limit=0) == []
+    assert tree(quick) == {A: "one"}
+
+
+def test_a_path_restores_the_memory_it_had_then(quick: MemoryStore) -> None:
+    """A memory at or below the path now is a conflict, and is deleted only by force."""
+    first = create(quick, A, "first")
+    run(quick, "delete", path=A)
+    create(quick, A, "second")
+    assert refused(quick.history.restore(A, first)) == [(A, f"{A} stands where it was")]
+    assert done(quick.history.restore(A, first, mode="force")) == [("deleted", A), ("made", A)]
+    assert tree(quick) == {A: "first"}
+    run(quick, "delete", path=A)
+    below = create(quick, f"{A}/x", "third")
+    assert refused(quick.history.restore(A, first)) == [(A, f"{A}/x stands where it was")]
+    assert tree(quick) == {f"{A}/x": "third"}
+    assert done(quick.history.restore(A, first, mode="force")) == [("made", A), ("deleted", f"{A}/x")]
+    assert refused(quick.history.restore(A, below)) == [(f"{A}/x", f"{A} stands where it was")]
+    assert done(quick.history.restore(A, below, mode="force")) == [("deleted", A), ("made", f"{A}/x")]
+    assert tree(quick) == {f"{A}/x": "third"}
+    before = quick.history.log()[-1].created_at - timedelta(days=1)
+    with pytest.raises(NotFound):
+        quick.history.restore(f"{A}/x", before)
+
+
+def test_a_sibling_with_the_same_prefix_stays(quick: MemoryStore) -> None:
+    """Only memories below the directory are restored."""
+    create(quick, "/memories/d/x", "one")
+    create(quick, "/memories/dx", "one")
+    then = create(quick, "/memories/d/y", "two")
+    replace(quick, "/memories/d/x", "one", "changed")
+    replace(quick, "/memories/dx", "one", "changed")
+    assert done(quick.history.restore("/memories/d", then)) == [("changed", "/memories/d/x")]
+    assert tree(quick)["/memories/dx"] == "changed"
+
+
+def test_conflicts_of_an_undo_have_reasons(quick: MemoryStore) -> None:
+    """Renamed or recreated later by others, or redacted. Force also undoes changes by others."""
+    create(quick, A, "one")
+    moved = run(quick, "rename", "session:s", old_path=A, new_path=B)
+    run(quick, "rename", "user:ann", old_path=B, new_path=C)
+    assert refused(quick.history.undo(change=moved)) == [(C, "it was renamed later")]
+    assert done(quick.history.undo(change=moved, mode="force")) == []
+    assert list(tree(quick)) == [C]
+    gone = run(quick, "delete", "session:s", path=C)
+    assert done(quick.history.undo(change=gone, actor="user:ann")) == [("made", C)]
+    changed = replace(quick, C, "one", "two", "user:ann")
+    assert refused(quick.history.undo(change=gone)) == [(C, "it was made again later")]
+    assert tree(quick) == {C: "two"}
+    replace(quick, C, "two", "three")
+    quick.history.redact([changed])
+    assert refused(quick.history.undo(change=changed)) == [(C, "the change itself was redacted")]
+
+
+def test_a_redacted_earlier_text_is_a_conflict(quick: MemoryStore) -> None:
+    """The memory stays unchanged. Undoing a deletion whose version was redacted is a conflict too."""
+    redacted = create(quick, A, "one")
+    then = create(quick, B, "other")
+    replace(quick, A, "one", "two")
+    replace(quick, B, "other", "changed")
+    quick.history.redact([redacted])
+    assert refused(quick.history.restore("/memories", then)) == [(A, "what it was then was redacted")]
+    outcome = quick.history.restore("/memories", then, mode="force")
+    assert [(step.what, step.path) for step in outcome.steps] == [("changed", B)]
+    assert [conflict.path for conflict in outcome.left] == [A]
+    assert tree(quick) == {A: "two", B: "other"}
+    gone = run(quick, "delete", path=A)
+    made = done(quick.history.undo(change=gone))
+    assert made == [("made", A)]
+    again = quick.history.log()[0].id
+    run(quick, "delete", path=A)
+    quick.history.redact([gone])
+    assert done(quick.history.undo(change=again)) == []
+
+
+def test_intermediate_states_of_a_restore_exceed_no_limit(quick: MemoryStore) -> None:
+    """Shrinking texts are written first, and deletions precede creations."""
+    create(quick, A, "a" * 20)
+    create(quick, B, "b" * 30)
+    then = quick.history.log()[0].id
+    replace(quick, A, "a" * 20, "c" * 30)
+    replace(quick, B, "b" * 30, "d" * 20)
+    other = quick.history.log()[0].id
+    quick.change_settings({"max_store_bytes": 50, "max_memories": 2})
+    for moment, sizes in ((then, [20, 30]), (other, [30, 20]), (then, [20, 30])):
+        done(quick.history.restore("/memories", moment))
+        assert [len(text) for text in tree(quick).values()] == sizes
+    quick.clear()
+    create(quick, C, "e" * 50)
+    done(quick.history.restore("/memories", then))
+    assert sorted(tree(quick)) == [A, B]
+
+
+def test_a_move_to_a_former_directory_is_recorded_as_a_move(quick: MemoryStore) -> None:
+    """After the memories below it moved away; the memory is not recreated."""
+    create(quick, A, "file")
+    create(quick, B, "other")
+    then = quick.history.log()[0].id
+    run(quick, "rename", old_path=A, new_path=C)
+    run(quick, "rename", old_path=B, new_path=f"{A}/x")
+    count = len(quick.history.log())
+    assert done(quick.history.restore("/memories", then)) == [("moved", A), ("moved", B)]
+    assert tree(quick) == {A: "file", B: "other"}
+    assert [version.operation for version in quick.history.log()][:-count] == ["modified", "modified"]
+
+
+def test_changes_continue_after_an_imported_history(tmp_path: Path) -> None:
+    """The next change has a later revision. An imported version that is not later is refused."""
+    with opened("sqlite", tmp_path) as place:
+        source, target = place.store("source"), place.store("target")
+        for number in range(5):
+            create(source, f"/memories/{number}", "one")
+        origin = source.history.log(limit=1)[0]
+        change = Change(None, origin.path, b"one", origin=origin)
+        target.backend.write(target.id, lambda tx: tx.record([change], None))
+        again = dataclasses.replace(origin, id=origin.id[:-1] + "~", path=A)
+        with pytest.raises(InvalidInput, match="later"):
+            target.backend.write(target.id, lambda tx: tx.record([Change(None, A, b"", origin=again)], None))
+        next_one = create(target, A, "two")
+        assert target.history.show(next_one)[0].revision == origin.revision + 1

@@ -1,0 +1,223 @@
+"""The LangChain integration in a real agent, with a scripted Claude behind `ChatAnthropic`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_anthropic import ChatAnthropic, _client_utils
+from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from pydantic import SecretStr
+
+from retentive import TOOL, InvalidInput, MemoryStore, Reply
+from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA
+from retentive.integrations.langchain import memory_tool
+from retentive.mounts import Mounts
+from retentive.testing.scripted_claude import ScriptedClaude, scripted_claude
+from support.places import OpenPlace
+
+from .conversations import (
+    APART_S,
+    BESIDE_S,
+    ERRORS,
+    INSERTED,
+    INSERTS,
+    KEY,
+    MODEL,
+    STORY,
+    A,
+    ConcurrencyProbe,
+    mounted,
+    offered_tools,
+    one_turn,
+    story,
+)
+from .test_imports import run
+
+HELLO: Any = {"messages": [{"role": "user", "content": "Hello"}]}
+
+
+@pytest.fixture
+def store(open_place: OpenPlace) -> MemoryStore:
+    return open_place("sqlite://").store()
+
+
+@pytest.fixture
+def twin(open_place: OpenPlace) -> MemoryStore:
+    return open_place("sqlite://").store()
+
+
+@contextmanager
+def chat(server: ScriptedClaude, *, streaming: bool = False) -> Iterator[ChatAnthropic]:
+    """Chat model whose connections are closed after the test. LangChain keeps them for the whole process."""
+    model = ChatAnthropic(  # type: ignore[call-arg]
+        model_name=MODEL, base_url=server.url, api_key=SecretStr(KEY), max_retries=0, streaming=streaming
+    )
+    try:
+        yield model
+    finally:
+        if "_client" in vars(model):
+            model._client.close()
+        _client_utils._get_default_httpx_client.cache_clear()
+        _client_utils._get_default_async_httpx_client.cache_clear()
+
+
+def invoke(
+    server: ScriptedClaude, tool: BaseTool, config: RunnableConfig | None = None, *, streaming: bool = False
+) -> list[Any]:
+    """Run an agent and return its messages."""
+    with chat(server, streaming=streaming) as model:
+        messages: list[Any] = create_agent(model, [tool]).invoke(HELLO, config)["messages"]
+        return messages
+
+
+def ainvoke(server: ScriptedClaude, tool: BaseTool, config: RunnableConfig | None = None) -> list[Any]:
+    """Async version of `invoke`."""
+
+    async def talk(model: ChatAnthropic) -> list[Any]:
+        try:
+            result = await create_agent(model, [tool]).ainvoke(HELLO, config)
+        finally:
+            await model._async_client.close()
+        return list(result["messages"])
+
+    with chat(server) as model:
+        return asyncio.run(talk(model))
+
+
+def test_replies_equal_those_of_the_store(store: MemoryStore, twin: MemoryStore) -> None:
+    """All six commands and all errors, byte for byte. The tool is sent as Claude's built-in tool."""
+    with scripted_claude(story(twin)) as server:
+        messages = invoke(server, memory_tool(store, actor="session:s1"))
+        assert server.failures == []
+        assert messages[-1].content == "That is all."
+        assert offered_tools(server) == [[TOOL]] * (len(STORY) + 1)
+    answers = [message for message in messages if isinstance(message, ToolMessage)]
+    assert [n for n, message in enumerate(answers) if message.status == "error"] == list(ERRORS)
+    assert answers[19].content == "Error: Cannot delete the /memories directory itself"
+    assert {str(version.actor) for version in store.versions()} == {"session:s1"}
+    assert [version.path for version in store.versions()] == [version.path for version in twin.versions()]
+
+
+def test_async_replies_equal_those_of_the_store(store: MemoryStore, twin: MemoryStore) -> None:
+    with scripted_claude(story(twin)) as server:
+        assert ainvoke(server, memory_tool(store))[-1].content == "That is all."
+        assert server.failures == []
+
+
+def test_streamed_replies_equal_those_of_the_store(store: MemoryStore, twin: MemoryStore) -> None:
+    with scripted_claude(story(twin)) as server:
+        invoke(server, memory_tool(store), streaming=True)
+        assert server.failures == []
+        assert {exchange.body["stream"] for exchange in server.requests if isinstance(exchange.body, dict)} == {True}
+
+
+@pytest.mark.parametrize("talk", [invoke, ainvoke])
+def test_no_edit_of_one_turn_is_lost(store: MemoryStore, talk: Any) -> None:
+    store.execute({"command": "create", "path": A, "file_text": ""})
+    with scripted_claude(one_turn(*INSERTS)) as server:
+        talk(server, memory_tool(store))
+        assert server.failures == []
+    assert sorted(store.text(A).splitlines()) == sorted(INSERTED)
+
+
+@pytest.mark.parametrize("talk", [invoke, ainvoke])
+def test_max_concurrency_one_keeps_the_order_of_calls(talk: Any) -> None:
+    """By default calls of one turn run concurrently."""
+    apart, beside = ConcurrencyProbe(APART_S), ConcurrencyProbe(BESIDE_S)
+    with scripted_claude(one_turn(*INSERTS[:4])) as server:
+        talk(server, memory_tool(apart), {"max_concurrency": 1})
+        talk(server, memory_tool(beside))
+        assert server.failures == []
+    assert apart.most == 1
+    assert apart.seen == INSERTS[:4]
+    assert beside.most > 1
+
+
+def test_memory_and_actor_can_depend_on_the_run(open_place: OpenPlace) -> None:
+    """One agent serves several users with a store each."""
+    place = open_place("sqlite://")
+    tool = memory_tool(
+        lambda config: place.store(config["configurable"]["user"]),
+        actor=lambda config: f"user:{config['configurable']['user']}",
+    )
+    with scripted_claude(one_turn({"command": "create", "path": A, "file_text": "mine"})) as server:
+        for user, talk in (("ann", invoke), ("ben", ainvoke)):
+            talk(server, tool, {"configurable": {"user": user}})
+        assert server.failures == []
+    assert {info.key: info.memories for info in place.stores()} == {"ann": 1, "ben": 1}
+    assert [str(version.actor) for version in place.store("ben").versions()] == ["user:ben"]
+
+
+def test_other_models_get_a_function_tool(store: MemoryStore) -> None:
+    function = convert_to_openai_tool(memory_tool(store))["function"]
+    assert function == {"name": "memory", "description": DESCRIPTION, "parameters": INPUT_SCHEMA}
+
+
+def test_claude_gets_a_function_tool_with_native_false(store: MemoryStore) -> None:
+    with scripted_claude(one_turn({"command": "view", "path": "/memories"})) as server:
+        invoke(server, memory_tool(store, native=False))
+        assert server.failures == []
+        expected = {"name": "memory", "description": DESCRIPTION, "input_schema": INPUT_SCHEMA}
+        assert offered_tools(server)[0] == [expected]
+
+
+def test_the_tool_can_be_called_without_an_agent(store: MemoryStore) -> None:
+    """A tool call returns a message, a plain input returns the text. A string is not a command."""
+    tool = memory_tool(store)
+    view = {"command": "view", "path": "/memories"}
+    call = AIMessage("", tool_calls=[{"name": "memory", "args": view, "id": "toolu_1"}]).tool_calls[0]
+    message = tool.invoke(call)
+    assert (message.status, message.content, message.tool_call_id) == ("success", store.execute(view).text, "toolu_1")
+    assert tool.invoke(view) == asyncio.run(tool.ainvoke(view)) == store.execute(view).text
+    assert tool.invoke("view") == store.execute("view").text
+
+
+def test_mounts_are_supported(open_place: OpenPlace) -> None:
+    place = open_place("sqlite://")
+    tree = Mounts({"/memories": place.store("mine"), "/memories/team": place.store("team").read_only()})
+    with scripted_claude(mounted(tree)) as server:
+        invoke(server, memory_tool(tree))
+        assert server.failures == []
+    assert place.store("mine").usage().memories == 1
+
+
+def test_any_object_with_execute_is_a_memory() -> None:
+    class Echo:
+        def execute(self, command: object, *, actor: object = None) -> Reply:
+            return Reply(f"{command} by {actor}")
+
+    assert memory_tool(Echo(), actor="job:x").invoke({"a": 1}) == "{'a': 1} by job:x"
+
+
+def test_a_bug_is_not_hidden_from_the_application() -> None:
+    class Broken:
+        def execute(self, command: object, *, actor: object = None) -> Reply:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        memory_tool(Broken()).invoke({})
+
+
+def test_an_invalid_actor_is_rejected_immediately(store: MemoryStore) -> None:
+    with pytest.raises(InvalidInput):
+        memory_tool(store, actor="user:")
+
+
+def test_without_langchain_the_error_names_the_package() -> None:
+    code = """
+import sys
+sys.modules["langchain_core"] = None
+try:
+    import retentive.integrations.langchain
+except ImportError as error:
+    print(error)
+"""
+    assert "pip install 'langchain>=1.4,<2' 'langchain-anthropic>=1.7,<2'" in run(code)

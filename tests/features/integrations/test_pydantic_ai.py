@@ -1,0 +1,197 @@
+"""The Pydantic AI integration in a real agent, with a scripted Claude behind `AnthropicModel`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from anthropic import AsyncAnthropic
+from pydantic_ai import Agent
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+from pydantic_ai.models.anthropic import AnthropicModel
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.native_tools import AbstractNativeTool
+from pydantic_ai.providers.anthropic import AnthropicProvider
+from pydantic_ai.run import AgentRunResult
+
+from retentive import TOOL, InvalidInput, MemoryStore, Reply
+from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA
+from retentive.integrations.pydantic_ai import MemoryCapability, memory_tool
+from retentive.mounts import Mounts
+from retentive.testing.scripted_claude import ScriptedClaude, scripted_claude
+from support.places import OpenPlace
+
+from .conversations import (
+    APART_S,
+    ERRORS,
+    INSERTS,
+    KEY,
+    MODEL,
+    STORY,
+    A,
+    ConcurrencyProbe,
+    mounted,
+    offered_tools,
+    one_turn,
+    story,
+)
+from .test_imports import run
+
+
+@pytest.fixture
+def store(open_place: OpenPlace) -> MemoryStore:
+    return open_place("sqlite://").store()
+
+
+@pytest.fixture
+def twin(open_place: OpenPlace) -> MemoryStore:
+    return open_place("sqlite://").store()
+
+
+def talk(server: ScriptedClaude, agent: Agent[Any, str], *, deps: object = None) -> AgentRunResult[str]:
+    """Run an agent."""
+
+    async def main() -> AgentRunResult[str]:
+        async with AsyncAnthropic(base_url=server.url, api_key=KEY, max_retries=0) as client:
+            model = AnthropicModel(MODEL, provider=AnthropicProvider(anthropic_client=client))
+            return await agent.run("Hello", model=model, deps=deps)
+
+    return asyncio.run(main())
+
+
+def returns(messages: list[ModelMessage]) -> list[ToolReturnPart]:
+    requests = [message for message in messages if isinstance(message, ModelRequest)]
+    return [part for request in requests for part in request.parts if isinstance(part, ToolReturnPart)]
+
+
+def test_replies_equal_those_of_the_store(store: MemoryStore, twin: MemoryStore) -> None:
+    """All six commands and more errors than retries, byte for byte. The tool is sent as Claude's built-in tool."""
+    agent = Agent(capabilities=[MemoryCapability[None](store, actor="session:s1")])
+    with scripted_claude(story(twin)) as server:
+        result = talk(server, agent)
+        assert server.failures == []
+        assert result.output == "That is all."
+        assert offered_tools(server) == [[TOOL]] * (len(STORY) + 1)
+    assert [n for n, part in enumerate(returns(result.all_messages())) if part.outcome == "failed"] == list(ERRORS)
+    assert {str(version.actor) for version in store.versions()} == {"session:s1"}
+    assert [version.path for version in store.versions()] == [version.path for version in twin.versions()]
+
+
+def test_streamed_replies_equal_those_of_the_store(store: MemoryStore, twin: MemoryStore) -> None:
+    async def main(server: ScriptedClaude) -> str:
+        async with AsyncAnthropic(base_url=server.url, api_key=KEY, max_retries=0) as client:
+            model = AnthropicModel(MODEL, provider=AnthropicProvider(anthropic_client=client))
+            agent = Agent(model, capabilities=[MemoryCapability[None](store)])
+            async with agent.run_stream("Hello") as result:
+                return str(await result.get_output())
+
+    with scripted_claude(story(twin)) as server:
+        assert asyncio.run(main(server)) == "That is all."
+        assert server.failures == []
+
+
+def test_the_calls_of_a_turn_run_in_order() -> None:
+    memory = ConcurrencyProbe(APART_S)
+    with scripted_claude(one_turn(*INSERTS[:4])) as server:
+        talk(server, Agent(capabilities=[MemoryCapability[None](memory)]))
+        assert server.failures == []
+    assert memory.most == 1
+    assert memory.seen == INSERTS[:4]
+
+
+def test_memory_and_actor_can_depend_on_the_run(open_place: OpenPlace) -> None:
+    """One agent serves several users with a store each."""
+    place = open_place("sqlite://")
+    capability = MemoryCapability[str](lambda context: place.store(context.deps), actor=lambda ctx: f"user:{ctx.deps}")
+    agent = Agent(deps_type=str, capabilities=[capability])
+    with scripted_claude(one_turn({"command": "create", "path": A, "file_text": "mine"})) as server:
+        for user in ("ann", "ben"):
+            talk(server, agent, deps=user)
+        assert server.failures == []
+    assert {info.key: info.memories for info in place.stores()} == {"ann": 1, "ben": 1}
+    assert [str(version.actor) for version in place.store("ben").versions()] == ["user:ben"]
+
+
+def test_claude_gets_a_function_tool_with_native_false(store: MemoryStore) -> None:
+    """With the capability and with the tool alone."""
+    agents = (
+        Agent(capabilities=[MemoryCapability[None](store, native=False)]),
+        Agent(tools=[memory_tool(store)]),
+    )
+    with scripted_claude(one_turn({"command": "view", "path": "/memories"})) as server:
+        for agent in agents:
+            talk(server, agent)
+        assert server.failures == []
+        for (tool,) in offered_tools(server):
+            assert (tool["name"], tool["description"]) == ("memory", DESCRIPTION)
+            assert tool["input_schema"]["properties"].keys() == INPUT_SCHEMA["properties"].keys()
+
+
+def test_other_models_get_a_function_tool(store: MemoryStore, twin: MemoryStore) -> None:
+    """With the same replies, although the model has no built-in memory tool."""
+
+    def play(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        (tool,) = info.function_tools
+        assert (tool.name, tool.description, tool.parameters_json_schema) == ("memory", DESCRIPTION, INPUT_SCHEMA)
+        assert info.model_request_parameters.native_tools == []
+        number = sum(isinstance(message, ModelResponse) for message in messages)
+        return ModelResponse(
+            [ToolCallPart("memory", STORY[number]) if number < len(STORY) else TextPart("That is all.")]
+        )
+
+    class OtherModel(FunctionModel):
+        @classmethod
+        def supported_native_tools(cls) -> frozenset[type[AbstractNativeTool]]:
+            return frozenset()
+
+    agent = Agent(OtherModel(play), capabilities=[MemoryCapability[None](store)])
+    parts = returns(asyncio.run(agent.run("Hello")).all_messages())
+    replies = [twin.execute(command) for command in STORY]
+    assert [part.content for part in parts] == [reply.text for reply in replies]
+    assert [part.outcome == "failed" for part in parts] == [reply.is_error for reply in replies]
+
+
+def test_mounts_are_supported(open_place: OpenPlace) -> None:
+    place = open_place("sqlite://")
+    tree = Mounts({"/memories": place.store("mine"), "/memories/team": place.store("team").read_only()})
+    with scripted_claude(mounted(tree)) as server:
+        talk(server, Agent(capabilities=[MemoryCapability[None](tree)]))
+        assert server.failures == []
+    assert place.store("mine").usage().memories == 1
+
+
+def test_any_object_with_execute_is_a_memory() -> None:
+    class Echo:
+        def execute(self, command: object, *, actor: object = None) -> Reply:
+            return Reply(f"{command} by {actor}")
+
+    with scripted_claude(one_turn({"a": 1})) as server:
+        result = talk(server, Agent(capabilities=[MemoryCapability[None](Echo(), actor="job:x")]))
+    assert [part.content for part in returns(result.all_messages())] == ["{'a': 1} by job:x"]
+
+
+def test_a_bug_is_not_hidden_from_the_application() -> None:
+    class Broken:
+        def execute(self, command: object, *, actor: object = None) -> Reply:
+            raise ZeroDivisionError
+
+    with scripted_claude(one_turn({"a": 1})) as server, pytest.raises(ZeroDivisionError):
+        talk(server, Agent(capabilities=[MemoryCapability[None](Broken())]))
+
+
+def test_an_invalid_actor_is_rejected_immediately(store: MemoryStore) -> None:
+    with pytest.raises(InvalidInput):
+        MemoryCapability[None](store, actor="user:")
+
+
+def test_without_pydantic_ai_the_error_names_the_package() -> None:
+    code = """
+import sys
+sys.modules["pydantic_ai"] = None
+try:
+    import retentive.integrations.pydantic_ai
+except ImportError as error:
+    print(error)
+"""
+    assert "pip install 'pydantic-ai-slim[anthropic]>=2.68,<3'" in run(code)

@@ -1,0 +1,272 @@
+"""The tools for the official SDK are drop-in replacements for its local memory tool."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
+from anthropic.tools import BetaLocalFilesystemMemoryTool
+from anthropic.types.beta import (
+    BetaMemoryTool20250818CreateCommand,
+    BetaMemoryTool20250818DeleteCommand,
+    BetaMemoryTool20250818InsertCommand,
+    BetaMemoryTool20250818RenameCommand,
+    BetaMemoryTool20250818StrReplaceCommand,
+    BetaMemoryTool20250818ViewCommand,
+)
+
+import retentive
+from retentive import AsyncMemoryTool, InvalidInput, MemoryTool, NotFound, Usage
+from support.places import OpenPlace
+
+STORY: tuple[tuple[str, Callable[..., Any], dict[str, Any]], ...] = (
+    ("create", BetaMemoryTool20250818CreateCommand, {"path": "/memories/a", "file_text": "one\n"}),
+    ("str_replace", BetaMemoryTool20250818StrReplaceCommand, {"path": "/memories/a", "old_str": "one", "new_str": "1"}),
+    ("insert", BetaMemoryTool20250818InsertCommand, {"path": "/memories/a", "insert_line": 1, "insert_text": "two"}),
+    ("view", BetaMemoryTool20250818ViewCommand, {"path": "/memories/a", "view_range": [2, 2]}),
+    ("rename", BetaMemoryTool20250818RenameCommand, {"old_path": "/memories/a", "new_path": "/memories/b"}),
+    ("delete", BetaMemoryTool20250818DeleteCommand, {"path": "/memories/b"}),
+)
+REPLIES = [
+    "File created successfully at: /memories/a",
+    "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n     1\t1",
+    "The file /memories/a has been edited.",
+    "Here's the content of /memories/a with line numbers:\n     2\ttwo",
+    "Successfully renamed /memories/a to /memories/b",
+    "Successfully deleted /memories/b",
+]
+
+
+def test_the_tools_have_the_base_classes_of_the_sdk(place: str) -> None:
+    tool, async_tool = MemoryTool(place), AsyncMemoryTool(place)
+    assert isinstance(tool, BetaAbstractMemoryTool)
+    assert isinstance(async_tool, BetaAsyncAbstractMemoryTool)
+    for one in (tool, async_tool):
+        assert one.name == "memory"
+        assert one.to_dict() == retentive.TOOL == {"type": "memory_20250818", "name": "memory"}
+        one.close()
+
+
+def test_cache_control_is_in_the_tools_entry(place: str) -> None:
+    tool = MemoryTool(place, cache_control={"type": "ephemeral"})
+    assert tool.to_dict() == {"type": "memory_20250818", "name": "memory", "cache_control": {"type": "ephemeral"}}
+    tool.close()
+
+
+def test_base_path_is_a_drop_in_for_the_local_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Same argument, attributes and paths on disk. Files of the local tool are imported."""
+    monkeypatch.chdir(tmp_path)
+    before = BetaLocalFilesystemMemoryTool(base_path="./memory")
+    before.call({"command": "create", "path": "/memories/d/notes.md", "file_text": "kept\n"})
+    tool = MemoryTool(base_path="./memory")
+    assert tool.call({"command": "view", "path": "/memories/d/notes.md"}).endswith("\n     1\tkept")
+    assert (tool.base_path.resolve(), tool.memory_root.resolve()) == (
+        before.base_path.resolve(),
+        before.memory_root.resolve(),
+    )
+    tool.call({"command": "create", "path": "/memories/new.md", "file_text": "new\n"})
+    assert (before.memory_root / "new.md").read_text() == "new\n"
+    assert tool.clear_all_memory() == "All memory cleared"
+    assert list(tool.memory_root.iterdir()) == []
+    assert "kept\n" in {tool.store.version_text(version.id) for version in tool.store.versions()}
+    tool.close()
+
+
+def test_base_path_is_always_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    tool = MemoryTool(base_path="sqlite:/memory")
+    tool.call({"command": "create", "path": "/memories/a", "file_text": "x"})
+    assert (tmp_path / "sqlite:" / "memory" / "memories" / "a").read_text() == "x"
+    tool.close()
+
+
+def test_the_default_location_is_that_of_the_local_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    tool = MemoryTool()
+    tool.call({"command": "create", "path": "/memories/a", "file_text": "x"})
+    assert (tmp_path / "memory" / "memories" / "a").read_text() == "x"
+    tool.close()
+
+
+def test_base_path_exists_only_for_plain_files() -> None:
+    tool = MemoryTool("sqlite://")
+    for name in ("base_path", "memory_root"):
+        with pytest.raises(AttributeError):
+            getattr(tool, name)
+    tool.close()
+
+
+def test_the_six_methods_accept_sdk_objects(place: str) -> None:
+    tool = MemoryTool(place)
+    replies = [getattr(tool, name)(kind(command=name, **fields)) for name, kind, fields in STORY]
+    assert replies == REPLIES
+    tool.close()
+
+
+def test_the_six_methods_accept_dicts_with_or_without_the_command(place: str) -> None:
+    for extra in (False, True):
+        tool = MemoryTool(place, store=f"store-{extra}")
+        replies = [getattr(tool, name)({"command": name, **fields} if extra else fields) for name, _, fields in STORY]
+        assert replies == REPLIES
+        tool.close()
+
+
+def test_execute_accepts_unvalidated_sdk_objects(place: str) -> None:
+    """The runner builds them unchecked: without optional fields, with unknown ones, with wrong types."""
+    tool = MemoryTool(place)
+    assert [tool.execute(kind(command=name, **fields)) for name, kind, fields in STORY] == REPLIES
+    tool.call({"command": "create", "path": "/memories/a", "file_text": "ab"})
+    loose = BetaMemoryTool20250818StrReplaceCommand.construct(command="str_replace", path="/memories/a", old_str="a")
+    assert tool.str_replace(loose).endswith("\n     1\tb")
+    aliased = BetaMemoryTool20250818InsertCommand.construct(
+        command="insert", path="/memories/a", insert_line="0", new_str="x"
+    )
+    assert tool.insert(aliased) == "The file /memories/a has been edited."
+    wrong = BetaMemoryTool20250818ViewCommand.construct(command="view", path=["/memories"])
+    with pytest.raises(ToolError, match="`path`"):
+        tool.view(wrong)
+    tool.close()
+
+
+@pytest.mark.anyio
+async def test_the_async_tool_behaves_the_same(place: str) -> None:
+    tool = AsyncMemoryTool(place)
+    replies = [await getattr(tool, name)(kind(command=name, **fields)) for name, kind, fields in STORY]
+    assert replies == REPLIES
+    assert [await tool.call({"command": name, **fields}) for name, _, fields in STORY] == REPLIES
+    assert [await tool.execute(kind(command=name, **fields)) for name, kind, fields in STORY] == REPLIES
+    with pytest.raises(ToolError, match="does not exist"):
+        await tool.call({"command": "view", "path": "/memories/b"})
+    await tool.call({"command": "create", "path": "/memories/a", "file_text": "x"})
+    assert await tool.clear_all_memory() == "All memory cleared"
+    assert tool.store.usage() == Usage(0, 0)
+    tool.close()
+
+
+def test_an_error_reply_raises_tool_error(place: str) -> None:
+    tool = MemoryTool(place)
+    with pytest.raises(ToolError) as caught:
+        tool.call({"command": "delete", "path": "/memories"})
+    assert caught.value.content == "Error: Cannot delete the /memories directory itself"
+    assert str(caught.value) == caught.value.content
+    tool.close()
+
+
+@pytest.mark.parametrize("actor", ["user:ann", "session-7", retentive.Actor("api_key", "k1")])
+def test_the_actor_is_recorded(place: str, actor: str | retentive.Actor) -> None:
+    tool = MemoryTool(place, actor=actor)
+    for command in (
+        {"command": "create", "path": "/memories/a", "file_text": "x"},
+        {"command": "insert", "path": "/memories/a", "insert_line": 0, "insert_text": "x"},
+    ):
+        tool.call(command)
+    tool.clear_all_memory()
+    expected = retentive.Actor.parse(actor) if isinstance(actor, str) else actor
+    assert {version.actor for version in tool.store.versions()} == {expected}
+    tool.close()
+
+
+@pytest.mark.parametrize("actor", ["", "a\nb", "x" * 300])
+def test_an_invalid_actor_is_rejected_immediately(place: str, actor: str) -> None:
+    """Not in the first call, which must only raise ToolError."""
+    for kind in (MemoryTool, AsyncMemoryTool):
+        with pytest.raises(InvalidInput):
+            kind(place, actor=actor)
+
+
+def test_the_limits_are_arguments(place: str) -> None:
+    tool = MemoryTool(place, view_chars=3, list_rows=1, max_memory_bytes=9)
+    for path in ("/memories/a", "/memories/b"):
+        tool.call({"command": "create", "path": path, "file_text": "one\ntwo\n"})
+    assert "[Truncated: 1 of 2 entries shown." in tool.call({"command": "view", "path": "/memories"})
+    assert "[Truncated: lines 1 to 1 of 2 shown." in tool.call({"command": "view", "path": "/memories/a"})
+    with pytest.raises(ToolError, match="limit of 9 bytes"):
+        tool.call({"command": "create", "path": "/memories/c", "file_text": "0123456789"})
+    tool.close()
+
+
+def test_zero_means_no_limit(place: str) -> None:
+    tool = MemoryTool(place, view_chars=0, list_rows=0, max_memory_bytes=0)
+    text = "x" * 200_000
+    tool.call({"command": "create", "path": "/memories/a", "file_text": text})
+    assert tool.call({"command": "view", "path": "/memories/a"}).endswith(text)
+    tool.close()
+
+
+@pytest.mark.parametrize("name", ["view_chars", "list_rows", "max_memory_bytes"])
+def test_invalid_limits_are_rejected(name: str, tmp_path: Path) -> None:
+    wrong: Mapping[str, Any] = {name: -1}
+    for kind in (MemoryTool, AsyncMemoryTool):
+        with pytest.raises(InvalidInput, match=name):
+            kind(tmp_path / "memory", **wrong)
+    assert not (tmp_path / "memory").exists()
+
+
+def test_location_and_base_path_together_are_rejected(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput):
+        MemoryTool(tmp_path / "one", base_path=tmp_path / "two")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_open_store_can_be_passed_and_stays_open(place: str, open_place: OpenPlace) -> None:
+    opened = open_place(place)
+    store = opened.store("user-42")
+    for tool in (MemoryTool(store=store), MemoryTool(store)):
+        assert tool.store is store
+        tool.close()
+    assert not store.execute({"command": "view", "path": "/memories"}).is_error
+
+
+def test_tools_on_one_location_share_the_memories(lasting_place: str) -> None:
+    tools = [MemoryTool(lasting_place) for _ in range(5)]
+    for number, tool in enumerate(tools):
+        tool.call({"command": "create", "path": f"/memories/{number}", "file_text": "x"})
+    for tool in tools:
+        assert len(tool.call({"command": "view", "path": "/memories"}).split("\n")) == 2 + len(tools)
+        tool.close()
+
+
+def test_a_closed_tool_replies_that_the_store_is_unavailable(place: str) -> None:
+    tool = MemoryTool(place)
+    tool.close()
+    tool.close()
+    with pytest.raises(ToolError, match="unavailable"):
+        tool.call({"command": "view", "path": "/memories"})
+
+
+def test_a_key_creates_a_store_and_an_id_must_exist(lasting_place: str) -> None:
+    tool = MemoryTool(lasting_place, store="user-42")
+    tool.call({"command": "create", "path": "/memories/a", "file_text": "x"})
+    same = MemoryTool(lasting_place, store=tool.store.id)
+    assert same.store.key == "user-42"
+    assert same.call({"command": "view", "path": "/memories/a"}).endswith("x")
+    with pytest.raises(NotFound):
+        MemoryTool(lasting_place, store="memstore_" + "0" * 32)
+    for one in (tool, same):
+        one.close()
+
+
+def test_no_descriptor_is_leaked(lasting_place: str) -> None:
+    """After many cycles of opening and closing. A driver can close its sockets with a short delay."""
+
+    def open_files() -> int:
+        return len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+
+    def use() -> None:
+        tool = MemoryTool(lasting_place)
+        tool.call({"command": "view", "path": "/memories"})
+        tool.close()
+
+    use()
+    before = open_files()
+    for _ in range(20):
+        use()
+    deadline = time.monotonic() + 30
+    while open_files() > before and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert open_files() <= before

@@ -1,0 +1,118 @@
+"""Helpers for the tests of transfers: stores with contents of every kind, and everything that can be read of them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import retentive
+from retentive import MemoryStore, Retentive
+from retentive.storage.contract import Actor, Backend, Snapshot, Transaction, Version
+from retentive.transfer.kinds import RECORD_KINDS, SIDE_RECORD_KINDS
+from retentive.values.paths import ROOT
+from support.model import Model
+from support.places import KEYS, SEALED, opened
+from support.walk import Walk
+
+PERSON = Actor("user", "ann")
+BARE = ["memory", "sqlite", "directory"]
+OPEN = {"keys": None, "sealed": {"keys": KEYS}, "hidden": {"keys": KEYS, "seal_paths": True}}
+
+
+@contextmanager
+def place(name: str, directory: Path) -> Iterator[Retentive]:
+    """An opened location of a kind inside a directory; also `sealed memory` and `hidden memory`."""
+    directory.mkdir(exist_ok=True)
+    if name in {"sealed memory", "hidden memory"}:
+        found = retentive.open("sqlite://", keys=KEYS, seal_paths=name.startswith("hidden"))
+    else:
+        found = opened(name, directory)
+    with found:
+        yield found
+
+
+def is_sealed(name: str) -> bool:
+    return name in SEALED or name in {"sealed memory", "hidden memory"}
+
+
+def fill(store: MemoryStore, seed: int, *, steps: int = 60, gaps: bool = True) -> None:
+    """Run random commands, lose versions, and add settings, records and side records."""
+    model, chance = Model(), random.Random(seed)
+    way = Walk(seed, model)
+    for _ in range(steps):
+        command = way.command()
+        model.execute(command)
+        store.execute(command, actor=chance.choice([None, "user:ann", "session:é s"]))
+        if gaps and chance.random() < 0.1:
+            lose(store, chance)
+    adorn(store)
+
+
+def adorn(store: MemoryStore) -> None:
+    """Add settings, records and side records."""
+    store.change_settings({"view_chars": 123})
+    for number, kind in enumerate(RECORD_KINDS[:3]):
+        _put_record(store, kind, str(number))
+    for kind in SIDE_RECORD_KINDS:
+        store.backend.put_side_records(store.id, kind, {"a": "1", "b": "é"})
+
+
+def _put_record(store: MemoryStore, kind: str, key: str) -> None:
+    store.backend.write(store.id, lambda tx: tx.put_record(kind, key, f"value é {key}"))
+
+
+def lose(store: MemoryStore, chance: random.Random) -> None:
+    """Redact or prune some versions."""
+    versions = list(store.versions())
+    chosen = [version.id for version in versions if chance.random() < 0.2]
+    prune = chance.random() < 0.5
+
+    def work(tx: Transaction) -> None:
+        if prune:
+            tx.prune(chosen)
+        else:
+            tx.redact(chosen, PERSON)
+
+    if chosen:
+        store.backend.write(store.id, work)
+
+
+def facts(backend: Backend, store_id: str, *, redacted: bool = True) -> dict[str, object]:
+    """Everything that can be read of a store, except seals. `redacted` includes time and actor of redactions."""
+    info = backend.get_store(store_id)
+    assert info is not None
+
+    def look(snapshot: Snapshot) -> dict[str, object]:
+        versions = list(snapshot.versions())
+        return {
+            "info": (info.id, info.key, info.name, info.created_at),
+            "versions": [_plain(version, redacted=redacted) for version in versions],
+            "texts": [snapshot.text(version.id) for version in versions],
+            "memories": [replace(memory, seal=None) for memory in snapshot.memories(ROOT)],
+            "tree": {memory.path: snapshot.get(memory.path).data for memory in snapshot.memories(ROOT)},
+            "usage": snapshot.usage(),
+            "settings": snapshot.settings,
+            "records": {kind: list(snapshot.records(kind)) for kind in RECORD_KINDS},
+        }
+
+    found = backend.read(store_id, look)
+    return found | {"side records": {kind: list(backend.side_records(store_id, kind)) for kind in SIDE_RECORD_KINDS}}
+
+
+def _plain(version: Version, *, redacted: bool) -> Version:
+    return replace(version, seal=None) if redacted else replace(version, seal=None, redacted_at=None, redacted_by=None)
+
+
+def goes_on(store: MemoryStore) -> None:
+    """Check that the store can still be written."""
+    assert not store.execute({"command": "create", "path": f"{ROOT}/a later one", "file_text": "x"}).is_error
+    assert store.text(f"{ROOT}/a later one") == "x"
+    newest, before, *_ = [*store.versions(), *store.versions()]
+    assert newest.id > before.id or newest == before
+
+
+def keys_of(found: Sequence[retentive.StoreInfo]) -> list[str | None]:
+    return [info.key for info in found]

@@ -1,0 +1,308 @@
+"""Output and exit status of `retentive export`, `import`, `backup`, `restore-backup` and `migrate`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import retentive
+from retentive import MemoryStore
+from retentive.errors import StoreFull
+from retentive.storage.sealed.keys import KeyRing, add_key
+from support.command_line import RETENTIVE, environment, here, process, terminal
+from support.damage import sql
+
+from .copies import facts, fill
+
+MARKER = "quetzal-7731"
+
+
+@pytest.fixture(autouse=True)
+def _no_keys_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RETENTIVE_KEYS", "RETENTIVE_KEYS_FILE", "RETENTIVE_AT", "RETENTIVE_STORE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> str:
+    """A location with two memory stores."""
+    at = f"sqlite:///{tmp_path}/memory.db"
+    with retentive.open(at) as opened:
+        fill(opened.store(), 1, steps=20)
+        fill(opened.store("second"), 2, steps=20)
+    return at
+
+
+def done(at: str | Path, *arguments: str) -> str:
+    result = here(at, *arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def everything(at: str) -> list[dict[str, object]]:
+    with retentive.open(at) as opened:
+        return [facts(opened.backend, info.id) for info in opened.stores()]
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
+@pytest.mark.parametrize("name", ["e.tar", "e.tar.gz", "e.tgz"])
+def test_a_complete_export_is_imported(at: str, name: str, tmp_path: Path) -> None:
+    """Into another location, under its own key or another, but not over other versions."""
+    file, other = str(tmp_path / name), f"sqlite:///{tmp_path}/other.db"
+    assert "Exported" in done(at, "--store", "second", "export", "--notes", file)
+    assert stat.S_IMODE(os.stat(file).st_mode) == 0o600
+    said = json.loads(done(other, "import", "--whole", file, "--json"))
+    assert (said["key"], said["versions"], said["added"]) == ("second", said["versions"], said["versions"])
+    assert everything(other) == everything(at)[1:]
+    assert json.loads(done(other, "import", "--whole", file, "--json"))["added"] == 0
+    renamed = f"sqlite:///{tmp_path}/renamed.db"
+    assert "as another" in done(renamed, "import", "--whole", "--as", "another", file)
+    assert done(renamed, "stores").split("\t")[1] == "another"
+    with retentive.open(renamed) as opened:
+        opened.store("another").execute({"command": "create", "path": "/memories/new", "file_text": ""})
+    refused = here(renamed, "import", "--whole", "--as", "another", file)
+    assert (refused.exit_code, "with other versions" in refused.stderr) == (2, True)
+    assert here(other, "--store", "x", "import", "--whole", file, "--dry-run").exit_code == 2
+    assert here(at, "export", file).exit_code == 4  # nothing is overwritten
+
+
+def test_files_are_imported_with_a_line_for_each(tmp_path: Path) -> None:
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "a.md").write_text("one")
+    (tmp_path / "files" / "link").symlink_to("a.md")
+    at = f"sqlite:///{tmp_path}/m.db"
+    dry = here(at, "import", str(tmp_path / "files"), "--dry-run")
+    assert (dry.exit_code, names(tmp_path)) == (1, ["files"])
+    assert sorted(dry.stdout.splitlines()) == ["created\t/memories/a.md", "refused\tlink\ta symbolic link"]
+    assert dry.stderr == "Would be: 1 created, 1 refused.\n"
+    ended = here(at, "import", str(tmp_path / "files"))
+    assert (ended.exit_code, ended.stdout) == (1, dry.stdout)
+    (tmp_path / "files" / "link").unlink()
+    again = json.loads(done(at, "import", str(tmp_path / "files"), "--json"))
+    assert again["files"] == [{"name": "a.md", "path": "/memories/a.md", "became": "same", "why": None}]
+    assert (again["same"], again["created"]) == (1, 0)
+    assert here(at, "import", str(tmp_path / "nothing")).exit_code == 3
+    assert here(at, "import", str(tmp_path / "files"), "--as", "x").exit_code == 2
+    assert here(at, "import", str(tmp_path / "files"), "--git", "HEAD").exit_code == 3
+    shown = terminal(tmp_path, "--at", at, "import", "files", "--under", "/memories/\x1b[32m")
+    assert "\x1b[32m" not in shown
+
+
+def test_directories_that_never_hold_memories_are_left_without_failure(tmp_path: Path) -> None:
+    (tmp_path / "files" / ".git").mkdir(parents=True)
+    (tmp_path / "files" / ".git" / "config").write_text("x")
+    (tmp_path / "files" / "a.md").write_text("one")
+    at = f"sqlite:///{tmp_path}/m.db"
+    ended = here(at, "import", str(tmp_path / "files"))
+    assert (ended.exit_code, ended.stderr) == (0, "1 created, 1 left.\n")
+    assert ended.stdout.splitlines() == ["left\t.git\tholds no memories", "created\t/memories/a.md"]
+    said = json.loads(done(at, "import", str(tmp_path / "files"), "--json"))
+    assert (said["left"], said["same"], said["refused"]) == (1, 1, 0)
+
+
+@pytest.mark.parametrize("data", [b"\xff", b"a\0b"])
+def test_a_damaged_text_is_named_and_the_others_are_saved(data: bytes, tmp_path: Path) -> None:
+    """A directory leaves it out. An export file is not written, since it could not be imported. The status is 13."""
+    at = f"sqlite:///{tmp_path}/m.db"
+    with retentive.open(at) as opened:
+        for name in ("a", "b"):
+            opened.store().execute({"command": "create", "path": f"/memories/{name}", "file_text": name})
+        wrong = opened.store().load("/memories/a")[0].version_id
+    fitting = (data, hashlib.sha256(data).hexdigest(), wrong)
+    sql(at, "UPDATE versions SET text = ?, sha256 = ? WHERE id = ?", fitting)
+    sql(at, "UPDATE memories SET sha256 = ? WHERE version = ?", fitting[1:])
+    ended = here(at, "export", str(tmp_path / "out"))
+    assert (ended.exit_code, ended.stderr) == (13, "/memories/a: its text is damaged\n")
+    assert ended.stdout == "Exported 1 memory, as of revision 2.\n"
+    assert [path.read_text() for path in (tmp_path / "out").iterdir()] == ["b"]
+    for command in (["export", str(tmp_path / "e.tar")], ["backup", at, str(tmp_path / "b.tar")]):
+        ended = here(at, *command)
+        error, file, location = ended.stderr.splitlines()
+        assert (ended.exit_code, error) == (13, f"Error: the text of version {wrong} is not UTF-8 without NUL")
+        assert (file.split(": ")[1], location) == (command[-1], f"Location: {at}")
+    assert names(tmp_path) == ["m.db", "m.db-reserve", "out"]
+
+
+def test_plain_files_go_to_a_new_directory(at: str, tmp_path: Path) -> None:
+    """A name that the file system cannot hold is reported, with an exit status of its own."""
+    with retentive.open(at) as opened:
+        expected = {memory.path: opened.store().text(memory.path) for memory in opened.store().memories()}
+    done(at, "export", str(tmp_path / "out"))
+    found = {
+        f"/memories/{path.relative_to(tmp_path / 'out')}": path.read_bytes().decode()
+        for path in (tmp_path / "out").rglob("*")
+        if path.is_file()
+    }
+    assert found == expected
+    (tmp_path / "empty").mkdir()
+    done(at, "export", str(tmp_path / "empty"))
+    assert len(list((tmp_path / "empty").rglob("*"))) == len(list((tmp_path / "out").rglob("*")))
+    assert here(at, "export", str(tmp_path / "out")).exit_code == 4
+    assert here(at, "export", str(tmp_path / "no" / "where")).exit_code == 3
+    assert here(at, "--store", "nothing", "export", str(tmp_path / "x")).exit_code == 3
+
+
+def test_a_backup_is_written_and_restored(at: str, tmp_path: Path) -> None:
+    file, other = str(tmp_path / "b.tar.gz"), str(tmp_path / "other")
+    assert len(done(at, "backup", at, file).splitlines()) == 2
+    assert len(json.loads(done(at, "restore-backup", file, other, "--json"))["stores"]) == 2
+    assert everything(other) == everything(at)
+    one = str(tmp_path / "one")
+    done(at, "restore-backup", file, one, "--store", "second")
+    assert everything(one) == everything(at)[1:]
+    done(at, "restore-backup", file, one)
+    assert everything(one) == everything(at)
+    assert here(at, "restore-backup", file, one, "--store", "nothing").exit_code == 2
+    assert here(at, "backup", str(tmp_path / "nothing"), str(tmp_path / "c.tar")).exit_code == 3
+    assert here(at, "backup", at, str(tmp_path / "c.tar"), "--store", "nothing").exit_code == 3
+    assert here(at, "import", file).exit_code == 2
+    done(at, "export", str(tmp_path / "e.tar"))
+    assert here(at, "restore-backup", str(tmp_path / "e.tar"), one).exit_code == 2
+    damaged = tmp_path / "damaged.tar.gz"
+    damaged.write_bytes((tmp_path / "b.tar.gz").read_bytes()[:-20])
+    refused = here(at, "restore-backup", str(damaged), str(tmp_path / "new"))
+    assert refused.exit_code == 13
+    assert refused.stderr.endswith(f"\nFile: {damaged}\n")
+    assert [name for name in names(tmp_path) if name.endswith(".part")] == []
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> str:
+    file = str(tmp_path / "keys.json")
+    add_key(file)
+    return file
+
+
+def test_a_backup_of_encrypted_stores_is_encrypted_and_needs_no_keys(keys: str, tmp_path: Path) -> None:
+    """Neither backup nor restore needs keys. The same keys open the restored store; the file holds no plain text."""
+    at, other = f"sqlite:///{tmp_path}/m.db", str(tmp_path / "other")
+    for path in ("/memories/a.md", f"/memories/{MARKER}"):
+        done(at, "--keys", keys, "--seal-paths", "create", path, MARKER)
+    file = tmp_path / "b.tar"
+    done(at, "backup", at, str(file))
+    assert MARKER.encode() not in file.read_bytes()
+    done(at, "restore-backup", str(file), other)
+    assert here(other, "cat", "/memories/a.md").exit_code == 15
+    assert done(other, "--keys", keys, "cat", f"/memories/{MARKER}") == MARKER
+    exported = here(at, "export", str(tmp_path / "e.tar"))
+    assert (exported.exit_code, "e.tar" in names(tmp_path)) == (15, False)
+    done(at, "--keys", keys, "export", str(tmp_path / "e.tar"))
+    assert MARKER.encode() in (tmp_path / "e.tar").read_bytes()
+
+
+def test_a_migration_encrypts_decrypts_or_keeps_encrypted(keys: str, tmp_path: Path) -> None:
+    """Depending on the keys of each side."""
+    plain, sealed, opened, raw, other = (f"sqlite:///{tmp_path}/{name}.db" for name in ("p", "s", "o", "r", "x"))
+    done(plain, "create", "/memories/a.md", MARKER)
+    assert "1 copied now" in done(plain, "migrate", plain, sealed, "--to-keys", keys, "--seal-paths")
+    assert MARKER.encode() not in b"".join(path.read_bytes() for path in tmp_path.glob("s.db*"))
+    assert done(sealed, "--keys", keys, "cat", "/memories/a.md") == MARKER
+    assert here(sealed, "cat", "/memories/a.md").exit_code == 15
+    done(sealed, "migrate", sealed, opened, "--from-keys", keys)
+    assert done(opened, "cat", "/memories/a.md") == MARKER
+    done(sealed, "migrate", sealed, raw)
+    assert done(raw, "--keys", keys, "cat", "/memories/a.md") == MARKER
+    assert here(sealed, "migrate", sealed, other, "--to-keys", keys).exit_code == 15
+    assert here(plain, "migrate", plain, other, "--from-keys", keys).exit_code == 2
+    assert here(plain, "migrate", plain, plain).exit_code == 2
+    assert here(plain, "migrate", plain, other, "--seal-paths").exit_code == 2
+    done(opened, "create", "/memories/later", "x")
+    refused = here(plain, "migrate", plain, opened)
+    assert (refused.exit_code, "other versions" in refused.stderr) == (2, True)
+    rotated = KeyRing.from_file(keys).current_id
+    done(sealed, "--keys", keys, "keys", "rotate", "--new")
+    assert KeyRing.from_file(keys).current_id != rotated
+    assert json.loads(done(sealed, "migrate", sealed, raw, "--json"))["stores"][0]["copied"] == 0
+    status = json.loads(done(raw, "--keys", keys, "keys", "status", "--json"))["stores"]
+    assert [one["current"] for one in status] == [True]
+
+
+def test_a_full_disk_leaves_no_half_file(at: str, tmp_path: Path) -> None:
+    """A clear error, and no file under the name or beside it."""
+    with retentive.open(at, max_store_bytes=0, max_memory_bytes=0) as opened:
+        for number in range(10):
+            text = os.urandom(100_000).hex()
+            opened.store().execute({"command": "create", "path": f"/memories/big/{number}", "file_text": text})
+    room = tmp_path / "room"
+    for arguments in (
+        ["export", "room/e.tar"],
+        ["export", "room/e.tar.gz"],
+        ["export", "room/files"],
+        ["backup", at, "room/b.tar"],
+    ):
+        room.mkdir()
+        limit = 100 if arguments[-1] == "room/files" else 1_000  # blocks of 1 KB
+        limited = [
+            "bash",
+            "-c",
+            f'trap "" XFSZ; ulimit -f {limit}; exec "$@"',
+            "-",
+            RETENTIVE,
+            "--at",
+            at,
+            *arguments,
+        ]
+        ended = subprocess.run(
+            limited, cwd=tmp_path, env=environment(tmp_path), capture_output=True, timeout=60, check=False
+        )
+        assert (ended.returncode, b"the disk is full" in ended.stderr) == (10, True), ended.stderr
+        assert names(room) == []
+        shutil.rmtree(room)
+
+
+def test_a_migration_resumes_after_the_target_failed(at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The versions copied before the failure stay; another run copies the rest."""
+    from retentive.storage.sqlite.backend import SqliteBackend
+
+    with retentive.open(at) as opened:
+        for number in range(700):
+            opened.store().execute({"command": "create", "path": f"/memories/n/{number}", "file_text": "x"})
+    other, calls, real = f"sqlite:///{tmp_path}/other.db", 0, SqliteBackend.write
+
+    def failing(self: SqliteBackend, *given: object, **more: object) -> object:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise StoreFull("no space is left where the memory store rests")
+        return real(self, *given, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(SqliteBackend, "write", failing)
+    assert here(at, "migrate", at, other).exit_code == 10
+    monkeypatch.setattr(SqliteBackend, "write", real)
+    with retentive.open(other) as opened:
+        assert 0 < len(list(MemoryStore(opened.backend, opened.stores()[0]).versions())) < 700
+    done(at, "migrate", at, other)
+    assert everything(other) == everything(at)
+
+
+IMPATIENT = (
+    sys.executable,
+    "-c",
+    "from retentive.cli import main, output; output.PROGRESS_DELAY_S = 0; raise SystemExit(main())",
+)
+"""The command line with a progress bar that does not wait."""
+
+
+def test_a_terminal_shows_progress(at: str, tmp_path: Path) -> None:
+    """Once the work takes a while. A pipe shows only the result."""
+    shown = terminal(tmp_path, "--at", at, "export", "e.tar", program=IMPATIENT)
+    assert "Exporting" in shown
+    piped = process(tmp_path, "--at", at, "export", "f.tar")
+    assert (piped.err, piped.status) == ("", 0)
+
+
+def test_a_link_under_the_name_is_not_followed(at: str, tmp_path: Path) -> None:
+    (tmp_path / "e.tar").symlink_to(tmp_path / "elsewhere")
+    assert here(at, "export", str(tmp_path / "e.tar")).exit_code == 4
+    assert not (tmp_path / "elsewhere").exists()

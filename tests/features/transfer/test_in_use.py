@@ -1,0 +1,69 @@
+"""A backup holds one state of a store that is written to meanwhile; a damaged backup is detected."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import retentive
+from retentive.errors import Damaged
+from retentive.transfer.archive_reader import open_archive
+from retentive.transfer.backup import back_up
+from retentive.transfer.export import export_files, export_whole
+from retentive.transfer.restore import import_whole, restore
+from support.places import place_of
+
+from .copies import fill
+from .writers import QUICK, WRITERS, Writers
+
+
+@pytest.mark.parametrize("kind", QUICK)
+def test_an_export_during_writes_is_one_revision(kind: str, tmp_path: Path) -> None:
+    """Versions, texts and tree of a backup, an export and plain files are consistent, and as new as its start."""
+    with retentive.open(place_of(kind, tmp_path)) as opened:
+        store = opened.store()
+        with Writers(store) as writers:
+            seen = list(writers.done)
+            (backup,) = back_up(opened.backend, str(tmp_path / "b.tar"))
+            export = export_whole(store, str(tmp_path / "e.tar.gz"))
+            files = export_files(store, str(tmp_path / "files"))
+            writers.go_on(1)
+        now = store.backend.read(store.id, lambda snapshot: snapshot.revision)
+        assert 0 < backup.revision <= export.revision <= files.revision <= now
+        expected = {version.id: version for version in store.versions()}
+    for name, made in (("b.tar", backup), ("e.tar.gz", export)):
+        with retentive.open("sqlite://") as target, open_archive(str(tmp_path / name)) as archive:
+            restore(archive, target.backend) if archive.is_backup else import_whole(archive, target.backend)
+            copy = target.store()
+            versions = list(copy.versions())
+            assert all(expected[version.id] == version for version in versions)
+            assert {id_ for id_, version in expected.items() if version.revision <= made.revision} == {
+                version.id for version in versions
+            }
+            check(seen, {memory.path[-1]: copy.text(memory.path) for memory in copy.memories()})
+    check(seen, {path.name: path.read_text() for path in (tmp_path / "files").iterdir()})
+
+
+def check(seen: list[int], texts: dict[str, str]) -> None:
+    assert set(texts) == {str(number) for number in range(WRITERS)}
+    for name, text in texts.items():
+        assert text == "".join(f"{line}\n" for line in range(text.count("\n")))
+        assert text.count("\n") >= seen[int(name)]
+
+
+@pytest.mark.parametrize("name", ["b.tar", "b.tar.gz"])
+def test_a_damaged_backup_is_detected_before_anything_is_restored(name: str, tmp_path: Path) -> None:
+    """Truncated, or with a byte modified in the middle; `test_damage.py` has more."""
+    path = tmp_path / name
+    with retentive.open("sqlite://") as opened:
+        fill(opened.store(), 4, steps=30)
+        back_up(opened.backend, str(path))
+    data = path.read_bytes()
+    middle = len(data) // 2
+    for damaged in (data[:middle], data[:-1], data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]):
+        path.write_bytes(damaged)
+        with retentive.open("sqlite://") as target:
+            with pytest.raises(Damaged), open_archive(str(path)) as archive:
+                restore(archive, target.backend)
+            assert target.stores() == []

@@ -1,0 +1,126 @@
+"""A copy holds everything that the memory store holds, through a file and from location to location."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retentive import Retentive
+from retentive.transfer.archive_reader import open_archive
+from retentive.transfer.backup import back_up
+from retentive.transfer.export import export_whole
+from retentive.transfer.migrate import migrate
+from retentive.transfer.restore import import_whole, restore
+from support.places import LASTING
+from support.strategies import commands
+
+from .copies import adorn, facts, fill, goes_on, lose, place
+
+QUICK = ["memory", "sealed memory", "hidden memory"]
+ELSEWHERE = [*LASTING, "sealed directory", "hidden postgresql", "sealed mariadb"]
+
+
+@pytest.mark.long
+@given(st.data())
+def test_any_history_survives_any_way(data: st.DataObject) -> None:
+    """Commands, redactions and removals in any order; exported, backed up and migrated, encrypted or not."""
+    source_kind, target_kind = data.draw(st.sampled_from(QUICK)), data.draw(st.sampled_from(QUICK))
+    suffix = data.draw(st.sampled_from([".tar", ".tar.gz"]))
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        with place(source_kind, directory) as source:
+            store = source.store()
+            for _ in range(data.draw(st.integers(0, 15))):
+                store.execute(data.draw(commands([memory.path for memory in store.memories()])))
+                if data.draw(st.integers(0, 5)) == 0:
+                    lose(store, data.draw(st.randoms(use_true_random=False)))
+            adorn(store)
+            expected = facts(source.backend, store.id)
+            every_way(source, target_kind, directory, suffix, expected)
+
+
+def every_way(source: Retentive, kind: str, directory: Path, suffix: str, expected: dict[str, object]) -> None:
+    store = source.store()
+    export, backup = str(directory / f"e{suffix}"), str(directory / f"b{suffix}")
+    export_whole(store, export, records=True)
+    back_up(source.backend, backup)
+    with place(kind, directory / "import") as target:
+        with open_archive(export) as archive:
+            import_whole(archive, target.backend)
+        assert facts(target.backend, store.id) == expected
+        goes_on(target.store())
+    with place(kind, directory / "migrate") as target:
+        migrate(source.backend, target.backend)
+        assert facts(target.backend, store.id) == expected
+        goes_on(target.store())
+    # An encrypted store stays encrypted: the keys of the source open the restored store.
+    with place("sealed memory" if store.info.seal else "memory", directory / "restore") as target:
+        with open_archive(backup) as archive:
+            restore(archive, target.backend)
+        assert facts(target.backend, store.id) == expected
+        goes_on(target.store())
+
+
+PAIRS = list(zip(ELSEWHERE, [*ELSEWHERE[1:], ELSEWHERE[0]], strict=True))
+
+
+@pytest.mark.parametrize(("source_kind", "target_kind"), PAIRS)
+def test_every_kind_migrates(source_kind: str, target_kind: str, tmp_path: Path) -> None:
+    """A longer history with gaps, and a second run for later changes. Each kind is a source once and a target once."""
+    migrated_twice(source_kind, target_kind, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("target_kind", ELSEWHERE)
+@pytest.mark.parametrize("source_kind", ELSEWHERE)
+def test_every_kind_migrates_to_every_kind(source_kind: str, target_kind: str, tmp_path: Path) -> None:
+    """All pairs."""
+    migrated_twice(source_kind, target_kind, tmp_path)
+
+
+def migrated_twice(source_kind: str, target_kind: str, tmp_path: Path) -> None:
+    with place(source_kind, tmp_path / "source") as source, place(target_kind, tmp_path / "target") as target:
+        store = source.store("kept", name="Kept é")
+        fill(store, 7, steps=40)
+        (done,) = migrate(source.backend, target.backend)
+        assert facts(target.backend, store.id) == facts(source.backend, store.id)
+        assert (done.behind, done.memories) == (False, store.usage().memories)
+        fill(store, 8, steps=20)
+        (again,) = migrate(source.backend, target.backend)
+        assert facts(target.backend, store.id, redacted=False) == facts(source.backend, store.id, redacted=False)
+        assert again.copied <= again.versions
+        goes_on(target.store("kept"))
+
+
+@pytest.mark.parametrize("kind", ELSEWHERE)
+def test_a_backup_of_every_kind_is_restored_everywhere(kind: str, tmp_path: Path) -> None:
+    """Several stores, one without a key; into SQLite, a directory of files and the same kind."""
+    backup = str(tmp_path / "b.tar")
+    with place(kind, tmp_path / "source") as source:
+        for number, name in enumerate(["default", "second é"]):
+            fill(source.store(name), number, steps=30)
+        bare = source.backend.create_store(key=None, name="no key")
+        ids = [info.id for info in source.stores()]
+        expected = {store_id: facts(source.backend, store_id) for store_id in ids}
+        written = back_up(source.backend, backup)
+        assert [one.id for one in written] == ids
+        assert bare.id in ids
+    for number, target_kind in enumerate([kind, _alike(kind, "sqlite"), _alike(kind, "directory")]):
+        with place(target_kind, tmp_path / f"target{number}") as target:
+            with open_archive(backup) as archive:
+                done = restore(archive, target.backend)
+            assert [one.id for one in done] == ids
+            assert {store_id: facts(target.backend, store_id) for store_id in ids} == expected
+            goes_on(target.store("second é"))
+            with open_archive(backup) as archive, pytest.raises(Exception, match="other versions"):
+                restore(archive, target.backend)
+
+
+def _alike(kind: str, bare: str) -> str:
+    """A kind of backend with the same encryption as `kind`."""
+    how, _, rest = kind.partition(" ")
+    return f"{how} {bare}" if rest else bare

@@ -1,1 +1,0 @@
-"""Laws for every text, path and command, tested with hypothesis."""

@@ -1,0 +1,1 @@
+"""Helpers of the tests: backends, servers, faults and models that several folders share."""

@@ -1,0 +1,99 @@
+"""Locations with a history, and ways to damage their storage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import retentive
+from retentive import MemoryStore, Retentive
+from retentive.doctor import Finding, check_place
+from retentive.storage.capabilities import capability
+from retentive.storage.contract import Backend
+from retentive.storage.sealed.backend import SealedBackend
+from retentive.storage.server.backend import ServerBackend
+from retentive.storage.sql.connection import Row, Value
+from retentive.storage.sqlite.backend import SqliteBackend
+
+from .model import Model
+from .places import KEYS, SEALED
+from .places import opened as opened_at
+from .walk import Walk
+
+A, C, E = "/memories/a.md", "/memories/c.md", "/memories/d/e.md"
+
+
+def fill(store: MemoryStore) -> None:
+    """A memory with two versions, a renamed one, one in a directory, a deleted one, a redacted version."""
+    commands: list[dict[str, Any]] = [
+        {"command": "create", "path": A, "file_text": "one\n"},
+        {"command": "str_replace", "path": A, "old_str": "one", "new_str": "two"},
+        {"command": "create", "path": "/memories/b.md", "file_text": "bee\n"},
+        {"command": "rename", "old_path": "/memories/b.md", "new_path": C},
+        {"command": "create", "path": E, "file_text": "deep é\n"},
+        {"command": "create", "path": "/memories/x.md", "file_text": "gone\n"},
+        {"command": "str_replace", "path": "/memories/x.md", "old_str": "gone", "new_str": "going"},
+        {"command": "delete", "path": "/memories/x.md"},
+    ]
+    for command in commands:
+        reply = store.execute(command, actor="user:ann", tool_use_id=f"t{len(str(command))}")
+        assert not reply.is_error, reply
+    store.history.redact([list(store.versions("/memories/x.md"))[-1].id])
+
+
+def walked(store: MemoryStore, seed: int, steps: int) -> None:
+    """A store after a random walk of commands."""
+    model = Model()
+    way = Walk(seed, model)
+    for _ in range(steps):
+        command = way.command()
+        model.execute(command)
+        store.execute(command)
+
+
+def keys_of(backend: str) -> Any:
+    return KEYS if backend in SEALED else None
+
+
+def opened(backend: str, directory: Path, **options: Any) -> Retentive:
+    return opened_at(backend, directory, **options)
+
+
+def look(place: str, **options: Any) -> list[Finding]:
+    return list(check_place(place, **options))
+
+
+def codes(findings: Sequence[Finding], *, severity: str = "problem") -> set[str]:
+    return {finding.code for finding in findings if finding.severity == severity}
+
+
+def inner(place: Retentive) -> Backend:
+    backend = place.backend
+    return backend.inner if isinstance(backend, SealedBackend) else backend
+
+
+def sql(place: str, statement: str, values: Sequence[Value] = ()) -> list[Row]:
+    """Run a statement in the database of a location, and commit."""
+    with retentive.open(place) as found:
+        backend = found.backend
+        if isinstance(backend, ServerBackend):
+            connection = backend.dialect.connect()
+            try:
+                connection.begin_write()
+                rows = _run(connection, statement, values)
+                connection.commit()
+            finally:
+                connection.close()
+            return rows
+        sqlite = capability(backend, SqliteBackend)
+        assert sqlite is not None
+        return sqlite.transact(lambda connection: _run(connection, statement, values))
+
+
+def _run(connection: Any, statement: str, values: Sequence[Value]) -> list[Row]:
+    if statement.startswith("SELECT"):
+        rows: list[Row] = connection.rows(statement, values)
+        return rows
+    connection.run(statement, values)
+    return []

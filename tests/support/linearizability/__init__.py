@@ -1,0 +1,1 @@
+"""Recording of concurrent histories, and the search for an order that explains them."""

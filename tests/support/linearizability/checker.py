@@ -1,0 +1,221 @@
+"""Linearizability checker: one order must explain every reply and respect real time.
+
+After Wing and Gong ("Testing and Verifying Concurrent Objects", 1993) and Lowe ("Testing for Linearizability", 2017).
+It walks over calls and returns in time and keeps every possible configuration: a state of the memory store and the set
+of pending commands that took effect. A command takes effect only when its return forces it. Equal configurations are
+merged. If none is left, no order explains the replies.
+
+Pure functions without clock or I/O. The sequential specification is the model of the laws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeAlias
+
+from support.model import Model, canonical
+from support.shape import Expected, InvalidCommand, read_shape
+from support.targets import Answer
+
+State: TypeAlias = tuple[tuple[str, str], ...]  # path and text of every memory, sorted by path
+Command: TypeAlias = Mapping[str, object]
+Alike: TypeAlias = Callable[[Command, Expected, Answer], bool]
+Configuration: TypeAlias = tuple[State, int]  # bit n is set if the pending operation n took effect
+
+EMPTY: State = ()
+MAX_CONFIGURATIONS = 200_000  # about 200 MB; histories of 16 clients need less than 10,000
+NOTHING_DONE = (
+    "Error: The memory store is unavailable",
+    "Error: The memory store is full",
+    "Error: Permission denied: ",
+)
+
+
+class UndecidedError(Exception):
+    """The history has more possible configurations than the checker keeps."""
+
+
+@dataclass(frozen=True, eq=False)
+class Operation:
+    """A command with its call time, return time (of one clock) and reply. The reply None means an unknown outcome."""
+
+    client: str
+    command: Command
+    called: int
+    returned: int = 0
+    answer: Answer | None = None
+
+    @cached_property
+    def known(self) -> bool:
+        """True if the outcome is known. Otherwise it took effect at any time after its call, or never."""
+        return self.answer is not None and not self.answer.unknown
+
+    @property
+    def did_nothing(self) -> bool:
+        """True if the reply shows that storage did nothing, so that it fits at any position."""
+        return self.answer is not None and self.answer.is_error and self.answer.text.startswith(NOTHING_DONE)
+
+    @property
+    def harmless(self) -> bool:
+        """True if it changed nothing, so that removing it keeps a linearizable history linearizable."""
+        return self.command.get("command") == "view" or (
+            self.known and self.answer is not None and self.answer.is_error
+        )
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Position of the failure: `before` leads only to `state`, from which `operations` have no order.
+
+    `last` is the operation whose reply does not fit, although all others that returned before it do.
+    """
+
+    before: Sequence[Operation]
+    state: State
+    operations: Sequence[Operation]
+    last: Operation
+    reached: Sequence[State]  # states in which `last` could take effect with another reply
+
+
+def exactly(_command: Command, expected: Expected, answer: Answer) -> bool:
+    """Compare the reply with the specification, byte for byte."""
+    return expected.fits(answer.text, is_error=answer.is_error)
+
+
+def find_failure(history: Sequence[Operation], *, alike: Alike = exactly) -> Failure | None:
+    """Return None if the history is linearizable from an empty store. Raises `UndecidedError`."""
+    for part in independent(history):
+        if failure := Search(part, alike=alike).run():
+            return failure
+    return None
+
+
+# -- parts that can be judged apart ------------------------------------------------------------------------------
+
+
+def touched(command: Command) -> frozenset[str]:
+    """Names below the root that a command reads or changes. `""` is the root and covers all of them."""
+    try:
+        _, values = read_shape(command)
+    except InvalidCommand:
+        return frozenset()
+    paths = [canonical(str(value)) for key, value in values.items() if key.endswith("path")]
+    return frozenset("/".join(path.split("/")[2:3]) for path in paths if path is not None)
+
+
+def independent(history: Sequence[Operation]) -> list[list[Operation]]:
+    """Split the history into parts without common names. It is linearizable if and only if each part is.
+
+    Listings, directories and memories above a path depend on one name below the root only; renames depend on two.
+    """
+    groups: list[tuple[frozenset[str], list[Operation]]] = []
+    for operation in history:
+        names = touched(operation.command)
+        if "" in names:
+            return [list(history)]
+        joined = [group for group in groups if group[0] & names]
+        groups = [group for group in groups if not group[0] & names]
+        members = [member for group in joined for member in group[1]]
+        groups.append((names.union(*(group[0] for group in joined)), [*members, operation]))
+    return [members for _, members in groups]
+
+
+# -- the search --------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Search:
+    """Search through the configurations of one history that starts with the memories of `start`."""
+
+    history: Sequence[Operation]
+    start: State = EMPTY
+    alike: Alike = exactly
+    limit: int = MAX_CONFIGURATIONS
+    _steps: dict[int, dict[State, State | None]] = field(default_factory=dict)  # of pending operations
+    _reached: set[Configuration] = field(default_factory=set)
+
+    def run(self) -> Failure | None:
+        """Return None if some order explains all replies."""
+        # A view with an unknown outcome and a command that storage rejected have no effect.
+        self.operations = [
+            each for each in self.history if not (each.did_nothing or (each.harmless and not each.known))
+        ]
+        possible: set[Configuration] = {(self.start, 0)}
+        certain, under_way = (self.start, 0), list[int]()
+        since: list[int] = []  # operations pending at the last certain configuration, or later
+        for _, returns, number in self._moments():
+            if not returns:
+                under_way.append(number)
+                since.append(number)
+                self._steps[number] = {}
+                possible = {self._absorb(state, done, [number]) for state, done in possible}
+                continue
+            possible = self._after_return(number, possible, under_way)
+            if not possible:
+                return self._failure(certain, since, number)
+            under_way.remove(number)
+            del self._steps[number]
+            if len(possible) == 1:
+                (certain,) = possible
+                since = list(under_way)
+        return None
+
+    def _moments(self) -> list[tuple[int, bool, int]]:
+        """All calls and known returns in time order. At equal times, calls come first."""
+        calls = [(each.called, False, number) for number, each in enumerate(self.operations)]
+        returns = [(each.returned, True, number) for number, each in enumerate(self.operations) if each.known]
+        return sorted(calls + returns)
+
+    def _after_return(self, number: int, possible: set[Configuration], under_way: list[int]) -> set[Configuration]:
+        """Configurations after operation `number` returned: it took effect, possibly after other pending operations."""
+        bit = 1 << number
+        found: set[Configuration] = set()
+        todo, self._reached = list(possible), set(possible)
+        while todo:
+            state, done = todo.pop()
+            if done & bit:
+                found.add((state, done ^ bit))
+                continue
+            for each in under_way:
+                after = None if done >> each & 1 else self._step(each, state)
+                if after is None or after is state:  # matching operations without changes were absorbed
+                    continue
+                following = self._absorb(after, done | 1 << each, under_way)
+                if following not in self._reached:
+                    self._reached.add(following)
+                    todo.append(following)
+            if len(self._reached) > self.limit:
+                raise UndecidedError(f"over {self.limit:,} configurations at once")
+        return found
+
+    def _absorb(self, state: State, done: int, under_way: list[int]) -> Configuration:
+        """Add all operations that match here and change nothing: they can take effect now as well as later."""
+        for each in under_way:
+            if not done >> each & 1 and self.operations[each].known and self._step(each, state) is state:
+                done |= 1 << each
+        return state, done
+
+    def _step(self, number: int, state: State) -> State | None:
+        """Return the state after an operation (the same object if unchanged), or None if its reply differs."""
+        steps = self._steps[number]
+        if state not in steps:
+            steps[state] = self._run(self.operations[number], state)
+        after = steps[state]
+        return state if after == state else after
+
+    def _run(self, operation: Operation, state: State) -> State | None:
+        model = Model(tree=dict(state))
+        expected = model.execute(operation.command)
+        if operation.known and operation.answer and not self.alike(operation.command, expected, operation.answer):
+            return None
+        return tuple(sorted(model.tree.items())) if model.changes else state
+
+    def _failure(self, certain: Configuration, since: list[int], number: int) -> Failure:
+        state, done = certain
+        last = self.operations[number]
+        operations = [self.operations[each] for each in since if not done >> each & 1]
+        before = [each for each in self.operations if each.called <= last.returned and each not in operations]
+        reached = sorted({state for state, done in self._reached if not done >> number & 1})
+        return Failure(before, state, operations, last, reached)

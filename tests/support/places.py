@@ -1,0 +1,76 @@
+"""Locations of each backend in a test. A new backend needs one line here, and every test picks it up."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import retentive
+from retentive import Retentive
+from retentive.storage.sealed.keys import KeyRing
+from support import servers
+
+from .profiles import LONG, sized
+
+OpenPlace: TypeAlias = Callable[..., Retentive]
+"""`retentive.open` of a fixture, which closes what it opened."""
+
+
+def name_of(directory: Path) -> str:
+    """A name for the test on a server; the same directory gives the same name."""
+    return "t" + hashlib.sha256(str(directory).encode()).hexdigest()[:16]
+
+
+def s3_place(directory: Path) -> str:
+    """A bucket of the running S3 server, with its keys in the environment."""
+    server = servers.moto()
+    os.environ |= {"AWS_ACCESS_KEY_ID": server.access_key, "AWS_SECRET_ACCESS_KEY": server.secret_key}
+    options = f"endpoint={server.endpoint}&allow_http=true&region={server.region}"
+    return f"s3://{server.new_bucket(name_of(directory))}/some/prefix?{options}"
+
+
+PLACES: dict[str, Callable[[Path], str]] = {
+    "sqlite": lambda directory: f"sqlite:///{directory}/memory.db",
+    "directory": lambda directory: f"{directory}/memory",
+    "memory": lambda _: "sqlite://",
+    "postgresql": lambda directory: servers.postgresql().new_database(name_of(directory)),
+    "mariadb": lambda directory: servers.mariadb().new_database(name_of(directory)),
+    "s3": s3_place,
+}
+SERVERS = ["postgresql", "mariadb", "s3"]
+"""The backends that need a connection to a server."""
+ALL_LOCAL = [name for name in PLACES if name not in SERVERS]
+ALL_LASTING = [name for name in PLACES if name != "memory"]
+"""The backends that keep their memories after closing."""
+SEALED = {f"sealed {name}": name for name in ALL_LASTING} | {f"hidden {name}": name for name in ALL_LASTING}
+"""The same backends encrypted; `hidden` ones also encrypt paths."""
+
+# For tests of a feature rather than of backends. The suite, the state machine, the golden transcripts and
+# `test_smoke.py` show that backends are equal, so the quick profile runs features on SQLite only.
+LOCAL = ALL_LOCAL if LONG else ["sqlite"]
+LASTING = ALL_LASTING if LONG else ["sqlite"]
+_SOME_SEALED = ["sealed sqlite", "hidden directory", "hidden postgresql", "hidden s3"]
+EVERYWHERE = sized(quick=["sqlite"], long=[*PLACES, *_SOME_SEALED], full=[*PLACES, *SEALED])
+"""Bare and sealed."""
+COMPARED = EVERYWHERE if LONG else ["sqlite", "directory", "postgresql", "hidden directory"]
+"""Those that the laws drive side by side."""
+KEYS = KeyRing.new()
+
+
+def place_of(backend: str, directory: Path) -> str:
+    """The location of a backend inside the directory of a test."""
+    if backend not in SEALED:
+        return PLACES[backend](directory)
+    inner = directory / backend.split(maxsplit=1)[0]
+    inner.mkdir(exist_ok=True)
+    return PLACES[SEALED[backend]](inner)
+
+
+def opened(backend: str, directory: Path, **options: Any) -> Retentive:
+    """An opened location of a backend inside a directory."""
+    if backend in SEALED:
+        options |= {"keys": KEYS, "seal_paths": backend.startswith("hidden")}
+    return retentive.open(place_of(backend, directory), **options)

@@ -1,0 +1,182 @@
+"""Targets under fault: each backend of retentive, and the SDK's own local tool as the control."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from faults.process.oracle import Command, Outcome, Tree, Versions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from retentive import MemoryStore, Retentive
+
+BACKENDS = ("sqlite", "directory")
+CONTROL = "sdk"  # the SDK's own local tool: keeps no versions, loses changes
+STORES = ("default", "user-42")
+UNKNOWN = "outcome of this command is unknown"
+FULL = "Error: The memory store is full"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The parts of a reply that the judge of a crash needs."""
+
+    text: str
+    is_error: bool
+
+    @property
+    def unknown(self) -> bool:
+        return UNKNOWN in self.text
+
+
+class Target(ABC):
+    """An opened backend."""
+
+    @abstractmethod
+    def execute(self, store: str, command: Command) -> Answer: ...
+
+    @abstractmethod
+    def state(self, store: str) -> Outcome:
+        """The tree of a memory store and every version it has."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+
+class RetentiveTarget(Target):
+    """A backend of retentive, reached through the engine or, `by_tool`, through the SDK tool."""
+
+    def __init__(self, url: str, *, by_tool: bool = False) -> None:
+        import retentive
+
+        # The judge compares every byte of random texts, and some of them look like keys.
+        self.opened: Retentive = retentive.open(url, sensitive="off")
+        self._by_tool = by_tool
+        self._stores: dict[str, MemoryStore] = {}
+
+    def execute(self, store: str, command: Command) -> Answer:
+        if self._by_tool:
+            return self._call(store, command)
+        reply = self.store(store).execute(command)
+        return Answer(reply.text, reply.is_error)
+
+    def store(self, key: str) -> MemoryStore:
+        """The memory store with this key, looked up once."""
+        if key not in self._stores:
+            self._stores[key] = self.opened.store(key)
+        return self._stores[key]
+
+    def _call(self, store: str, command: Command) -> Answer:
+        from anthropic.lib.tools import ToolError
+
+        from retentive import MemoryTool
+
+        try:
+            return Answer(str(MemoryTool(store=self.store(store)).call(command)), is_error=False)
+        except ToolError as error:
+            return Answer(str(error), is_error=True)
+
+    def state(self, store: str) -> Outcome:
+        memories = self.store(store)
+        tree = {str(memory.path): memories.text(str(memory.path)) for memory in memories.memories("/memories")}
+        versions: Versions = Counter()
+        for version in memories.versions():
+            sha = (version.sha256 or "") if version.operation != "deleted" else ""
+            versions[(str(version.operation), str(version.path), sha)] += 1
+        return Outcome(tree, versions)
+
+    def close(self) -> None:
+        self.opened.close()
+
+
+class SdkTarget(Target):
+    """The SDK's BetaLocalFilesystemMemoryTool, one directory per memory store. It keeps no versions."""
+
+    def __init__(self, url: str) -> None:
+        import anthropic.tools
+
+        self._base = Path(url.removeprefix("sdk:"))
+        self._tool = anthropic.tools.BetaLocalFilesystemMemoryTool
+
+    def execute(self, store: str, command: Command) -> Answer:
+        from anthropic.lib.tools import ToolError
+
+        try:
+            return Answer(str(self._tool(str(self._base / store)).call(command)), is_error=False)
+        except ToolError as error:
+            return Answer(str(error), is_error=True)
+
+    def state(self, store: str) -> Outcome:
+        root = self._base / store
+        return Outcome(files_of(root / "memories"))
+
+    def close(self) -> None:
+        pass
+
+
+def open_target(url: str, *, by_tool: bool = False) -> Target:
+    """The target behind a URL; `sdk:DIRECTORY` is the control."""
+    return SdkTarget(url) if url.startswith("sdk:") else RetentiveTarget(url, by_tool=by_tool)
+
+
+def url_of(backend: str, directory: Path) -> str:
+    """The location of a backend inside the directory of a test."""
+    if backend in URLS:
+        return URLS[backend](directory)
+    from .places import place_of
+
+    return place_of(backend, directory)
+
+
+def disk_faults(backend: str, directory: Path, trees: dict[str, Tree]) -> list[str]:
+    """Differences between the files on disk, which a person may edit, and these trees."""
+    if backend != "directory":
+        return []
+    faults: list[str] = []
+    for store, tree in trees.items():
+        faults += _tree_faults(memory_root(directory, store), tree)
+    return faults
+
+
+def leftovers(directory: Path) -> list[str]:
+    """Temporary files that still exist after the backend was closed."""
+    return [f"left behind: {path.name}" for path in (directory / "memory/.retentive/tmp").glob("**/*")]
+
+
+def extra_names(directory: Path) -> set[str]:
+    """Every file below a directory that is not a memory, by its relative name."""
+    names = (str(path.relative_to(directory)) for path in directory.rglob("*") if not path.is_dir())
+    return {name for name in names if "memories" not in name.split("/")}
+
+
+def memory_root(directory: Path, store: str) -> Path:
+    """The folder with the files of a memory store in the directory backend."""
+    base = directory / "memory"
+    return base / "memories" if store == "default" else base / "stores" / store / "memories"
+
+
+def files_of(root: Path) -> Tree:
+    """The texts of all files below a directory."""
+    files = (path for path in root.rglob("*") if path.is_file() and not path.is_symlink())
+    return {f"/memories/{path.relative_to(root)}": path.read_bytes().decode() for path in files}
+
+
+def _tree_faults(root: Path, tree: Tree) -> list[str]:
+    found = files_of(root)
+    faults = [f"on disk, but no memory: {path}" for path in found.keys() - tree.keys()]
+    faults += [f"a memory, but not on disk: {path}" for path in tree.keys() - found.keys()]
+    faults += [f"other text on disk: {path}" for path in found.keys() & tree.keys() if found[path] != tree[path]]
+    empty = [path for path in root.rglob("*") if path.is_dir() and not any(path.iterdir())]
+    return faults + [f"empty directory: {path.relative_to(root)}" for path in empty]
+
+
+URLS: dict[str, Callable[[Path], str]] = {
+    "sqlite": lambda directory: f"sqlite:///{directory}/memory.db",
+    "directory": lambda directory: f"{directory}/memory",
+    "sdk": lambda directory: f"sdk:{directory}/memory",
+}

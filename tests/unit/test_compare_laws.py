@@ -1,0 +1,320 @@
+"""Laws of comparison: diffs apply, blame names existing lines, merges lose nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from retentive.values import diff
+from retentive.values.diff import DiffLine, LineChange, as_text, blame, merge, unified
+from support import model
+from support.profiles import REQUIRED
+from support.strategies import any_texts, texts
+
+# Few distinct lines, so that they repeat; with and without a final newline.
+rows = st.lists(st.sampled_from(["", "a", "b", "c", "d e", "d f", "é\r", "\x0c\u2028"]), max_size=14)
+line_texts = st.builds(lambda rows, end: "\n".join(rows) + end, rows, st.sampled_from(["", "\n"]))
+some_texts = line_texts | texts | any_texts
+edits = st.lists(
+    st.tuples(st.integers(0, 20), st.sampled_from(["", "x\n", "y\n", "a\n"]), st.integers(0, 2)), max_size=3
+)
+
+
+def line_changes(old: str, new: str) -> list[LineChange]:
+    return diff._changes(diff.lines(old), diff.lines(new))
+
+
+def edited(text: str, changes: Sequence[tuple[int, str, int]]) -> str:
+    kept = model.kept_lines(text)
+    for at, new, count in changes:
+        kept[at : at + count] = [new]
+    return "".join(kept)
+
+
+def applied(old: str, changes: Sequence[LineChange]) -> str:
+    kept = model.kept_lines(old)
+    for change in reversed(changes):
+        assert tuple(kept[change.old_start : change.old_end]) == change.removed
+        kept[change.old_start : change.old_end] = change.added
+    return "".join(kept)
+
+
+def longest_common(old: Sequence[str], new: Sequence[str]) -> int:
+    """Length of a longest common subsequence of lines, by the textbook algorithm."""
+    row = [0] * (len(new) + 1)
+    for left in old:
+        before, row = row, [0]
+        for at, right in enumerate(new):
+            row.append(before[at] + 1 if left == right else max(before[at + 1], row[at]))
+    return row[-1]
+
+
+@given(some_texts, some_texts)
+def test_changes_turn_the_old_text_into_the_new(old: str, new: str) -> None:
+    """In order, at the stated positions of both sides, and never adjacent."""
+    changes = line_changes(old, new)
+    assert applied(old, changes) == new
+    assert applied(new, [LineChange(c.new_start, c.old_start, c.added, c.removed) for c in changes]) == old
+    assert all(change.removed or change.added for change in changes)
+    for one, two in pairwise(changes):
+        assert one.old_end < two.old_start
+        assert two.old_start - one.old_end == two.new_start - one.new_end
+
+
+@given(line_texts, line_texts)
+def test_as_few_lines_as_possible_change(old: str, new: str) -> None:
+    kept = len(model.kept_lines(old)) - sum(len(change.removed) for change in line_changes(old, new))
+    assert kept == longest_common(model.kept_lines(old), model.kept_lines(new))
+
+
+@given(line_texts, line_texts)
+def test_changes_are_placed_as_low_as_possible(old: str, new: str) -> None:
+    """Moving added or removed lines one line down would change the result."""
+    changes = line_changes(old, new)
+    for at, change in enumerate(changes):
+        if bool(change.removed) == bool(change.added):
+            continue
+        whole, moved, end = (
+            (new, change.added, change.new_end) if change.added else (old, change.removed, change.old_end)
+        )
+        after = model.kept_lines(whole)[end : end + 1]
+        assert after != [moved[0]], (at, changes)
+
+
+shuffled = st.permutations([f"{number}\n" for number in range(7)]).map("".join)
+
+
+@given(line_texts | shuffled, line_texts | shuffled)
+@example("0\n1\n2\n3\n", "2\n0\n3\n1\n")
+def test_a_large_text_is_compared_correctly(old: str, new: str) -> None:
+    """With an almost empty budget for exact comparison, so that unique lines are the anchors."""
+    limit = diff._MAX_CELLS
+    diff._MAX_CELLS = 4
+    try:
+        changes = line_changes(old, new)
+    finally:
+        diff._MAX_CELLS = limit
+    assert applied(old, changes) == new
+
+
+HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+
+
+def apply_patch(old: str, diff: str) -> str:
+    """Strict reader of unified diffs that checks every number."""
+    source, target = model.kept_lines(old), []
+    at = 0
+    rows = [row + "\n" for row in diff.split("\n")[:-1]]
+    assert rows[0].startswith("--- ")
+    assert rows[1].startswith("+++ ")
+    place = 2
+    while place < len(rows):
+        found = HUNK.fullmatch(rows[place].removesuffix("\n"))
+        assert found, rows[place]
+        start, count, new_start, new_count = (int(number) if number else 1 for number in found.groups())
+        start, new_start = start - (count > 0), new_start - (new_count > 0)
+        target += source[at:start]
+        assert len(target) == new_start
+        at, place = start, place + 1
+        while count or new_count:
+            sign, line = rows[place][0], rows[place][1:]
+            place += 1
+            if place < len(rows) and rows[place].startswith("\\"):
+                line, place = line.removesuffix("\n"), place + 1
+            if sign in " -":
+                assert source[at] == line
+                at, count = at + 1, count - 1
+            if sign in " +":
+                target.append(line)
+                new_count -= 1
+    return "".join(target + source[at:])
+
+
+@given(some_texts, some_texts, st.integers(0, 4))
+def test_a_unified_diff_applies(old: str, new: str, context: int) -> None:
+    """All counts and positions are correct, for any text and context."""
+    diff = unified(old, new, old_name="a", new_name="b", context=context)
+    assert (apply_patch(old, as_text(diff)) if diff else old) == new
+
+
+@given(some_texts, some_texts)
+def test_rows_name_the_lines_of_both_texts(old: str, new: str) -> None:
+    before, after = model.kept_lines(old), model.kept_lines(new)
+    for row in unified(old, new, old_name="a", new_name="b"):
+        line = row.text + ("\n" if row.newline else "")
+        assert row.old_line is None or before[row.old_line - 1] == line
+        assert row.new_line is None or after[row.new_line - 1] == line
+        assert (row.old_line is None, row.new_line is None) == {
+            "context": (False, False), "removed": (False, True), "added": (True, False),
+        }.get(row.kind, (True, True))  # fmt: skip
+
+
+words = st.lists(st.sampled_from(["a", "b", "cd", "-", "二", "五", "é", "e\u0301", ".."]), max_size=9).map(" ".join)
+
+
+@given(words, words)
+@example("a-b a", "a b a")
+def test_without_the_marked_words_both_sides_are_the_same(old: str, new: str) -> None:
+    """Marks are inside the line, in order, and never empty."""
+    shown = [row for row in unified(old, new, old_name="a", new_name="b") if row.kind in {"removed", "added"}]
+    left = {"removed": "", "added": ""}
+    for row in shown:
+        ends = [0, *(at for span in row.marks for at in span), len(row.text)]
+        assert ends == sorted(ends)
+        assert all(row.text[start:end].strip() for start, end in row.marks)
+        left[row.kind] += "".join(row.text[ends[at] : ends[at + 1]] for at in range(0, len(ends), 2))
+    if any(row.marks for row in shown):
+        assert left["removed"].split() == left["added"].split() or "".join(left["removed"].split()) == "".join(
+            left["added"].split()
+        )
+
+
+def program(name: str) -> str:
+    path = shutil.which(name)
+    if path is None:
+        assert not REQUIRED, f"{name} is not installed"
+        pytest.skip(f"{name} is not installed")
+    return path
+
+
+# No bytes that line-based programs treat specially, such as \r.
+plain_rows = st.lists(st.sampled_from(["", "a", "b", "c", "- d", "+", "\\ e", "é"]), min_size=1, max_size=14)
+plain_texts = st.builds(lambda rows, end: "\n".join(rows) + end, plain_rows, st.sampled_from(["", "\n"]))
+
+
+def diff_of(old: str, new: str, name: str) -> list[DiffLine]:
+    return unified(old, new, old_name=f"a/{name}" if old else "/dev/null", new_name=f"b/{name}" if new else "/dev/null")
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [("patch", ["-p1", "--silent", "--fuzz=0"]), ("git", ["apply", "--whitespace=nowarn"])],
+)
+@given(plain_texts | st.just(""), plain_texts | st.just(""), st.sampled_from(["notes.md", "a b/報告.md"]))
+@settings(max_examples=30)
+def test_patch_programs_accept_our_diffs(tool: str, arguments: list[str], old: str, new: str, name: str) -> None:
+    """Byte for byte, without fuzz, including created and deleted files."""
+    command = [program(tool), *arguments]
+    diff = diff_of(old, new, name)
+    if not diff:
+        return
+    with tempfile.TemporaryDirectory() as place:
+        file = Path(place, name)
+        file.parent.mkdir(exist_ok=True)
+        if old:
+            file.write_bytes(old.encode())
+        done = subprocess.run(
+            command, input=as_text(diff).encode(), cwd=place, capture_output=True, timeout=60, check=False,
+            env={**os.environ, "GIT_CEILING_DIRECTORIES": str(Path(place).parent)},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr.decode()
+        assert (file.read_bytes().decode() if file.exists() else "") == new
+
+
+@given(st.lists(some_texts, min_size=1, max_size=6))
+def test_blame_names_a_version_with_the_line(history: list[str]) -> None:
+    keys = blame(list(enumerate(history)))
+    last = model.kept_lines(history[-1])
+    assert len(keys) == len(last)
+    for key, line in zip(keys, last, strict=True):
+        assert all(line in model.kept_lines(text) for text in history[key:])
+
+
+@given(some_texts)
+def test_blame_of_a_single_version(text: str) -> None:
+    assert blame([("only", text)]) == ["only"] * len(model.kept_lines(text))
+
+
+@given(st.lists(line_texts, min_size=1, max_size=5), st.integers(0, 5))
+def test_blame_ignores_a_version_without_changes(history: list[str], at: int) -> None:
+    at = min(at, len(history) - 1)
+    versions = list(enumerate(history))
+    repeated = [*versions[: at + 1], (-1, history[at]), *versions[at + 1 :]]
+    assert blame(repeated) == blame(versions)
+
+
+@given(some_texts, some_texts)
+def test_a_merge_with_an_unchanged_side_is_the_other_side(base: str, side: str) -> None:
+    """The same change on both sides is taken once."""
+    for merged in (merge(base, base, side), merge(base, side, base), merge(base, side, side)):
+        assert (merged.text, merged.conflicts) == (side, ())
+
+
+@given(some_texts, some_texts, some_texts)
+def test_a_merge_is_symmetric(base: str, ours: str, theirs: str) -> None:
+    one, two = merge(base, ours, theirs), merge(base, theirs, ours)
+    assert one.text == two.text
+    assert [(c.base, c.ours, c.theirs) for c in one.conflicts] == [(c.base, c.theirs, c.ours) for c in two.conflicts]
+
+
+@given(line_texts, edits, edits)
+def test_a_merge_invents_no_line(
+    base: str, ours: list[tuple[int, str, int]], theirs: list[tuple[int, str, int]]
+) -> None:
+    """No two lines are joined, with or without final newlines."""
+    sides = [edited(base, ours), edited(base, theirs)]
+    merged = merge(base, *sides)
+    if merged.text is not None:
+        known = {line for text in (base, *sides) for line in model.kept_lines(text)}
+        assert set(model.kept_lines(merged.text)) <= known
+
+
+@given(some_texts, some_texts, some_texts)
+def test_a_conflict_names_the_lines_of_all_three(base: str, ours: str, theirs: str) -> None:
+    """A merge has either a text or conflicts, and a conflict has different lines."""
+    merged = merge(base, ours, theirs)
+    assert (merged.text is None) == bool(merged.conflicts)
+    for conflict in merged.conflicts:
+        for text, span, shown in (
+            (base, conflict.base, conflict.base_text),
+            (ours, conflict.ours, conflict.our_text),
+            (theirs, conflict.theirs, conflict.their_text),
+        ):
+            assert "".join(model.kept_lines(text)[slice(*span)]) == shown
+        assert len({conflict.base_text, conflict.our_text, conflict.their_text}) == 3
+    assert [conflict.base for conflict in merged.conflicts] == sorted(conflict.base for conflict in merged.conflicts)
+
+
+# Lines of the base are unique and are never added again, so each side compares to the base in only one way.
+fresh_edits = st.lists(
+    st.tuples(st.integers(0, 9), st.sampled_from(["", "x\n", "y\n", "x\ny\n", "z\n\n"]), st.integers(0, 2)), max_size=3
+)
+
+
+@given(st.integers(0, 9), fresh_edits, fresh_edits, st.tuples(st.booleans(), st.booleans(), st.booleans()))
+@example(2, [(0, "x\n", 1)], [(1, "y\n", 1)], (True, True, True))  # neighbours
+@example(1, [(1, "x\n", 0)], [(1, "x\ny\n", 0)], (True, True, True))  # the same change and more
+@example(1, [], [(1, "x\n", 0)], (True, False, True))  # one side removes a newline where the other adds a line
+def test_merges_equal_those_of_git(
+    count: int,
+    ours: list[tuple[int, str, int]],
+    theirs: list[tuple[int, str, int]],
+    ended: tuple[bool, bool, bool],
+) -> None:
+    """Text or conflict as in `git merge-file`, including final newlines.
+
+    With repeated lines there can be several longest common subsequences. If git chooses another one, only one of the
+    two may report a conflict (1 in 100 among random texts of three distinct lines).
+    """
+    git = program("git")
+    base = "".join(f"{number}\n" for number in range(count))
+    sides = [base, edited(base, ours), edited(base, theirs)]
+    sides = [text if end else text.removesuffix("\n") for text, end in zip(sides, ended, strict=True)]
+    with tempfile.TemporaryDirectory() as place:
+        for name, text in zip(("base", "ours", "theirs"), sides, strict=True):
+            Path(place, name).write_bytes(text.encode())
+        done = subprocess.run(
+            [git, "merge-file", "-p", "ours", "base", "theirs"], cwd=place, capture_output=True, timeout=60, check=False
+        )
+    assert 0 <= done.returncode < 128, done.stderr.decode()
+    assert merge(*sides).text == (None if done.returncode else done.stdout.decode())

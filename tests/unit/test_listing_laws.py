@@ -1,0 +1,58 @@
+"""Laws of listings: every listing equals a naive one."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retentive.values.listing import human_size, listing
+from support import model
+from support.strategies import HIDDEN, NAMES_USED
+
+names = st.sampled_from([*NAMES_USED, *HIDDEN, "a!", "a", "a", "b"]).map(lambda name: name.replace("e\u0301", "ë"))
+paths = st.lists(names, min_size=1, max_size=5).map(lambda parts: "/memories/" + "/".join(parts))
+sizes = st.integers(0, 3_000) | st.sampled_from([1_023, 1_024, 1_048_524, 1_048_525, 2**30])
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> dict[str, int]:
+    """Paths and sizes without a memory above another."""
+    tree: dict[str, int] = {}
+    for path, size in draw(st.lists(st.tuples(paths, sizes), max_size=14)):
+        if not any(path == one or path.startswith(one + "/") or one.startswith(path + "/") for one in tree):
+            tree[path] = size
+    return tree
+
+
+class Sized(model.Model):
+    """The model with sizes instead of texts."""
+
+    def size(self, row: str) -> int:
+        sizes_below = ((path, int(text)) for path, text in self.tree.items())
+        return sum(size for path, size in sizes_below if path == row or (row[-1] == "/" and path.startswith(row)))
+
+
+@given(trees(), st.sampled_from(["/memories", "/memories/a", "/memories/.git", "/memories/node_modules"]), st.data())
+def test_a_listing_equals_a_naive_one(tree: dict[str, int], path: str, data: st.DataObject) -> None:
+    """Rows, byte order, sizes including hidden memories, and truncation."""
+    below = sorted(
+        ((one, size) for one, size in tree.items() if one.startswith(path + "/")), key=lambda it: it[0].encode()
+    )
+    max_rows = data.draw(st.sampled_from([0, 1, 2, 1_000]))
+    shown = listing(path, below, max_rows=max_rows)
+    naive = Sized(list_rows=max_rows, tree={one: str(size) for one, size in tree.items()})
+    rows = naive.listing(path).split("\n")[1:]
+    notice = rows.pop() if rows[-1].startswith("[Truncated: ") else ""
+    assert list(shown.rows) == rows
+    assert notice == (
+        f"[Truncated: {len(shown.rows) - 1} of {shown.total} entries shown. View a directory below to see the rest.]"
+        if len(shown.rows) - 1 < shown.total
+        else ""
+    )
+
+
+@given(st.integers(0, 2**60) | st.integers(0, 2**21))
+def test_human_sizes_use_the_next_unit_at_1024(size: int) -> None:
+    shown = human_size(size)
+    assert shown == model.human(size)
+    assert shown[-1] == "T" or float(shown[:-1]) < 1_024

@@ -1,0 +1,184 @@
+"""Laws of search: exactly the memories with all words are found, and lines are shown unchanged."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import unicodedata
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from retentive.search.query import Document, Hit, Query, fold, fold_document, parse_query, search
+from support import model
+from support.profiles import REQUIRED
+from support.strategies import any_texts
+
+# Characters that change length when folded, combine with the previous one, or depend on the next one.
+ODD = (
+    "aAbB  \n\n\nßẞﬁéE\u0301\u0323\u0334İıΣσς가\u1100\u1161\u11a8ｶﾞ会㌔１\u0345ͅ\u0f71\u0f80\u09c7\u09be\ufdfa½-\r\u2028"
+)
+odd_texts = st.text(alphabet=ODD, max_size=40)
+some_texts = odd_texts | st.text(alphabet="ab \n", max_size=20) | any_texts
+words = st.text(alphabet=[char for char in ODD if not char.isspace()], min_size=1, max_size=3)
+names = st.sampled_from(["a", "B", "é", "ab", "x/a", "ｶ/b"])
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def naive_fold(text: str) -> str:
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> list[Document]:
+    paths = draw(st.lists(names, unique=True, max_size=6))
+    found: list[Document] = []
+    for path in (f"/memories/{name}" for name in paths):
+        text, age = draw(odd_texts), timedelta(days=draw(st.integers(0, 2)))
+        found.append(
+            Document(path, text, fold_document(path, text), START - age, f"mem_{draw(st.integers(0, 99))}", "v")
+        )
+    return found
+
+
+@st.composite
+def queries(draw: st.DrawFn) -> Query:
+    """Words and exclusions from few characters, so that many memories match."""
+    some = st.lists(st.sampled_from(["a", "b", "é", "ss", "fi", "ab", "カ", "i"]) | words.map(fold), max_size=3)
+    return Query(tuple(draw(some.filter(bool))), tuple(draw(some.map(lambda excluded: excluded[:1]))))
+
+
+@given(some_texts)
+def test_folding_equals_unicode_case_folding(text: str) -> None:
+    assert fold(text) == naive_fold(text)
+    assert fold(fold(text)) == fold(text)
+    assert fold(text.upper().lower()) == fold(fold(text.upper().lower()))
+
+
+@given(some_texts, some_texts)
+def test_folding_keeps_the_lines(path: str, text: str) -> None:
+    """Line n of the folded text is line n of the text."""
+    rows = fold_document(f"/memories/{path}", text).split("\n")
+    assert rows == [naive_fold(row) for row in [*f"/{path}".split("\n"), *text.split("\n")]]
+
+
+def holds(query: Query, path: str, text: str) -> bool:
+    parts = [naive_fold(path.removeprefix("/memories")), *(naive_fold(line) for line in text.split("\n"))]
+    return all(any(word in part for part in parts) for word in query.words) and not any(
+        word in part for word in query.excluded for part in parts
+    )
+
+
+@given(documents(), queries(), st.randoms(use_true_random=False))
+def test_matches_are_exact_and_ordered(found_in: list[Document], query: Query, random: object) -> None:
+    """Newest first and then by the bytes of the path, independent of the input order."""
+    results = search(query, found_in)
+    expected = [doc for doc in found_in if holds(query, doc.path, doc.text)]
+    expected.sort(key=lambda doc: doc.path.encode())
+    expected.sort(key=lambda doc: doc.updated_at, reverse=True)
+    assert [(hit.path, hit.updated_at, hit.memory_id) for hit in results.hits] == [
+        (doc.path, doc.updated_at, doc.memory_id) for doc in expected
+    ]
+    assert results.total == len(expected)
+    shuffled = list(found_in)
+    random.shuffle(shuffled)  # type: ignore[attr-defined] # hypothesis calls it Any
+    assert search(query, iter(shuffled)) == results
+
+
+@given(documents(), queries(), st.integers(0, 6))
+def test_a_limit_only_truncates_the_results(found_in: list[Document], query: Query, limit: int) -> None:
+    whole, cut = search(query, found_in), search(query, found_in, limit=limit)
+    assert (cut.hits, cut.total) == (whole.hits[:limit], whole.total)
+
+
+def matched(query: Query, document: Document, *, snippets: int = 3, snippet_chars: int = 200) -> Hit | None:
+    return next(iter(search(query, [document], snippets=snippets, snippet_chars=snippet_chars).hits), None)
+
+
+def one_document(text: str) -> Document:
+    path = "/memories/-"
+    return Document(path, text, fold_document(path, text), datetime(2026, 1, 1, tzinfo=UTC))
+
+
+@given(documents(), queries())
+def test_a_match_is_independent_of_other_memories(found_in: list[Document], query: Query) -> None:
+    hits = {hit.path: hit for hit in search(query, found_in).hits}
+    for doc in found_in:
+        assert matched(query, doc) == hits.get(doc.path)
+
+
+@given(some_texts, st.lists(words.map(fold), min_size=1, max_size=3), st.integers(1, 40))
+@example("a\u0334\u0301 x", ["x"], 40)
+@example("e\u0301\u0323 ẹ́", ["ẹ́"], 40)
+def test_a_snippet_is_its_line_with_marked_matches(text: str, wanted: list[str], chars: int) -> None:
+    """The lines with most of the words, truncated. Marks cover whole words unless truncated."""
+    query = Query(tuple(dict.fromkeys(wanted)))
+    found = matched(query, one_document(text), snippet_chars=chars)
+    if found is None:
+        return
+    lines = [line.removesuffix("\n") for line in model.kept_lines(text)]
+    held = {at: sum(word in naive_fold(line) for word in query.words) for at, line in enumerate(lines, 1)}
+    held = {at: count for at, count in held.items() if count}
+    assert found.lines == len(held)
+    best = sorted(held, key=lambda at: (-held[at], at))[:3]
+    assert [shown.line for shown in found.snippets] == sorted(best)
+    for shown in found.snippets:
+        line = lines[shown.line - 1]
+        assert shown.text in truncations(line, chars)
+        ends = [0, *(at for span in shown.spans for at in span), len(shown.text)]
+        assert ends == sorted(ends)
+        assert shown.spans
+        if len(line) <= chars:
+            assert all(any(w in naive_fold(shown.text[slice(*span)]) for w in query.words) for span in shown.spans)
+
+
+def truncations(line: str, chars: int) -> list[str]:
+    """All truncations of a line to this many characters."""
+    last = max(len(line) - chars, 0)
+    return [("…" if at else "") + line[at : at + chars] + ("…" if at < last else "") for at in range(last + 1)]
+
+
+plain_words = st.text(alphabet='aB"é-会', min_size=1, max_size=4)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans(), plain_words), min_size=1, max_size=5))
+def test_a_query_is_split_into_its_words(terms: list[tuple[bool, bool, str]]) -> None:
+    """Single words, and quoted words with a space."""
+    terms = [(False, False, "first"), *((out, quoted, word) for out, quoted, word in terms if word[0] not in '-"')]
+    shown = [
+        ("-" if out else "") + (f'"{word.replace(chr(34), "")} x"' if quoted else word) for out, quoted, word in terms
+    ]
+    query = parse_query("\u3000 ".join(shown))
+    meant = [(out, fold(f"{word.replace(chr(34), '')} x" if quoted else word)) for out, quoted, word in terms]
+    assert query.words == tuple(dict.fromkeys(word for out, word in meant if not out))
+    assert query.excluded == tuple(dict.fromkeys(word for out, word in meant if out))
+
+
+# Patterns with the same meaning in RE2 and `re`, and fast in both.
+PATTERNS = ("a", "ab", "a.b", "^a", "b$", "^b+$", "[^a]b", "a|é", "é", "会.?", ".{3}", "[ab]{2}", "A", "(?i)A", "x|^ ")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("re2") is None and not REQUIRED, reason="google-re2 is not installed")
+@given(st.text(alphabet="abéx会 \n", max_size=30), st.sampled_from(PATTERNS))
+def test_a_pattern_matches_like_re(text: str, pattern: str) -> None:
+    """Per line, with the same marks."""
+    found = matched(parse_query(pattern, regex=True), one_document(text), snippets=50)
+    spans = {
+        at: [match.span() for match in re.finditer(pattern, line.removesuffix("\n"))]
+        for at, line in enumerate(model.kept_lines(text), 1)
+    }
+    marked = {at: united(places) for at, places in spans.items() if places}
+    in_path = [match.span() for match in re.finditer(pattern, "/-")]
+    assert (found is not None) == bool(marked or in_path)
+    if found is not None:
+        assert {shown.line: shown.spans for shown in found.snippets} == marked
+        assert found.lines == len(marked)
+
+
+def united(spans: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    marked = {at for start, end in spans for at in range(start, end)}
+    starts = sorted(at for at in marked if at - 1 not in marked)
+    ends = sorted(at + 1 for at in marked if at + 1 not in marked)
+    return tuple(zip(starts, ends, strict=True))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from faults.process.oracle import Command, Outcome, Tree, Versions
+from .oracle import Command, Outcome, Tree, Versions
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -58,7 +58,7 @@ class Bottom:
 # -- compaction and history ----------------------------------------------------------------------------------
 
 
-class Model:
+class Held:
     """The expected state of a store, as a dictionary."""
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class Model:
         self.paths.insert(0, path)
 
 
-def one_step(chance: random.Random, model: Model, stores: list[Opened]) -> None:
+def one_step(chance: random.Random, model: Held, stores: list[Opened]) -> None:
     """A random write through one of the handles."""
     store = chance.choice(stores)
     path = f"/memories/{chance.choice('abc')}/{chance.randrange(12):02d}"
@@ -97,7 +97,7 @@ def one_step(chance: random.Random, model: Model, stores: list[Opened]) -> None:
         model.add(new, model.files[new])
 
 
-def check(model: Model, store: Opened) -> None:
+def check(model: Held, store: Opened) -> None:
     """Check that all reads agree with the model."""
     assert store.tree() == dict(sorted(model.files.items()))
     versions = store.versions()
@@ -111,7 +111,7 @@ def check(model: Model, store: Opened) -> None:
     ]
 
 
-def check_history(model: Model, store: Opened) -> None:
+def check_history(model: Held, store: Opened) -> None:
     """Check that every version is found by id, memory and path, and every memory by id."""
     versions = store.versions()
     found: list[tuple[Version, bytes | None]] = store.backend.read(
@@ -130,7 +130,7 @@ def check_history(model: Model, store: Opened) -> None:
 @pytest.mark.parametrize("seed", range(4) if LONG else [0])
 def test_a_long_history_over_many_chunks_loses_nothing(url: str, seed: int) -> None:
     """Hundreds of writes through three handles, with pages and chunks small enough to split, merge and nest."""
-    chance, model = random.Random(seed), Model()
+    chance, model = random.Random(seed), Held()
     stores = [Opened(small(url)) for _ in range(3)]
     for step in range(260):
         one_step(chance, model, stores)

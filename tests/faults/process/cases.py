@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 
+from support.oracle import Command, Outcome, differs, following
 from support.targets import CONTROL, UNKNOWN
-
-from .oracle import Command, Outcome, differs, following
 
 SMALL = "".join(f"line {n} of a note\n" for n in range(1, 11))
 LARGE = "".join(f"line {n} of a long memory, {n * 7919:08x}\n" for n in range(1, 1_500))  # about 60 KB

@@ -14,9 +14,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from support.oracle import Command, Outcome, allowed, below, differs
 from support.targets import STORES, UNKNOWN, disk_faults, leftovers, open_target, url_of
 
-from .oracle import Command, Outcome, allowed, below, differs
 from .stream import Writer, commands
 
 if TYPE_CHECKING:

@@ -19,11 +19,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from support.oracle import Outcome
 from support.targets import RetentiveTarget, Target, disk_faults, extra_names, open_target, url_of
 
 from .cases import COLD, COMMANDS, LAST, LATER, WHOLE, Case, Seen, judge, prepared
 from .injector import Injector
-from .oracle import Outcome
 
 TIMEOUT_S = 30.0
 STORE = "default"

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .oracle import Command, Outcome, Tree, below, following, occurrences
+from support.oracle import Command, Outcome, Tree, below, following, occurrences
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

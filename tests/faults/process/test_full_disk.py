@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.oracle import Command, Outcome, differs, following
 from support.targets import BACKENDS, FULL, Target, disk_faults, open_target, url_of
 
 from .ext4 import disk, memory_disk, why_not
-from .oracle import Command, Outcome, differs, following
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +23,7 @@ TEXT = "a line of a memory that fills the disk\n" * 500  # 20 KB
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 
-class Model:
+class FollowedTarget:
     """A target with a model of its expected state, updated by every acknowledged command."""
 
     def __init__(self, target: Target, state: Outcome) -> None:
@@ -73,7 +73,7 @@ def test_a_store_that_fills_its_disk_keeps_working(backend: str, kind: str, tmp_
     with small_disk(kind, tmp_path) as place:
         ballast = place / "ballast"
         ballast.write_bytes(bytes(SIZE_KB * 1024 // 2))
-        model = Model(open_target(url_of(backend, place)), Outcome({}))
+        model = FollowedTarget(open_target(url_of(backend, place)), Outcome({}))
         count = fill_by_creating(model)
         assert model.target.execute(STORE, {"command": "view", "path": "/memories/d/0.md"}).is_error is False
         model.check()
@@ -93,7 +93,7 @@ def test_a_store_that_fills_its_disk_keeps_working(backend: str, kind: str, tmp_
         assert count > 10
 
 
-def fill_by_creating(model: Model) -> int:
+def fill_by_creating(model: FollowedTarget) -> int:
     """Create memories until the disk is full; return their number."""
     count = 0
     while (reply := model.create(f"d/{count}.md")).startswith("File created"):
@@ -108,7 +108,7 @@ def fill_by_creating(model: Model) -> int:
 def test_a_disk_filled_by_another_file_refuses_or_works(backend: str, kind: str, tmp_path: Path) -> None:
     """The file takes all space while the store is open: each command reports a full disk or succeeds."""
     with small_disk(kind, tmp_path) as place:
-        model = Model(open_target(url_of(backend, place)), Outcome({}))
+        model = FollowedTarget(open_target(url_of(backend, place)), Outcome({}))
         for number in range(10):
             assert model.create(f"{number}.md", f"memory {number}\n").startswith("File created")
         fill(place / "ballast")

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.oracle import Outcome, RefusedError, Tree, apply, following
 from support.targets import CONTROL
 
 from .cases import Case
 from .client import FaultServer, all_cases
 from .injector import build, why_not
-from .oracle import Outcome, RefusedError, Tree, apply, following
 from .rounds import Story, judge
 from .stream import Writer, commands
 

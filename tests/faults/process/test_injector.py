@@ -49,7 +49,7 @@ def under(library: Path, place: Path, body: str, fault: str = "count", number: i
     root.mkdir()
     program = f"""
 import os, pathlib
-from faults.injector import Injector
+from faults.process.injector import Injector
 root = pathlib.Path({str(root)!r})
 log = os.open({str(log)!r}, os.O_WRONLY | os.O_CREAT)
 Injector().arm(root, fault={fault!r}, number={number}, log_fd=log)

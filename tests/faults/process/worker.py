@@ -11,9 +11,9 @@ import os
 import sys
 import threading
 
+from support.oracle import Tree, below
 from support.targets import Target, open_target
 
-from .oracle import Tree, below
 from .rounds import RAISED
 from .stream import Writer, commands
 

@@ -1,4 +1,4 @@
-"""Permitted trees after a crash: a model of the commands that shares no code with retentive.
+"""Permitted trees after a crash, from the reference model of the commands.
 
 A tree maps paths to texts. `apply` returns the tree after one command and the versions it adds; `allowed`
 runs a history of acknowledged commands, with the command in flight either complete or absent.
@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING
+
+from .model import Model
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,22 +37,16 @@ class Outcome:
 
 def apply(tree: Tree, command: Command) -> Outcome:
     """The tree after the command and the versions it adds; raises RefusedError if the command must fail."""
-    path = str(command.get("path", command.get("old_path")))
-    match command["command"]:
-        case "view":
-            return Outcome(tree)
-        case "create":
-            _refuse_if(_exists(tree, path))
-            return _with(tree, {path: str(command["file_text"])}, "created")
-        case "str_replace":
-            return _with(tree, {path: _replace(_text(tree, path), command)}, "modified")
-        case "insert":
-            return _with(tree, {path: _insert(_text(tree, path), command)}, "modified")
-        case "delete":
-            return _delete(tree, path)
-        case "rename":
-            return _rename(tree, path, str(command["new_path"]))
-    raise ValueError(command)
+    model = Model(tree=dict(tree), max_memory_bytes=0, max_memories=0, max_store_bytes=0)
+    expected = model.execute(command)
+    if expected.is_error:
+        raise RefusedError(expected.text or expected.start)
+    operation = "created" if command["command"] == "create" else "modified"
+    written = {path: text for path, text in model.tree.items() if tree.get(path) != text}
+    added = Counter((operation, path, digest(text)) for path, text in written.items())
+    if command["command"] == "delete":
+        added.update(("deleted", path, "") for path in tree.keys() - model.tree.keys())
+    return Outcome(model.tree, added)
 
 
 def allowed(before: Outcome, acknowledged: Sequence[Command], in_flight: Sequence[Command]) -> list[Outcome]:
@@ -101,55 +97,3 @@ def differs(found: Outcome, wanted: Outcome) -> str:
     parts += [f"no version {operation} {path}" for operation, path, _ in missing]
     parts += [f"extra version {operation} {path}" for operation, path, _ in more]
     return "; ".join(parts)
-
-
-def _with(tree: Tree, texts: Tree, operation: str) -> Outcome:
-    changed = {path: text for path, text in texts.items() if tree.get(path) != text}
-    return Outcome(tree | changed, Counter((operation, path, digest(text)) for path, text in changed.items()))
-
-
-def _delete(tree: Tree, path: str) -> Outcome:
-    gone = below(tree, path)
-    _refuse_if(not gone or path == "/memories")
-    rest = {each: text for each, text in tree.items() if each not in gone}
-    return Outcome(rest, Counter(("deleted", each, "") for each in gone))
-
-
-def _rename(tree: Tree, old: str, new: str) -> Outcome:
-    moved = below(tree, old)
-    _refuse_if(not moved or old == "/memories" or _exists(tree, new) or new.startswith(old + "/"))
-    there = {new + each.removeprefix(old): tree[each] for each in moved}
-    rest = {each: text for each, text in tree.items() if each not in moved}
-    return Outcome(rest | there, _with({}, there, "modified").versions)
-
-
-def _replace(text: str, command: Command) -> str:
-    old = str(command["old_str"])
-    _refuse_if(not old or occurrences(text, old) != 1)
-    return text.replace(old, str(command.get("new_str", "")))
-
-
-def _insert(text: str, command: Command) -> str:
-    lines = text.split("\n")
-    lines = [line + "\n" for line in (lines[:-1] if lines[-1] == "" else lines)]
-    at = int(str(command["insert_line"]))
-    _refuse_if(not 0 <= at <= len(lines))
-    new = str(command["insert_text"])
-    lines.insert(at, new if new.endswith("\n") else new + "\n")
-    return "".join(lines)
-
-
-def _text(tree: Tree, path: str) -> str:
-    _refuse_if(path not in tree)
-    return tree[path]
-
-
-def _exists(tree: Tree, path: str) -> bool:
-    parts = path.split("/")
-    above = ("/".join(parts[:n]) for n in range(3, len(parts)))
-    return path == "/memories" or bool(below(tree, path)) or any(each in tree for each in above)
-
-
-def _refuse_if(refused: bool) -> None:
-    if refused:
-        raise RefusedError

@@ -130,7 +130,8 @@ def test_one_of_many_concurrent_writes_wins(kind: type[MotoServer] | type[Azurit
 def test_a_server_stops_when_the_test_run_is_killed() -> None:
     """So do processes of another user; the files are deleted."""
     servers.required(PostgresServer)
-    script = "from support import servers; import time; s = servers.postgresql(); print(s.port, s.directory, flush=True); time.sleep(600)"
+    imports = "import time; from support import servers"
+    script = f"{imports}; s = servers.postgresql(); print(s.port, s.directory, flush=True); time.sleep(600)"
     command = [sys.executable, "-c", script]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=_TESTS) as run:
         assert run.stdout is not None

@@ -24,6 +24,7 @@ from retentive.errors import OutcomeUnknown
 from retentive.storage.contract import Transaction
 from retentive.storage.sqlite.backend import SqliteBackend
 from support import strategies
+from support.commands import create, delete, edit, insert, rename
 from support.places import EVERYWHERE, LOCAL, opened, place_of
 
 T = TypeVar("T")
@@ -42,26 +43,6 @@ class Clock:
         return self.now
 
 
-def create(text: str = "one\ntwo\n", path: str = A) -> dict[str, Any]:
-    return {"command": "create", "path": path, "file_text": text}
-
-
-def edit(old: str, new: str, path: str = A) -> dict[str, Any]:
-    return {"command": "str_replace", "path": path, "old_str": old, "new_str": new}
-
-
-def insert(line: int, text: str, path: str = A) -> dict[str, Any]:
-    return {"command": "insert", "path": path, "insert_line": line, "insert_text": text}
-
-
-def delete(path: str = A) -> dict[str, Any]:
-    return {"command": "delete", "path": path}
-
-
-def rename(old: str, new: str) -> dict[str, Any]:
-    return {"command": "rename", "old_path": old, "new_path": new}
-
-
 def state(store: MemoryStore) -> object:
     """All that is in a store."""
     return [(memory, store.text(memory.path)) for memory in store.memories()], list(store.versions())
@@ -73,32 +54,32 @@ def notes(store: MemoryStore) -> list[str]:
 
 LONG = "/memories/" + "x" * 200
 STORY: list[dict[str, Any]] = [
-    create(f"one {KEY}\ntwo\n"),
-    create("again"),
-    create("x", "/memories/a.md/below"),
-    create("x", f"/memories/{KEY}.md"),
-    edit("two", "2\n3"),
-    edit("two", "2"),
-    edit(f"two {KEY}", ""),
-    edit("", "2"),
-    edit("3", f"{KEY}"),
-    edit("2", "2"),
-    edit("n", "nn nn"),
-    edit("n", "m"),
-    insert(0, "zero"),
-    insert(99, "nowhere"),
-    insert(1, "y" * 60),
-    create("b" * 90, "/memories/d/b.md"),
-    create("c" * 101, "/memories/d/c.md"),
-    create("c" * 99, "/memories/d/c.md"),
-    create("", "/memories/d/e.md"),
+    create(A, f"one {KEY}\ntwo\n"),
+    create(A, "again"),
+    create("/memories/a.md/below", "x"),
+    create(f"/memories/{KEY}.md", "x"),
+    edit("two", "2\n3", A),
+    edit("two", "2", A),
+    edit(f"two {KEY}", path=A),
+    edit("", "2", A),
+    edit("3", f"{KEY}", A),
+    edit("2", "2", A),
+    edit("n", "nn nn", A),
+    edit("n", "m", A),
+    insert(0, "zero", A),
+    insert(99, "nowhere", A),
+    insert(1, "y" * 60, A),
+    create("/memories/d/b.md", "b" * 90),
+    create("/memories/d/c.md", "c" * 101),
+    create("/memories/d/c.md", "c" * 99),
+    create("/memories/d/e.md", ""),
     rename("/memories/d", "/memories/f"),
     rename("/memories/d", "/memories/f"),
     rename("/memories/f", "/memories/f/g"),
     rename("/memories/f/e.md", "/memories/f/b.md"),
     rename("/memories/f/e.md", "/memories/f/b.md/c"),
     rename("/memories", "/memories/g"),
-    create("x", "/memories/ro/x"),
+    create("/memories/ro/x", "x"),
     delete("/memories/f/e.md"),
     delete("/memories/f"),
     delete("/memories/f"),
@@ -138,34 +119,34 @@ def test_every_reply_is_given_again(backend: str, tmp_path: Path) -> None:
 
 def test_what_needs_no_id_keeps_nothing(store: MemoryStore) -> None:
     """Nor do views and what cannot be read as a command; an empty id is none."""
-    assert store.execute(create()).is_error is False
-    assert store.execute(create()).code == "already_exists"
+    assert store.execute(create(A)).is_error is False
+    assert store.execute(create(A)).code == "already_exists"
     store.execute({"command": "view", "path": A}, tool_use_id="t1")
     store.execute({"command": "crate"}, tool_use_id="t2")
-    store.execute(insert(0, "x"), tool_use_id="")
+    store.execute(insert(0, path=A), tool_use_id="")
     assert notes(store) == []
     first = store.execute({"command": "view", "path": A}, tool_use_id="t1").text
-    store.execute(insert(0, "y"))
+    store.execute(insert(0, "y", A))
     assert store.execute({"command": "view", "path": A}, tool_use_id="t1").text != first
 
 
 def test_the_same_id_with_another_input_is_a_new_command(store: MemoryStore) -> None:
     """And remembered in the place of the first; so is that of another actor beside it."""
-    store.execute(create(""))
+    store.execute(create(A, ""))
     for text in ("1", "2", "2", "1", "1"):
-        store.execute(insert(0, text), tool_use_id="same")
+        store.execute(insert(0, text, A), tool_use_id="same")
     assert store.text(A) == "1\n2\n1\n"
     assert len(notes(store)) == 1
     for who in ("session:s", "session:t", "session:s"):
-        store.execute(insert(0, "1"), tool_use_id="same", actor=who)
+        store.execute(insert(0, "1", A), tool_use_id="same", actor=who)
     assert store.text(A) == "1\n1\n1\n2\n1\n"
 
 
 def test_the_same_input_written_otherwise_is_the_same(store: MemoryStore) -> None:
     """What counts is the command as it is understood; the path as it was written is part of the reply."""
-    first = store.execute(create(""), tool_use_id="t")
+    first = store.execute(create(A, ""), tool_use_id="t")
     assert first == store.execute({"content": "", "command": "create", "path": A, "why": 7}, tool_use_id="t")
-    other = store.execute(create("", "/memories//a.md"), tool_use_id="t")
+    other = store.execute(create("/memories//a.md", ""), tool_use_id="t")
     assert other.text == "Error: File /memories//a.md already exists"
 
 
@@ -173,35 +154,35 @@ def test_a_success_that_changed_nothing_is_remembered_too(place: str) -> None:
     """What others wrote meanwhile stays."""
     with retentive.open(place, create_overwrites=True) as memory:
         store = memory.store()
-        store.execute(create("same"))
-        first = store.execute(create("same"), tool_use_id="t")
-        shown = store.execute(edit("same", "same"), tool_use_id="u")
-        store.execute(create("later"))
-        assert store.execute(create("same"), tool_use_id="t") == first
-        assert store.execute(edit("same", "same"), tool_use_id="u") == shown
+        store.execute(create(A, "same"))
+        first = store.execute(create(A, "same"), tool_use_id="t")
+        shown = store.execute(edit("same", "same", A), tool_use_id="u")
+        store.execute(create(A, "later"))
+        assert store.execute(create(A, "same"), tool_use_id="t") == first
+        assert store.execute(edit("same", "same", A), tool_use_id="u") == shown
         assert store.text(A) == "later"
 
 
 def test_a_snippet_is_that_of_its_time(store: MemoryStore) -> None:
     """Whatever became of the memory; without it once the text was redacted or is kept no more."""
-    store.execute(create("a\nb\nc\n"))
-    first = store.execute(edit("b", "B"), tool_use_id="t")
+    store.execute(create(A, "a\nb\nc\n"))
+    first = store.execute(edit("b", "B", A), tool_use_id="t")
     assert first.text.endswith("     1\ta\n     2\tB\n     3\tc")
     version = next(store.versions()).id
-    store.execute(edit("B", "secret"))
+    store.execute(edit("B", "secret", A))
     store.execute(rename(A, B))
     store.change_settings({"view_chars": 3})
-    assert store.execute(edit("b", "B"), tool_use_id="t") == first
+    assert store.execute(edit("b", "B", A), tool_use_id="t") == first
     store.backend.write(store.id, lambda tx: tx.redact([version], None))
-    assert store.execute(edit("b", "B"), tool_use_id="t").text == "The memory file has been edited."
+    assert store.execute(edit("b", "B", A), tool_use_id="t").text == "The memory file has been edited."
     store.backend.write(store.id, lambda tx: tx.prune([version]))
-    assert store.execute(edit("b", "B"), tool_use_id="t").text == "The memory file has been edited."
+    assert store.execute(edit("b", "B", A), tool_use_id="t").text == "The memory file has been edited."
 
 
 def test_clearing_is_not_done_again(store: MemoryStore) -> None:
-    store.execute(create())
+    store.execute(create(A))
     first = store.clear(tool_use_id="t")
-    store.execute(create("later"))
+    store.execute(create(A, "later"))
     assert store.clear(tool_use_id="t") == first
     assert store.text(A) == "later"
 
@@ -211,17 +192,17 @@ def test_after_24_hours_it_is_a_new_command(place: str) -> None:
     clock = Clock()
     with retentive.open(place, clock=clock) as memory:
         store = memory.store()
-        store.execute(create(""))
-        store.execute(insert(0, "x"), tool_use_id="t")
+        store.execute(create(A, ""))
+        store.execute(insert(0, path=A), tool_use_id="t")
         clock.now += KEPT_S - 60
-        store.execute(insert(0, "x"), tool_use_id="t")
+        store.execute(insert(0, path=A), tool_use_id="t")
         assert store.text(A) == "x\n"
         clock.now += 60
-        store.execute(insert(0, "x"), tool_use_id="t")
+        store.execute(insert(0, path=A), tool_use_id="t")
         assert store.text(A) == "x\nx\n"
-        store.execute(insert(0, "y"), tool_use_id="u")
+        store.execute(insert(0, "y", A), tool_use_id="u")
         clock.now += KEPT_S - 1
-        store.execute(delete(), tool_use_id="v")
+        store.execute(delete(A), tool_use_id="v")
         clock.now += 1
         store.sweep()
         assert len(notes(store)) == 1
@@ -233,10 +214,10 @@ def test_old_ones_are_removed_now_and_then() -> None:
     with retentive.open("sqlite://", clock=clock) as memory:
         store = memory.store()
         for number in range(CLEAN_AFTER - 1):
-            store.execute(delete(), tool_use_id=f"t{number}")
+            store.execute(delete(A), tool_use_id=f"t{number}")
         clock.now += KEPT_S
         assert len(notes(store)) == CLEAN_AFTER - 1
-        store.execute(delete(), tool_use_id="last")
+        store.execute(delete(A), tool_use_id="last")
         assert len(notes(store)) == 1
 
 
@@ -263,7 +244,7 @@ def test_what_is_sent_twice_at_the_same_time_is_done_once(backend: str, tmp_path
     """Refusals included: who is refused first is refused by both."""
     with opened(backend, tmp_path) as place, ThreadPoolExecutor(8) as threads:
         store = place.store()
-        store.execute(create(""))
+        store.execute(create(A, ""))
         for number in range(10):
             gate = threading.Barrier(8)
 
@@ -271,7 +252,10 @@ def test_what_is_sent_twice_at_the_same_time_is_done_once(backend: str, tmp_path
                 gate.wait(60)
                 return name, store.execute(command, tool_use_id=name).text
 
-            line, flip = (insert(0, f"{number}"), f"i{number}"), (edit(f"{number}\n", f"<{number}>\n"), f"e{number}")
+            line, flip = (
+                (insert(0, f"{number}", A), f"i{number}"),
+                (edit(f"{number}\n", f"<{number}>\n", A), f"e{number}"),
+            )
             told = set(threads.map(send, *zip(*([line] * 4 + [flip] * 4), strict=True)))
             assert len(told) == 2
         lines = store.text(A).splitlines()
@@ -302,12 +286,12 @@ def test_a_loop_that_died_before_it_had_the_reply_gets_it(tmp_path: Path) -> Non
     """From another process, killed with kill -9 between the commit and the reply."""
     at = place_of("sqlite", tmp_path)
     with retentive.open(at) as memory:
-        memory.store().execute(create("one\n"))
-    process(at, edit("one", "two"), "t", dies=True)
+        memory.store().execute(create(A, "one\n"))
+    process(at, edit("one", "two", A), "t", dies=True)
     expected = (
         "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n     1\ttwo"
     )
-    assert process(at, edit("one", "two"), "t", dies=False) == [expected, False]
+    assert process(at, edit("one", "two", A), "t", dies=False) == [expected, False]
     with retentive.open(at) as memory:
         assert len(list(memory.store().versions())) == 2
 
@@ -315,9 +299,9 @@ def test_a_loop_that_died_before_it_had_the_reply_gets_it(tmp_path: Path) -> Non
 def test_processes_that_send_the_same_at_once_do_it_once(tmp_path: Path) -> None:
     at = place_of("directory", tmp_path)
     with retentive.open(at) as memory:
-        memory.store().execute(create(""))
+        memory.store().execute(create(A, ""))
         with ThreadPoolExecutor(4) as threads:
-            told = list(threads.map(lambda _: process(at, insert(0, "x"), "t", dies=False), range(4)))
+            told = list(threads.map(lambda _: process(at, insert(0, path=A), "t", dies=False), range(4)))
         assert told == [[f"The file {A} has been edited.", False]] * 4
         assert memory.store().text(A) == "x\n"
 
@@ -332,11 +316,11 @@ def test_no_byte_of_a_text_or_path_is_kept(kept: tuple[MemoryStore, Path]) -> No
     """Neither a sensitive value, in any file; nor in the notes anything else of what was sent."""
     store, directory = kept
     sent = [
-        create("unmistakable"),
-        edit(KEY, "unmistakable"),
-        edit("unmistakable", f"{KEY} unmistakable"),
-        insert(0, KEY),
-        create(KEY, f"/memories/{KEY}"),
+        create(A, "unmistakable"),
+        edit(KEY, "unmistakable", A),
+        edit("unmistakable", f"{KEY} unmistakable", A),
+        insert(0, KEY, A),
+        create(f"/memories/{KEY}", KEY),
         rename(A, f"/memories/{KEY}"),
         rename(f"/memories/{KEY}", B),
         delete(f"/memories/{KEY}"),
@@ -354,9 +338,9 @@ def test_no_byte_of_a_text_or_path_is_kept(kept: tuple[MemoryStore, Path]) -> No
 
 def test_an_actor_under_review_makes_one_proposal(store: MemoryStore) -> None:
     """Its reply comes again as it was, snippet included, as long as the proposal waits."""
-    store.execute(create("one\ntwo\n"))
+    store.execute(create(A))
     store.change_settings({"review": ["session:*"]})
-    for command in (edit("two", "three"), create("x", B), rename(A, "/memories/c.md"), delete("/memories/c.md")):
+    for command in (edit("two", "three", A), create(B, "x"), rename(A, "/memories/c.md"), delete("/memories/c.md")):
         name = json.dumps(command)
         first = store.execute(command, tool_use_id=name, actor="session:s")
         assert store.replies.awaits_review in first.text
@@ -365,7 +349,7 @@ def test_an_actor_under_review_makes_one_proposal(store: MemoryStore) -> None:
         assert store.review.pending() == waiting
     store.review.accept([each.id for each in store.review.pending()], actor="user:ann")
     before = state(store)
-    again = store.execute(create("x", B), tool_use_id=json.dumps(create("x", B)), actor="session:s")
+    again = store.execute(create(B, "x"), tool_use_id=json.dumps(create(B, "x")), actor="session:s")
     assert again.text == f"File created successfully at: {B}\n{store.replies.awaits_review}"
     assert state(store) == before
 
@@ -373,20 +357,20 @@ def test_an_actor_under_review_makes_one_proposal(store: MemoryStore) -> None:
 def test_through_tool_result_and_mounts(store: MemoryStore) -> None:
     """The door of one's own loop knows the id; a tree of several stores passes it on."""
     for tree in (store, Mounts({"/memories": store})):
-        block = {"type": "tool_use", "id": f"toolu_{type(tree).__name__}", "name": "memory", "input": create("x")}
+        block = {"type": "tool_use", "id": f"toolu_{type(tree).__name__}", "name": "memory", "input": create(A, "x")}
         first = tool_result(tree, block)
-        store.execute(delete())
+        store.execute(delete(A))
         assert tool_result(tree, block) == first
         assert list(store.memories()) == []
 
 
 def test_a_note_that_is_none_of_ours_is_no_obstacle(store: MemoryStore) -> None:
     """The command runs, and the note is replaced."""
-    store.execute(create(""), tool_use_id="t")
+    store.execute(create(A, ""), tool_use_id="t")
     key = store.read(lambda found: next(iter(found.records(KIND))))[0]
     for value in ("", "{", "[]", "7", '{"command": 7}'):
         store.backend.write(store.id, lambda tx, value=value: tx.put_record(KIND, key, value))  # type: ignore[misc]
-        assert store.execute(create(""), tool_use_id="t").code == "already_exists"
+        assert store.execute(create(A, ""), tool_use_id="t").code == "already_exists"
     store.backend.write(store.id, lambda tx: tx.put_record(KIND, key, "{"))
     assert forget_old(store) == 1
 
@@ -407,12 +391,12 @@ class Lossy(SqliteBackend):
 @pytest.mark.parametrize("left_out", ["notes", "changes", "time"])
 def test_a_note_that_was_damaged_is_no_obstacle(left_out: str, store: MemoryStore) -> None:
     """What cannot be told any more from it is found out anew."""
-    reply = store.execute(create(), tool_use_id="t")
+    reply = store.execute(create(A), tool_use_id="t")
     (value,) = notes(store)
     said = json.loads(value)
     for damaged in ({**said, left_out: 7}, {**said, left_out: [[["x"]]]}):
         put(store, json.dumps(damaged))
-        again = store.execute(create(), tool_use_id="t")
+        again = store.execute(create(A), tool_use_id="t")
         assert again.code == "already_exists" or again == reply
 
 
@@ -423,9 +407,9 @@ def put(store: MemoryStore, value: str) -> None:
 
 
 def test_a_note_that_is_nested_without_end_is_no_obstacle(store: MemoryStore) -> None:
-    assert not store.execute(create(), tool_use_id="t").is_error
+    assert not store.execute(create(A), tool_use_id="t").is_error
     put(store, "[" * 100_000)
-    assert store.execute(create(), tool_use_id="t").code == "already_exists"
+    assert store.execute(create(A), tool_use_id="t").code == "already_exists"
     put(store, "[" * 100_000)
     forget_old(store)
     assert notes(store) == []
@@ -434,7 +418,7 @@ def test_a_note_that_is_nested_without_end_is_no_obstacle(store: MemoryStore) ->
 @pytest.mark.parametrize("given", [5, b"t", ["t"], {}, 0, False])
 def test_an_id_that_is_no_text_is_refused(given: Any, store: MemoryStore) -> None:
     """To whoever calls, since no model chose it; nothing is done."""
-    for command in (create(), {"command": "view", "path": "/memories"}):
+    for command in (create(A), {"command": "view", "path": "/memories"}):
         with pytest.raises(InvalidInput, match="a tool_use id must be a string"):
             store.execute(command, tool_use_id=given)
     with pytest.raises(InvalidInput, match="a tool_use id must be a string"):
@@ -447,7 +431,9 @@ def test_after_an_unknown_outcome_the_command_can_be_sent_again(tmp_path: Path) 
     backend = Lossy(str(tmp_path / "memory.db"))
     store = MemoryStore(backend, backend.create_store(key="k", name="k"))
     told = []
-    for number, command in enumerate([create("a\nb\n"), insert(0, "x"), edit("b", "c"), delete("/memories/none")]):
+    for number, command in enumerate(
+        [create(A, "a\nb\n"), insert(0, path=A), edit("b", "c", A), delete("/memories/none")]
+    ):
         backend.lost = 2
         for _ in range(2):
             assert store.execute(command, tool_use_id=f"t{number}").code == "outcome_unknown"
@@ -471,11 +457,11 @@ def test_failures_of_storage_are_not_remembered(tmp_path: Path) -> None:
     os.makedirs(tmp_path / "moved")
     with retentive.open(f"sqlite:///{tmp_path}/memory.db") as memory:
         store = memory.store()
-        store.execute(create(""))
+        store.execute(create(A, ""))
         os.rename(tmp_path / "memory.db", tmp_path / "moved" / "memory.db")
-        assert store.execute(insert(0, "x"), tool_use_id="t").code == "unavailable"
+        assert store.execute(insert(0, path=A), tool_use_id="t").code == "unavailable"
         os.rename(tmp_path / "moved" / "memory.db", tmp_path / "memory.db")
-        assert store.execute(insert(0, "x"), tool_use_id="t").is_error is False
+        assert store.execute(insert(0, path=A), tool_use_id="t").is_error is False
         assert store.text(A) == "x\n"
     with pytest.raises(InvalidInput):
-        store.execute(insert(0, "x"), tool_use_id="t", actor="user:")
+        store.execute(insert(0, path=A), tool_use_id="t", actor="user:")

@@ -13,6 +13,7 @@ from retentive import InvalidInput, MemoryStore
 from retentive.errors import Damaged
 from retentive.search.index import Corpus
 from retentive.search.query import Results, parse_query
+from support.commands import create, run
 from support.damage import sql
 from support.model import Model
 from support.places import EVERYWHERE, LASTING, opened, place_of
@@ -30,17 +31,13 @@ def found(store: MemoryStore, query: str, **options: object) -> list[str]:
     return [hit.path for hit in store.search(query, **options).hits]  # type: ignore[arg-type]
 
 
-def create(store: MemoryStore, path: str, text: str) -> None:
-    assert not store.execute({"command": "create", "path": path, "file_text": text}).is_error
-
-
 def test_words_of_any_language_are_found(store: MemoryStore) -> None:
     """Newest change first; with lines, below a directory, by path patterns, and limited with the total."""
-    create(store, "/memories/en", "The quick brown fox\njumps over the lazy dog\n")
-    create(store, "/memories/notes/ja", "昨日の会議で、田中さんは予算を説明した。\n次回は金曜日。\n")
-    create(store, "/memories/notes/zh", "我们讨论了预算和时间表。\n")
-    create(store, "/memories/notes/de", "Größe und Straße\n")
-    create(store, "/memories/notable", "beside the notes\n")
+    run(store, create("/memories/en", "The quick brown fox\njumps over the lazy dog\n"))
+    run(store, create("/memories/notes/ja", "昨日の会議で、田中さんは予算を説明した。\n次回は金曜日。\n"))
+    run(store, create("/memories/notes/zh", "我们讨论了预算和时间表。\n"))
+    run(store, create("/memories/notes/de", "Größe und Straße\n"))
+    run(store, create("/memories/notable", "beside the notes\n"))
     assert found(store, "e", under="/memories/not") == []
     assert not store.execute({"command": "delete", "path": "/memories/notable"}).is_error
     assert found(store, "FOX lazy") == ["/memories/en"]
@@ -89,11 +86,11 @@ def anew(store: MemoryStore, query: str) -> Results:
 def test_changes_of_another_process_are_found(backend: str, tmp_path: Path) -> None:
     """Immediately."""
     with opened(backend, tmp_path) as one, opened(backend, tmp_path) as other:
-        create(one.store(), "/memories/a", "first")
+        run(one.store(), create("/memories/a", "first"))
         assert found(other.store(), "first") == ["/memories/a"]
         searching = other.store()
         assert found(searching, "second") == []
-        create(one.store(), "/memories/b", "second")
+        run(one.store(), create("/memories/b", "second"))
         assert found(searching, "second") == ["/memories/b"]
         one.store().clear()
         assert found(searching, "second") == []
@@ -103,7 +100,7 @@ def test_external_edits_are_found(tmp_path: Path) -> None:
     """Without a command in between."""
     with opened("directory", tmp_path) as place:
         store = place.store()
-        create(store, "/memories/a", "first")
+        run(store, create("/memories/a", "first"))
         assert found(store, "first") == ["/memories/a"]
         root = Path(str(store.directory()))
         (root / "a").write_text("edited")
@@ -114,11 +111,11 @@ def test_external_edits_are_found(tmp_path: Path) -> None:
 def test_erased_memories_are_not_found(store: MemoryStore) -> None:
     """In a cached store, although an erased memory leaves no version."""
     for number in range(10):
-        create(store, f"/memories/{number}", f"text {number}")
+        run(store, create(f"/memories/{number}", f"text {number}"))
     assert found(store, "text 7") == ["/memories/7"]
     store.history.erase("/memories/7")
     assert found(store, "text 7") == []
-    create(store, "/memories/7", "text again")
+    run(store, create("/memories/7", "text again"))
     store.history.erase("/memories/8")
     assert found(store, "text 8") == []
     assert found(store, "again") == ["/memories/7"]
@@ -129,7 +126,7 @@ def test_a_forked_process_does_not_wait_for_threads_it_lacks(tmp_path: Path) -> 
     """A thread may be searching at the moment of the fork."""
     with opened("sqlite", tmp_path) as place:
         store = place.store()
-        create(store, "/memories/a", "first")
+        run(store, create("/memories/a", "first"))
         assert found(store, "first") == ["/memories/a"]
         corpus = store._corpus
         assert corpus is not None
@@ -146,8 +143,8 @@ def test_a_text_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     """The search fails and names the memory, since the text may contain the word."""
     with opened("sqlite", tmp_path) as place:
         store = place.store()
-        create(store, "/memories/a", "one")
-        create(store, "/memories/b", "two")
+        run(store, create("/memories/a", "one"))
+        run(store, create("/memories/b", "two"))
         sql(place_of("sqlite", tmp_path), "UPDATE versions SET text = ? WHERE path = '/memories/b'", (b"\xff",))
         for look in (lambda: store.search("one"), lambda: store.load("/memories/b")):
             with pytest.raises(Damaged, match="the text of /memories/b is not UTF-8"):
@@ -159,7 +156,7 @@ def test_large_stores_are_searched_without_a_cache(tmp_path: Path) -> None:
     with opened("sqlite", tmp_path) as place:
         store = place.store()
         for number in range(20):
-            create(store, f"/memories/{number}", f"text {number} " * 100)
+            run(store, create(f"/memories/{number}", f"text {number} " * 100))
         small = Corpus(max_kept_bytes=1_000)
         result = store.read(lambda at: small.search(at, parse_query("text 7"), under="/memories", limit=None))
         assert result == store.search("text 7", limit=None)

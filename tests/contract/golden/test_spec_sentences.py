@@ -18,6 +18,7 @@ from retentive.errors import OutcomeUnknown, PermissionDenied, RetentiveError, S
 from retentive.storage.contract import Transaction
 from retentive.storage.sqlite.backend import SqliteBackend
 from retentive.values.replies import Replies
+from support.commands import create, delete, edit, insert, rename, view
 
 T = TypeVar("T")
 A, B = "/memories/a", "/memories/b"
@@ -32,30 +33,6 @@ PARAMETERS = [
     pytest.param(each, marks=[pytest.mark.xfail(strict=True, reason="not built yet")] if each in NOT_BUILT else [])
     for each in SENTENCES
 ]
-
-
-def create(path: str = A, text: str = "one\ntwo\n") -> dict[str, Any]:
-    return {"command": "create", "path": path, "file_text": text}
-
-
-def view(path: str = A, **values: Any) -> dict[str, Any]:
-    return {"command": "view", "path": path, **values}
-
-
-def replace(old: str, new: str = "", path: str = A) -> dict[str, Any]:
-    return {"command": "str_replace", "path": path, "old_str": old, "new_str": new}
-
-
-def insert(line: int, path: str = A) -> dict[str, Any]:
-    return {"command": "insert", "path": path, "insert_line": line, "insert_text": "x"}
-
-
-def delete(path: str) -> dict[str, Any]:
-    return {"command": "delete", "path": path}
-
-
-def rename(old: str, new: str) -> dict[str, Any]:
-    return {"command": "rename", "old_path": old, "new_path": new}
 
 
 class Failing(SqliteBackend):
@@ -157,21 +134,21 @@ STORIES: dict[str, list[Story]] = {
         Story([create(), create(B), rename(B, "/memories/a/b")]),
     ],
     "The memory file has been edited. Here is the snippet showing the change (with line numbers):": [
-        Story([create(), replace("one", "1")])
+        Story([create(), edit("one", "1")])
     ],
-    "The memory file has been edited.": [Story([create(), replace("one\ntwo\n")])],
-    "Error: The path {path} does not exist. Please provide a valid path.": [Story([replace("a", "b")])],
+    "The memory file has been edited.": [Story([create(), edit("one\ntwo\n")])],
+    "Error: The path {path} does not exist. Please provide a valid path.": [Story([edit("a", "b")])],
     "No replacement was performed, old_str `{old_str}` did not appear verbatim in {path}.": [
-        Story([create(), replace("three")])
+        Story([create(), edit("three")])
     ],
     "No replacement was performed. Multiple occurrences of old_str `{old_str}` in lines: {line_numbers}. "
-    "Please ensure it is unique": [Story([create(), replace("o")])],
-    "No replacement was performed, old_str must not be empty.": [Story([create(), replace("")])],
+    "Please ensure it is unique": [Story([create(), edit("o")])],
+    "No replacement was performed, old_str must not be empty.": [Story([create(), edit("")])],
     "The file {path} has been edited.": [Story([create(), insert(1)])],
-    "Error: The path {path} does not exist": [Story([insert(0)]), Story([delete(A)]), Story([rename(A, B)])],
+    "Error: The path {path} does not exist": [Story([insert(0)]), Story([delete()]), Story([rename(A, B)])],
     "Error: Invalid `insert_line` parameter: {insert_line}. It should be within the range of lines of the file: "
     "[0, {n_lines}]": [Story([create(), insert(3)])],
-    "Successfully deleted {path}": [Story([create(), delete(A)])],
+    "Successfully deleted {path}": [Story([create(), delete()])],
     "Error: Cannot delete the /memories directory itself": [
         Story([delete("/memories")]),
         Story([delete("/memories/")]),
@@ -189,7 +166,7 @@ STORIES: dict[str, list[Story]] = {
         Failure([create()], error=OutcomeUnknown("no"))
     ],
     "Error: The path {path} is taken by something that is not a memory": [Link([create(B)])],
-    "Error: The memory {path} is damaged": [Damage([view()]), Damage([replace("one", "1")])],
+    "Error: The memory {path} is damaged": [Damage([view()]), Damage([edit("one", "1")])],
     "Error: {path} is read-only": [Story([create()], {"read_only": True})],
     "Note: {n} sensitive value(s) were removed before saving: {kinds}.": [Story([create(text=f"{KEY}\n")])],
 }

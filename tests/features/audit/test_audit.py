@@ -18,15 +18,12 @@ from retentive.audit.chain import DETAIL, ENTRY, LISTED_CHANGES
 from retentive.errors import Damaged, OutcomeUnknown, RetentiveError, Unavailable
 from retentive.storage.contract import Snapshot, Transaction
 from retentive.storage.sqlite.backend import SqliteBackend
+from support.commands import create
 from support.places import EVERYWHERE, opened
 
 T = TypeVar("T")
 A, B = "/memories/a.md", "/memories/b.md"
 SECRET = "unmistakable"
-
-
-def create(path: str = A, text: str = "one\n") -> dict[str, Any]:
-    return {"command": "create", "path": path, "file_text": text}
 
 
 VIEW = {"command": "view", "path": A}
@@ -49,7 +46,7 @@ def test_every_operation_has_its_entry(backend: str, tmp_path: Path) -> None:
     with audited(backend, tmp_path, actor="user:ann") as place:
         store = place.store()
         before = datetime.now(UTC)
-        store.execute(create(), actor="session:s")
+        store.execute(create(A, "one\n"), actor="session:s")
         memory = next(store.memories())
         store.execute(VIEW)
         store.execute(LISTING)
@@ -123,14 +120,14 @@ def test_nothing_of_texts_is_in_it(store: MemoryStore) -> None:
 def test_a_sensitive_value_in_a_path_is_not_in_it(store: MemoryStore) -> None:
     store.change_settings({"audit": True})
     value = "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc"
-    assert store.execute(create(f"/memories/{value}")).is_error
+    assert store.execute(create(f"/memories/{value}", "one\n")).is_error
     assert store.execute({"command": "view", "path": f"/memories/{value}"}).is_error
     assert value not in str(records_of(store, ENTRY, DETAIL))
 
 
 def test_it_is_off_unless_it_is_switched_on(store: MemoryStore) -> None:
     """And has no entries while it is off; switching it has one."""
-    store.execute(create())
+    store.execute(create(A, "one\n"))
     assert list(store.audit.entries()) == []
     found = store.audit.verify()
     assert (found.entries, found.problem, found.head, found.unaudited) == (0, None, None, ())
@@ -138,7 +135,7 @@ def test_it_is_off_unless_it_is_switched_on(store: MemoryStore) -> None:
     store.execute(VIEW)
     store.change_settings({"audit": False})
     store.execute(VIEW)
-    store.execute(create(B))
+    store.execute(create(B, "one\n"))
     store.change_settings({"view_chars": 7})
     store.change_settings({"audit": True})
     assert [(entry.operation, entry.audit) for entry in store.audit.entries()] == [
@@ -154,8 +151,8 @@ def test_versions_without_an_entry_are_listed(store: MemoryStore) -> None:
     """Another process that overrides the setting for itself leaves versions that no entry names."""
     store.change_settings({"audit": True})
     silent = MemoryStore(store.backend, store.info, pins={"audit": False})
-    silent.execute(create())
-    store.execute(create(B))
+    silent.execute(create(A, "one\n"))
+    store.execute(create(B, "one\n"))
     found = store.audit.verify()
     assert (found.problem, [version.path for version in found.unaudited]) == (None, [A])
 
@@ -166,14 +163,14 @@ def test_a_process_may_pin_it(place: str) -> None:
         store = memory.store()
         store.change_settings({"audit": False})
         store.execute(VIEW)
-        store.read_only().execute(create())
+        store.read_only().execute(create(A, "one\n"))
         assert seen(store) == [("settings", "ok"), ("view", "not_found"), ("create", "read_only")]
 
 
 def test_a_repeated_command_is_marked(store: MemoryStore) -> None:
     store.change_settings({"audit": True})
     for _ in range(2):
-        store.execute(create(), tool_use_id="t")
+        store.execute(create(A, "one\n"), tool_use_id="t")
         store.execute(create(B, ""), tool_use_id="u")
         store.execute({"command": "delete", "path": "/memories/none"}, tool_use_id="v")
     entries = list(store.audit.entries())[1:]
@@ -243,10 +240,17 @@ def test_without_an_entry_nothing_is_done_or_shown(tmp_path: Path) -> None:
     """A change is not made, a reply is not given, an error is: of programs' methods too."""
     backend = NoEntries(str(tmp_path / "memory.db"))
     store = MemoryStore(backend, backend.create_store(key="k", name="k"), pins={"audit": True})
-    store.execute(create())
+    store.execute(create(A, "one\n"))
     before = list(store.versions())
     backend.fails = True
-    for command in (VIEW, LISTING, create(), create(B), {"command": "delete", "path": A}, {"command": "crate"}):
+    for command in (
+        VIEW,
+        LISTING,
+        create(A, "one\n"),
+        create(B, "one\n"),
+        {"command": "delete", "path": A},
+        {"command": "crate"},
+    ):
         reply = store.execute(command, tool_use_id="t")
         assert (reply.code, "one" in reply.text) == ("unavailable", False)
     actions: list[Callable[[], object]] = [
@@ -265,7 +269,9 @@ def test_without_an_entry_nothing_is_done_or_shown(tmp_path: Path) -> None:
     backend.fails = False
     assert list(store.versions()) == before
     assert store.settings().view_chars != 7
-    assert store.execute(create(B), tool_use_id="t").is_error is False  # nothing was remembered for the id either
+    assert (
+        store.execute(create(B, "one\n"), tool_use_id="t").is_error is False
+    )  # nothing was remembered for the id either
     found = store.audit.verify()
     assert (found.problem, found.unaudited) == (None, ())
     assert {outcome for _, outcome in seen(store)} == {"ok"}
@@ -308,7 +314,7 @@ def test_failures_of_storage_have_entries_too(failing: Failing) -> None:
     """As soon as storage lets one be written; the caller gets the failure."""
     store = MemoryStore(failing, failing.create_store(key="k", name="k"), pins={"audit": True})
     failing.committing = OutcomeUnknown("lost")
-    assert store.execute(create()).code == "outcome_unknown"
+    assert store.execute(create(A, "one\n")).code == "outcome_unknown"
     failing.failing_read = Unavailable("away")
     assert store.execute(VIEW).code == "unavailable"
     failing.failing_read = Damaged("not the text of its version")
@@ -332,8 +338,8 @@ def test_a_lost_commit_has_one_entry(review: tuple[str, ...], tmp_path: Path) ->
     pins: dict[str, object] = {"audit": True, "review": review}
     store = MemoryStore(backend, backend.create_store(key="k", name="k"), pins=pins)
     for path in (A, B):
-        assert store.execute(create(path), actor="session:s", tool_use_id=path).is_error is False
-    assert store.execute(create(), actor="session:s").code == "already_exists"
+        assert store.execute(create(path, "one\n"), actor="session:s", tool_use_id=path).is_error is False
+    assert store.execute(create(A, "one\n"), actor="session:s").code == "already_exists"
     assert store.execute(VIEW, actor="session:s").is_error is False
     assert seen(store) == [("create", "ok"), ("create", "ok"), ("create", "already_exists"), ("view", "ok")]
     assert [entry.proposed for entry in store.audit.entries()] == [bool(review)] * 2 + [False] * 2
@@ -348,7 +354,7 @@ def test_a_tree_of_stores_writes_into_the_logs_of_those_concerned(tmp_path: Path
     with opened("sqlite", tmp_path, audit=True) as place:
         root, team = place.store("root"), place.store("team")
         tree = Mounts({"/memories": root, "/memories/team": team})
-        tree.execute(create("/memories/team/a"))
+        tree.execute(create("/memories/team/a", "one\n"))
         tree.execute(LISTING)
         tree.execute({"command": "nothing"})
         tree.execute({"command": "rename", "old_path": "/memories/team/a", "new_path": "/memories/b"})
@@ -380,7 +386,7 @@ def test_a_tree_of_stores_writes_into_the_logs_of_those_concerned(tmp_path: Path
 def test_threads_share_a_chain(backend: str, tmp_path: Path) -> None:
     with audited(backend, tmp_path) as place, ThreadPoolExecutor(8) as threads:
         store = place.store()
-        for reply in threads.map(lambda number: store.execute(create(f"/memories/{number}")), range(80)):
+        for reply in threads.map(lambda number: store.execute(create(f"/memories/{number}", "one\n")), range(80)):
             assert not reply.is_error
         found = store.audit.verify()
         assert (found.entries, found.problem, found.unaudited) == (81, None, ())

@@ -13,19 +13,12 @@ from retentive import InvalidInput, MemoryStore
 from retentive.errors import StoreFull
 from retentive.storage.contract import Transaction
 from retentive.storage.sqlite.backend import SqliteBackend
+from support.commands import create, edit
 
 T = TypeVar("T")
-A, B = "/memories/a.md", "/memories/b.md"
+A, B = "/memories/a", "/memories/b"
 AGENT = "session:s"
 VIEW = {"command": "view", "path": A}
-
-
-def create(path: str = A, text: str = "one\n") -> dict[str, object]:
-    return {"command": "create", "path": path, "file_text": text}
-
-
-def edit(old: str, new: str) -> dict[str, object]:
-    return {"command": "str_replace", "path": A, "old_str": old, "new_str": new}
 
 
 @pytest.fixture
@@ -43,8 +36,8 @@ def outcomes(store: MemoryStore) -> list[tuple[str | None, str]]:
 
 def test_a_proposal_and_its_decision(audited: MemoryStore) -> None:
     """The proposal is marked, names what it would change, and is no version; the decision has the versions."""
-    first = audited.execute(create(), actor=AGENT, tool_use_id="t")
-    again = audited.execute(create(), actor=AGENT, tool_use_id="t")
+    first = audited.execute(create(A, "one\n"), actor=AGENT, tool_use_id="t")
+    again = audited.execute(create(A, "one\n"), actor=AGENT, tool_use_id="t")
     assert first == again
     (proposal,) = (each.id for each in audited.review.pending())
     audited.review.accept([proposal], actor="user:ann")
@@ -63,9 +56,9 @@ def test_a_proposal_and_its_decision(audited: MemoryStore) -> None:
 
 def test_a_decision_with_obstacles_changes_nothing(audited: MemoryStore) -> None:
     """Though some of what was decided had been recorded when the obstacle was met."""
-    audited.execute(create(B), actor=AGENT)
-    audited.execute(create(), actor=AGENT)
-    audited.execute(create(text="another\n"), actor="user:ann")
+    audited.execute(create(B, "one\n"), actor=AGENT)
+    audited.execute(create(A, "one\n"), actor=AGENT)
+    audited.execute(create(A, "another\n"), actor="user:ann")
     ids = [each.id for each in audited.review.pending()]
     assert audited.review.accept(ids, actor="user:ann").obstacles
     assert [each.id for each in audited.review.pending()] == ids
@@ -76,7 +69,8 @@ def test_a_decision_with_obstacles_changes_nothing(audited: MemoryStore) -> None
 def test_too_many_proposals(audited: MemoryStore) -> None:
     """The refusal comes when the change is recorded; under its tool_use id it is given again."""
     replies = [
-        audited.execute(create(f"/memories/{number}"), actor=AGENT, tool_use_id=str(number)) for number in (1, 2, 3, 3)
+        audited.execute(create(f"/memories/{number}", "one\n"), actor=AGENT, tool_use_id=str(number))
+        for number in (1, 2, 3, 3)
     ]
     assert [reply.is_error for reply in replies] == [False, False, True, True]
     assert replies[2] == replies[3]
@@ -87,7 +81,7 @@ def test_too_many_proposals(audited: MemoryStore) -> None:
 
 def test_what_cannot_be_proposed(audited: MemoryStore) -> None:
     """Removals and decisions by an actor under review: refused, with an entry."""
-    audited.execute(create(), actor="user:ann")
+    audited.execute(create(A, "one\n"), actor="user:ann")
     version = next(audited.versions()).id
     actions: list[Callable[[], object]] = [
         lambda: audited.history.erase(A, actor=AGENT),
@@ -109,11 +103,11 @@ def test_a_refusal_of_the_storage(tmp_path: Path) -> None:
     """Something that is no memory is at the path: found when the change is made, which is undone."""
     with retentive.open(tmp_path / "memory", audit=True) as place:
         store = place.store()
-        store.execute(create(B))
+        store.execute(create(B, "one\n"))
         directory = store.directory()
         assert directory is not None
         (Path(directory) / "a.md").symlink_to("elsewhere")
-        replies = [store.execute(create(), tool_use_id="t") for _ in range(2)]
+        replies = [store.execute(create(A, "one\n"), tool_use_id="t") for _ in range(2)]
         assert [reply.code for reply in replies] == ["path_taken"] * 2
         assert replies[0] == replies[1]
         found = [(entry.operation, entry.outcome, entry.changes) for entry in store.audit.entries()][1:]
@@ -141,7 +135,7 @@ def full(tmp_path: Path) -> Iterator[MemoryStore]:
     backend = Full(str(tmp_path / "memory.db"))
     store = MemoryStore(backend, backend.create_store(key="k", name="k"))
     store.change_settings({"audit": True})
-    store.execute(create())
+    store.execute(create(A, "one\n"))
     backend.is_full = True
     yield store
     backend.close()
@@ -152,7 +146,15 @@ def test_a_full_disk(full: MemoryStore) -> None:
     codes = [
         full.execute(command, tool_use_id=str(number)).code
         for number, command in enumerate(
-            (create(), create(B), edit("one", "two"), edit("none", "two"), VIEW, {"command": "delete", "path": A}, VIEW)
+            (
+                create(A, "one\n"),
+                create(B, "one\n"),
+                edit("one", "two"),
+                edit("none", "two"),
+                VIEW,
+                {"command": "delete", "path": A},
+                VIEW,
+            )
         )
     ]
     assert codes == ["already_exists", "store_full", "store_full", "no_match", None, None, "not_found"]

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 from anthropic.lib.tools import ToolError
@@ -18,6 +17,7 @@ from retentive import InvalidInput, MemoryStore, MemoryTool
 from retentive.redaction.detector import Find, Rule
 from retentive.redaction.examiner import TextExaminer
 from support.command_line import here
+from support.commands import create
 from support.places import EVERYWHERE, LOCAL, opened
 
 from .sensitive_values import BARE, NAMED
@@ -28,10 +28,6 @@ CARD = "4111 1111 1111 1111"
 TEXT = f"the key is {KEY}, and\nthe card {CARD} is mine\n"
 CLEAN = "the key is [REDACTED:aws_access_key_id], and\nthe card [REDACTED:payment_card] is mine\n"
 NOTE = "Note: 2 sensitive value(s) were removed before saving: aws_access_key_id, payment_card."
-
-
-def create(text: str, path: str = A) -> dict[str, Any]:
-    return {"command": "create", "path": path, "file_text": text}
 
 
 @pytest.fixture(params=EVERYWHERE)
@@ -48,7 +44,7 @@ def everything(store: MemoryStore) -> str:
 
 def test_values_are_removed_before_saving(store: MemoryStore) -> None:
     """By default. The reply lists the number and the kinds of the values, and no text."""
-    assert store.execute(create(TEXT)).text == f"File created successfully at: {A}\n{NOTE}"
+    assert store.execute(create(A, TEXT)).text == f"File created successfully at: {A}\n{NOTE}"
     assert store.text(A) == CLEAN
     more = {"command": "insert", "path": A, "insert_line": 0, "insert_text": f"again {KEY}"}
     assert store.execute(more).text == (
@@ -63,7 +59,7 @@ def test_values_are_removed_before_saving(store: MemoryStore) -> None:
 
 def test_a_value_completed_by_an_edit_is_found(store: MemoryStore) -> None:
     """The guard examines the whole new text."""
-    store.execute(create(f"{KEY[:9]}-\n"))
+    store.execute(create(A, f"{KEY[:9]}-\n"))
     change = {"command": "str_replace", "path": A, "old_str": "-", "new_str": KEY[9:]}
     assert store.execute(change).text.startswith("The memory file has been edited.\nNote: 1 sensitive value(s)")
     assert store.text(A) == "[REDACTED:aws_access_key_id]\n"
@@ -72,7 +68,7 @@ def test_a_value_completed_by_an_edit_is_found(store: MemoryStore) -> None:
 def test_reject_mode_writes_nothing(store: MemoryStore) -> None:
     """The reply names the kinds, never the value."""
     store.change_settings({"sensitive": "reject"})
-    reply = store.execute(create(TEXT))
+    reply = store.execute(create(A, TEXT))
     assert reply.code == "sensitive"
     assert reply.text == (
         f"Error: {A} would hold sensitive values: aws_access_key_id, payment_card. Nothing was written. "
@@ -80,7 +76,7 @@ def test_reject_mode_writes_nothing(store: MemoryStore) -> None:
     )
     assert not [*store.memories(), *store.versions()]
     store.change_settings({"sensitive": "off"})
-    store.execute(create(TEXT))
+    store.execute(create(A, TEXT))
     assert store.text(A) == TEXT
 
 
@@ -89,23 +85,23 @@ def test_kinds_can_be_selected(store: MemoryStore) -> None:
     with pytest.raises(InvalidInput, match="aws_access_key_id"):
         store.change_settings({"sensitive_kinds": ["aws"]})
     store.change_settings({"sensitive_kinds": ["payment_card"]})
-    store.execute(create(TEXT))
+    store.execute(create(A, TEXT))
     assert store.text(A) == CLEAN.replace("[REDACTED:aws_access_key_id]", KEY)
 
 
 def test_a_path_with_a_value_is_refused_and_redacted(store: MemoryStore) -> None:
     """In creates and renames."""
-    store.execute(create("x"))
+    store.execute(create(A, "x"))
     shown = "/memories/[REDACTED:aws_access_key_id].md"
     wanted = f"Error: Invalid path {shown}: holds a sensitive value: aws_access_key_id"
-    assert store.execute(create("x", f"/memories/{KEY}.md")).text == wanted
+    assert store.execute(create(f"/memories/{KEY}.md", "x")).text == wanted
     moved = {"command": "rename", "old_path": A, "new_path": f"/memories/{KEY}.md"}
     assert store.execute(moved).text == wanted
     assert store.save(f"/memories/{KEY}.md", "x", if_version=None).text == wanted
 
 
 def test_a_refused_search_text_is_not_echoed(store: MemoryStore) -> None:
-    store.execute(create("x"))
+    store.execute(create(A, "x"))
     change = {"command": "str_replace", "path": A, "old_str": f"key {KEY}", "new_str": ""}
     assert store.execute(change).text == (
         f"No replacement was performed, old_str `key [REDACTED:aws_access_key_id]` did not appear verbatim in {A}."
@@ -123,7 +119,7 @@ def test_an_application_adds_detectors(backend: str, tmp_path: Path) -> None:
     rule = Rule("ticket", r"TICKET-\d{4}")
     with opened(backend, tmp_path, rules=[rule], detectors=[badge]) as place:
         tool = MemoryTool(place.store())
-        assert tool.call(create(f"TICKET-1234 badge 7 {KEY}")).endswith("ticket, badge, aws_access_key_id.")
+        assert tool.call(create(A, f"TICKET-1234 badge 7 {KEY}")).endswith("ticket, badge, aws_access_key_id.")
         assert place.store().text(A) == "[REDACTED:ticket] [REDACTED:badge] [REDACTED:aws_access_key_id]"
 
 
@@ -135,7 +131,7 @@ def test_a_failing_detector_refuses_the_write(tmp_path: Path, caplog: pytest.Log
 
     with opened("sqlite", tmp_path, detectors=[broken]) as place, caplog.at_level(logging.ERROR):
         with pytest.raises(ToolError, match="could not be checked"):
-            MemoryTool(place.store()).call(create(TEXT))
+            MemoryTool(place.store()).call(create(A, TEXT))
         assert list(place.store().versions()) == []
     assert "ValueError" in caplog.text
     assert KEY not in caplog.text
@@ -148,12 +144,12 @@ def test_no_byte_of_a_removed_value_is_stored(backend: str, mode: str, tmp_path:
     with opened(backend, tmp_path) as place:
         store = place.store()
         store.change_settings({"sensitive": mode})
-        store.execute(create("start\n"))
+        store.execute(create(A, "start\n"))
         for command in (
-            create(TEXT, "/memories/b.md"),
+            create("/memories/b.md", TEXT),
             {"command": "insert", "path": A, "insert_line": 0, "insert_text": TEXT},
             {"command": "str_replace", "path": A, "old_str": "start", "new_str": TEXT},
-            create("x", f"/memories/{KEY}"),
+            create(f"/memories/{KEY}", "x"),
             {"command": "rename", "old_path": A, "new_path": f"/memories/{KEY}"},
         ):
             store.execute(command)
@@ -167,7 +163,7 @@ def test_no_byte_of_a_removed_value_is_stored(backend: str, mode: str, tmp_path:
 def test_stored_values_are_reported_and_redacted(tmp_path: Path) -> None:
     """Values from external edits, or from before the guards were enabled."""
     with retentive.open(tmp_path / "memory") as place:
-        place.store().execute(create("clean", "/memories/b.md"))
+        place.store().execute(create("/memories/b.md", "clean"))
     (tmp_path / "memory" / "memories" / "a.md").write_text(TEXT)
     told = here(tmp_path / "memory", "scan")
     assert (told.stdout, told.exit_code) == (f"{A}\taws_access_key_id, payment_card\n", 16)
@@ -181,7 +177,7 @@ def test_a_value_is_redacted_despite_the_limits(store: MemoryStore) -> None:
     """Although the marker is longer than the value."""
     text = "x" * 500 + "\npassword: hunter2secret\n"
     store.change_settings({"sensitive": "off"})
-    store.execute(create(text))
+    store.execute(create(A, text))
     store.change_settings({"sensitive": "redact", "max_memory_bytes": 100, "max_store_bytes": 100, "max_memories": 1})
     assert [(one.path, one.kinds) for one in store.scan(redact=True)] == [(A, ("password",))]
     assert store.text(A) == text.replace("hunter2secret", "[REDACTED:password]")
@@ -198,8 +194,8 @@ def test_a_failed_redaction_is_reported_and_the_others_are_done(tmp_path: Path) 
         return ()
 
     with retentive.open(tmp_path / "m", sensitive="off") as place:
-        place.store().execute(create(f"first {KEY}"))
-        place.store().execute(create(f"second {KEY}", "/memories/b"))
+        place.store().execute(create(A, f"first {KEY}"))
+        place.store().execute(create("/memories/b", f"second {KEY}"))
     with retentive.open(tmp_path / "m", detectors=[fails]) as place:
         with pytest.raises(InvalidInput, match="could not be checked"):
             place.store().scan(redact=True)
@@ -213,7 +209,7 @@ def test_a_path_with_a_value_is_reported_redacted(store: MemoryStore) -> None:
     shown = "/memories/{}/[REDACTED:aws_access_key_id].md"
     store.change_settings({"sensitive": "off"})
     for path in (named, moved, gone):
-        store.execute(create("text", path))
+        store.execute(create(path, "text"))
     store.execute({"command": "rename", "old_path": moved, "new_path": "/memories/m"})
     store.execute({"command": "delete", "path": gone})
     kinds = ("aws_access_key_id",)
@@ -230,7 +226,7 @@ def test_a_path_with_a_value_is_reported_redacted(store: MemoryStore) -> None:
 def test_the_command_line_shows_no_path_with_a_value(tmp_path: Path) -> None:
     """It says what to do, and exits with status 16 until that is done."""
     with retentive.open(tmp_path / "m", sensitive="off") as place:
-        place.store().execute(create(f"and {KEY}", f"/memories/{KEY}.md"))
+        place.store().execute(create(f"/memories/{KEY}.md", f"and {KEY}"))
     shown = "/memories/[REDACTED:aws_access_key_id].md\taws_access_key_id\tin the path: rename the memory\n"
     for options in ([], ["--redact"], ["--history", "--redact"], ["--history"]):
         told = here(tmp_path / "m", "scan", *options)
@@ -243,7 +239,7 @@ def test_a_renamed_directory_is_examined_with_its_memories(tmp_path: Path) -> No
     """The new directory name can complete a value in their paths."""
     with retentive.open(tmp_path / "m", rules=[Rule("ticket", "TICKET/[0-9]{4}")]) as place:
         store = place.store()
-        store.execute(create("text", "/memories/a/1234"))
+        store.execute(create("/memories/a/1234", "text"))
         reply = store.execute({"command": "rename", "old_path": "/memories/a", "new_path": "/memories/TICKET"})
         assert reply.text == "Error: Invalid path /memories/[REDACTED:ticket]: holds a sensitive value: ticket"
         assert store.text("/memories/a/1234") == "text"
@@ -258,10 +254,10 @@ def test_a_detector_error_does_not_contain_the_text(tmp_path: Path) -> None:
         return ()
 
     with retentive.open(tmp_path / "m", sensitive="off") as place:
-        place.store().execute(create(f"broken {KEY}"))
+        place.store().execute(create(A, f"broken {KEY}"))
         place.store().execute({"command": "delete", "path": A})
         deleted = place.store().history.log(limit=1)[0].id
-        place.store().execute(create(f"broken {KEY}", "/memories/b"))
+        place.store().execute(create("/memories/b", f"broken {KEY}"))
     with retentive.open(tmp_path / "m", detectors=[fails]) as place:
         for work in (partial(place.store().history.undo, change=deleted), place.store().scan):
             with pytest.raises(InvalidInput, match="could not be checked") as raised:
@@ -318,7 +314,7 @@ COMMANDS: list[object] = [
 def test_no_reply_echoes_a_value(store: MemoryStore, there: bool) -> None:
     """For any command, on present and missing memories. With `off`, replies are unchanged."""
     store.change_settings({"sensitive": "off"})
-    store.execute(create("x"))
+    store.execute(create(A, "x"))
     for command in [*NOT_COMMANDS, *COMMANDS]:
         for mode in ("redact", "reject", "off"):
             store.change_settings({"sensitive": "off"})

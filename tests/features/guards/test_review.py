@@ -18,6 +18,7 @@ from retentive.review.proposals import AFTER, BEFORE, forget_proposals
 from retentive.review.session import DecisionOutcome, Obstacle, Proposal
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Transaction
+from support.commands import create, delete, edit, rename, tree, view
 from support.places import EVERYWHERE, LASTING, opened
 
 from .seen import read_as
@@ -26,26 +27,6 @@ A, B, D = "/memories/a", "/memories/b", "/memories/d"
 S1, ANN = "session:s1", "user:ann"
 NOTE = "Note: This change awaits review by a person. Until then only you see it."
 HEADER = "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items and node_modules:"
-
-
-def create(path: str, text: str = "text\n") -> dict[str, Any]:
-    return {"command": "create", "path": path, "file_text": text}
-
-
-def edit(path: str, old: str, new: str) -> dict[str, Any]:
-    return {"command": "str_replace", "path": path, "old_str": old, "new_str": new}
-
-
-def rename(old: str, new: str) -> dict[str, Any]:
-    return {"command": "rename", "old_path": old, "new_path": new}
-
-
-def delete(path: str) -> dict[str, Any]:
-    return {"command": "delete", "path": path}
-
-
-def view(path: str = "/memories") -> dict[str, Any]:
-    return {"command": "view", "path": path}
 
 
 def said(store: MemoryStore, command: object, actor: str = S1) -> str:
@@ -64,10 +45,6 @@ def proposed(store: MemoryStore, command: object) -> str:
     found = done(store, command)
     assert found is not None
     return found.id
-
-
-def tree(store: MemoryStore) -> dict[str, str]:
-    return {memory.path: store.text(memory.path) for memory in store.memories()}
 
 
 def with_review(backend: str, directory: Path) -> Iterator[MemoryStore]:
@@ -90,17 +67,17 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStor
 def test_a_change_waits_and_only_its_actor_sees_it(anywhere: MemoryStore) -> None:
     """The reply is the usual one and one more line."""
     store = anywhere
-    assert said(store, create(A, "one\ntwo\n")) == f"File created successfully at: {A}\n{NOTE}"
-    assert said(store, view(A)) == f"Here's the content of {A} with line numbers:\n     1\tone\n     2\ttwo"
-    assert said(store, view()) == f"{HEADER}\n8B\t/memories\n8B\t{A}"
-    assert said(store, edit(A, "two", "three")) == (
+    assert said(store, create()) == f"File created successfully at: {A}\n{NOTE}"
+    assert said(store, view()) == f"Here's the content of {A} with line numbers:\n     1\tone\n     2\ttwo"
+    assert said(store, view("/memories")) == f"{HEADER}\n8B\t/memories\n8B\t{A}"
+    assert said(store, edit("two", "three")) == (
         "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n"
         f"     1\tone\n     2\tthree\n{NOTE}"
     )
-    assert said(store, create(A)) == f"Error: File {A} already exists"
+    assert said(store, create(text="text\n")) == f"Error: File {A} already exists"
     for other in ("session:s2", ANN):
-        assert said(store, view(), other) == f"{HEADER}\n0B\t/memories"
-        assert said(store, view(A), other) == f"The path {A} does not exist. Please provide a valid path."
+        assert said(store, view("/memories"), other) == f"{HEADER}\n0B\t/memories"
+        assert said(store, view(), other) == f"The path {A} does not exist. Please provide a valid path."
     assert (list(store.memories()), list(store.versions())) == ([], [])
     assert [(each.summary, str(each.actor)) for each in store.review.pending()] == [
         (f"created {A}", S1),
@@ -117,18 +94,18 @@ def test_accepted_changes_are_made_by_their_author(anywhere: MemoryStore) -> Non
         proposed(store, each)
         for each in (
             create(B, "b\n"),
-            edit(B, "b", "c"),
-            edit(A, "one", "two"),
+            edit("b", "c", B),
+            edit("one", "two"),
             rename(D, "/memories/e"),
-            edit("/memories/e/x", "one", "three"),
+            edit("one", "three", "/memories/e/x"),
             delete("/memories/e/y"),
         )
     ]
-    seen = said(store, view())
+    seen = said(store, view("/memories"))
     assert tree(store) == {A: "one\n", f"{D}/x": "one\n", f"{D}/y": "one\n"}
     assert store.review.accept(ids, actor=ANN) == DecisionOutcome(done=tuple(ids))
     assert tree(store) == {A: "two\n", B: "c\n", "/memories/e/x": "three\n"}
-    assert said(store, view(), ANN) == said(store, view()) == seen
+    assert said(store, view("/memories"), ANN) == said(store, view("/memories")) == seen
     assert [str(version.actor) for version in store.versions()] == [S1] * 7 + [ANN] * 3
     assert store.review.pending() == []
     found = store.review.decisions()
@@ -141,25 +118,27 @@ def test_accepted_changes_are_made_by_their_author(anywhere: MemoryStore) -> Non
 def test_refused_changes_are_discarded(anywhere: MemoryStore) -> None:
     """With all proposals that depend on them. The actor sees the present state again."""
     store = anywhere
-    done(store, create(A, "one\n"), ANN)
+    done(store, create(text="one\n"), ANN)
     first, second, third, apart = (
         proposed(store, each)
-        for each in (edit(A, "one", "two"), edit(A, "two", "three"), rename(A, "/memories/c"), create(B))
+        for each in (edit("one", "two"), edit("two", "three"), rename(A, "/memories/c"), create(B, "text\n"))
     )
     assert store.review.refuse([second], actor=ANN) == DecisionOutcome(done=(second,), with_them=(third,))
-    assert said(store, view(A)).endswith("1\ttwo")
+    assert said(store, view()).endswith("1\ttwo")
     assert [each.id for each in store.review.pending(actor=S1)] == [first, apart]
     assert store.review.refuse([first, apart], actor=ANN).done == (first, apart)
     assert store.review.refuse([first], actor=ANN) == DecisionOutcome(already=(first,))
-    assert said(store, view()) == said(store, view(), ANN) == f"{HEADER}\n4B\t/memories\n4B\t{A}"
+    assert said(store, view("/memories")) == said(store, view("/memories"), ANN) == f"{HEADER}\n4B\t/memories\n4B\t{A}"
     against = store.review.accept([first], actor=ANN)
     assert against.obstacles == (Obstacle(first, "refused", None, "it was refused by user:ann before"),)
 
 
 def test_a_dependent_proposal_is_accepted_with_or_after_its_base(store: MemoryStore) -> None:
     """On the same memory, or on a path that the base frees."""
-    done(store, create(A, "one\n"), ANN)
-    deleted, again, edited = (proposed(store, each) for each in (delete(A), create(f"{A}/b"), edit(f"{A}/b", "x", "y")))
+    done(store, create(text="one\n"), ANN)
+    deleted, again, edited = (
+        proposed(store, each) for each in (delete(), create(f"{A}/b", "text\n"), edit("x", "y", f"{A}/b"))
+    )
     found = store.review.accept([edited], actor=ANN)
     text = f"it builds on {deleted}, {again}, to be accepted before or with it"
     assert found == DecisionOutcome(obstacles=(Obstacle(edited, "builds_on", None, text),))
@@ -170,9 +149,9 @@ def test_a_dependent_proposal_is_accepted_with_or_after_its_base(store: MemorySt
 
 def test_a_proposed_memory_keeps_its_dependent_proposals(store: MemoryStore) -> None:
     """Accepted one after the other, they make one memory with one history."""
-    first, second = proposed(store, create(A, "one\n")), proposed(store, edit(A, "one", "two"))
+    first, second = proposed(store, create(text="one\n")), proposed(store, edit("one", "two"))
     assert store.review.accept([first], actor=ANN).done == (first,)
-    assert said(store, view(A)).endswith("1\ttwo")
+    assert said(store, view()).endswith("1\ttwo")
     assert store.review.accept([second], actor=ANN).done == (second,)
     assert tree(store) == {A: "two\n"}
     assert len({version.memory_id for version in store.versions()}) == 1
@@ -192,15 +171,15 @@ def obstacles(
 
 def test_a_proposed_edit_conflicts_with_a_newer_edit(store: MemoryStore) -> None:
     """It is merged by line if requested and possible; force writes the proposed text."""
-    done(store, create(A, "1\n2\n3\n4\n5\n"), ANN)
-    edited, other = proposed(store, edit(A, "1", "one")), proposed(store, create(B))
-    done(store, edit(A, "5", "five"), ANN)
-    assert said(store, view(A)).endswith("1\tone\n     2\t2\n     3\t3\n     4\t4\n     5\t5")
+    done(store, create(text="1\n2\n3\n4\n5\n"), ANN)
+    edited, other = proposed(store, edit("1", "one")), proposed(store, create(B, "text\n"))
+    done(store, edit("5", "five"), ANN)
+    assert said(store, view()).endswith("1\tone\n     2\t2\n     3\t3\n     4\t4\n     5\t5")
     assert obstacles(store, [edited, other]) == [("edited", A, f"{A} was edited meanwhile")]
     assert obstacles(store, [edited, other], merge=True) == []
     assert tree(store) == {A: "one\n2\n3\n4\nfive\n", B: "text\n"}
-    edited = proposed(store, edit(A, "3", "drei"))
-    done(store, edit(A, "3", "three"), ANN)
+    edited = proposed(store, edit("3", "drei"))
+    done(store, edit("3", "three"), ANN)
     assert obstacles(store, [edited], merge=True) == [("edited", A, f"{A} was edited meanwhile in the same lines")]
     assert obstacles(store, [edited], force=True) == []
     assert tree(store)[A] == "one\n2\ndrei\n4\nfive\n"
@@ -209,11 +188,11 @@ def test_a_proposed_edit_conflicts_with_a_newer_edit(store: MemoryStore) -> None
 def test_a_proposed_edit_conflicts_with_a_delete_or_rename(store: MemoryStore) -> None:
     for path in (A, B):
         done(store, create(path, "one\n"), ANN)
-    gone, moved = proposed(store, edit(A, "one", "two")), proposed(store, edit(B, "one", "three"))
-    done(store, delete(A), ANN)
+    gone, moved = proposed(store, edit("one", "two")), proposed(store, edit("one", "three", B))
+    done(store, delete(), ANN)
     done(store, rename(B, "/memories/c"), ANN)
-    assert said(store, view(A)).endswith("1\ttwo")
-    assert said(store, view()) == f"{HEADER}\n10B\t/memories\n4B\t{A}\n6B\t{B}"
+    assert said(store, view()).endswith("1\ttwo")
+    assert said(store, view("/memories")) == f"{HEADER}\n10B\t/memories\n4B\t{A}\n6B\t{B}"
     assert obstacles(store, [gone, moved]) == [
         ("deleted", A, f"{A} was deleted meanwhile"),
         ("renamed", B, f"{B} was renamed to /memories/c meanwhile"),
@@ -229,10 +208,10 @@ def test_a_proposed_create_conflicts_with_a_new_memory(store: MemoryStore) -> No
     ids = [proposed(store, create(path, "mine\n")) for path in (A, f"{B}/x", D)]
     for path in (A, B, f"{D}/y"):
         done(store, create(path, "theirs\n"), ANN)
-    assert said(store, view()) == f"{HEADER}\n15B\t/memories\n5B\t{A}\n5B\t{B}/\n5B\t{B}/x\n5B\t{D}"
+    assert said(store, view("/memories")) == f"{HEADER}\n15B\t/memories\n5B\t{A}\n5B\t{B}/\n5B\t{B}/x\n5B\t{D}"
     assert said(store, view(D)).endswith("1\tmine")
     assert said(store, view(f"{D}/y")).startswith("The path")
-    built = proposed(store, edit(A, "mine", "MINE"))
+    built = proposed(store, edit("mine", "MINE"))
     expected = [
         ("created", A, f"{A} was created meanwhile by somebody else"),
         ("created", f"{B}/x", f"{B} is a file now, and no directory"),
@@ -267,12 +246,12 @@ def test_proposed_deletes_and_renames_keep_newer_memories(store: MemoryStore) ->
     for name in ("edited", "gone", "moved", "same"):
         done(store, create(f"{D}/{name}", "one\n"), ANN)
     deleted = proposed(store, delete(D))
-    assert said(store, view()) == f"{HEADER}\n0B\t/memories"
-    done(store, edit(f"{D}/edited", "one", "two"), ANN)
+    assert said(store, view("/memories")) == f"{HEADER}\n0B\t/memories"
+    done(store, edit("one", "two", f"{D}/edited"), ANN)
     done(store, delete(f"{D}/gone"), ANN)
     done(store, rename(f"{D}/moved", A), ANN)
     done(store, create(f"{D}/new", "new\n"), ANN)
-    assert said(store, view()) == f"{HEADER}\n4B\t/memories\n4B\t{D}/\n4B\t{D}/new"
+    assert said(store, view("/memories")) == f"{HEADER}\n4B\t/memories\n4B\t{D}/\n4B\t{D}/new"
     assert obstacles(store, [deleted], merge=True) == [
         ("edited", f"{D}/edited", f"{D}/edited was edited meanwhile"),
         ("renamed", f"{D}/moved", f"{D}/moved was renamed to {A} meanwhile"),
@@ -285,7 +264,7 @@ def test_proposed_renames_conflict_with_newer_changes(store: MemoryStore) -> Non
     for name in ("edited", "gone", "moved", "same"):
         done(store, create(f"{D}/{name}", "one\n"), ANN)
     renamed = proposed(store, rename(D, "/memories/e"))
-    done(store, edit(f"{D}/edited", "one", "two"), ANN)
+    done(store, edit("one", "two", f"{D}/edited"), ANN)
     done(store, delete(f"{D}/gone"), ANN)
     done(store, rename(f"{D}/moved", A), ANN)
     done(store, create("/memories/e/same", "new\n"), ANN)
@@ -305,10 +284,12 @@ def test_proposed_renames_conflict_with_newer_changes(store: MemoryStore) -> Non
 
 def test_guards_check_the_proposal_and_the_acceptance(store: MemoryStore) -> None:
     store.change_settings({"max_memories": 2, "max_memory_bytes": 10, "read_only_paths": [D]})
-    assert said(store, create(f"{D}/x")) == f"Error: {D}/x is read-only"
-    assert said(store, create(A, "password: hunter2horse\n" + "x" * 9)).startswith(f"Error: {A} would hold")
-    first, second = proposed(store, create(A, "123456789")), proposed(store, create(B, "two"))
-    assert said(store, create("/memories/c")).startswith("Error: The memory store holds 2 memories and its limit is 2.")
+    assert said(store, create(f"{D}/x", "text\n")) == f"Error: {D}/x is read-only"
+    assert said(store, create(text="password: hunter2horse\n" + "x" * 9)).startswith(f"Error: {A} would hold")
+    first, second = proposed(store, create(text="123456789")), proposed(store, create(B, "two"))
+    assert said(store, create("/memories/c", "text\n")).startswith(
+        "Error: The memory store holds 2 memories and its limit is 2."
+    )
     store.change_settings({"max_memories": 1, "read_only_paths": None, "allow_write": {"session:*": [A]}})
     assert obstacles(store, [second]) == [("guard", B, f"Error: {B} is read-only")]
     store.change_settings({"allow_write": None})
@@ -321,7 +302,7 @@ def test_a_path_made_read_only_meanwhile_refuses_acceptance(store: MemoryStore) 
     """The old path and the new path alike."""
     for path in (A, B, "/memories/c"):
         done(store, create(path, "one\n"), ANN)
-    ids = [proposed(store, each) for each in (delete(A), rename(B, f"{D}/b"), rename("/memories/c", f"{D}/c"))]
+    ids = [proposed(store, each) for each in (delete(), rename(B, f"{D}/b"), rename("/memories/c", f"{D}/c"))]
     store.change_settings({"read_only_paths": [A, B, f"{D}/c"]})
     assert obstacles(store, ids) == [
         ("guard", A, f"Error: {A} is read-only"),
@@ -332,7 +313,10 @@ def test_a_path_made_read_only_meanwhile_refuses_acceptance(store: MemoryStore) 
 
 def test_a_path_that_is_sensitive_by_now_refuses_acceptance(store: MemoryStore) -> None:
     done(store, create(B, "one\n"), ANN)
-    ids = [proposed(store, create(f"{D}/ann@example.com")), proposed(store, rename(B, f"{D}/bob@example.com"))]
+    ids = [
+        proposed(store, create(f"{D}/ann@example.com", "text\n")),
+        proposed(store, rename(B, f"{D}/bob@example.com")),
+    ]
     store.change_settings({"sensitive_kinds": ["email"]})
     assert [(what, text.startswith("Error: Invalid path")) for what, _, text in obstacles(store, ids)] == [
         ("guard", True),
@@ -344,7 +328,7 @@ def test_an_actor_sees_usage_with_its_own_changes(store: MemoryStore) -> None:
     """And its proposed text also after a rename."""
     for path in (A, B):
         done(store, create(path, "one\n"), ANN)
-    for command in (edit(A, "one", "three"), rename(A, "/memories/c"), delete(B), create(D, "d")):
+    for command in (edit("one", "three"), rename(A, "/memories/c"), delete(B), create(D, "d")):
         done(store, command)
     assert read_as(store, lambda seen: seen.usage(), Actor.parse(S1)) == Usage(2, 7)
     assert store.usage() == Usage(2, 8)
@@ -354,7 +338,7 @@ def test_an_actor_sees_usage_with_its_own_changes(store: MemoryStore) -> None:
 def test_the_notes_of_guards_come_first(store: MemoryStore) -> None:
     store.change_settings({"max_memory_bytes": 50})
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-    assert said(store, create(A, f"{token}\n{'x' * 25}")).split("\n") == [
+    assert said(store, create(text=f"{token}\n{'x' * 25}")).split("\n") == [
         f"File created successfully at: {A}",
         "Note: 1 sensitive value(s) were removed before saving: github_token.",
         f"Note: {A} holds {len('[REDACTED:github_token]') + 26} of at most 50 bytes.",
@@ -364,9 +348,9 @@ def test_the_notes_of_guards_come_first(store: MemoryStore) -> None:
 
 def test_the_number_of_proposals_is_limited(store: MemoryStore) -> None:
     store.change_settings({"max_proposals": 2})
-    proposed(store, create(A))
-    second = proposed(store, create(B))
-    refused = store.execute(create(D), actor="session:s2")
+    proposed(store, create(text="text\n"))
+    second = proposed(store, create(B, "text\n"))
+    refused = store.execute(create(D, "text\n"), actor="session:s2")
     assert (refused.code, refused.text) == (
         "too_large",
         (
@@ -376,18 +360,18 @@ def test_the_number_of_proposals_is_limited(store: MemoryStore) -> None:
     )
     assert said(store, view(D), "session:s2").startswith("The path")
     store.review.refuse([second], actor=ANN)
-    assert said(store, create(D), "session:s2").endswith(NOTE)
+    assert said(store, create(D, "text\n"), "session:s2").endswith(NOTE)
 
 
 def test_a_command_without_effect_proposes_nothing(store: MemoryStore) -> None:
-    proposed(store, create(A, "one\n"))
-    assert NOTE not in said(store, edit(A, "one", "one"))
+    proposed(store, create(text="one\n"))
+    assert NOTE not in said(store, edit("one", "one"))
     assert len(store.review.pending()) == 1
 
 
 def test_clear_and_save_wait_too(store: MemoryStore) -> None:
     """`clear` includes proposed memories; `save` starts from the version that its actor sees."""
-    done(store, create(A, "one\n"), ANN)
+    done(store, create(text="one\n"), ANN)
     memory, _ = store.load(A)
     saved = store.save(A, "two\n", if_version=memory.version_id, actor=S1)
     assert saved.text == f"The file {A} has been edited.\n{NOTE}"
@@ -397,7 +381,7 @@ def test_clear_and_save_wait_too(store: MemoryStore) -> None:
     assert store.save(A, "three\n", if_version=own.version_id, actor=S1).text.endswith(NOTE)
     assert store.save(B, "b\n", if_version=None, actor=S1).text.endswith(NOTE)
     assert store.clear(actor=S1).text == f"All memory cleared\n{NOTE}"
-    assert said(store, view()) == f"{HEADER}\n0B\t/memories"
+    assert said(store, view("/memories")) == f"{HEADER}\n0B\t/memories"
     assert store.clear(actor=S1).text == "All memory cleared"
     assert store.text(A) == "one\n"
     store.review.accept([each.id for each in store.review.pending()], actor=ANN)
@@ -405,7 +389,7 @@ def test_clear_and_save_wait_too(store: MemoryStore) -> None:
 
 
 def test_an_actor_under_review_cannot_decide(store: MemoryStore) -> None:
-    waiting = proposed(store, create(A))
+    waiting = proposed(store, create(text="text\n"))
     for decide in (store.review.accept, store.review.refuse):
         with pytest.raises(PermissionDenied, match="session:s2 is under review"):
             decide([waiting], actor="session:s2")
@@ -418,14 +402,14 @@ def test_an_actor_under_review_cannot_decide(store: MemoryStore) -> None:
 
 def test_the_current_setting_applies(store: MemoryStore) -> None:
     """An actor no longer under review does not see its proposals, which keep waiting. Jobs are never under review."""
-    waiting = proposed(store, create(A))
+    waiting = proposed(store, create(text="text\n"))
     store.change_settings({"review": None})
-    assert said(store, view(A)).startswith("The path")
-    assert said(store, create(B)) == f"File created successfully at: {B}"
+    assert said(store, view()).startswith("The path")
+    assert said(store, create(B, "text\n")) == f"File created successfully at: {B}"
     store.change_settings({"review": ["*"]})
-    assert said(store, create(D), "job:expiry") == f"File created successfully at: {D}"
-    assert store.execute(create("/memories/c"), actor=ANN).text.endswith(NOTE)
-    assert said(store, view(A)).startswith("Here's")
+    assert said(store, create(D, "text\n"), "job:expiry") == f"File created successfully at: {D}"
+    assert store.execute(create("/memories/c", "text\n"), actor=ANN).text.endswith(NOTE)
+    assert said(store, view()).startswith("Here's")
     store.change_settings({"review": ["session:*"]})
     assert store.review.accept([waiting], actor=ANN).done == (waiting,)
     assert sorted(tree(store)) == [A, B, D]
@@ -434,21 +418,21 @@ def test_the_current_setting_applies(store: MemoryStore) -> None:
 def test_unnamed_actors_are_one_actor(tmp_path: Path) -> None:
     with opened("sqlite", tmp_path, review=["*"]) as place:
         store = place.store()
-        assert store.execute(create(A)).text.endswith(NOTE)
-        assert store.execute(view(A)).text.startswith("Here's")
-        assert store.execute(view(A), actor=ANN).is_error
+        assert store.execute(create(text="text\n")).text.endswith(NOTE)
+        assert store.execute(view()).text.startswith("Here's")
+        assert store.execute(view(), actor=ANN).is_error
         with pytest.raises(PermissionDenied, match="an actor without a name is under review"):
             store.review.accept([store.review.pending()[0].id], actor=None)
 
 
 def test_an_external_edit_is_a_change_of_another_actor(tmp_path: Path) -> None:
     for store in with_review("directory", tmp_path):
-        done(store, create(A, "one\n"), ANN)
-        edited, deleted = proposed(store, edit(A, "one", "two")), proposed(store, delete(A))
+        done(store, create(text="one\n"), ANN)
+        edited, deleted = proposed(store, edit("one", "two")), proposed(store, delete())
         file = Path(str(store.directory())) / "a"
         assert file.read_text() == "one\n"
         file.write_text("by hand\n")
-        assert said(store, view(A)).startswith("The path")
+        assert said(store, view()).startswith("The path")
         assert obstacles(store, [edited]) == [("edited", A, f"{A} was edited meanwhile")]
         assert obstacles(store, [edited, deleted], force=True) == []
         assert not file.exists()
@@ -458,12 +442,12 @@ def test_an_external_edit_is_a_change_of_another_actor(tmp_path: Path) -> None:
 def test_a_file_that_is_not_a_memory_is_a_conflict(tmp_path: Path) -> None:
     """At the proposal, or at the acceptance if it appeared meanwhile."""
     for store in with_review("directory", tmp_path):
-        done(store, create(B), ANN)
-        waiting = proposed(store, create(A))
+        done(store, create(B, "text\n"), ANN)
+        waiting = proposed(store, create(text="text\n"))
         root = Path(str(store.directory()))
         for name in ("a", "k"):
             (root / name).symlink_to(root / "b")
-        assert said(store, create("/memories/k")).endswith("/k is taken by something that is not a memory")
+        assert said(store, create("/memories/k", "text\n")).endswith("/k is taken by something that is not a memory")
         text = f"Error: The path {A} is taken by something that is not a memory"
         assert obstacles(store, [waiting], force=True) == [("guard", A, text)]
 
@@ -482,7 +466,7 @@ def test_concurrent_acceptance_applies_each_proposal_once(store: MemoryStore) ->
 
 def test_concurrent_sessions_lose_no_proposal(store: MemoryStore) -> None:
     """Separate sessions, and one session with several threads."""
-    done(store, create(A, ""), ANN)
+    done(store, create(text=""), ANN)
 
     def append(number: int) -> None:
         line = {"command": "insert", "path": A, "insert_line": 0, "insert_text": f"{number}"}
@@ -499,8 +483,8 @@ def test_concurrent_sessions_lose_no_proposal(store: MemoryStore) -> None:
 
 
 def test_the_texts_of_a_proposal(store: MemoryStore) -> None:
-    done(store, create(A, "one\n"), ANN)
-    for command in (edit(A, "one", "two"), rename(A, B), delete(B), create(A, "new\n")):
+    done(store, create(text="one\n"), ANN)
+    for command in (edit("one", "two"), rename(A, B), delete(B), create(text="new\n")):
         proposed(store, command)
     shown = [
         [(str(change), before, after) for change, before, after in store.review.texts(proposal)]
@@ -523,8 +507,8 @@ def test_an_erasure_removes_the_proposals_of_a_memory(store: MemoryStore) -> Non
     """With their texts and dependents. A redaction removes proposals made from the redacted text."""
     for path in (A, B):
         done(store, create(path, "one\n"), ANN)
-    kept = proposed(store, edit(B, "one", "two"))
-    first, second = proposed(store, edit(A, "one", "two")), proposed(store, edit(A, "two", "three"))
+    kept = proposed(store, edit("one", "two", B))
+    first, second = proposed(store, edit("one", "two")), proposed(store, edit("two", "three"))
     memory, _ = store.load(A)
 
     def forget(base: str | None) -> list[str]:
@@ -541,13 +525,13 @@ def test_an_erasure_removes_the_proposals_of_a_memory(store: MemoryStore) -> Non
 
 def test_undo_under_review_waits(store: MemoryStore) -> None:
     """An accepted undo of a deletion restores the same memory."""
-    done(store, create(A, "one\n"), ANN)
+    done(store, create(text="one\n"), ANN)
     memory, _ = store.load(A)
-    done(store, delete(A), ANN)
+    done(store, delete(), ANN)
     outcome = store.history.restore(A, memory.version_id, actor=S1)
     assert (outcome.done, outcome.proposed, len(outcome.steps)) == (False, True, 1)
-    assert said(store, view(A)).endswith("1\tone")
-    done(store, edit(A, "one", "two"))
+    assert said(store, view()).endswith("1\tone")
+    done(store, edit("one", "two"))
     assert tree(store) == {}
     ids = [each.id for each in store.review.pending()]
     assert store.review.accept(ids[:1], actor=ANN).done == (ids[0],)
@@ -557,12 +541,12 @@ def test_undo_under_review_waits(store: MemoryStore) -> None:
 
 
 def test_a_restore_conflicts_with_a_newer_restore(store: MemoryStore) -> None:
-    done(store, create(A, "one\n"), ANN)
+    done(store, create(text="one\n"), ANN)
     version = store.load(A)[0].version_id
-    done(store, delete(A), ANN)
+    done(store, delete(), ANN)
     store.history.restore(A, version, actor=S1)
     store.history.restore(A, version, actor=ANN)
-    done(store, edit(A, "one", "two"), ANN)
+    done(store, edit("one", "two"), ANN)
     ids = [each.id for each in store.review.pending()]
     assert obstacles(store, ids) == [("created", A, f"{A} was restored meanwhile by somebody else")]
     assert obstacles(store, ids, force=True) == []
@@ -582,7 +566,7 @@ def test_a_repeated_commit_proposes_once(store: MemoryStore, monkeypatch: pytest
         return write(store_id, work, may_use_reserve=may_use_reserve)
 
     monkeypatch.setattr(store.backend, "write", twice)
-    assert said(store, create(A, "one\n")) == f"File created successfully at: {A}\n{NOTE}"
+    assert said(store, create(text="one\n")) == f"File created successfully at: {A}\n{NOTE}"
     assert [each.summary for each in store.review.pending()] == [f"created {A}"]
     between.append(lambda: store.review.accept([each.id for each in store.review.pending()], actor=ANN))
     monkeypatch.setattr(store.backend, "write", twice)
@@ -593,8 +577,8 @@ def test_a_repeated_commit_proposes_once(store: MemoryStore, monkeypatch: pytest
 
 def test_a_repeated_call_under_review_proposes_once(store: MemoryStore) -> None:
     """The same tool_use id gets the same reply, with its review line."""
-    done(store, create(A, "one\n"), ANN)
-    replies = [store.execute(edit(A, "one", "one one"), actor=S1, tool_use_id="toolu_1") for _ in range(2)]
+    done(store, create(text="one\n"), ANN)
+    replies = [store.execute(edit("one", "one one"), actor=S1, tool_use_id="toolu_1") for _ in range(2)]
     assert replies[0] == replies[1]
     assert replies[0].text.endswith(NOTE)
     assert len(store.review.pending()) == 1
@@ -602,7 +586,7 @@ def test_a_repeated_call_under_review_proposes_once(store: MemoryStore) -> None:
 
 def test_only_the_newest_decisions_are_kept(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proposals, "MAX_DECISIONS", 3)
-    ids = [proposed(store, create(f"{D}/{number}")) for number in range(5)]
+    ids = [proposed(store, create(f"{D}/{number}", "text\n")) for number in range(5)]
     for each in (*reversed(ids[1:]), ids[0]):
         store.review.refuse([each], actor=ANN)
     assert [each.proposal_id for each in store.review.decisions()] == [ids[0], ids[1], ids[2]]
@@ -610,29 +594,29 @@ def test_only_the_newest_decisions_are_kept(store: MemoryStore, monkeypatch: pyt
 
 def test_through_the_tool_of_the_sdk(store: MemoryStore) -> None:
     tool = MemoryTool(store, actor=S1)
-    assert str(tool.call(create(A))).endswith(NOTE)
-    assert str(tool.call(view(A))).startswith("Here's")
+    assert str(tool.call(create(text="text\n"))).endswith(NOTE)
+    assert str(tool.call(view())).startswith("Here's")
     with pytest.raises(ToolError):
-        MemoryTool(store, actor=ANN).call(view(A))
+        MemoryTool(store, actor=ANN).call(view())
     store.review.accept([store.review.pending()[0].id], actor=ANN)
-    assert str(MemoryTool(store, actor=ANN).call(view(A))).startswith("Here's")
+    assert str(MemoryTool(store, actor=ANN).call(view())).startswith("Here's")
 
 
 @pytest.mark.parametrize("backend", LASTING)
 def test_proposals_survive_reopening(backend: str, tmp_path: Path) -> None:
     for store in with_review(backend, tmp_path):
-        proposed(store, create(A))
+        proposed(store, create(text="text\n"))
     with opened(backend, tmp_path) as place:
         assert [each.summary for each in place.store().review.pending()] == [f"created {A}"]
-        assert said(place.store(), view(A)).startswith("Here's")
+        assert said(place.store(), view()).startswith("Here's")
 
 
 def test_no_byte_of_a_refused_text_is_left(tmp_path: Path) -> None:
     """In the database file and its log, once the backend was purged."""
     file, secret = tmp_path / "memory.db", "poison-7d1f3a"
     for store in with_review("sqlite", tmp_path):
-        done(store, create(A, "one\n"), ANN)
-        proposed(store, edit(A, "one", secret))
+        done(store, create(text="one\n"), ANN)
+        proposed(store, edit("one", secret))
         proposed(store, create(f"/memories/{secret}", secret * 2_000))
         assert secret.encode() in all_bytes(file)
         store.review.refuse([each.id for each in store.review.pending()], actor=ANN)

@@ -17,6 +17,7 @@ from retentive import MemoryStore, Reply, Retentive, Usage
 from retentive.review.session import DecisionOutcome
 from retentive.storage.contract import Actor
 from retentive.values.paths import ancestors
+from support.commands import tree
 from support.places import opened
 from support.profiles import LONG, sized
 from support.strategies import command_named, commands, plain_paths, texts
@@ -34,10 +35,6 @@ LIMITS = st.fixed_dictionaries(
         "create_overwrites": st.booleans(),
     }
 )
-
-
-def tree(store: MemoryStore) -> dict[str, str]:
-    return {memory.path: store.text(memory.path) for memory in store.memories()}
 
 
 def seen(store: MemoryStore, who: str) -> tuple[dict[str, str], Usage]:

@@ -18,16 +18,13 @@ from retentive.errors import ReadOnly
 from retentive.redaction.detector import Rule
 from retentive.values.settings import NAMES
 from support.command_line import here
+from support.commands import create
 from support.places import EVERYWHERE, LASTING, SEALED, opened, place_of
 
 A, NOTE = "/memories/a", "/memories/notes/n"
 VIEW = {"command": "view", "path": A}
 KEY = "the key is AKIAQ3EGVSNB6RTKX2ZP"
 READ_ONLY = f"Error: {A} is read-only"
-
-
-def create(path: str, text: str = "text\n") -> dict[str, Any]:
-    return {"command": "create", "path": path, "file_text": text}
 
 
 def said(store: MemoryStore, command: object, actor: str | None = None) -> str:
@@ -81,12 +78,12 @@ def test_a_limit_below_the_usage_allows_shrinking(store: MemoryStore) -> None:
 
 def test_a_read_only_store_refuses_every_change(store: MemoryStore) -> None:
     """Commands, `clear` and `save`. The read-only error precedes all errors about existing memories."""
-    said(store, create(A))
+    said(store, create(text="text\n"))
     version = next(store.memories()).version_id
     store.change_settings({"read_only": True})
     assert [
-        said(store, create(A)),
-        said(store, create("/memories/new")).replace("/memories/new", A),
+        said(store, create(text="text\n")),
+        said(store, create("/memories/new", "text\n")).replace("/memories/new", A),
         said(store, {"command": "str_replace", "path": A, "old_str": "not there", "new_str": ""}),
         said(store, {"command": "insert", "path": A, "insert_line": 99, "insert_text": ""}),
         said(store, {"command": "delete", "path": A}),
@@ -99,18 +96,18 @@ def test_a_read_only_store_refuses_every_change(store: MemoryStore) -> None:
     ):
         assert said(store, command) == "Error: /memories is read-only"
     assert store.clear().text == "Error: /memories is read-only"
-    assert store.execute(create(A)).code == "read_only"
+    assert store.execute(create(text="text\n")).code == "read_only"
     assert said(store, VIEW).endswith("\ttext")
 
 
 def test_read_only_paths_refuse_changes(store: MemoryStore) -> None:
     """A directory above one cannot be deleted or renamed, and no rename crosses its border."""
     for path in (A, "/memories/d/keep/x", "/memories/d/y", "/memories/e/z"):
-        said(store, create(path))
+        said(store, create(path, "text\n"))
     store.change_settings({"read_only_paths": ["/memories/d/keep", "/memories/*.md"]})
     refused = [
-        (create("/memories/d/keep/new"), "/memories/d/keep/new"),
-        (create("/memories/n.md"), "/memories/n.md"),
+        (create("/memories/d/keep/new", "text\n"), "/memories/d/keep/new"),
+        (create("/memories/n.md", "text\n"), "/memories/n.md"),
         ({"command": "delete", "path": "/memories/d"}, "/memories/d"),
         ({"command": "delete", "path": "/memories/d/keep"}, "/memories/d/keep"),
         ({"command": "delete", "path": "/memories/d/keep/nothing"}, "/memories/d/keep/nothing"),
@@ -124,7 +121,7 @@ def test_read_only_paths_refuse_changes(store: MemoryStore) -> None:
     for command in (
         {"command": "delete", "path": "/memories/d/y"},
         {"command": "rename", "old_path": "/memories/e", "new_path": "/memories/d/e"},
-        create("/memories/d/new.md"),
+        create("/memories/d/new.md", "text\n"),
     ):
         assert not store.execute(command).is_error
 
@@ -132,15 +129,15 @@ def test_read_only_paths_refuse_changes(store: MemoryStore) -> None:
 def test_an_actor_changes_only_its_allowed_paths(store: MemoryStore) -> None:
     """Actors without a rule may change every path."""
     store.change_settings({"allow_write": {"session:*": ["/memories/notes/**"], "session:s1": [A]}})
-    assert said(store, create(A), "session:s2") == READ_ONLY
-    assert not store.execute(create(A), actor="session:s1").is_error
-    assert not store.execute(create(NOTE), actor="session:s2").is_error
+    assert said(store, create(text="text\n"), "session:s2") == READ_ONLY
+    assert not store.execute(create(text="text\n"), actor="session:s1").is_error
+    assert not store.execute(create(NOTE, "text\n"), actor="session:s2").is_error
     assert said(store, {"command": "rename", "old_path": NOTE, "new_path": "/memories/b"}, "session:s2").endswith(
         "/memories/b is read-only"
     )
     assert not store.execute({"command": "delete", "path": "/memories/notes"}, actor="session:s2").is_error
-    assert not store.execute(create("/memories/b"), actor="user:ann").is_error
-    assert not store.execute(create("/memories/c")).is_error
+    assert not store.execute(create("/memories/b", "text\n"), actor="user:ann").is_error
+    assert not store.execute(create("/memories/c", "text\n")).is_error
 
 
 def test_an_empty_store_is_read_only_too(store: MemoryStore) -> None:
@@ -187,9 +184,9 @@ def test_a_setting_applies_to_a_process_that_has_the_store_open(backend: str, tm
     place = place_of(backend, tmp_path)
     with retentive.open(place) as mine:
         store = mine.store()
-        said(store, create(A, "one\ntwo\n"))
+        said(store, create())
         said(store, {"command": "insert", "path": A, "insert_line": 2, "insert_text": "three"})
-        said(store, create("/memories/old"))
+        said(store, create("/memories/old", "text\n"))
         other = subprocess.Popen(
             [sys.executable, "-c", OTHER_PROCESS, place, "40"],
             stdin=subprocess.PIPE,
@@ -207,9 +204,9 @@ def test_a_setting_applies_to_a_process_that_has_the_store_open(backend: str, tm
         cases: list[tuple[dict[str, Any], object, str]] = [
             ({"view_chars": 4}, VIEW, "[Truncated: lines 1 to 1 of 3 shown."),
             ({"list_rows": 1}, {"command": "view", "path": "/memories"}, "\t/memories/a"),
-            ({"create_overwrites": True}, create(A, "one\ntwo\nthree\n"), "File created"),
+            ({"create_overwrites": True}, create(text="one\ntwo\nthree\n"), "File created"),
             ({"max_memory_bytes": 10}, create("/memories/b", "x" * 11), "over the limit of 10 bytes"),
-            ({"max_memories": 1}, create("/memories/b"), "its limit is 1"),
+            ({"max_memories": 1}, create("/memories/b", "text\n"), "its limit is 1"),
             ({"max_store_bytes": 20}, create("/memories/b", "x" * 11), "over its limit of 20 bytes"),
             ({"sensitive": "reject"}, create("/memories/b", KEY), "would hold sensitive values"),
             ({"sensitive": "reject", "sensitive_kinds": ["iban"]}, create("/memories/k", KEY), "File created"),
@@ -220,11 +217,11 @@ def test_a_setting_applies_to_a_process_that_has_the_store_open(backend: str, tm
             ({"keep_versions": 1, "keep_versions_days": 41}, "sweep", "[] expired, 0 pruned"),
             ({"audit": True}, VIEW, "Here's the content"),
             ({}, "audit", "entries, of them views: 1"),
-            ({"review": ["session:*"]}, create("/memories/p"), "awaits review"),
-            ({"review": ["session:*"], "max_proposals": 1}, create("/memories/q"), "Error"),
-            ({"read_only": True}, create("/memories/b"), "is read-only"),
-            ({"read_only_paths": ["/memories/b"]}, create("/memories/b"), "is read-only"),
-            ({"allow_write": {"*": [A]}}, create("/memories/b"), "is read-only"),
+            ({"review": ["session:*"]}, create("/memories/p", "text\n"), "awaits review"),
+            ({"review": ["session:*"], "max_proposals": 1}, create("/memories/q", "text\n"), "Error"),
+            ({"read_only": True}, create("/memories/b", "text\n"), "is read-only"),
+            ({"read_only_paths": ["/memories/b"]}, create("/memories/b", "text\n"), "is read-only"),
+            ({"allow_write": {"*": [A]}}, create("/memories/b", "text\n"), "is read-only"),
         ]
         tried: set[str] = set()
         try:
@@ -233,7 +230,7 @@ def test_a_setting_applies_to_a_process_that_has_the_store_open(backend: str, tm
                 tried |= settings.keys()
                 assert expected in ask(command), settings
                 store.change_settings(dict.fromkeys(settings))
-            assert ask(create("/memories/b")).startswith("File created")
+            assert ask(create("/memories/b", "text\n")).startswith("File created")
             assert tried == set(NAMES)
         finally:
             other.communicate(timeout=60)
@@ -243,16 +240,16 @@ def test_an_argument_overrides_a_setting_for_its_process(tmp_path: Path) -> None
     """Now and after later changes of the stored setting; also through the SDK's tool."""
     place = f"sqlite:///{tmp_path}/m.db"
     with retentive.open(place) as free, retentive.open(place, read_only=True, max_memories=1) as pinned:
-        free.store().execute(create(A))
+        free.store().execute(create(text="text\n"))
         tool = MemoryTool(pinned.store())
         with pytest.raises(ToolError, match="is read-only"):
-            tool.call(create("/memories/b"))
+            tool.call(create("/memories/b", "text\n"))
         free.store().change_settings({"max_memories": 7, "read_only": False})
         assert (pinned.store().settings().max_memories, pinned.store().settings().read_only) == (1, True)
         assert free.store().settings().max_memories == 7
         limited = MemoryTool(place, max_memories=1)
         with pytest.raises(ToolError, match="its limit is 1"):
-            limited.call(create("/memories/b"))
+            limited.call(create("/memories/b", "text\n"))
         limited.close()
 
 
@@ -312,7 +309,7 @@ def test_settings_create_neither_place_nor_store(place: str, tmp_path: Path, mon
 def test_settings_of_a_newer_retentive_are_a_permanent_error(store: MemoryStore) -> None:
     """The reply to the model says that a retry does not help."""
     store.backend.write(store.id, lambda tx: tx.set_metadata(settings='{"guard_of_tomorrow": true}'))
-    for command in (VIEW, create(A), {"command": "nothing"}):
+    for command in (VIEW, create(text="text\n"), {"command": "nothing"}):
         reply = store.execute(command)
         assert (reply.code, "trying again does not help" in reply.text) == ("unknown_schema", True)
 
@@ -329,8 +326,8 @@ def test_a_read_only_handle_cannot_change_settings(store: MemoryStore) -> None:
 def test_jobs_may_write_where_no_actor_may(store: MemoryStore) -> None:
     """Jobs are never under review either."""
     store.change_settings({"allow_write": {"*": []}})
-    assert said(store, create(A), "user:ann") == READ_ONLY
-    assert said(store, create(A), "job:import").startswith("File created")
+    assert said(store, create(text="text\n"), "user:ann") == READ_ONLY
+    assert said(store, create(text="text\n"), "job:import").startswith("File created")
 
 
 @pytest.mark.parametrize("given", [[], "view_chars", None, 7, {7: 1, "colour": 2}])

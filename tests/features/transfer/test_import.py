@@ -19,6 +19,7 @@ from retentive.transfer.export import export_files, export_whole
 from retentive.transfer.git_source import GitSource
 from retentive.transfer.import_files import IMPORT, FileOutcome, Import
 from retentive.transfer.sources import ArchiveSource, DirectorySource, Source
+from support.commands import tree
 
 from .copies import place
 
@@ -61,10 +62,6 @@ def run(store: MemoryStore, source: Source, **options: object) -> dict[str, File
     outcomes = list(Import(store, under=under, **options).run(source))  # type: ignore[arg-type]
     assert len({outcome.name for outcome in outcomes}) == len(outcomes)
     return {outcome.name: outcome for outcome in outcomes}
-
-
-def tree(store: MemoryStore) -> dict[str, str]:
-    return {memory.path: store.text(memory.path) for memory in store.memories()}
 
 
 TREE = {

@@ -106,7 +106,7 @@ def test_a_refusal_of_the_storage(tmp_path: Path) -> None:
         store.execute(create(B, "one\n"))
         directory = store.directory()
         assert directory is not None
-        (Path(directory) / "a.md").symlink_to("elsewhere")
+        (Path(directory) / "a").symlink_to("elsewhere")
         replies = [store.execute(create(A, "one\n"), tool_use_id="t") for _ in range(2)]
         assert [reply.code for reply in replies] == ["path_taken"] * 2
         assert replies[0] == replies[1]

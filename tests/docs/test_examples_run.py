@@ -8,9 +8,6 @@ with their output, where a line `...` matches any lines. ```py is an excerpt of 
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,9 +16,9 @@ import pytest
 
 from retentive.testing.scripted_claude import scripted_claude
 from support.pages import ROOT, WRITTEN, Block, blocks
+from support.printed import assert_prints
 from support.scripts import SCRIPTS
 
-TIMEOUT_S = 120
 SLOW = {"agents", "chat", "frameworks", "history", "moving", "review", "search", "testing-your-agent"}
 """Pages with many programs, run in the long profile: each program starts an interpreter and imports an SDK."""
 RUNNABLE = [page for page in WRITTEN if any(block.language in {"python", "console"} for block in blocks(page))]
@@ -47,33 +44,6 @@ def test_the_examples_of_a_page_run(page: Path, tmp_path: Path) -> None:
                 for command, printed in block.commands:
                     assert_prints(command, printed, tmp_path, claude.url, where)
         assert claude.failures == []
-
-
-def assert_prints(command: str, expected: str | None, directory: Path, url: str, where: str) -> None:
-    """Check that the command prints this, warnings and errors included; without an expectation, that it succeeds."""
-    done = subprocess.run(
-        ["bash", "-c", command],
-        cwd=directory,
-        env=environment(url),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
-    if expected is None:
-        assert done.returncode == 0, f"{where}: {command}\n{done.stdout}"
-        return
-    pattern = re.escape(expected).replace(re.escape("...\n"), "(?:.*\n)*")
-    assert re.fullmatch(pattern, done.stdout), f"{where}: {command}\nprinted:\n{done.stdout}\nnot:\n{expected}"
-
-
-def environment(url: str) -> dict[str, str]:
-    """The environment of the tests with the scripted Claude, and this installation's programs first on the path."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANTHROPIC_", "RETENTIVE_"))}
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    ours = {"PATH": path, "PYTHONPATH": str(ROOT / "examples")}
-    return {**kept, **ours, "ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "none-needed"}
 
 
 def test_a_wrong_output_fails(tmp_path: Path) -> None:

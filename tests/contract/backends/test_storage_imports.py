@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from features.integrations.test_imports import ROOT, imported
+from support.modules import ROOT, imported
 
 # A lower layer may not import a higher one; modules of one line may not import each other.
 WALLS = [

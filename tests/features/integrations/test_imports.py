@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import ast
-import subprocess
-import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import retentive
 from retentive.values.extras import EXTRAS, pip_install
+from support.modules import ROOT, imported, modules, run
 
-ROOT = Path(retentive.__file__).parent
 HEAVY = (
     "anthropic", "click", "rich", "starlette", "uvicorn", "httpx", "httpx2", "pydantic", "pytest", "hypothesis",
     "psycopg", "pymysql", "obstore", "cryptography", "langchain", "pydantic_ai",
@@ -62,29 +58,6 @@ DRIVERS = {
 }
 
 
-def modules() -> list[Path]:
-    return [path for path in sorted(ROOT.rglob("*.py")) if path != ROOT / "__init__.py"]
-
-
-def imported(path: Path) -> Iterator[str]:
-    """Names that a module imports at runtime, at any position."""
-    for node in _running(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: imports are absolute"
-            assert node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-
-
-def _running(tree: ast.AST) -> Iterator[ast.AST]:
-    """Nodes of a tree, without those for the type checker."""
-    for node in ast.iter_child_nodes(tree):
-        if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
-            yield node
-            yield from _running(node)
-
-
 def layer(name: str) -> int | None:
     """Layer of a module of this package, by its longest listed prefix."""
     parts = name.split(".")
@@ -116,11 +89,6 @@ def test_a_driver_is_imported_in_its_own_file_only(path: Path) -> None:
     for name in imported(path):
         allowed = DRIVERS.get(name.split(".")[0])
         assert allowed is None or any(where.startswith(start) for start in allowed), f"{where} imports {name}"
-
-
-def run(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
-    return done.stdout.strip()
 
 
 def test_importing_retentive_imports_no_heavy_modules() -> None:

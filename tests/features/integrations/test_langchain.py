@@ -21,6 +21,7 @@ from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA
 from retentive.integrations.langchain import memory_tool
 from retentive.mounts import Mounts
 from retentive.testing.scripted_claude import ScriptedClaude, scripted_claude
+from support.modules import run
 from support.places import OpenPlace
 
 from .conversations import (
@@ -39,7 +40,6 @@ from .conversations import (
     one_turn,
     story,
 )
-from .test_imports import run
 
 HELLO: Any = {"messages": [{"role": "user", "content": "Hello"}]}
 

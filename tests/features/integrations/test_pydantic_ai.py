@@ -20,6 +20,7 @@ from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA
 from retentive.integrations.pydantic_ai import MemoryCapability, memory_tool
 from retentive.mounts import Mounts
 from retentive.testing.scripted_claude import ScriptedClaude, scripted_claude
+from support.modules import run
 from support.places import OpenPlace
 
 from .conversations import (
@@ -36,7 +37,6 @@ from .conversations import (
     one_turn,
     story,
 )
-from .test_imports import run
 
 
 @pytest.fixture

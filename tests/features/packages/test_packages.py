@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from docs.test_examples_run import assert_prints
 from retentive.testing.scripted_claude import scripted_claude
 from support.pages import ROOT, blocks
+from support.printed import assert_prints
 from support.scripts import SCRIPTS
 
 from .pythons import VERSIONS, python

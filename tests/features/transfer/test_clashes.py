@@ -14,8 +14,8 @@ from retentive.transfer.backup import back_up
 from retentive.transfer.export import export_whole
 from retentive.transfer.restore import import_whole
 
-from .test_damage import Entries, listed, read, refusal, write
-from .test_gaps import Steps, steps
+from .archives import Entries, listed, read, refusal, write
+from .steps import Steps, steps
 
 A, BX = "/memories/a", "/memories/b_x"
 BOTH: Steps = [("create", A, "1"), ("create", BX, "2")]

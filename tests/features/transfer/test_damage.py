@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import tarfile
 from collections.abc import Callable, Iterator
@@ -11,17 +10,16 @@ from pathlib import Path
 import pytest
 
 import retentive
-from retentive.errors import Damaged, RetentiveError, UnknownSchema
+from retentive.errors import Damaged, UnknownSchema
 from retentive.transfer.archive_reader import open_archive
 from retentive.transfer.archive_writer import MANIFEST
 from retentive.transfer.backup import back_up
 from retentive.transfer.export import export_whole
 from retentive.transfer.restore import import_whole, restore
-from retentive.transfer.tar import TarReader, TarWriter
 
+from .archives import listed, read, refusal, write
 from .copies import fill
 
-Entries = dict[str, bytes]
 SEED = 3
 
 
@@ -55,18 +53,6 @@ def contents(path: Path) -> list[object]:
             *store.memories(),
             store.settings(),
         ]
-
-
-def refusal(path: Path) -> RetentiveError | None:
-    """The error with which a file is refused. Nothing of a refused file is imported."""
-    with retentive.open("sqlite://") as target:
-        try:
-            with open_archive(str(path)) as archive:
-                (restore if archive.is_backup else import_whole)(archive, target.backend)
-        except RetentiveError as error:
-            assert target.stores() == []
-            return error
-    return None
 
 
 def test_a_file_truncated_anywhere_is_refused(whole: Path, tmp_path: Path) -> None:
@@ -252,31 +238,6 @@ def test_a_file_that_is_not_tar_is_refused(tmp_path: Path) -> None:
     with tarfile.open(path, "w") as tar:
         tar.addfile(tarfile.TarInfo("a"), io.BytesIO(b""))
     assert isinstance(refusal(path), Damaged)
-
-
-def read(path: Path) -> Entries:
-    """Names and bytes of the entries."""
-    with path.open("rb") as raw:
-        tar = TarReader(raw)
-        return {name: tar.read(size) for name, size in tar.entries()}
-
-
-def write(path: Path, entries: Entries) -> Path:
-    """A file with these entries."""
-    with path.open("wb") as raw:
-        tar = TarWriter(raw, compressed=False)
-        for name, data in entries.items():
-            tar.add(name, len(data), [data], mtime=0)
-        tar.finish()
-    return path
-
-
-def listed(entries: Entries) -> Entries:
-    """The entries with a manifest that lists them correctly."""
-    plain = {name: data for name, data in entries.items() if name != MANIFEST}
-    head = f"# retentive 1: {len(plain)} entries\n"
-    rows = [f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in plain.items()]
-    return plain | {MANIFEST: "".join([head, *rows]).encode()}
 
 
 def _plain(name: str, data: bytes) -> tarfile.TarInfo:

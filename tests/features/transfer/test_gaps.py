@@ -16,9 +16,9 @@ from retentive.transfer.raw import below_encryption
 from retentive.transfer.restore import import_whole, restore
 
 from .copies import PERSON, facts, goes_on, place
+from .steps import Steps, steps
 
 A, B, C = "/memories/a", "/memories/b", "/memories/a/c"
-Steps = list[tuple[str, ...]]
 SCENARIOS: dict[str, tuple[Steps, list[int], str]] = {
     "another at the path": ([("create", A, "1"), ("delete", A), ("create", A, "2")], [1], "prune"),
     "another, and the deletion redacted": ([("create", A, "1"), ("delete", A), ("create", A, "2")], [1], "blank"),
@@ -39,18 +39,6 @@ SCENARIOS: dict[str, tuple[Steps, list[int], str]] = {
     "older than its versions": ([("create", A, "1"), ("edit", A, "2"), ("edit", A, "3")], [0, 1], "prune"),
     "there and back": ([("create", A, "1"), ("rename", A, B), ("rename", B, A), ("edit", A, "2")], [1], "prune"),
 }
-
-
-def steps(store: MemoryStore, given: Steps) -> None:
-    for name, path, *rest in given:
-        if name == "edit":
-            held = store.load(path)[0]
-            reply = store.save(path, rest[0], if_version=held.version_id)
-        else:
-            fields = {"create": "file_text", "rename": "new_path"}
-            command = {"command": name, "old_path" if name == "rename" else "path": path}
-            reply = store.execute(command | ({fields[name]: rest[0]} if rest else {}))
-        assert not reply.is_error, reply
 
 
 def lose(store: MemoryStore, numbers: list[int], how: str) -> list[Version]:

@@ -1,0 +1,41 @@
+"""Modules of retentive and their imports."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import retentive
+
+ROOT = Path(retentive.__file__).parent
+
+
+def modules() -> list[Path]:
+    return [path for path in sorted(ROOT.rglob("*.py")) if path != ROOT / "__init__.py"]
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Names that a module imports at runtime, at any position."""
+    for node in _running(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            assert node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _running(tree: ast.AST) -> Iterator[ast.AST]:
+    """Nodes of a tree, without those for the type checker."""
+    for node in ast.iter_child_nodes(tree):
+        if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            yield node
+            yield from _running(node)
+
+
+def run(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    return done.stdout.strip()

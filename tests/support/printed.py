@@ -1,0 +1,40 @@
+"""Comparison of the output of a command with that of a page."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from support.pages import ROOT
+
+TIMEOUT_S = 120
+
+
+def assert_prints(command: str, expected: str | None, directory: Path, url: str, where: str) -> None:
+    """Check that the command prints this, warnings and errors included; without an expectation, that it succeeds."""
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=directory,
+        env=environment(url),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    if expected is None:
+        assert done.returncode == 0, f"{where}: {command}\n{done.stdout}"
+        return
+    pattern = re.escape(expected).replace(re.escape("...\n"), "(?:.*\n)*")
+    assert re.fullmatch(pattern, done.stdout), f"{where}: {command}\nprinted:\n{done.stdout}\nnot:\n{expected}"
+
+
+def environment(url: str) -> dict[str, str]:
+    """The environment of the tests with the scripted Claude, and this installation's programs first on the path."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANTHROPIC_", "RETENTIVE_"))}
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    ours = {"PATH": path, "PYTHONPATH": str(ROOT / "examples")}
+    return {**kept, **ours, "ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "none-needed"}

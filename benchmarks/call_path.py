@@ -96,7 +96,7 @@ def limits(text: str) -> tuple[str, tuple[int, ...]]:
     """A limit of the command line, as `create=14,90,18`."""
     name, _, figures = text.partition("=")
     if name not in COMMANDS:
-        raise argparse.ArgumentTypeError(f"it names none of {', '.join(COMMANDS)}")
+        raise argparse.ArgumentTypeError(f"expected one of {', '.join(COMMANDS)}")
     try:
         return name, tuple(int(each) for each in figures.split(","))
     except ValueError:

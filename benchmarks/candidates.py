@@ -1,4 +1,4 @@
-"""The memory tools compared here, each opened on a folder of its own and called as a tool runner calls it."""
+"""Memory tools under comparison. Each has its own folder and is called as a tool runner calls it."""
 
 from __future__ import annotations
 
@@ -50,22 +50,22 @@ CANDIDATES: dict[str, Opener] = {SDK: _sdk, "sqlite": _sqlite, "directory": _dir
 
 
 def memory_text(number: int, *, size_bytes: int = 1024) -> str:
-    """A memory of exactly `size_bytes`, in lines of 64 bytes, whose state is 0."""
+    """Text of exactly `size_bytes` in lines of 64 bytes; its state line is 0."""
     head = f"# Memory {number}\n{state(0)}\n"
     filler = "The customer asked for a refund and was told what the policy is\n"
     return (head + filler * (size_bytes // len(filler) + 1))[: size_bytes - 1] + "\n"
 
 
 def state(edits: int) -> str:
-    """The line of a memory that an edit replaces; it stands once in each."""
+    """Line of a memory that an edit replaces. Each memory contains it once."""
     return f"state: {edits:08d}"
 
 
 def edit(path: str, edits: int) -> Input:
-    """The edit that takes the memory at `path` from `edits` edits to one more."""
+    """Next edit of the memory at `path` after `edits` edits."""
     return {"command": "str_replace", "path": path, "old_str": state(edits), "new_str": state(edits + 1)}
 
 
 def create(path: str, text: str) -> Input:
-    """The creation of a memory."""
+    """Command that creates a memory."""
     return {"command": "create", "path": path, "file_text": text}

@@ -1,8 +1,8 @@
-"""Many callers at once on one memory store, by threads of one process and by processes.
+"""Concurrent clients of one memory store: threads of one process, then processes.
 
     python benchmarks/clients.py [--quick] [--tool NAME] [--json FILE]
 
-Every caller edits a memory of 1 KB of its own, one edit after the other, and counts an edit when its reply
+Every client edits its own memory of 1 KB, one edit after the other, and counts an edit when its reply
 is there. The tools take turns in rotating order. At the end every memory is looked at: one edit that was
 answered and is not there, and the run fails.
 
@@ -47,7 +47,7 @@ WORKER_TIMEOUT_S = 600
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """How much is measured: numbers of callers, and turns of each tool of so many seconds."""
+    """Size of a run: numbers of clients, turns of each tool, seconds of a turn."""
 
     threads: tuple[int, ...]
     processes: tuple[int, ...]
@@ -64,7 +64,7 @@ SCALES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """What one caller did: the time of each edit, and when it began and ended."""
+    """Work of one client: the time of each edit, its begin and its end."""
 
     times_ns: list[int]
     began_ns: int
@@ -72,12 +72,12 @@ class Work:
 
 
 def memory(caller: int) -> str:
-    """The path of the memory that is this caller's."""
+    """Path of the memory of a client."""
     return f"/memories/caller-{caller:03d}.md"
 
 
 def edits_until(call: Call, caller: int, done: int, turn_s: float) -> Work:
-    """Edit the caller's memory, which has `done` edits, until the time is over."""
+    """Edit the client's memory, which has `done` edits, until the time is over."""
     path = memory(caller)
     times: list[int] = []
     began = before = perf_counter_ns()
@@ -91,7 +91,7 @@ def edits_until(call: Call, caller: int, done: int, turn_s: float) -> Work:
 
 
 def by_threads(name: str, folder: Path, counts: Sequence[int], turn_s: float) -> list[Work]:
-    """One turn of as many threads as there are counts of edits done, all through one tool."""
+    """One turn with a thread for each count of finished edits, all through one tool."""
     gate = threading.Barrier(len(counts))
 
     def caller(number: int) -> Work:
@@ -107,14 +107,14 @@ def _attend(gate: threading.Barrier) -> None:
 
 
 def process(name: str, folder: Path, number: int, done: int, turn_s: float) -> Work:
-    """What one process does: open the store, wait for the others, edit."""
+    """Work of one process: open the store, wait for the others, edit."""
     with CANDIDATES[name](folder) as call:
         _GATE[0].wait()
         return edits_until(call, number, done, turn_s)
 
 
 def by_processes(name: str, folder: Path, counts: Sequence[int], turn_s: float) -> list[Work]:
-    """One turn of as many processes as there are counts of edits done, each with a tool of its own."""
+    """One turn with a process for each count of finished edits, each with its own tool."""
     gate = _PROCESSES.Barrier(len(counts))
     jobs = [(name, folder, number, done, turn_s) for number, done in enumerate(counts)]
     with _PROCESSES.Pool(len(counts), initializer=_attend, initargs=(gate,)) as pool:
@@ -133,7 +133,7 @@ WAYS: dict[str, Callable[[str, Path, Sequence[int], float], list[Work]]] = {
 
 
 def check(name: str, folder: Path, counts: Sequence[int]) -> None:
-    """Fail the run unless every memory holds all the edits that were answered."""
+    """Fail the run unless every memory contains all acknowledged edits."""
     with CANDIDATES[name](folder) as call:
         for caller, done in enumerate(counts):
             if state(done) not in str(call({"command": "view", "path": memory(caller)})):
@@ -149,7 +149,7 @@ def run_way(
     place: Path,
     step: Callable[[str], None],
 ) -> dict[str, Figures]:
-    """Figures by tool, from turns of all of them in rotating order."""
+    """Figures of each tool; the tools take turns in rotating order."""
     folders = {name: own_folder(place, f"{name}-{way}-{callers}") for name in names}
     counts = {name: [0] * callers for name in names}
     times: dict[str, list[int]] = {name: [] for name in names}
@@ -173,7 +173,7 @@ def run_way(
 
 
 def run(names: Sequence[str], scale: Scale, place: Path) -> Sheet:
-    """All numbers of threads and of processes."""
+    """Run all numbers of threads and of processes."""
     plan = [("threads", callers) for callers in scale.threads]
     plan += [("processes", callers) for callers in scale.processes]
     rows, records = [], []

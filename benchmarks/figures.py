@@ -1,4 +1,4 @@
-"""What the benchmark scripts share: statistics, what was measured on, tables, JSON and the common options."""
+"""Shared parts of the benchmark scripts: statistics, environment, tables, JSON and common options."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FS_TOPDIR_FL = 0x00020000
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """Times of one thing measured many times; all in milliseconds but the rate."""
+    """Statistics of repeated measurements: times in milliseconds, the rate in calls per second."""
 
     calls: int
     median_ms: float
@@ -46,7 +46,7 @@ class Figures:
 
 
 def figures(times_ns: Sequence[int], *, span_ns: int | None = None) -> Figures:
-    """The figures of single times; `span_ns` is the time all took together where they ran side by side."""
+    """Statistics of single times. `span_ns` is the elapsed time if the calls ran concurrently."""
     ordered = sorted(times_ns)
     rank = math.ceil(0.99 * len(ordered)) - 1
     return Figures(
@@ -58,27 +58,27 @@ def figures(times_ns: Sequence[int], *, span_ns: int | None = None) -> Figures:
 
 
 def judged(value: float, bar: float | None, *, at_most: bool = False) -> str:
-    """`met` or `short` against a bar, empty where there is none."""
+    """`met` or `short`; empty without a bar."""
     if bar is None:
         return ""
     return "met" if (value <= bar if at_most else value >= bar) else "short"
 
 
 def duration(ms: float) -> str:
-    """Three or four digits in the unit that fits."""
+    """Duration with three or four digits in a suitable unit."""
     if ms < 1:
         return f"{ms * 1000:.0f} µs"
     return f"{ms:.2f} ms" if ms < 100 else f"{ms:,.0f} ms"
 
 
 def rate(per_second: float) -> str:
-    """A rate with as many digits as matter."""
+    """Rate with its significant digits."""
     return f"{per_second:,.0f}" if per_second >= 10 else f"{per_second:.2f}"
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """One table of results: a heading and rows of cells as people read them, and the records behind it."""
+    """Table of results: a heading, rows of formatted cells, and the records behind them."""
 
     title: str
     columns: tuple[str, ...]
@@ -86,7 +86,7 @@ class Sheet:
     records: Sequence[dict[str, object]]
 
     def show(self) -> None:
-        """Print the table: drawn on a terminal, aligned plain text in a pipe."""
+        """Print the table with borders on a terminal, as aligned text in a pipe."""
         console = Console()
         if console.is_terminal:
             table = Table(title=self.title, title_justify="left")
@@ -107,14 +107,14 @@ class Sheet:
             print("  ".join(cells).rstrip())
 
     def markdown(self) -> str:
-        """The same table for a README."""
+        """Table in Markdown."""
         marks = [":--" if at < 2 else "--:" for at in range(len(self.columns))]
         lines = [self.columns, marks, *self.rows]
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def file_system(path: Path) -> str:
-    """The kind of file system a path lies on (`ext4`), or `unknown` where the system does not say."""
+    """File system type of a path, such as `ext4`, or `unknown` if the system does not report it."""
     try:
         mounts = Path("/proc/mounts").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -129,7 +129,7 @@ def file_system(path: Path) -> str:
 
 
 def surroundings(where: Path) -> dict[str, object]:
-    """When and on what a run was made: a figure without them says nothing."""
+    """Date, machine and versions of a run."""
     return {
         "when": datetime.now(tz=UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "system": platform.system(),
@@ -144,7 +144,7 @@ def surroundings(where: Path) -> dict[str, object]:
 
 @contextmanager
 def workplace(parent: Path) -> Iterator[Path]:
-    """A folder below `parent` for one run, removed afterwards."""
+    """Folder below `parent` for one run, deleted afterwards."""
     with tempfile.TemporaryDirectory(prefix=PREFIX, dir=parent, ignore_cleanup_errors=True) as made:
         _spread(Path(made))
         yield Path(made)
@@ -173,7 +173,7 @@ def _making_files_ns(folder: Path) -> int:
 
 
 def _spread(folder: Path) -> None:
-    """Ask ext4 to put each folder made below this one in a part of the disk of its own, chosen by its name."""
+    """Ask ext4 to place each folder below this one in its own block group, chosen by its name."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -185,7 +185,7 @@ def _spread(folder: Path) -> None:
 
 @contextmanager
 def steps(total: int, what: str) -> Iterator[Callable[[str], None]]:
-    """A progress bar on a terminal and silence elsewhere; call what it yields with the step that begins."""
+    """Progress bar on a terminal, nothing elsewhere. Yields a function to call with the name of each step."""
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(what, total=total)
@@ -197,7 +197,7 @@ def steps(total: int, what: str) -> Iterator[Callable[[str], None]]:
 
 
 def parser(text: str | None) -> argparse.ArgumentParser:
-    """The options every script here has."""
+    """Parser with the common options."""
     made = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument(
         "--dir",
@@ -221,7 +221,7 @@ def parser(text: str | None) -> argparse.ArgumentParser:
 
 
 def announce(around: dict[str, object]) -> None:
-    """Say what is measured on, and warn where the figures will mean little."""
+    """Print the environment, with a warning if it makes the figures unreliable."""
     print(", ".join(f"{name.replace('_', ' ')} {value}" for name, value in around.items()))
     if around["file_system"] in {"tmpfs", "ramfs"}:
         print(
@@ -231,6 +231,6 @@ def announce(around: dict[str, object]) -> None:
 
 
 def write_json(path: Path, name: str, size: str, around: dict[str, object], sheets: Sequence[Sheet]) -> None:
-    """Write one run to a file: what it ran on, the records, and the tables as shown."""
+    """Write a run to a file: its environment, records and formatted tables."""
     whole = {"benchmark": name, "size": size, "on": around, "sheets": [asdict(sheet) for sheet in sheets]}
     path.write_text(json.dumps(whole, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

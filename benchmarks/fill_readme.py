@@ -1,8 +1,8 @@
-"""Puts the tables of finished runs into benchmarks/README.md, so that no figure is copied by hand.
+"""Inserts the tables of finished runs into benchmarks/README.md.
 
     python benchmarks/fill_readme.py peers.json clients.json startup.json
 
-Each file replaces what stands between `<!-- peers -->` and `<!-- end of peers -->`, and so on by its name.
+A file `peers.json` replaces the text between `<!-- peers -->` and `<!-- end of peers -->`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ README = Path(__file__).with_name("README.md")
 
 
 def filled(text: str, run: dict[str, object]) -> str:
-    """The text with the table of one run, and what it ran on, in its place."""
+    """Text with the table and the environment of one run inserted."""
     name, on, sheets = run["benchmark"], run["on"], run["sheets"]
     assert isinstance(on, dict)
     assert isinstance(sheets, list)
@@ -37,7 +37,7 @@ def filled(text: str, run: dict[str, object]) -> str:
 
 
 def main() -> None:
-    """Fill in the runs named by the arguments."""
+    """Insert the runs named by the arguments."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("runs", nargs="+", type=Path, metavar="FILE", help="what a script wrote with --json")
     options.add_argument("--readme", type=Path, default=README, help=argparse.SUPPRESS)

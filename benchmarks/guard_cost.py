@@ -1,4 +1,4 @@
-"""What the default guards cost a write: the same writes with them and without, in turns.
+"""Cost of the default guards: the same writes with and without them, in turns.
 
     python benchmarks/guard_cost.py [--quick] [--json FILE]
 
@@ -36,7 +36,7 @@ WITHOUT = {"sensitive": "off", "max_memory_bytes": 0, "max_memories": 0, "max_st
 
 
 def text_of(number: int, size_bytes: int) -> str:
-    """Lines of words with some numbers, dates and names of files in them."""
+    """Lines of words with some numbers, dates and file names."""
     draw = random.Random(number)
     lines, length = [], 0
     while length < size_bytes - 100:
@@ -50,7 +50,7 @@ def text_of(number: int, size_bytes: int) -> str:
 
 
 def taken(store: MemoryStore, path: str, text: str) -> int:
-    """Nanoseconds of a create that replaces."""
+    """Nanoseconds of a create that replaces a memory."""
     before = perf_counter_ns()
     checked(store, {"command": "create", "path": path, "file_text": text})
     return perf_counter_ns() - before

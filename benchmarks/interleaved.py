@@ -48,7 +48,7 @@ def package_of(tree: Path) -> str:
 
 @contextmanager
 def worker(tree: Path, folder: Path, size: Size) -> Iterator[Ask]:
-    """A process that imports the package of a tree; what it is asked for it does, and says how long calls took."""
+    """Process that imports the package of a tree, runs the requested slices and reports the times of their calls."""
     settings = json.dumps({"package": package_of(tree), "folder": str(folder), "size": size.to_json()})
     paths = os.pathsep.join([str(tree.resolve() / "src"), str(WORKER.parent)])
     process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""History and search in a large store: what they take, and what they cost a write.
+"""History and search in a large store: their times, and their cost to a write.
 
     python benchmarks/large_stores.py [--quick] [--json FILE] [--only NAME ...]
 
@@ -41,7 +41,7 @@ _BATCH = 500
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """How much there is, and how often each thing is measured."""
+    """Size of the stores and number of measurements."""
 
     versions: int
     memories: int
@@ -56,7 +56,7 @@ SCALES = {
 
 
 def text_of(number: int, version: int, *, size_bytes: int = 2_048) -> str:
-    """Lines of words, others for each memory, and some others for each version."""
+    """Lines of words that differ between memories; some of them differ between versions."""
     draw = random.Random(number)
     lines = [" ".join(draw.choices(WORDS, k=12)) for _ in range(size_bytes // 70)]
     lines[version % len(lines)] = f"state {version} of {number}"
@@ -64,7 +64,7 @@ def text_of(number: int, version: int, *, size_bytes: int = 2_048) -> str:
 
 
 def fill(store: MemoryStore, memories: int, versions: int, step: Callable[[str], None]) -> None:
-    """Give a store so many memories with so many versions altogether."""
+    """Fill a store with `memories` memories and `versions` versions in total."""
     for start in range(0, versions, _BATCH):
         numbers = range(start, min(start + _BATCH, versions))
 
@@ -79,7 +79,7 @@ def fill(store: MemoryStore, memories: int, versions: int, step: Callable[[str],
 
 
 def timed(call: Callable[[int], object], calls: int) -> Figures:
-    """The figures of a call, which is told how often it was called before."""
+    """Figures of a call. Its argument is the number of earlier calls."""
     times = []
     for number in range(calls):
         before = perf_counter_ns()
@@ -89,7 +89,7 @@ def timed(call: Callable[[int], object], calls: int) -> Figures:
 
 
 def of_history(store: MemoryStore, memories: int, calls: int) -> Iterator[tuple[str, Figures]]:
-    """Log, diff and restore of one memory."""
+    """Measure log, diff and restore of one memory."""
     draw = random.Random(1)
     paths = [f"/memories/{draw.randrange(memories):05}.md" for _ in range(calls)]
     logs = [store.history.log(path) for path in paths]
@@ -99,7 +99,7 @@ def of_history(store: MemoryStore, memories: int, calls: int) -> Iterator[tuple[
 
 
 def of_search(place: Retentive, store: MemoryStore, calls: int) -> Iterator[tuple[str, Figures]]:
-    """Two words that are in most memories, and such as are in few."""
+    """Measure searches for two words that occur in most memories, and for rare words."""
     queries = ["memory doubts", "plans -prices", f'"state 0 of {store.usage().memories // 2}"', "nothing of it"]
     fresh = [place.store(store.key) for _ in range(3)]
     yield "first search", timed(lambda number: fresh[number].search(queries[0]), len(fresh))
@@ -115,7 +115,7 @@ def of_search(place: Retentive, store: MemoryStore, calls: int) -> Iterator[tupl
 
 
 def of_writes(stores: Sequence[MemoryStore], calls: int) -> list[Figures]:
-    """Edits of one memory in each of the stores, in turns."""
+    """Measure edits of one memory in each store, in turns."""
     path = "/memories/edited.md"
     for store in stores:
         checked(store, create(path, memory_text(1)))
@@ -131,7 +131,7 @@ def of_writes(stores: Sequence[MemoryStore], calls: int) -> list[Figures]:
 def measured(
     name: str, place: Retentive, scale: Scale, step: Callable[[str], None]
 ) -> Iterator[tuple[tuple[str, ...], dict[str, object]]]:
-    """The rows of one place, and their records."""
+    """Rows and records of one location."""
     many, few, searched = (place.store(key) for key in ("many", "few", "searched"))
     memories = max(scale.versions // 100, 1)
     fill(many, memories, scale.versions, step)

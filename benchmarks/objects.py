@@ -1,4 +1,4 @@
-"""Object storage: writers at once on one memory store of many memories, by threads and by processes; and views.
+"""Object storage: concurrent writers of one large memory store, as threads and as processes, and views.
 
     python benchmarks/objects.py --url 's3://bucket/prefix?endpoint=http://127.0.0.1:9000&allow_http=true' [--json FILE]
 
@@ -33,7 +33,7 @@ BARS = {("write", "processes", 16): 60.0, ("write", "threads", 16): 200.0}  # pe
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """How many memories, how long each measurement takes, and how many callers there are."""
+    """Number of memories, length of a measurement and numbers of clients."""
 
     memories: int
     turn_s: float
@@ -49,7 +49,7 @@ SCALES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What the callers of one turn did together."""
+    """Work of all clients of one turn."""
 
     what: str
     way: str
@@ -58,17 +58,17 @@ class Measured:
 
 
 def path_of(number: int) -> str:
-    """Where a memory lies."""
+    """Path of a memory."""
     return f"/memories/topic-{number % 97:02d}/note-{number:05d}.md"
 
 
 def text_of(number: int) -> bytes:
-    """A text of 1 KB."""
+    """Text of 1 KB."""
     return f"{number} {os.urandom(8).hex()}\n".encode().ljust(1_024, b"x")
 
 
 def fill(backend: Backend, memories: int) -> str:
-    """A memory store with so many memories."""
+    """Memory store filled with the memories."""
     store_id = backend.create_store(key="measured", name="measured").id
     for start in range(0, memories, 500):
         changes = [Change(None, path_of(at), text_of(at)) for at in range(start, min(start + 500, memories))]
@@ -77,7 +77,7 @@ def fill(backend: Backend, memories: int) -> str:
 
 
 def record(tx: Transaction, changes: Sequence[Change]) -> None:
-    """Write them all."""
+    """Record the changes of all memories."""
     tx.record(changes, None)
 
 
@@ -91,7 +91,7 @@ def write(backend: Backend, store_id: str, number: int) -> None:
 
 
 def view(backend: Backend, store_id: str, number: int) -> None:
-    """Read a memory with its text."""
+    """Read a memory and its text."""
 
     def work(snapshot: Snapshot) -> None:
         assert snapshot.get(path_of(number)).memory is not None
@@ -103,7 +103,7 @@ CALLS: dict[str, Callable[[Backend, str, int], None]] = {"write": write, "view":
 
 
 def until(call: Callable[[int], None], memories: int, turn_s: float) -> list[int]:
-    """The times of calls on memories chosen at random, until the time is over."""
+    """Times of calls on random memories until the time is over."""
     times: list[int] = []
     before = perf_counter_ns()
     end = before + int(turn_s * 1e9)
@@ -116,10 +116,10 @@ def until(call: Callable[[int], None], memories: int, turn_s: float) -> list[int
 
 
 def by_threads(url: str, store_id: str, what: str, callers: int, scale: Scale) -> list[int]:
-    """All times of so many threads on one backend."""
+    """Times of all threads on one backend."""
     backend = open_objects(url)
     call = partial(CALLS[what], backend, store_id)
-    until(call, scale.memories, scale.turn_s / 5)  # what is kept after the first seconds is kept from the start
+    until(call, scale.memories, scale.turn_s / 5)  # fills the caches before the measurement
     gate = threading.Barrier(callers)
 
     def caller(_: int) -> list[int]:
@@ -140,7 +140,7 @@ _GATE: list[threading.Barrier] = []
 
 
 def process(url: str, store_id: str, what: str, scale: Scale) -> list[int]:
-    """The times of one process."""
+    """Times of one process."""
     backend = open_objects(url)
     call = partial(CALLS[what], backend, store_id)
     call(0)
@@ -151,7 +151,7 @@ def process(url: str, store_id: str, what: str, scale: Scale) -> list[int]:
 
 
 def by_processes(url: str, store_id: str, what: str, callers: int, scale: Scale) -> list[int]:
-    """All times of so many processes."""
+    """Times of all processes."""
     context = multiprocessing.get_context("spawn")
     gate = context.Barrier(callers)
     with context.Pool(callers, _attend, (gate,)) as pool:
@@ -160,7 +160,7 @@ def by_processes(url: str, store_id: str, what: str, callers: int, scale: Scale)
 
 
 def measure(url: str, scale: Scale) -> list[Measured]:
-    """Every turn, and the proof that nothing was lost."""
+    """Run every turn and check that no write was lost."""
     backend = open_objects(url)
     store_id = fill(backend, scale.memories)
     measured: list[Measured] = []
@@ -182,7 +182,7 @@ def measure(url: str, scale: Scale) -> list[Measured]:
 
 
 def revision(backend: Backend, store_id: str) -> int:
-    """How many writes the store has seen."""
+    """Number of writes of the store."""
     return backend.read(store_id, lambda snapshot: snapshot.revision)
 
 

@@ -1,14 +1,14 @@
-"""Retentive against the official SDK's local memory tool, side by side in one process.
+"""Retentive beside the official SDK's local memory tool, in one process.
 
     python benchmarks/peers.py [--quick] [--only NAME] [--json FILE]
 
 Every candidate gets the same commands through the same call a tool runner makes, `tool.call(input)`, on the
-same file system. They take turns in small slices, in every order, so that whatever else the machine does
-hits all alike; before each slice everything still unwritten is flushed, so that nobody's fsync pays for what
-another left behind. The first round warms up and does not count.
+same file system. They take turns in small slices, in every order, so that other load on the machine affects all
+of them. Unwritten data is flushed before each slice, so that no candidate pays for the writes of another. The first
+round is a warm-up.
 
 The ratio is calls per second over the SDK's calls per second. The SDK's tool syncs the data of a created or
-edited file and nothing else: its renames, deletes and directory entries are not durable when it answers.
+edited file and nothing else: its renames, deletes and directory entries are not durable when it replies.
 Those of retentive are.
 """
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """How much is measured."""
+    """Size of a run."""
 
     memories: int
     listing: int
@@ -91,71 +91,71 @@ CONTENTS: dict[str, Callable[[Scale], Iterator[Input]]] = {
 
 
 def path(number: int, *, prefix: str = "note") -> str:
-    """Paths stand flat below the root: the depth at which the SDK's tool is fastest."""
+    """Path directly below the root, the depth at which the SDK's tool is fastest."""
     return f"/memories/{prefix}-{number:06d}.md"
 
 
 def notes(count: int) -> Iterator[Input]:
-    """So many memories of 1 KB."""
+    """Commands that create memories of 1 KB."""
     return (create(path(number), memory_text(number)) for number in range(count))
 
 
 def numbers(scale: Scale, turn: int) -> range:
-    """The running numbers of the calls of one turn, over all turns 0, 1, 2, ..."""
+    """Numbers of the calls of one turn, counted over all turns from 0."""
     return range(turn * scale.calls, (turn + 1) * scale.calls)
 
 
 def creates(scale: Scale, turn: int) -> list[Input]:
-    """New memories in a store that grows from 1,000: deleting them in between would slow the next down."""
+    """New memories in a store that grows from 1,000. Deleting between the turns would slow the next creates."""
     return [create(path(at, prefix="new"), memory_text(at)) for at in numbers(scale, turn)]
 
 
 def deletes(scale: Scale, turn: int) -> list[Input]:
-    """Memories of a store that shrinks to 1,000."""
+    """Deletions in a store that shrinks to 1,000 memories."""
     return [{"command": "delete", "path": path(at)} for at in numbers(scale, turn)]
 
 
 def views(scale: Scale, turn: int) -> list[Input]:
-    """Whole memories, one after the other."""
+    """Views of whole memories."""
     return [{"command": "view", "path": path(at % scale.memories)} for at in numbers(scale, turn)]
 
 
 def edits(scale: Scale, turn: int) -> list[Input]:
-    """One line replaced near the top of a memory."""
+    """Replacements of a line near the top of a memory."""
     return [edit(path(at % scale.memories), at // scale.memories) for at in numbers(scale, turn)]
 
 
 def inserts(scale: Scale, turn: int) -> list[Input]:
-    """One short line put in near the top."""
+    """Insertions of a short line near the top."""
     command: Input = {"command": "insert", "insert_line": 2, "insert_text": "noted\n"}
     return [command | {"path": path(at % scale.memories)} for at in numbers(scale, turn)]
 
 
 def renames(scale: Scale, turn: int) -> list[Input]:
-    """There in one turn, back in the next."""
+    """Renames to another name in one turn and back in the next."""
     prefixes = ("note", "moved") if turn % 2 == 0 else ("moved", "note")
     pairs = [[path(at % scale.memories, prefix=prefix) for prefix in prefixes] for at in numbers(scale, turn // 2)]
     return [{"command": "rename", "old_path": old, "new_path": new} for old, new in pairs]
 
 
 def listing(_scale: Scale, _turn: int) -> list[Input]:
-    """The root."""
+    """Views of the root directory."""
     return [{"command": "view", "path": "/memories"}]
 
 
 def range_view(scale: Scale, _turn: int) -> list[Input]:
-    """The last 50 lines."""
+    """Views of the last 50 lines."""
     return [{"command": "view", "path": path(0), "view_range": [scale.lines - 49, scale.lines]}]
 
 
 def large_edit(_scale: Scale, turn: int) -> list[Input]:
-    """As `edits`, in the one large memory."""
+    """Edits of one large memory."""
     return [edit(path(0), turn)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """What is measured: commands on a store, the limits it is opened with, and the ratios to reach."""
+    """Measured case: commands on a store, its limits, and the ratios to reach."""
 
     name: str
     store: str
@@ -191,7 +191,7 @@ CASES = (
 
 
 def timed(call: Call, commands: Sequence[Input]) -> tuple[list[int], str]:
-    """The time of each call in nanoseconds, and the last reply."""
+    """Time of each call in nanoseconds, and the last reply."""
     os.sync()
     times = []
     reply: object = ""
@@ -203,7 +203,7 @@ def timed(call: Call, commands: Sequence[Input]) -> tuple[list[int], str]:
 
 
 def run_case(case: Case, calls: dict[str, Call], scale: Scale, step: Callable[[str], None]) -> dict[str, Figures]:
-    """Figures by candidate, from turns of all of them in every order: each follows each equally often."""
+    """Figures by candidate. The turns cover all orders, so that each candidate follows each other equally often."""
     times: dict[str, list[int]] = {name: [] for name in calls}
     orders = list(permutations(calls))
     for turn in range((scale.slow_rounds if case.slow else scale.rounds) + 1):
@@ -220,7 +220,7 @@ def run_case(case: Case, calls: dict[str, Call], scale: Scale, step: Callable[[s
 
 
 def run(cases: Sequence[Case], names: Sequence[str], scale: Scale, place: Path) -> dict[str, dict[str, Figures]]:
-    """All cases, each store filled once and opened for each case anew."""
+    """Run all cases. Each store is filled once and opened again for each case."""
     found = {}
     filled = set()
     homes = {name: own_folder(place, name) for name in names}

@@ -1,11 +1,11 @@
-"""Every backend, bare and sealed: what one caller and sixteen get, and how long one waits.
+"""Every backend, plain and encrypted: throughput of one client and of sixteen, and their waiting times.
 
     python benchmarks/places.py [--quick] [--json FILE] [--at NAME=URL ...] [--only NAME ...]
 
-PostgreSQL, MariaDB and an S3 (moto) are started for the run, with all commits synced to disk; what is not installed is
-left out, and said so. `--at ceph=s3://bucket?endpoint=...` adds a place that runs already. Each caller is a thread with
-a memory of 1 KB of its own in one memory store, which it edits or views, one command after the other. At the end every
-memory is looked at: one edit that was answered and is not there, and the run fails.
+PostgreSQL, MariaDB and an S3 (moto) are started for the run, with all commits synced to disk. A server that is
+not installed is left out with a message. `--at ceph=s3://bucket?endpoint=...` adds a running one. Each client is a
+thread that edits or views its own memory of 1 KB in a shared memory store, one command after the other. The run fails
+if an acknowledged edit is missing at the end.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ CALLERS = (1, 16)
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """How much is measured: turns of so many seconds."""
+    """Size of a run: number of turns and their seconds."""
 
     turns: int
     turn_s: float
@@ -63,13 +63,13 @@ SCALES = {
 
 
 class DurablePostgres(PostgresServer):
-    """That of the tests, with its log synced."""
+    """The server of the tests with synced commits."""
 
     settings: ClassVar[dict[str, str]] = PostgresServer.settings | {"fsync": "on", "full_page_writes": "on"}
 
 
 class DurableMaria(MariaServer):
-    """That of the tests, with its log synced."""
+    """The server of the tests with synced commits."""
 
     flush_method = "fsync"
 
@@ -102,7 +102,7 @@ SERVERS: Mapping[str, tuple[type[PostgresServer | MariaServer | MotoServer], Cal
 
 @contextmanager
 def places(folder: Path, given: Mapping[str, str], only: Collection[str]) -> Iterator[dict[str, str]]:
-    """Name and URL of every place that can be measured here, or of those that are wanted."""
+    """Names and URLs of all available locations, or of the requested ones."""
     found = {
         "sqlite": f"sqlite:///{own_folder(folder, 'sqlite')}/memory.db",
         "directory": str(own_folder(folder, "directory")),
@@ -121,7 +121,7 @@ def places(folder: Path, given: Mapping[str, str], only: Collection[str]) -> Ite
 
 
 def until(call: Callable[[int], object], start: int, turn_s: float) -> list[int]:
-    """Times of `call`, which is told how often it was called, until the time is over."""
+    """Times of calls until the time is over. The argument of `call` is the number of earlier calls."""
     times: list[int] = []
     before = perf_counter_ns()
     end = before + int(turn_s * 1e9)
@@ -134,7 +134,7 @@ def until(call: Callable[[int], object], start: int, turn_s: float) -> list[int]
 
 
 def checked(store: MemoryStore, command: dict[str, object]) -> str:
-    """The reply, which must be no error."""
+    """Reply. Fails the run if it is an error."""
     reply = store.execute(command)
     if reply.is_error:
         raise SystemExit(reply.text)
@@ -142,7 +142,7 @@ def checked(store: MemoryStore, command: dict[str, object]) -> str:
 
 
 class Callers:
-    """So many threads, each with a memory of its own in one store."""
+    """Threads, each with its own memory in one store."""
 
     def __init__(self, store: MemoryStore, callers: int) -> None:
         self.store = store
@@ -152,7 +152,7 @@ class Callers:
             checked(store, create(path, memory_text(number)))
 
     def turn(self, what: str, turn_s: float) -> tuple[list[int], int]:
-        """All times of one turn, and how long it took."""
+        """Times of one turn, and its length."""
         gate = threading.Barrier(len(self.paths))
 
         def caller(number: int) -> list[int]:
@@ -170,14 +170,14 @@ class Callers:
         return times, perf_counter_ns() - began
 
     def check(self) -> None:
-        """Fail the run unless every memory holds the edits that were answered."""
+        """Fail the run unless every memory contains all acknowledged edits."""
         for path, done in zip(self.paths, self.edits, strict=True):
             if state(done) not in checked(self.store, {"command": "view", "path": path}):
                 raise SystemExit(f"{path} does not hold its {done} edits")
 
 
 def run(found: Mapping[str, str], scale: Scale) -> Sheet:
-    """All places, bare and sealed in turn."""
+    """Measure all locations, plain and encrypted in turn."""
     rows, records = [], []
     keys = KeyRing.new()
     with steps(len(found) * len(CALLERS) * 4 * scale.turns, "places") as step:
@@ -195,7 +195,7 @@ def run(found: Mapping[str, str], scale: Scale) -> Sheet:
 def measured(
     stores: Mapping[str, MemoryStore], count: int, scale: Scale, step: Callable[[str], None]
 ) -> Iterator[tuple[tuple[str, ...], dict[str, object]]]:
-    """A row and its record for each kind of command."""
+    """Row and record of each kind of command."""
     callers = {kind: Callers(store, count) for kind, store in stores.items()}
     for what in ("edit", "view"):
         times: dict[str, list[int]] = {kind: [] for kind in callers}

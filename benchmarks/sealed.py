@@ -1,9 +1,9 @@
-"""What encryption costs: edits and views of memories of 1 KB on SQLite, bare and sealed, side by side.
+"""Cost of encryption: edits and views of memories of 1 KB on SQLite, plain and encrypted.
 
     python benchmarks/sealed.py [--quick] [--json FILE]
 
-The three take turns slice by slice, in an order that rotates, so that what else the machine does meets all alike. The
-cost is told by the median of the ratios of slices that ran one after the other.
+The three kinds take turns in slices, in rotating order, so that other load on the machine affects all of them. The cost
+is the median ratio of consecutive slices.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ BAR = 1.15  # what a sealed edit may take of the time of a bare one
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """How much is measured: memories in each store, rounds, and calls in a slice."""
+    """Size of a run: memories in each store, rounds, and calls in a slice."""
 
     memories: int
     rounds: int
@@ -47,19 +47,19 @@ SCALES = {
 
 
 def opened(kind: str, folder: Path, stack: ExitStack) -> MemoryStore:
-    """A store of a kind in a folder of its own."""
+    """Store of one kind in its own folder."""
     place = f"sqlite:///{folder.resolve()}/memory.db"
     keys = None if kind == "bare" else KeyRing.new()
     return stack.enter_context(retentive.open(place, keys=keys, seal_paths=kind == "sealed paths")).store()
 
 
 def path_of(number: int) -> str:
-    """The path of a memory."""
+    """Path of a memory."""
     return f"/memories/customers/{number:04d}.md"
 
 
 class Workload:
-    """Calls that each kind makes in the same order."""
+    """Calls made by each kind in the same order."""
 
     def __init__(self, store: MemoryStore, memories: int) -> None:
         self._store = store
@@ -80,7 +80,7 @@ class Workload:
         self._done({"command": "view", "path": path_of(self._next())})
 
     def listing(self) -> None:
-        """View the directory of all."""
+        """View the root directory."""
         self._done({"command": "view", "path": "/memories"})
 
     def _next(self) -> int:
@@ -103,7 +103,7 @@ CASES: dict[str, Callable[[Workload], None]] = {
 def slices(
     work: dict[str, Workload], call: Callable[[Workload], None], scale: Scale, step: Callable[[str], None]
 ) -> dict[str, list[float]]:
-    """The time of a call in each slice, in milliseconds, by kind."""
+    """Time of a call in each slice, in milliseconds, by kind."""
     times: dict[str, list[float]] = {kind: [] for kind in KINDS}
     for number in range(scale.rounds + 1):
         for turn in range(len(KINDS)):
@@ -120,7 +120,7 @@ def slices(
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """One case of one kind."""
+    """Result of one case and kind."""
 
     case: str
     kind: str
@@ -131,7 +131,7 @@ class Record:
 
 
 def measure(scale: Scale, place: Path) -> list[Record]:
-    """All cases of all kinds."""
+    """Measure all cases of all kinds."""
     records: list[Record] = []
     with ExitStack() as stack:
         work = {kind: Workload(opened(kind, own_folder(place, kind), stack), scale.memories) for kind in KINDS}
@@ -154,7 +154,7 @@ def measure(scale: Scale, place: Path) -> list[Record]:
 
 
 def sheet(records: list[Record]) -> Sheet:
-    """The table of all."""
+    """Table of all results."""
     rows = [
         (
             one.case,

@@ -1,9 +1,9 @@
-"""How fast sensitive values are looked for, in megabytes of UTF-8 a second.
+"""Speed of the search for sensitive values, in megabytes of UTF-8 per second.
 
     python benchmarks/sensitive.py [--quick] [--json FILE]
 
-Prose, notes, code, logs and lock files hold nothing, as nearly all texts do; the last rows are worst cases: texts
-made of what the search has to look at closely. Each with RE2 and without.
+Prose, notes, code, logs and lock files contain no sensitive value, like most texts. The last rows are worst cases:
+texts of candidates only. Each case runs with RE2 and without.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def code(_rng: Random) -> str:
 
 
 def logs(rng: Random) -> str:
-    """What a server writes: dates, addresses, ids."""
+    """Server log with dates, addresses and ids."""
     line = (
         "2024-11-21 10:{:02}:{:02},{:03} INFO [worker-{}] request {:08x} path=/api/v1/items/{} status=200 took {} ms\n"
     )
@@ -150,7 +150,7 @@ def run(size: str) -> Sheet:
 
 
 def times(text: str, runs: int, *, with_re2: bool) -> list[int]:
-    """What each of so many searches takes; a first one compiles and does not count."""
+    """Times of the searches, after a first one that compiles the patterns."""
     detector = Detector()
     detector._with_re2 = with_re2
     detector.find(text[:1000])

@@ -1,18 +1,18 @@
-"""Many memory stores, as a service for many agents has them: does a command stay as fast when there are more?
+"""Speed of commands as the number of memory stores grows, as in a service for many agents.
 
     python benchmarks/simulation.py [--at URL] [--stores 100,1000,10000,100000] [--memories 10] [--seconds 20]
                                     [--commands N] [--clients 4] [--control URL] [--keys FILE] [--quick] [--json FILE]
 
-The place grows from the first number of stores to the last. At each number the clients, threads of one process,
+The location grows from the first number of stores to the last. At each number the clients, threads of one process,
 send commands through `MemoryStore.execute`: 50 % views of a memory, 10 % of the root, 25 % edits, 10 % creations, 5 %
-deletions and renames, some stores far more often than others (Zipf, s = 1.1). Each client has memories of its own in
-every store, so every command succeeds; at the end it is checked that what was answered is there.
+deletions and renames, some stores far more often than others (Zipf, s = 1.1). Each client has its own memories in
+every store, so every command must succeed. The run fails if an acknowledged change is missing at the end.
 
-The machine does other things too. So the time is cut into slices, and each slice at the place is followed or
-preceded by one at a control place, which keeps the first number of stores. `ratio` is the median, over the
-slices, of the place's p50 over the control's, and `from .. to` the range in which half of the slices lie. The last
-round, `100 of 100,000`, goes to the first stores only of the full place. Without `--at` both places are new SQLite
-files; with `--at` and no `--control`, the slices at the first number of stores take the control's part.
+Other load on the machine changes the times. The run therefore consists of slices, each next to a slice at a control
+location, which keeps the first number of stores. `ratio` is the median over the slices of the p50 divided by that of
+the control, and `from .. to` its interquartile range. The last round, `100 of 100,000`, uses only the first stores of
+the full location. Without `--at` both locations are new SQLite files; with `--at` and no `--control`, the slices at
+the first number of stores serve as the control.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SLICES = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """How much is measured, where the options do not say."""
+    """Size of a run unless options give it."""
 
     stores: str
     seconds: float
@@ -56,7 +56,7 @@ SCALES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Latency:
-    """Times of one kind of command at one number of stores, in milliseconds."""
+    """Latency of one kind of command at one number of stores, in milliseconds."""
 
     count: int
     p50_ms: float
@@ -67,7 +67,7 @@ class Latency:
 
 @dataclass(kw_only=True)
 class Round:
-    """What was measured at one number of stores: slices, each with one at the control beside it."""
+    """Measurements at one number of stores: slices in pairs with slices of the control."""
 
     name: str
     filled_per_second: float | None
@@ -77,7 +77,7 @@ class Round:
     page_ms: float = 0.0
 
     def latency(self, kind: str) -> Latency | None:
-        """The times of all slices together, if there was such a command."""
+        """Latency over all slices, or None without such a command."""
         count = sum(len(times(one, kind)) for one in self.slices)
         if not count:
             return None
@@ -85,7 +85,7 @@ class Round:
         return Latency(count=count, p50_ms=p50, p90_ms=p90, p99_ms=p99, max_ms=most)
 
     def ratios(self, kind: str) -> tuple[float, float, float] | None:
-        """A quarter, half and three quarters of the slices have at most this p50, over that of the control."""
+        """Quartiles of the p50 of the slices relative to the control."""
         pairs = [(times(one, kind), times(other, kind)) for one, other in zip(self.slices, self.control, strict=True)]
         found = [statistics.median(one) / statistics.median(other) for one, other in pairs if one and other]
         if len(found) < 2:
@@ -99,19 +99,19 @@ class Round:
 
 
 def times(one: Slice, kind: str) -> list[int]:
-    """The times of one kind in a slice."""
+    """Times of one kind of command in a slice."""
     return one.commands() if kind == ALL else one.times_ns[kind]
 
 
 def percentiles(slices: Sequence[Slice], kind: str) -> tuple[float, float, float, float]:
-    """p50, p90, p99 and the maximum in milliseconds of what the slices have of a kind; there must be some."""
+    """p50, p90, p99 and maximum of one kind of command in milliseconds. The slices must contain some."""
     ordered = sorted(took for one in slices for took in times(one, kind))
     p50, p90, p99 = (ordered[math.ceil(share * len(ordered)) - 1] / 1e6 for share in (0.5, 0.9, 0.99))
     return p50, p90, p99, ordered[-1] / 1e6
 
 
 def measure(found: Round, place: Place, control: Place | None, *, stores: int, length: Length) -> Round:
-    """Fill in the slices of a round, the control's in turns with them; a warm-up of both does not count."""
+    """Measure the slices of a round in turns with those of the control, after a warm-up of both."""
     popular = Popularity(stores)
     beside = Popularity(control.stores) if control else None
     for turn in range(SLICES + 1):
@@ -131,7 +131,7 @@ def measure(found: Round, place: Place, control: Place | None, *, stores: int, l
 def run(
     places: tuple[Place, Place | None], counts: Sequence[int], length: Length, step: Callable[[str], None]
 ) -> list[Round]:
-    """A round at each number of stores, and one that goes to the first ones only when all are there."""
+    """Run a round at each number of stores, and a last one that uses only the first stores."""
     place, control = places
     rounds: list[Round] = []
     if control:
@@ -165,7 +165,7 @@ def latencies(rounds: Sequence[Round]) -> Sheet:
 
 
 def throughput(rounds: Sequence[Round]) -> Sheet:
-    """What else changes with the number of stores."""
+    """Throughput and listing times at each number of stores."""
     rows, records = [], []
     for one in rounds:
         errors = sum(sum(each.errors.values()) for each in one.slices)
@@ -181,7 +181,7 @@ def throughput(rounds: Sequence[Round]) -> Sheet:
 
 
 def growth(rounds: Sequence[Round]) -> Sheet:
-    """The p50 of each round over that with the fewest stores; the most stores have a bar."""
+    """p50 of each round relative to the round with the fewest stores. The round with the most has a bar."""
     rows, records = [], []
     for one in rounds:
         if one.control is one.slices:
@@ -208,7 +208,7 @@ def growth(rounds: Sequence[Round]) -> Sheet:
 
 
 def options() -> tuple[argparse.Namespace, list[int]]:
-    """What was asked for, and the numbers of stores."""
+    """Parsed options and the numbers of stores."""
     known = parser(__doc__)
     known.add_argument("--at", metavar="URL", help="an empty place, as retentive.open takes it (default: a new file)")
     known.add_argument("--control", metavar="URL", help="an empty place that keeps the first number of stores")

@@ -1,4 +1,4 @@
-"""The clients of the simulation: which store, which command, and what must stand there afterwards."""
+"""Clients of the simulation: choice of store and command, and the expected memories."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ _NAMES = ("note", "moved")
 
 
 def store_key(number: int) -> str:
-    """The key of a store."""
+    """Key of a store."""
     return f"agent-{number:07d}"
 
 
 def path(number: int, name: str = _NAMES[0]) -> str:
-    """Where a memory lies: renaming takes it from one name to the other."""
+    """Path of a memory; a rename switches between its two names."""
     return f"/memories/{name}-{number:04d}.md"
 
 
 class Popularity:
-    """Which store is next, among the first so many of a place: some often, most seldom, in no order of their age."""
+    """Choice of the next store. Some stores are used often and most seldom, independent of their age."""
 
     def __init__(self, stores: int) -> None:
         self._stores = list(range(stores))
@@ -54,13 +54,13 @@ class Popularity:
         self._weights = list(accumulate((rank + 1) ** -SKEW for rank in range(stores)))
 
     def pick(self, random: Random) -> int:
-        """The number of a store."""
+        """Number of the next store."""
         return random.choices(self._stores, cum_weights=self._weights)[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What a client knows of a memory of its own: how often it was edited, and the path."""
+    """State of one memory of a client: its path and its number of edits."""
 
     path: str
     edits: int = 0
@@ -68,7 +68,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A command to send, and what memory `number` will be if it succeeds (None: gone)."""
+    """Command to send, and the state of memory `number` if it succeeds (None: deleted)."""
 
     kind: str
     command: Input
@@ -78,42 +78,42 @@ class Step:
 
 @dataclass(slots=True)
 class Slice:
-    """What one client, or all of them, did in a stretch of time."""
+    """Work of one client or of all clients in a slice."""
 
     times_ns: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     errors: Counter[str] = field(default_factory=Counter)
     span_ns: int = 0
 
     def add(self, other: Slice) -> None:
-        """Take in what another client did in the same stretch."""
+        """Add the work of another client in the same slice."""
         for kind, times in other.times_ns.items():
             self.times_ns[kind] += times
         self.errors += other.errors
         self.span_ns = max(self.span_ns, other.span_ns)
 
     def commands(self) -> list[int]:
-        """The times of all commands."""
+        """Times of all commands."""
         return [took for kind in MIX for took in self.times_ns[kind]]
 
 
 @dataclass(frozen=True)
 class Length:
-    """How long a client works: for a time, or with `commands` until it has sent so many."""
+    """Length of a slice: seconds, or a number of commands."""
 
     seconds: float
     commands: int | None = None
 
     def part(self, share: float) -> Length:
-        """A share of this length, at least one command."""
+        """Fraction of this length, at least one command."""
         return Length(self.seconds * share, self.commands and math.ceil(self.commands * share))
 
     def reached(self, elapsed_ns: int, commands: int) -> bool:
-        """True if the work is over."""
+        """True once the length is reached."""
         return elapsed_ns >= self.seconds * 1e9 if self.commands is None else commands >= self.commands
 
 
 class Client:
-    """One caller on all stores of a place. It shares the stores with the others, and has memories of its own in each.
+    """Client of all stores of a location. It shares the stores with other clients and has its own memories in each.
 
     So it always knows what its commands must meet, and no reply is an error unless something is wrong.
     """
@@ -127,7 +127,7 @@ class Client:
         self._written = 0
 
     def work(self, opened: Retentive, popular: Popularity, length: Length) -> Slice:
-        """Send command after command, for so long."""
+        """Send commands for this length."""
         done, sent = Slice(), 0
         began = before = perf_counter_ns()
         while not length.reached(before - began, sent):
@@ -150,7 +150,7 @@ class Client:
         return done
 
     def wrong(self, opened: Retentive) -> list[str]:
-        """Which of the memories it changed are not as it left them, as `key path`; of so many stores."""
+        """Memories that differ from their expected state, as `key path`, in the last stores changed."""
         found = []
         for number in list(self._notes)[:CHECKED_STORES]:
             store = opened.store(store_key(number))
@@ -172,7 +172,7 @@ class Client:
         return store
 
     def _known(self, number: int) -> dict[int, Note]:
-        """The present memories of its own in a store, by their numbers."""
+        """Own memories in a store, by number."""
         if number not in self._notes:
             self._notes[number] = {own: Note(path(own)) for own in self._own if own < self._filled}
         return self._notes[number]
@@ -201,7 +201,7 @@ class Client:
         return Step(kind, command, number, after)
 
     def _creation(self, notes: dict[int, Note]) -> Step:
-        """A new memory, or a new text for one that is there: so stores neither grow nor shrink for ever."""
+        """Command that creates a missing memory or replaces an existing one: the size of the stores is stable."""
         number = self._random.choice(self._own)
         at = notes[number].path if number in notes else path(number)
         self._written += 1

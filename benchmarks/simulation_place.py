@@ -1,4 +1,4 @@
-"""The place of the simulation: memory stores made in bulk, and clients set to work on them."""
+"""Location of the simulation: memory stores created in bulk, and the clients that use them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PAGES_TIMED = 50
 
 
 class Place:
-    """An opened place with so many stores in it, each of so many memories of 1 KB; sealed, with `keys`."""
+    """Opened location with memory stores of memories of 1 KB; encrypted if `keys` is given."""
 
     def __init__(self, at: str, *, keys: Path | None, clients: int, memories: int) -> None:
         try:
@@ -52,7 +52,7 @@ class Place:
         self.opened.close()
 
     def grow(self, stores: int, step: Callable[[str], None]) -> float:
-        """Add stores until there are so many; how many that were in a second."""
+        """Add stores up to this number; returns the stores created per second."""
         start, before = perf_counter_ns(), self.stores
         with ThreadPoolExecutor(FILLING_THREADS) as pool:
             for at in range(before, stores, CHUNK):
@@ -69,7 +69,7 @@ class Place:
         self.opened.backend.write(store_id, lambda tx: tx.record(self._changes, None))
 
     def run(self, popular: Popularity, length: Length) -> Slice:
-        """All clients at work for so long, side by side. What was unwritten before is flushed first."""
+        """Run all clients concurrently for this length. Unwritten data is flushed first."""
         os.sync()
         gc.collect()
         gc.freeze()  # what the clients know of 100,000 stores is not to be looked through while they are timed
@@ -87,7 +87,7 @@ class Place:
         return together
 
     def listing_ms(self) -> tuple[float, float]:
-        """The median time to list all stores, and to get a page of 100 of them from anywhere."""
+        """Median time to list all stores, and to get a page of 100 at a random position."""
         every = [_timed_ms(self.opened.stores) for _ in range(5)]
         ids = [store.id for store in self.opened.stores()]
         starts = Random(self.stores).choices(ids, k=PAGES_TIMED)
@@ -95,12 +95,12 @@ class Place:
         return statistics.median(every), statistics.median(pages)
 
     def check(self) -> None:
-        """Fail the run unless every command succeeded, and what was answered is there."""
+        """Fail the run unless every command succeeded and every acknowledged change is stored."""
         if self._errors:
             raise SystemExit(f"commands that should have succeeded did not: {dict(self._errors)}")
         wrong = [each for client in self._clients for each in client.wrong(self.opened)]
         if wrong:
-            raise SystemExit(f"{len(wrong)} memories are not as they were left, the first: {wrong[0]}")
+            raise SystemExit(f"{len(wrong)} memories differ from their expected state, the first is {wrong[0]}")
 
 
 def _timed_ms(work: Callable[[], object]) -> float:

@@ -1,4 +1,4 @@
-"""What it costs to begin: `import retentive`, and one `retentive view` from start to end.
+"""Startup times: `import retentive`, and a whole `retentive view`.
 
     python benchmarks/startup.py [--quick] [--json FILE]
 
@@ -37,7 +37,7 @@ AT_MOST_MS = {
 
 
 def commands(place: Path) -> dict[str, list[str]]:
-    """What is started, by the name it is shown under."""
+    """Commands to start, by their displayed name."""
     retentive = str(Path(sys.executable).with_name("retentive"))
     places = {"sqlite": f"sqlite:///{place.resolve()}/memory.db", "directory": str(place / "memory")}
     found = {
@@ -55,7 +55,7 @@ def commands(place: Path) -> dict[str, list[str]]:
 
 
 def run(runs: int, place: Path) -> Sheet:
-    """Every command so many times, in turns; a first turn warms up and does not count."""
+    """Run every command in turns. The first turn is a warm-up."""
     started = commands(place)
     times: dict[str, list[int]] = {name: [] for name in started}
     with steps((runs + 1) * len(started), "startup") as step:

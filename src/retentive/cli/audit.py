@@ -9,7 +9,7 @@ import click
 from retentive.audit.reader import AuditEntry, Verified
 from retentive.cli import layouts, output
 from retentive.cli.exits import status_of
-from retentive.cli.location import Location, pass_location
+from retentive.cli.location import Location
 from retentive.cli.parameters import FORMS, time_option
 
 
@@ -21,16 +21,14 @@ def audit() -> None:
     """
 
 
-@audit.command("verify", cls=output.Command)
+@output.command("verify", group=audit, json="Print a JSON object.")
 @click.option(
     "--expect",
     metavar="SEQ:HASH",
     multiple=True,
     help="A head of the log, noted earlier, which must still exist. May be repeated.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
-@pass_location
-def verify(location: Location, *, expect: tuple[str, ...], as_json: bool) -> None:
+def verify(location: Location, *, expect: tuple[str, ...]) -> None:
     """Verify that every entry exists, unmodified and in its order.
 
     Reports the first modified, missing or reordered entry, and then exits with status 13. Prints the head of the log:
@@ -39,27 +37,23 @@ def verify(location: Location, *, expect: tuple[str, ...], as_json: bool) -> Non
     """
     with location.existing() as store, output.progress("Verifying"):
         found = store.audit.verify(expect=expect)
-    output.emit(_verified(found), as_json=as_json, plain=_lines(found))
-    if found.problem is not None:
-        raise click.exceptions.Exit(status_of("damaged"))
+    heads = {"head": found.head and str(found.head), "unaudited": [version.id for version in found.unaudited]}
+    value = output.attributes(found, "entries", "problem") | heads
+    output.emit(value, plain=_lines(found), status=status_of("damaged") if found.problem else 0)
 
 
-@audit.command("export", cls=output.Command)
+@output.command("export", group=audit, json="Has no effect: the output is always JSON.")
 @time_option("--since", f"Only entries since this time: {FORMS}.")
-@click.option("--json", "as_json", is_flag=True, help="Has no effect: the output is always JSON.")
-@pass_location
-def export(location: Location, *, since: datetime | None, as_json: bool) -> None:
+def export(location: Location, *, since: datetime | None) -> None:
     """Print the stored entries, one JSON object per line."""
     with location.existing() as store:
         for line in store.audit.export(since):
             output.write_line(line)
 
 
-@audit.command("show", cls=output.Command)
+@output.command("show", group=audit, json="Print a JSON list.")
 @time_option("--since", f"Only entries since this time: {FORMS}.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
-@pass_location
-def show(location: Location, *, since: datetime | None, as_json: bool) -> None:
+def show(location: Location, *, since: datetime | None) -> None:
     """Show the entries, oldest first.
 
     In a pipe each line has a time, actor, operation, outcome, paths, and the versions changed or read, separated by
@@ -69,50 +63,26 @@ def show(location: Location, *, since: datetime | None, as_json: bool) -> None:
         found = list(store.audit.entries(since))
     output.emit(
         map(_object, found),
-        as_json=as_json,
         plain=map(_row, found),
         shown=[layouts.Aligned(map(_row, found), ("blue", "green"), empty="No entries.")],
     )
 
 
 def _lines(found: Verified) -> str:
-    sound = f"Sound: {found.entries} entries."
     rows = [
-        (sound if found.problem is None else f"Not sound: {found.problem}.",),
+        (f"Sound: {found.entries} entries." if found.problem is None else f"Not sound: {found.problem}.",),
         *([] if found.head is None else [("head", str(found.head))]),
         *(("unaudited", one.id, output.timestamp(one.created_at), str(one.actor or "")) for one in found.unaudited),
     ]
     return "".join("\t".join(row) + "\n" for row in rows)
 
 
-def _verified(found: Verified) -> dict[str, object]:
-    problem = found.problem
-    return {
-        "entries": found.entries,
-        "problem": problem and {"what": problem.what, "seq": problem.seq},
-        "head": found.head and str(found.head),
-        "unaudited": [version.id for version in found.unaudited],
-    }
-
-
 def _object(entry: AuditEntry) -> dict[str, object]:
     return {
-        "time": output.timestamp(entry.time),
-        "actor": entry.actor,
-        "operation": entry.operation,
-        "integration": entry.integration,
-        "paths": entry.paths,
-        "outcome": entry.outcome,
+        **output.attributes(entry, "time", "actor", "operation", "integration", "paths", "outcome"),
         "changes": [each._asdict() for each in entry.changes],
         "read": entry.read and entry.read._asdict(),
-        "listed": entry.listed,
-        "repeated": entry.repeated,
-        "audit": entry.audit,
-        "proposed": entry.proposed,
-        "withheld": entry.withheld,
-        "facts": entry.facts,
-        "seq": entry.seq,
-        "hash": entry.hash,
+        **output.attributes(entry, "listed", "repeated", "audit", "proposed", "withheld", "facts", "seq", "hash"),
     }
 
 

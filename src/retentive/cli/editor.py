@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import click
 
 from retentive.cli import output
-from retentive.cli.location import Location, pass_location
+from retentive.cli.location import Location
 from retentive.cli.parameters import decoded
 from retentive.engine.operation import Invocation
 from retentive.engine.queries import GetEntry
@@ -28,18 +28,16 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_. -]{0,99}", re.ASCII)
 _NOT_SAVED = "No change; nothing was saved."
 
 
-@click.command(cls=output.Command)
+@output.command(json=output.REPLY)
 @click.argument("path")
-@output.json_option
-@pass_location
-def edit(location: Location, path: str, *, as_json: bool) -> None:
+def edit(location: Location, path: str) -> None:
     """Edit a memory in your editor, and save it as one change.
 
     The editor is $VISUAL, $EDITOR or vi. A PATH that does not exist is created, unless the text stays empty. If
     somebody else changed the memory in the meantime, nothing is saved; your text is kept in a file, and its name is
     printed.
     """
-    output.end(_edited(location, path), as_json=as_json)
+    output.end(_edited(location, path))
 
 
 def _edited(location: Location, path: str) -> Reply:

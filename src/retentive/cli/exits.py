@@ -23,16 +23,10 @@ class Exit:
 EXITS: tuple[Exit, ...] = (
     Exit(0, "Done."),
     Exit(FAILED, "Failed for a reason without a status of its own.", ("error", "refused")),
-    Exit(
-        2,
-        "Invalid option, argument, path or range.",
-        ("invalid_input", "invalid_path", "out_of_range"),
-    ),
+    Exit(2, "Invalid option, argument, path or range.", ("invalid_input", "invalid_path", "out_of_range")),
     Exit(3, "The memory, directory, memory store or location does not exist.", ("not_found",)),
     Exit(
-        4,
-        "Something else exists at the path, or a file above it.",
-        ("already_exists", "not_a_directory", "path_taken"),
+        4, "Something else exists at the path, or a file above it.", ("already_exists", "not_a_directory", "path_taken")
     ),
     Exit(5, "The text to replace was not found, or was found more than once.", ("no_match", "many_matches")),
     Exit(6, "Conflict: the memory was changed in the meantime; nothing was saved.", ("conflict",)),
@@ -42,11 +36,7 @@ EXITS: tuple[Exit, ...] = (
         ("root_protected", "into_itself", "across_mounts"),
     ),
     Exit(8, "A size limit would be exceeded.", ("too_large",)),
-    Exit(
-        9,
-        "Permission denied by the operating system or server, or read-only.",
-        ("permission_denied", "read_only"),
-    ),
+    Exit(9, "Permission denied by the operating system or server, or read-only.", ("permission_denied", "read_only")),
     Exit(10, "No space left on the storage.", ("store_full",)),
     Exit(11, "The storage is unavailable or busy; nothing was written. Try again.", ("unavailable",)),
     Exit(

@@ -7,16 +7,15 @@ from datetime import datetime
 import click
 
 from retentive.cli import layouts, output
-from retentive.cli.location import Location, pass_location
+from retentive.cli.location import Location
 from retentive.cli.parameters import FORMS, VERSION, Moment, moment_option, time_option
 from retentive.storage.contract import Operation, Version
 from retentive.values.diff import DiffLine, as_text, unified
 
-_NOWHERE = "/dev/null"  # as in every diff
 _GONE = "(redacted)"
 
 
-@click.command(cls=output.Command)
+@output.command(json="Print a JSON list.")
 @click.argument("path", required=False)
 @click.option(
     "--actor", "whose", metavar="PATTERN", help="Only versions by these actors, such as session:* or user:ann."
@@ -25,8 +24,6 @@ _GONE = "(redacted)"
 @time_option("--until", "Only versions up to this time.")
 @click.option("--operation", type=click.Choice(["created", "modified", "deleted"]), help="Only versions of this kind.")
 @click.option("-n", "limit", metavar="N", type=click.IntRange(min=0), help="Only the newest N versions.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
-@pass_location
 def log(
     location: Location,
     path: str | None,
@@ -36,7 +33,6 @@ def log(
     until: datetime | None,
     operation: Operation | None,
     limit: int | None,
-    as_json: bool,
 ) -> None:
     """List the versions of the store, a directory or a memory, newest first.
 
@@ -49,18 +45,13 @@ def log(
     rows = ((each.id, _local(each), _actor(each), each.operation, each.path or _GONE) for each in found)
     styles = ("yellow", "blue", "green", None, "cyan")
     output.emit(
-        map(_object, found),
-        as_json=as_json,
-        plain=map(_row, found),
-        shown=[layouts.Aligned(rows, styles, empty="No versions.")],
+        map(_object, found), plain=map(_row, found), shown=[layouts.Aligned(rows, styles, empty="No versions.")]
     )
 
 
-@click.command(cls=output.Command)
+@output.command(json="Print a JSON object, with the text.")
 @click.argument("version_id", metavar="VERSION")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object, with the text.")
-@pass_location
-def show(location: Location, version_id: str, *, as_json: bool) -> None:
+def show(location: Location, version_id: str) -> None:
     """Show a version: its metadata, an empty line and the text after it."""
     with location.existing() as store:
         version, text = store.history.show(version_id)
@@ -78,19 +69,16 @@ def show(location: Location, version_id: str, *, as_json: bool) -> None:
     head = "".join(f"{name:<8}  {value}\n" for name, value in known)
     output.emit(
         _object(version) | {"text": text},
-        as_json=as_json,
         plain=head if text is None else f"{head}\n{text}",
         shown=[layouts.Aligned(known, ("yellow",)), *([] if text is None else [f"\n{text}"])],
     )
 
 
-@click.command(cls=output.Command)
+@output.command(json='Print a JSON object: {"old", "new", "diff"}.')
 @click.argument("first", metavar="VERSION|PATH")
 @click.argument("second", metavar="[VERSION]", required=False)
 @moment_option("--since", text=f"With a PATH: compare with the state at a time ({FORMS}), or right after a version.")
-@click.option("--json", "as_json", is_flag=True, help='Print a JSON object: {"old", "new", "diff"}.')
-@pass_location
-def diff(location: Location, first: str, second: str | None, *, since: Moment | None, as_json: bool) -> None:
+def diff(location: Location, first: str, second: str | None, *, since: Moment | None) -> None:
     """Show what changed, as a unified diff.
 
     Compares two versions, one version with the version it replaced, or the memory at PATH with its previous version
@@ -108,21 +96,15 @@ def diff(location: Location, first: str, second: str | None, *, since: Moment | 
         else:
             sides = store.history.change(second or first, old=None if second is None else first)
     (old, old_text), (new, new_text) = sides
-    rows = unified(old_text, new_text, old_name=_name("a", old), new_name=_name("b", new))
+    rows = unified(old_text, new_text, old_name=f"a{old and old.path}", new_name=f"b{new and new.path}")
     lines = [*_header(old, new), *rows]
-    output.emit(
-        {"old": old and _object(old), "new": new and _object(new), "diff": as_text(rows)},
-        as_json=as_json,
-        plain=as_text(lines),
-        shown=[layouts.Diff(lines)],
-    )
+    value = {"old": old and _object(old), "new": new and _object(new), "diff": as_text(rows)}
+    output.emit(value, plain=as_text(lines), shown=[layouts.Diff(lines)])
 
 
-@click.command(cls=output.Command)
+@output.command(json="Print a JSON list.")
 @click.argument("path")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
-@pass_location
-def blame(location: Location, path: str, *, as_json: bool) -> None:
+def blame(location: Location, path: str) -> None:
     """Show the version, time and actor that last changed each line of a memory.
 
     In a pipe each line has a version, time, actor, line number and text, separated by tabs.
@@ -135,7 +117,6 @@ def blame(location: Location, path: str, *, as_json: bool) -> None:
     )
     output.emit(
         ({"line": line.number, "text": line.text, "version": _object(line.version)} for line in found),
-        as_json=as_json,
         plain=((*_row(line.version)[:3], str(line.number), line.text.removesuffix("\n")) for line in found),
         shown=[layouts.Aligned(rows, ("yellow", "blue", "green", "bright_black"), right={3})],
     )
@@ -158,10 +139,6 @@ def _header(old: Version | None, new: Version | None) -> list[DiffLine]:
     return [DiffLine("header", line) for line in lines]
 
 
-def _name(side: str, version: Version | None) -> str:
-    return _NOWHERE if version is None else side + version.path
-
-
 def _row(version: Version) -> tuple[str, str, str, str, str]:
     return version.id, output.timestamp(version.created_at), _actor(version), version.operation, version.path
 
@@ -182,15 +159,5 @@ def _redacted(version: Version) -> str:
 
 
 def _object(version: Version) -> dict[str, object]:
-    return {
-        "id": version.id,
-        "memory_id": version.memory_id,
-        "operation": version.operation,
-        "path": version.path or None,
-        "size_bytes": version.size_bytes,
-        "sha256": version.sha256,
-        "actor": _actor(version) or None,
-        "created_at": output.timestamp(version.created_at),
-        "redacted_at": None if version.redacted_at is None else output.timestamp(version.redacted_at),
-        "redacted_by": None if version.redacted_by is None else str(version.redacted_by),
-    }
+    names = ("id", "memory_id", "operation", "path", "size_bytes", "sha256", "actor", "created_at", "redacted_at")
+    return output.attributes(version, *names, "redacted_by") | {"path": version.path or None}

@@ -10,7 +10,7 @@ import click
 
 from retentive.cli import layouts, output
 from retentive.cli.exits import status_of
-from retentive.cli.location import Location, key_file, naming, pass_location
+from retentive.cli.location import Location, key_file, naming
 from retentive.errors import InvalidInput
 from retentive.opening import Retentive
 from retentive.storage import capabilities
@@ -32,10 +32,8 @@ def keys() -> None:
     """
 
 
-@keys.command("new", cls=output.Command)
-@click.option("--json", "as_json", is_flag=True, help='Print a JSON object: {"key_id"}.')
-@pass_location
-def new(location: Location, *, as_json: bool) -> None:
+@output.command("new", group=keys, json='Print a JSON object: {"key_id"}.')
+def new(location: Location) -> None:
     """Create a key file, or add a new current key to it.
 
     Existing keys are kept. They decrypt older memory stores until `retentive keys rotate` wraps the data keys of these
@@ -47,14 +45,12 @@ def new(location: Location, *, as_json: bool) -> None:
     with naming("Key file", path := _key_file(location)):
         key_id = add_key(path)
     text = f"Created {key_id}, now the current key. Keep a copy of the key file.\n"
-    output.emit({"key_id": key_id}, as_json=as_json, plain=text)
+    output.emit({"key_id": key_id}, plain=text)
 
 
-@keys.command("rotate", cls=output.Command)
+@output.command("rotate", group=keys, json="Print a JSON object of counts.")
 @click.option("--new", "add", is_flag=True, help="First add a new current key to the key file.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object of counts.")
-@pass_location
-def rotate(location: Location, *, add: bool, as_json: bool) -> None:
+def rotate(location: Location, *, add: bool) -> None:
     """Wrap the data keys of all memory stores with the current key.
 
     Texts are not rewritten, so this is quick, and the memory stores can stay in use. After an interruption, run it
@@ -74,9 +70,7 @@ def rotate(location: Location, *, add: bool, as_json: bool) -> None:
             done = sealed.rotate(backend, progress=progress)
     text = f"{output.counted(done.rewrapped, 'data key')} wrapped with the current key, {done.current} already current."
     left = [f"{count} {_NOT_WRAPPED[why]}" for why, count in asdict(done).items() if why in _NOT_WRAPPED and count]
-    output.emit(
-        asdict(done), as_json=as_json, plain=text + (f" Not wrapped: {', '.join(left)}." if left else "") + "\n"
-    )
+    output.emit(asdict(done), plain=text + (f" Not wrapped: {', '.join(left)}." if left else "") + "\n")
     if done.locked:
         raise click.exceptions.Exit(status_of("locked"))
 
@@ -84,10 +78,8 @@ def rotate(location: Location, *, add: bool, as_json: bool) -> None:
 _NOT_WRAPPED = {"locked": "locked", "destroyed": "destroyed", "unsealed": "not encrypted"}
 
 
-@keys.command("status", cls=output.Command)
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
-@pass_location
-def status(location: Location, *, as_json: bool) -> None:
+@output.command("status", group=keys, json="Print a JSON object.")
+def status(location: Location) -> None:
     """Show how each memory store is encrypted, and if the given keys can decrypt it.
 
     In a pipe each line has, separated by tabs, a key; yes, no, or the time its data key was destroyed; the id of the
@@ -101,7 +93,6 @@ def status(location: Location, *, as_json: bool) -> None:
     rows = [_row(store) for store in stores]
     output.emit(
         {"stores": [asdict(store) for store in stores], "damaged": damaged},
-        as_json=as_json,
         plain=rows,
         shown=[layouts.Table(_COLUMNS, rows)],
         notes=[f"{output.counted(damaged, 'modified file')} of encrypted memory stores kept in .retentive/quarantine."]
@@ -110,12 +101,10 @@ def status(location: Location, *, as_json: bool) -> None:
     )
 
 
-@keys.command("destroy", cls=output.Command)
+@output.command("destroy", group=keys, json='Print a JSON object: {"store", "destroyed_at"}.')
 @click.argument("store")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-@click.option("--json", "as_json", is_flag=True, help='Print a JSON object: {"store", "destroyed_at"}.')
-@pass_location
-def destroy(location: Location, store: str, *, yes: bool, as_json: bool) -> None:
+def destroy(location: Location, store: str, *, yes: bool) -> None:
     """Destroy the data key of STORE (key or id): the memory store can never be read again.
 
     This does not need the key file. Earlier backups still have the wrapped data key; they become unreadable once the
@@ -135,7 +124,7 @@ def destroy(location: Location, store: str, *, yes: bool, as_json: bool) -> None
             )
         since = sealed.destroy(found.backend, info.id)
     text = f"The key of {info.key or info.id} was destroyed at {since}.\n"
-    output.emit({"store": info.id, "destroyed_at": since}, as_json=as_json, plain=text)
+    output.emit({"store": info.id, "destroyed_at": since}, plain=text)
 
 
 def _row(store: StoreStatus) -> tuple[str, ...]:

@@ -91,11 +91,7 @@ class Location:
             raise NotFound(f"{self.shown} does not exist; `retentive create` creates it")
         with naming("Location", self.shown, codes=OPENING_CODES):
             opened = retentive.open(
-                self.url,
-                actor=self.actor or _login(),
-                keys=self.given_keys(),
-                seal_paths=self.seal_paths,
-                sweep=sweep,
+                self.url, actor=self.actor or _login(), keys=self.given_keys(), seal_paths=self.seal_paths, sweep=sweep
             )
         with naming("Location", self.shown, codes=STORAGE_CODES), opened as found:
             yield found

@@ -12,8 +12,8 @@ import click
 
 from retentive.cli import layouts, output
 from retentive.cli.exits import PROBLEMS, status_of
-from retentive.cli.location import INTEGRATION, Location, pass_location
-from retentive.history.expiry import Expired, Swept
+from retentive.cli.location import INTEGRATION, Location
+from retentive.history.expiry import Swept
 from retentive.locations import migrate_schema
 from retentive.opening import Retentive
 from retentive.storage import capabilities
@@ -28,7 +28,7 @@ _FINDING_COLUMNS = ("severity", "store", "code", "description")
 _COUNTED = ("ok", "note", "problem", "repaired")
 
 
-@click.command(cls=output.Command)
+@output.command(json="Print a JSON list of objects: path, kinds, in_path.")
 @click.option(
     "--redact", is_flag=True, help="Remove the values from the current texts. Older versions still have them."
 )
@@ -37,9 +37,7 @@ _COUNTED = ("ok", "note", "problem", "repaired")
     is_flag=True,
     help="Scan older versions too; with --redact, redact whole versions that contain a value.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list of objects: path, kinds, in_path.")
-@pass_location
-def scan(location: Location, *, redact: bool, history: bool, as_json: bool) -> None:
+def scan(location: Location, *, redact: bool, history: bool) -> None:
     """List the memories that contain sensitive values, and the kinds of values. Never prints a value.
 
     Such values may have been written before the guards were on, or by editing files. A path that contains a value is
@@ -50,23 +48,20 @@ def scan(location: Location, *, redact: bool, history: bool, as_json: bool) -> N
         found = store.scan(redact=redact, history=history)
     rows = [(one.path, ", ".join(one.kinds), *([_RENAME] if one.in_path else [])) for one in found]
     padded = [(*row, "")[:3] for row in rows]
+    remain = any(one.in_path or not redact for one in found)
     output.emit(
-        map(asdict, found),
-        as_json=as_json,
+        found,
         plain=rows,
         shown=[layouts.Aligned(padded, ("cyan", "yellow"), empty="No sensitive values.")],
+        status=status_of("sensitive") if remain else 0,
     )
-    if any(one.in_path or not redact for one in found):
-        raise click.exceptions.Exit(status_of("sensitive"))
 
 
-@click.command(cls=output.Command)
+@output.command(json="Print a JSON object for each memory store.")
 @click.option("--dry-run", is_flag=True, help="Print the result without removing anything.")
 @click.option("--all", "every_store", is_flag=True, help="Sweep every memory store of the location.")
 @click.option("--every", metavar="HOURS", type=float, help="Keep running, and sweep again after this many hours.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object for each memory store.")
-@pass_location
-def sweep(location: Location, *, dry_run: bool, every_store: bool, every: float | None, as_json: bool) -> None:
+def sweep(location: Location, *, dry_run: bool, every_store: bool, every: float | None) -> None:
     """Expire idle memories and remove old versions, as the settings of the store define.
 
     The settings expire_after_days and expire_paths define when memories expire; by default they never do. Expired
@@ -78,7 +73,7 @@ def sweep(location: Location, *, dry_run: bool, every_store: bool, every: float 
             for store in _stores(location, found, every_store=every_store):
                 with output.progress("Sweeping"):
                     swept = store.sweep(dry_run=dry_run)
-                _emit_swept(store, swept, dry_run=dry_run, as_json=as_json)
+                _emit_swept(store, swept, dry_run=dry_run)
         if every is None:
             return
         threading.Event().wait(every * 3_600)
@@ -92,7 +87,7 @@ def _stores(location: Location, found: Retentive, *, every_store: bool) -> Itera
         yield found.store(info.id).through(INTEGRATION)
 
 
-def _emit_swept(store: MemoryStore, swept: Swept, *, dry_run: bool, as_json: bool) -> None:
+def _emit_swept(store: MemoryStore, swept: Swept, *, dry_run: bool) -> None:
     verb = "would expire" if dry_run else "expired"
     rows = [
         (word, f"{one.idle_days:.0f} days idle", one.path)
@@ -102,29 +97,16 @@ def _emit_swept(store: MemoryStore, swept: Swept, *, dry_run: bool, as_json: boo
     counts = f"{output.counted(len(swept.expired), 'memory')} and {output.counted(swept.versions_pruned, 'version')}"
     total = f"{store.key or store.id}: {counts} {'would be removed' if dry_run else 'removed'}."
     output.emit(
-        {
-            "store": store.id,
-            "dry_run": dry_run,
-            "expired": [_expired_object(one) for one in swept.expired],
-            "kept_read_only": [_expired_object(one) for one in swept.kept_read_only],
-            "versions_pruned": swept.versions_pruned,
-        },
-        as_json=as_json,
+        {"store": store.id, "dry_run": dry_run} | asdict(swept),
         plain=[*rows, (total,)],
         shown=[layouts.Aligned(rows, (None, "blue", "cyan")), total],
     )
 
 
-def _expired_object(one: Expired) -> dict[str, object]:
-    return {"path": one.path, "memory_id": one.memory_id, "idle_days": one.idle_days}
-
-
-@click.command(cls=output.Command)
+@output.command(json="Print a JSON object with all findings.")
 @click.option("--repair", is_flag=True, help="Repair problems that have one certain repair, then check again.")
 @click.option("--quick", is_flag=True, help="Skip the texts of older versions.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object with all findings.")
-@pass_location
-def doctor(location: Location, *, repair: bool, quick: bool, as_json: bool) -> None:
+def doctor(location: Location, *, repair: bool, quick: bool) -> None:
     """Check the integrity of a location: the memories, versions, texts, counts, records and files of all stores.
 
     Writes nothing without --repair. The memory stores can stay in use. Each finding has a severity (ok, note, problem,
@@ -136,12 +118,10 @@ def doctor(location: Location, *, repair: bool, quick: bool, as_json: bool) -> N
     with output.progress("Checking") as advance:
         report = None if advance is None else lambda store, checked: advance(checked, part=store)
         findings = check_place(location.url, keys=location.given_keys(), quick=quick, repair=repair, progress=report)
-        found = list(findings if as_json or output.on_terminal() else _printed(findings))
+        found = list(findings if output.as_json() or output.on_terminal() else _printed(findings))
     counts: Counter[str] = Counter(finding.severity for finding in found)
     value = {"findings": [_finding_object(finding) for finding in found], **{name: counts[name] for name in _COUNTED}}
-    output.emit(value, as_json=as_json, shown=_findings_shown(found, counts))
-    if counts["problem"]:
-        raise click.exceptions.Exit(PROBLEMS)
+    output.emit(value, shown=_findings_shown(found, counts), status=PROBLEMS if counts["problem"] else 0)
 
 
 def _printed(findings: Iterable[Finding]) -> Iterator[Finding]:
@@ -181,7 +161,7 @@ def _finding_object(finding: Finding) -> dict[str, object]:
     }
 
 
-@click.command(cls=output.Command)
+@output.command(json="Print a JSON object of counts.")
 @click.option(
     "--older-than",
     metavar="HOURS",
@@ -190,9 +170,7 @@ def _finding_object(finding: Finding) -> dict[str, object]:
     show_default=True,
     help="Keep younger objects, which a running writer may need; at least 2 hours.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object of counts.")
-@pass_location
-def collect(location: Location, *, older_than: float, as_json: bool) -> None:
+def collect(location: Location, *, older_than: float) -> None:
     """Delete orphaned objects of crashed writers from object storage.
 
     The memory stores can stay in use. Other kinds of storage have no orphans, and nothing is deleted there.
@@ -204,10 +182,10 @@ def collect(location: Location, *, older_than: float, as_json: bool) -> None:
             if advance is not None:
                 advance(done)
     text = f"Deleted {output.counted(deleted, 'object')} of {output.counted(len(stores), 'memory store')}.\n"
-    output.emit({"stores": len(stores), "deleted": deleted}, as_json=as_json, plain=text)
+    output.emit({"stores": len(stores), "deleted": deleted}, plain=text)
 
 
-@click.command("migrate-schema", cls=output.Command)
+@output.command("migrate-schema", json="Print a JSON object with the numbers of the applied steps.")
 @click.option(
     "--partitions",
     metavar="N",
@@ -215,9 +193,7 @@ def collect(location: Location, *, older_than: float, as_json: bool) -> None:
     default=0,
     help="For new tables: split memories and versions into N partitions by the hash of their store.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object with the numbers of the applied steps.")
-@pass_location
-def migrate(location: Location, *, partitions: int, as_json: bool) -> None:
+def migrate(location: Location, *, partitions: int) -> None:
     """Create the tables of a database server, or migrate them to the current schema.
 
     retentive creates the tables in an empty database by itself, but refuses to open older tables until they are
@@ -227,4 +203,4 @@ def migrate(location: Location, *, partitions: int, as_json: bool) -> None:
     with output.progress("Migrating"):
         applied = migrate_schema(location.url, partitions=partitions)
     text = f"Applied: {', '.join(map(str, applied))}.\n" if applied else "The schema is up to date.\n"
-    output.emit({"applied": applied}, as_json=as_json, plain=text)
+    output.emit({"applied": applied}, plain=text)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import NoReturn
 
 import click
 
 from retentive.cli import layouts, output
 from retentive.cli.exits import status_of
-from retentive.cli.location import Location, pass_location
+from retentive.cli.location import Location
 from retentive.cli.parameters import FORMS, Moment, line_range, moment_option, text_of_file, text_or_stdin
 from retentive.engine.handlers import RunView
 from retentive.engine.operation import Invocation
@@ -27,29 +29,26 @@ from retentive.values.text import LineCounts
 _as_of_option = moment_option("--as-of", text=f"Show the state at a time ({FORMS}), or right after a version.")
 
 
-@click.command(cls=output.Command)
+@output.command(json="Print a JSON list with ids, hashes and times.")
 @click.argument("path", default=ROOT)
 @click.option("--all", "show_all", is_flag=True, help="On a terminal, show hidden memories too (.name, node_modules).")
 @_as_of_option
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list with ids, hashes and times.")
-@pass_location
-def ls(location: Location, path: str, *, show_all: bool, as_of: Moment | None, as_json: bool) -> None:
+def ls(location: Location, path: str, *, show_all: bool, as_of: Moment | None) -> None:
     """List the memories below PATH, at any depth.
 
     Prints a table on a terminal. In a pipe each line has the size in bytes and the path of a memory, separated by a
     tab; hidden memories are included.
     """
     with location.existing() as store:
-        found = _memories(store, path) if as_of is None else _past_memories(store, path, as_of)
+        found = _memories(store, path, as_of)
     output.emit(
         map(_memory_object, found),
-        as_json=as_json,
         plain=((str(memory.size_bytes), memory.path) for memory in found),
         shown=_shown(path, found, show_all=show_all),
     )
 
 
-@click.command(cls=output.Command)
+@output.command(json=output.REPLY)
 @click.argument("path", default=ROOT)
 @click.option(
     "--range",
@@ -59,11 +58,7 @@ def ls(location: Location, path: str, *, show_all: bool, as_of: Moment | None, a
     help="Show only these lines of a memory: 10:20, 10: or 10.",
 )
 @_as_of_option
-@output.json_option
-@pass_location
-def view(
-    location: Location, path: str, *, view_range: tuple[int, int] | None, as_of: Moment | None, as_json: bool
-) -> None:
+def view(location: Location, path: str, *, view_range: tuple[int, int] | None, as_of: Moment | None) -> None:
     """Show a memory with line numbers, or list a directory.
 
     Prints exactly the reply a model gets. A directory is listed two levels deep.
@@ -71,87 +66,65 @@ def view(
     given: dict[str, object] = {"command": "view", "path": path, "view_range": view_range}
     with location.existing() as store:
         reply = store.execute(given) if as_of is None else _past_view(store, given, as_of)
-        output.end(reply, as_json=as_json)
+        output.end(reply)
 
 
-@click.command(cls=output.Command)
+@output.command(json=output.REPLY)
 @click.argument("path")
 @_as_of_option
-@output.json_option
-@pass_location
-def cat(location: Location, path: str, *, as_of: Moment | None, as_json: bool) -> None:
+def cat(location: Location, path: str, *, as_of: Moment | None) -> None:
     """Print the exact bytes of a memory."""
     with location.existing() as store:
         text = store.text(path) if as_of is None else store.history.text_at(path, as_of)[1]
-    if as_json:
-        output.end(Reply(text), as_json=True)
+    if output.as_json():
+        output.end(Reply(text))
     output.write(text.encode())
 
 
-@click.command(cls=output.Command)
+@output.command(json=output.REPLY)
 @click.argument("path")
 @click.argument("text", required=False)
-@output.json_option
-@pass_location
-def create(location: Location, path: str, text: str | None, *, as_json: bool) -> None:
+def create(location: Location, path: str, text: str | None) -> None:
     """Create a memory at PATH from TEXT or from standard input.
 
     Creates the location and the memory store if they do not exist.
     """
-    given = {"command": "create", "path": path, "file_text": text_or_stdin(text)}
-    with location.created(sweep=True) as store:
-        output.end(store.execute(given), as_json=as_json)
+    _execute(location.created(sweep=True), command="create", path=path, file_text=text_or_stdin(text))
 
 
-@click.command(cls=output.Command)
+@output.command(json=output.REPLY)
 @click.argument("path")
 @click.argument("old", required=False)
 @click.argument("new", required=False)
 @click.option("--old-file", metavar="FILE", help="Read OLD from this file; - is standard input.")
 @click.option("--new-file", metavar="FILE", help="Read NEW from this file; - is standard input.")
-@output.json_option
-@pass_location
 def replace(
-    location: Location,
-    path: str,
-    old: str | None,
-    new: str | None,
-    *,
-    old_file: str | None,
-    new_file: str | None,
-    as_json: bool,
+    location: Location, path: str, old: str | None, new: str | None, *, old_file: str | None, new_file: str | None
 ) -> None:
     """Replace OLD, which must occur exactly once in the memory, by NEW.
 
     Without NEW, OLD is removed. With --old-file, the argument after PATH is NEW.
     """
     old_text, new_text = _old_and_new([old, new], old_file, new_file)
-    given = {"command": "str_replace", "path": path, "old_str": old_text, "new_str": new_text}
-    with location.existing(sweep=True) as store:
-        output.end(store.execute(given), as_json=as_json)
+    _execute(location.existing(sweep=True), command="str_replace", path=path, old_str=old_text, new_str=new_text)
 
 
-@click.command(cls=output.Command)
+@output.command(json=output.REPLY)
 @click.argument("path")
 @click.argument("line", type=int)
 @click.argument("text", required=False)
-@output.json_option
-@pass_location
-def insert(location: Location, path: str, line: int, text: str | None, *, as_json: bool) -> None:
+def insert(location: Location, path: str, line: int, text: str | None) -> None:
     """Insert TEXT, or standard input, after line LINE of a memory.
 
     The text becomes whole lines. LINE 0 inserts at the top.
     """
-    given = {"command": "insert", "path": path, "insert_line": line, "insert_text": text_or_stdin(text)}
-    with location.existing(sweep=True) as store:
-        output.end(store.execute(given), as_json=as_json)
+    given = {"path": path, "insert_line": line, "insert_text": text_or_stdin(text)}
+    _execute(location.existing(sweep=True), command="insert", **given)
 
 
-@click.command(cls=output.Command)
+@output.command(json=output.REPLY)
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
-@output.json_option
-@pass_location
-def rm(location: Location, paths: Sequence[str], *, as_json: bool) -> None:
+def rm(location: Location, paths: Sequence[str]) -> None:
     """Delete memories, or directories with everything below them.
 
     A directory is deleted as a whole or not at all. After an error, rm goes on with the next PATH; the exit status is
@@ -161,32 +134,37 @@ def rm(location: Location, paths: Sequence[str], *, as_json: bool) -> None:
     with location.existing(sweep=True) as store:
         for path in paths:
             reply = store.execute({"command": "delete", "path": path})
-            output.emit_reply(reply, as_json=as_json)
+            output.emit_reply(reply)
             if reply.is_error:
                 first_error = first_error or status_of(reply.code)
     raise click.exceptions.Exit(first_error)
 
 
-@click.command(cls=output.Command)
+@output.command(json=output.REPLY)
 @click.argument("old_path", metavar="OLD")
 @click.argument("new_path", metavar="NEW")
-@output.json_option
-@pass_location
-def mv(location: Location, old_path: str, new_path: str, *, as_json: bool) -> None:
+def mv(location: Location, old_path: str, new_path: str) -> None:
     """Rename a memory, or a directory with everything below it.
 
     NEW is the complete new path and must not exist.
     """
-    given = {"command": "rename", "old_path": old_path, "new_path": new_path}
-    with location.existing(sweep=True) as store:
-        output.end(store.execute(given), as_json=as_json)
+    _execute(location.existing(sweep=True), command="rename", old_path=old_path, new_path=new_path)
 
 
-def _memories(store: MemoryStore, path: str) -> list[Memory]:
+def _execute(opened: AbstractContextManager[MemoryStore], **given: object) -> NoReturn:
+    """Run a command of the tool and print its reply."""
+    with opened as store:
+        output.end(store.execute(given))
+
+
+def _memories(store: MemoryStore, path: str, at: Moment | None) -> list[Memory]:
+    """The memories below a directory, or the one at a path, at a moment. Raises `NotFound`, `InvalidInput`."""
     target = parsed(path, store.replies)
-    found = store.run(ListMemories(target, or_at=True), Invocation(None, None, store.integration)).value()
+    present = ListMemories(target, or_at=True)
+    listing = present if at is None else AsOf(present, at)
+    found = store.run(listing, Invocation(None, None, store.integration)).value()
     if not found and not target.is_root:
-        raise NotFound(f"{path} does not exist")
+        raise NotFound(f"{path} does not exist" if at is None else f"{path} did not exist at that time")
     return found
 
 
@@ -208,15 +186,8 @@ def _is_hidden(path: str, below: str) -> bool:
 
 
 def _memory_object(memory: Memory) -> dict[str, object]:
-    return {
-        "id": memory.id,
-        "path": memory.path,
-        "size_bytes": memory.size_bytes,
-        "sha256": memory.sha256,
-        "version_id": memory.version_id,
-        "created_at": output.timestamp(memory.created_at),
-        "updated_at": output.timestamp(memory.updated_at),
-    }
+    names = ("id", "path", "size_bytes", "sha256", "version_id", "created_at", "updated_at")
+    return output.attributes(memory, *names)
 
 
 def _past_view(store: MemoryStore, given: dict[str, object], at: Moment) -> Reply:
@@ -231,15 +202,6 @@ def _past_view(store: MemoryStore, given: dict[str, object], at: Moment) -> Repl
     if outcome.error is not None and not isinstance(outcome.error, Refused):
         raise outcome.error
     return rendered(store, operation, outcome)
-
-
-def _past_memories(store: MemoryStore, path: str, at: Moment) -> list[Memory]:
-    """Past memories below a directory, or the one at a path. Raises `NotFound`, `InvalidInput`."""
-    target = parsed(path, store.replies)
-    found = store.run(AsOf(ListMemories(target, or_at=True), at), Invocation(None, None, store.integration)).value()
-    if not found and not target.is_root:
-        raise NotFound(f"{path} did not exist at that time")
-    return found
 
 
 def _old_and_new(arguments: Sequence[str | None], old_file: str | None, new_file: str | None) -> tuple[str, str]:

@@ -11,27 +11,39 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
 from datetime import datetime
-from typing import IO, TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, TypeVar
+from typing import IO, Any, Concatenate, NoReturn, ParamSpec, Protocol, TypeAlias
 
 import click
 
 from retentive.cli.exits import BROKEN_PIPE, FAILED, status_of
 from retentive.cli.layouts import Aligned, Diff, Hits, Table, harmless
-from retentive.cli.location import STORAGE_CODES, Location
+from retentive.cli.location import STORAGE_CODES, Location, pass_location
 from retentive.errors import RetentiveError
+from retentive.storage.contract import Actor
 from retentive.values.replies import Reply
 
-if TYPE_CHECKING:
-    pass
-
-F = TypeVar("F", bound=Callable[..., object])
+P = ParamSpec("P")
+Piece: TypeAlias = "str | Table | Aligned | Diff | Hits"
+"""A part of the output on a terminal; a string is printed with its control characters escaped."""
 
 PROGRESS_DELAY_S = 0.5  # quick work shows no bar, which would only flicker
+REPLY = 'Print one JSON object: {"text", "is_error", "code"}.'
+_JSON = "retentive.cli.json"  # in the metadata of the click context
 
 
 class Command(click.Command):
-    """A subcommand that ends with a message and an exit status where a `RetentiveError` is raised. Bugs propagate."""
+    """A subcommand that ends with a message and an exit status where a `RetentiveError` is raised. Bugs propagate.
+
+    `json` is the help of its option --json, which `emit` obeys; without it there is no such option.
+    """
+
+    def __init__(self, *args: Any, json: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if json:
+            option = click.Option(["--json"], is_flag=True, expose_value=False, callback=_choose_json, help=json)
+            self.params.append(option)
 
     def get_help_option_names(self, ctx: click.Context) -> list[str]:
         """The same names where the command runs without its group."""
@@ -43,49 +55,54 @@ class Command(click.Command):
             return super().invoke(ctx)
         except RetentiveError as error:
             reply = failure(error)
-            emit(as_object(reply), as_json=bool(ctx.params.get("as_json")), error=reply.text)
-            raise click.exceptions.Exit(status_of(reply.code)) from None
+            emit(reply, error=reply.text, status=status_of(reply.code))
 
 
-def json_option(command: F) -> F:
-    """Adds `--json` to a command whose output is a reply."""
-    text = 'Print one JSON object: {"text", "is_error", "code"}.'
-    return click.option("--json", "as_json", is_flag=True, help=text)(command)
+def command(
+    name: str | None = None, *, group: click.Group | None = None, json: str = ""
+) -> Callable[[Callable[Concatenate[Location, P], None]], click.Command]:
+    """Makes a function a subcommand; its first argument is the `Location`. `json` as in `Command`."""
+    return lambda function: (group or click).command(name, cls=Command, json=json)(pass_location(function))
 
 
-# -- results -----------------------------------------------------------------------------------------------------
+def _choose_json(ctx: click.Context, _option: click.Parameter, given: bool) -> None:
+    ctx.meta[_JSON] = given
 
 
-Piece: TypeAlias = "str | Table | Aligned | Diff | Hits"
-"""A part of the output on a terminal; a string is printed with its control characters escaped."""
+def as_json() -> bool:
+    """True if the current command has the option --json."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(_JSON))
 
 
 def emit(
     value: object,
     *,
-    as_json: bool,
     plain: str | Iterable[Sequence[str]] = "",
     shown: Sequence[Piece] | None = None,
     notes: Iterable[str] = (),
     error: str = "",
+    status: int = 0,
 ) -> None:
-    """Print a result, in the form its reader needs.
+    """Print a result, in the form its reader needs, and exit if `status` is not 0.
 
-    With `as_json` that is `value`, in one line; an iterator becomes a list. In a pipe it is `plain`: a string as it
-    is, or a line for each row, with tabs between the cells. On a terminal it is `shown`, or else `plain` with its rows
-    aligned. `notes` and `error` go to standard error, and nowhere with `as_json`: `value` has them.
+    With --json that is `value`, in one line. In a pipe it is `plain`: a string as it is, or a line for each row, with
+    tabs between the cells. On a terminal it is `shown`, or else `plain` with its rows aligned. `notes` and `error` go
+    to standard error, and nowhere with --json: `value` has them.
     """
-    if as_json:
-        write_line(to_json(list(value) if isinstance(value, Iterator) else value))
-        return
-    if on_terminal():
-        _draw(shown if shown is not None else [plain if isinstance(plain, str) else Aligned(plain)])
+    if as_json():
+        write_line(to_json(value))
     else:
-        write_text(plain if isinstance(plain, str) else "".join("\t".join(row) + "\n" for row in plain))
-    if error:
-        note(error, colour="red")
-    for text in notes:
-        note(text)
+        if on_terminal():
+            _draw(shown if shown is not None else [plain if isinstance(plain, str) else Aligned(plain)])
+        else:
+            write_text(plain if isinstance(plain, str) else "".join("\t".join(row) + "\n" for row in plain))
+        if error:
+            note(error, colour="red")
+        for text in notes:
+            note(text)
+    if status:
+        raise click.exceptions.Exit(status)
 
 
 def emit_row(cells: Sequence[str], *, widths: Sequence[int] = ()) -> None:
@@ -97,12 +114,12 @@ def emit_row(cells: Sequence[str], *, widths: Sequence[int] = ()) -> None:
         write_line("\t".join(cells))
 
 
-def emit_reply(reply: Reply, *, as_json: bool) -> None:
-    """Print a reply: an error to standard error, but with `as_json` to standard output."""
+def emit_reply(reply: Reply) -> None:
+    """Print a reply: an error to standard error, but with --json to standard output."""
     if reply.is_error:
-        emit(as_object(reply), as_json=as_json, error=reply.text, notes=_location_notes(reply))
+        emit(reply, error=reply.text, notes=_location_notes(reply))
     else:
-        emit(as_object(reply), as_json=as_json, plain=f"{reply.text}\n")
+        emit(reply, plain=f"{reply.text}\n")
 
 
 def _location_notes(reply: Reply) -> list[str]:
@@ -114,9 +131,9 @@ def _location_notes(reply: Reply) -> list[str]:
     return [f"Location: {location.shown}"]
 
 
-def end(reply: Reply, *, as_json: bool) -> NoReturn:
+def end(reply: Reply) -> NoReturn:
     """Print the reply and exit with its status."""
-    emit_reply(reply, as_json=as_json)
+    emit_reply(reply)
     raise click.exceptions.Exit(status_of(reply.code) if reply.is_error else 0)
 
 
@@ -126,14 +143,27 @@ def failure(error: RetentiveError) -> Reply:
     return Reply(text if text.startswith("Error:") else f"Error: {text}", is_error=True, code=error.code)
 
 
-def as_object(reply: Reply) -> dict[str, object]:
-    """The JSON form of a reply."""
-    return {"text": reply.text, "is_error": reply.is_error, "code": reply.code}
+def attributes(value: object, *names: str) -> dict[str, object]:
+    """The JSON form of these attributes of a value."""
+    return {name: getattr(value, name) for name in names}
 
 
 def to_json(value: object) -> str:
     """`value` on one line of ASCII, safe in every locale and for every way of splitting lines."""
-    return json.dumps(value)
+    return json.dumps(value, default=_json_form)
+
+
+def _json_form(value: object) -> object:
+    match value:
+        case datetime():
+            return timestamp(value)
+        case Actor():
+            return str(value)
+        case Iterator():
+            return list(value)
+        case _ if is_dataclass(value):
+            return attributes(value, *(field.name for field in fields(value)))
+    raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
 def timestamp(at: datetime) -> str:
@@ -151,9 +181,6 @@ def counted(number: int, noun: str) -> str:
 def local_time(at: datetime) -> str:
     """A time for people, in their time zone, to the minute."""
     return f"{at.astimezone():%Y-%m-%d %H:%M}"
-
-
-# -- terminals ---------------------------------------------------------------------------------------------------
 
 
 def on_terminal() -> bool:
@@ -224,9 +251,6 @@ def _draw(pieces: Iterable[Piece]) -> None:
 
 def _is_terminal(stream: IO[str] | None) -> bool:
     return stream is not None and stream.isatty()
-
-
-# -- bytes -------------------------------------------------------------------------------------------------------
 
 
 def write_line(text: str) -> None:

@@ -9,7 +9,7 @@ import click
 
 from retentive.cli import layouts, output
 from retentive.cli.exits import FAILED
-from retentive.cli.location import Location, pass_location
+from retentive.cli.location import Location
 from retentive.errors import NotFound
 from retentive.locations import find_store
 from retentive.storage import capabilities
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from retentive.history.removal import Removed
 
 _yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation. Required without a terminal.")
-_json_option = click.option("--json", "as_json", is_flag=True, help='Print a JSON object: {"versions", "pending"}.')
+_JSON = 'Print a JSON object: {"versions", "pending"}.'
 
 _PENDING = (
     "Pending: another process is reading, so the log of the storage still has the removed bytes. After that process has"
@@ -34,18 +34,14 @@ _REMNANTS |= {"postgres": _REMNANTS["postgresql"], "gs": _REMNANTS["s3"], "az": 
 """Copies that retentive cannot remove, by the scheme of the location. See docs/history.md."""
 
 
-@click.command(cls=output.Command)
+@output.command(json=_JSON)
 @click.argument("version_ids", metavar="[VERSION]...", nargs=-1)
 @click.option(
     "--all-of", metavar="PATH", help="Redact all old versions of a memory, or of the memories below a directory."
 )
 @click.option("--finish", is_flag=True, help="Only finish pending removals.")
 @_yes_option
-@_json_option
-@pass_location
-def redact(
-    location: Location, version_ids: tuple[str, ...], *, all_of: str | None, finish: bool, yes: bool, as_json: bool
-) -> None:
+def redact(location: Location, version_ids: tuple[str, ...], *, all_of: str | None, finish: bool, yes: bool) -> None:
     """Permanently remove the text, path, size and hash of versions. Ids, actors and times are kept.
 
     The newest version of an existing memory cannot be redacted: change or delete the memory first.
@@ -59,19 +55,15 @@ def redact(
         cleared = not finish or capabilities.purge(store.backend)
         removed = store.history.redact(version_ids, all_of=all_of)
     pending = removed.pending or not cleared
-    _emit(location, f"Redacted {_versions(removed.versions)}.", removed.versions, pending=pending, as_json=as_json)
+    _emit(location, f"Redacted {_versions(removed.versions)}.", removed.versions, pending=pending)
 
 
-@click.command(cls=output.Command)
+@output.command(json=_JSON)
 @click.argument("path", required=False)
 @click.option("--memory", "memory_id", metavar="ID", help="Id of the memory, which may be deleted.")
 @click.option("--whole-store", metavar="KEY", help="Key or id of a memory store to erase with all its memories.")
 @_yes_option
-@_json_option
-@pass_location
-def erase(
-    location: Location, path: str | None, *, memory_id: str | None, whole_store: str | None, yes: bool, as_json: bool
-) -> None:
+def erase(location: Location, path: str | None, *, memory_id: str | None, whole_store: str | None, yes: bool) -> None:
     """Permanently remove a memory with all its versions, or a whole memory store.
 
     Only a record under its id remains, with the actor and the time of the erasure.
@@ -82,7 +74,7 @@ def erase(
         what, removed = _erase_store(location, whole_store, yes=yes)
     else:
         what, removed = _erase_memory(location, path, memory_id, yes=yes)
-    _emit(location, what, removed.versions, pending=removed.pending, as_json=as_json)
+    _emit(location, what, removed.versions, pending=removed.pending)
 
 
 def _erase_store(location: Location, key: str, *, yes: bool) -> tuple[str, Removed]:
@@ -134,11 +126,10 @@ def _ask(question: str, *, yes: bool) -> None:
         raise click.exceptions.Exit(FAILED)
 
 
-def _emit(location: Location, what: str, versions: int, *, pending: bool, as_json: bool) -> None:
+def _emit(location: Location, what: str, versions: int, *, pending: bool) -> None:
     remnant = _REMNANTS.get(location.url.partition("://")[0].partition("+")[0])
     output.emit(
         {"versions": versions, "pending": pending},
-        as_json=as_json,
         plain=f"{what}\n",
         notes=[*([_PENDING] if pending else []), *([] if remnant is None else [remnant])],
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from retentive.cli import layouts, output
-from retentive.cli.location import Location, pass_location
+from retentive.cli.location import Location
 from retentive.errors import InvalidInput
 from retentive.values.settings import Settings, describe
 
@@ -23,17 +23,15 @@ def settings() -> None:
     """
 
 
-@settings.command("show", cls=output.Command)
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object of all settings.")
-@pass_location
-def show(location: Location, *, as_json: bool) -> None:
+@output.command("show", group=settings, json="Print a JSON object of all settings.")
+def show(location: Location) -> None:
     """Show all settings, with the defaults of changed ones."""
     with location.existing() as store:
         found = store.settings()
-    _emit(found, as_json=as_json)
+    _emit(found)
 
 
-@settings.command("set", cls=output.Command)
+@output.command("set", group=settings, json="Print a JSON object of all settings after the change.")
 @click.argument("changes", nargs=-1, metavar="NAME=VALUE...")
 @click.option(
     "--file",
@@ -42,11 +40,7 @@ def show(location: Location, *, as_json: bool) -> None:
     help="File with a JSON object of settings to change.",
 )
 @click.option("--unset", multiple=True, metavar="NAME", help="Reset this setting to its default. May be repeated.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object of all settings after the change.")
-@pass_location
-def change(
-    location: Location, changes: tuple[str, ...], *, file: Path | None, unset: tuple[str, ...], as_json: bool
-) -> None:
+def change(location: Location, changes: tuple[str, ...], *, file: Path | None, unset: tuple[str, ...]) -> None:
     """Change settings: all of the given ones, or none.
 
     A VALUE is JSON (4000, true, ["/memories/team/**"]) or a plain word. An invalid value is rejected with the reason.
@@ -58,7 +52,7 @@ def change(
     with location.existing() as store:
         store.change_settings(given)
         found = store.settings()
-    _emit(found, as_json=as_json)
+    _emit(found)
 
 
 def _from_file(file: Path) -> dict[str, object]:
@@ -92,13 +86,9 @@ def _parsed(change: str) -> tuple[str, object]:
         return name, value
 
 
-def _emit(found: Settings, *, as_json: bool) -> None:
+def _emit(found: Settings) -> None:
     values = asdict(found)
-    rows = [(name, json.dumps(values[name]), default, text) for name, default, text in describe()]
-    marked = [(name, value, "" if value == default else default, text) for name, value, default, text in rows]
-    output.emit(
-        values,
-        as_json=as_json,
-        plain=(row[:2] for row in rows),
-        shown=[layouts.Table(("setting", "value", "default", "meaning"), marked, folds=True)],
-    )
+    shown = [(name, json.dumps(values[name]), default, text) for name, default, text in describe()]
+    rows = [(name, value, "" if value == default else default, text) for name, value, default, text in shown]
+    table = layouts.Table(("setting", "value", "default", "meaning"), rows, folds=True)
+    output.emit(values, plain=(row[:2] for row in rows), shown=[table])

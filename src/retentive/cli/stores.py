@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import click
 
 from retentive.agent.projects import DIRECTORY, Feature, start_project
 from retentive.cli import layouts, output
-from retentive.cli.location import Location, pass_location, shown
+from retentive.cli.location import Location, shown
 from retentive.errors import NotFound
 from retentive.locations import find_store, location_exists
 from retentive.opening import DEFAULT_KEY
@@ -44,21 +44,18 @@ store = retentive.open({location}).store({key!r})
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """The result of `init`. `location` has no password; `paths` are the new memories, `code` uses the store."""
+    """The result of `init`: the location without its password, the store, the new memories, and code that uses it."""
 
-    location: str
+    at: str
     store: str
     is_new: bool
     memories: int
-    paths: tuple[str, ...]
+    made: tuple[str, ...]
     code: str
-    has_goal: bool = True
 
 
-@click.command(cls=output.Command)
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
-@pass_location
-def stores(location: Location, *, as_json: bool) -> None:
+@output.command(json="Print a JSON list.")
+def stores(location: Location) -> None:
     """List the memory stores, oldest first.
 
     Prints a table on a terminal. In a pipe each line has an id, key, name, number of memories, size in bytes and
@@ -66,16 +63,14 @@ def stores(location: Location, *, as_json: bool) -> None:
     """
     with location.opened() as found:
         infos = found.stores()
-    rows = [_store_object(info) for info in infos]
     output.emit(
-        rows,
-        as_json=as_json,
-        plain=(["" if cell is None else str(cell) for cell in row.values()] for row in rows),
-        shown=[layouts.Table(("size", "memories", "created", "key", "name", "id"), map(_store_row, infos))],
+        [output.attributes(info, "id", "key", "name", "memories", "size_bytes", "created_at") for info in infos],
+        plain=map(_row, infos),
+        shown=[layouts.Table(("size", "memories", "created", "key", "name", "id"), map(_shown_row, infos))],
     )
 
 
-@click.command(cls=output.Command)
+@output.command(json="Print a JSON object.")
 @click.option("--pattern", type=click.Choice(["project"]), help="Add the record of a project to the store.")
 @click.option("--goal", metavar="TEXT", help="Purpose of the project. Without it, progress.md has a line to fill in.")
 @click.option(
@@ -87,8 +82,6 @@ def stores(location: Location, *, as_json: bool) -> None:
 )
 @click.option("--setup", metavar="COMMAND", help="Command that starts and tests the project.")
 @click.option("--directory", metavar="PATH", help=f"Directory of the record.  [default: {DIRECTORY}]")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
-@pass_location
 def init(
     location: Location,
     *,
@@ -97,7 +90,6 @@ def init(
     features: tuple[str, ...],
     setup: str | None,
     directory: str | None,
-    as_json: bool,
 ) -> None:
     """Create the location and the memory store, and print code that uses them. Existing memories are kept.
 
@@ -112,15 +104,15 @@ def init(
         raise click.UsageError("--goal must not be empty: describe the purpose of the project.")
     is_new = not _exists(location)
     with location.created() as store:
-        if pattern is None:
-            made = _made(location, store, is_new=is_new)
-        else:
-            target = (directory or DIRECTORY).rstrip("/")
-            _refuse_second(store, target, as_json=as_json)
+        target = None if pattern is None else (directory or DIRECTORY).rstrip("/")
+        if target is not None:
+            _refuse_second(store, target)
             listed = [_feature(number, text) for number, text in enumerate(features, 1)]
             start_project(store, goal=goal or _NO_GOAL, features=listed, setup=setup or "", directory=target)
-            made = replace(_made(location, store, is_new=is_new, directory=target), has_goal=goal is not None)
-    output.emit(_made_object(made), as_json=as_json, plain=_report(made))
+        key, memories = store.key or location.store_key, store.usage().memories
+    paths = () if target is None else tuple(f"{target}/{name}" for name in NAMES)
+    made = Made(location.shown, key, is_new, memories, paths, _code(location, key, target))
+    output.emit(made, plain=_report(made, has_goal=goal is not None))
 
 
 def _exists(location: Location) -> bool:
@@ -130,25 +122,18 @@ def _exists(location: Location) -> bool:
         return find_store(found.backend, location.store_key) is not None
 
 
-def _refuse_second(store: MemoryStore, directory: str, *, as_json: bool) -> None:
+def _refuse_second(store: MemoryStore, directory: str) -> None:
     try:
         store.load(f"{directory}/{NAMES[0]}")
     except NotFound:
         return
     text = f"Error: {directory} already has a project, and nothing was changed; open_session continues it"
-    output.end(Reply(text, is_error=True, code="already_exists"), as_json=as_json)
+    output.end(Reply(text, is_error=True, code="already_exists"))
 
 
 def _feature(number: int, given: str) -> Feature:
     found = _FEATURE.fullmatch(given.strip())
     return Feature(found["id"], found["text"]) if found else Feature(f"f{number}", given.strip())
-
-
-def _made(location: Location, store: MemoryStore, *, is_new: bool, directory: str | None = None) -> Made:
-    key, memories = store.key or location.store_key, store.usage().memories
-    paths = () if directory is None else tuple(f"{directory}/{name}" for name in NAMES)
-    url = shown(location.url)
-    return Made(url, key, is_new, memories, paths, _code(location, key, directory))
 
 
 def _code(location: Location, key: str, directory: str | None) -> str:
@@ -163,43 +148,24 @@ def _code(location: Location, key: str, directory: str | None) -> str:
     return code.replace(f"store({key!r})", "store()") if key == DEFAULT_KEY else code
 
 
-def _report(made: Made) -> str:
+def _report(made: Made, *, has_goal: bool) -> str:
     memories = output.counted(made.memories, "memory")
     if made.is_new:
-        lines = [f"Created the memory store {made.store} at {made.location}, with {memories}."]
+        lines = [f"Created the memory store {made.store} at {made.at}, with {memories}."]
     else:
-        lines = [f"The memory store {made.store} exists at {made.location}, with {memories}."]
-    if made.paths:
-        lines += ["Created the record of a project:", *(f"  {path}" for path in made.paths)]
-        lines += [] if made.has_goal else [f"Write the goal of the project into {made.paths[0]}."]
-        lines += ["", "To work on it:"]
-    else:
-        lines += ["", "To use it:"]
-    return "\n".join([*lines, "", *(f"    {line}".rstrip() for line in made.code.splitlines()), ""])
+        lines = [f"The memory store {made.store} exists at {made.at}, with {memories}."]
+    if made.made:
+        lines += ["Created the record of a project:", *(f"  {path}" for path in made.made)]
+        lines += [] if has_goal else [f"Write the goal of the project into {made.made[0]}."]
+    lines += ["", "To work on it:" if made.made else "To use it:", ""]
+    return "\n".join([*lines, *(f"    {line}".rstrip() for line in made.code.splitlines()), ""])
 
 
-def _made_object(made: Made) -> dict[str, object]:
-    return {
-        "at": made.location,
-        "store": made.store,
-        "is_new": made.is_new,
-        "memories": made.memories,
-        "made": list(made.paths),
-        "code": made.code,
-    }
-
-
-def _store_row(info: StoreInfo) -> tuple[str, ...]:
+def _shown_row(info: StoreInfo) -> tuple[str, ...]:
     size, created = human_size(info.size_bytes), output.local_time(info.created_at)
     return size, str(info.memories), created, info.key or "", info.name, info.id
 
 
-def _store_object(info: StoreInfo) -> dict[str, object]:
-    return {
-        "id": info.id,
-        "key": info.key,
-        "name": info.name,
-        "memories": info.memories,
-        "size_bytes": info.size_bytes,
-        "created_at": output.timestamp(info.created_at),
-    }
+def _row(info: StoreInfo) -> tuple[str, ...]:
+    counts = str(info.memories), str(info.size_bytes)
+    return info.id, info.key or "", info.name, *counts, output.timestamp(info.created_at)

@@ -6,18 +6,15 @@ import json
 import sys
 from typing import NoReturn
 
-import click
-
 from retentive.cli import output
-from retentive.cli.location import Location, pass_location
+from retentive.cli.location import Location
 from retentive.errors import RetentiveError
 from retentive.integrations.messages import tool_result
 from retentive.store import MemoryStore
 from retentive.values.replies import Reply
 
 
-@click.command("exec", cls=output.Command)
-@pass_location
+@output.command("exec")
 def execute(location: Location) -> None:
     """Answer JSON commands, one per line.
 
@@ -33,17 +30,17 @@ def execute(location: Location) -> None:
             output.write_line(output.to_json(answer(store, line)))
 
 
-def answer(store: MemoryStore, line: bytes) -> dict[str, object]:
+def answer(store: MemoryStore, line: bytes) -> Reply | dict[str, object]:
     """The reply to one line."""
     try:
         given = parsed(line)
         if _is_tool_use(given):
             return tool_result(store, given)
-        return output.as_object(store.execute(given))
+        return store.execute(given)
     except BadLine as error:
-        return output.as_object(Reply(f"Error: {error}", is_error=True, code="invalid_input"))
+        return Reply(f"Error: {error}", is_error=True, code="invalid_input")
     except RetentiveError as error:
-        return output.as_object(output.failure(error))
+        return output.failure(error)
 
 
 class BadLine(Exception):

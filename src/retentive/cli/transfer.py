@@ -13,7 +13,7 @@ import click
 
 from retentive.cli import output
 from retentive.cli.exits import status_of
-from retentive.cli.location import STORAGE_CODES, Location, naming, pass_location, read_key_file, shown
+from retentive.cli.location import STORAGE_CODES, Location, naming, read_key_file, shown
 from retentive.errors import InvalidInput, NotFound
 from retentive.locations import location_exists, open_backend
 from retentive.values.paths import ROOT
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from retentive.transfer.sources import Source
 
 _WHOLE = (".tar", ".tar.gz", ".tgz")
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 _STORES = click.option(
     "--store",
     "stores",
@@ -36,12 +35,10 @@ _STORES = click.option(
 )
 
 
-@click.command(cls=output.Command)
+@output.command(json="Print a JSON object.")
 @click.argument("dest")
 @click.option("--notes", is_flag=True, help="Export to a file: include side records, such as proposals.")
-@_JSON
-@pass_location
-def export(location: Location, dest: str, *, notes: bool, as_json: bool) -> None:
+def export(location: Location, dest: str, *, notes: bool) -> None:
     """Export a memory store to DEST: a new directory of plain files, or one file with its whole history.
 
     DEST is a file if its name ends in .tar, .tar.gz or .tgz. It appears under its name when it is complete. The export
@@ -58,7 +55,6 @@ def export(location: Location, dest: str, *, notes: bool, as_json: bool) -> None
             done = export_files(store, dest, progress=progress)
     output.emit(
         asdict(done),
-        as_json=as_json,
         plain=f"Exported {_contents(done.memories, done.versions)}, as of revision {done.revision}.\n",
         notes=(f"{path}: {why}" for path, why in done.left_out),
     )
@@ -66,7 +62,7 @@ def export(location: Location, dest: str, *, notes: bool, as_json: bool) -> None
         raise click.exceptions.Exit(status_of("damaged" if done.damaged else "path_taken"))
 
 
-@click.command("import", cls=output.Command)
+@output.command("import", json="Print a JSON object.")
 @click.argument("source")
 @click.option(
     "--git", "revision", metavar="REV", help="SOURCE is a Git repository; import its files at REV or REV:DIRECTORY."
@@ -82,8 +78,6 @@ def export(location: Location, dest: str, *, notes: bool, as_json: bool) -> None
 @click.option(
     "--as", "key", metavar="KEY", help="With --whole: key of the new memory store.  [default: its original key]"
 )
-@_JSON
-@pass_location
 def import_(
     location: Location,
     source: str,
@@ -94,7 +88,6 @@ def import_(
     dry_run: bool,
     whole: bool,
     key: str | None,
-    as_json: bool,
 ) -> None:
     """Import files as memories, from a directory, a Git repository or an export.
 
@@ -108,7 +101,7 @@ def import_(
     if whole:
         if revision is not None or overwrite or dry_run or under != ROOT:
             raise click.UsageError("--whole can only be combined with --as.")
-        _import_whole(location, source, key, as_json=as_json)
+        _import_whole(location, source, key)
         return
     from retentive.transfer.import_files import Import  # noqa: PLC0415 - slow to import
 
@@ -121,11 +114,10 @@ def import_(
         progress = stack.enter_context(output.progress("Importing"))
         for outcome in Import(store, under=under, overwrite=overwrite, dry_run=dry_run).run(found, progress):
             counts[outcome.became] += 1
-            outcomes.append(asdict(outcome)) if as_json else _print(outcome)
+            outcomes.append(asdict(outcome)) if output.as_json() else _print(outcome)
     summed = {name: counts[name] for name in ("created", "replaced", "same", "exists", "left", "refused")}
     output.emit(
         {**summed, "dry_run": dry_run, "inside": found.inside, "files": outcomes},
-        as_json=as_json,
         notes=[_totals(counts, found.inside, dry_run=dry_run)],
     )
     if counts["refused"]:
@@ -143,7 +135,7 @@ def _totals(counts: Counter[str], inside: str | None, *, dry_run: bool) -> str:
     return f"{'Would be: ' if dry_run else ''}{totals}{only}."
 
 
-def _import_whole(location: Location, source: str, key: str | None, *, as_json: bool) -> None:
+def _import_whole(location: Location, source: str, key: str | None) -> None:
     from retentive.transfer.archive_reader import open_archive  # noqa: PLC0415 - slow to import
     from retentive.transfer.restore import import_whole  # noqa: PLC0415
 
@@ -155,15 +147,14 @@ def _import_whole(location: Location, source: str, key: str | None, *, as_json: 
     ):
         done = import_whole(archive, found.backend, key=key, progress=progress)
     text = f"Imported {_contents(done.memories, done.versions)} as {done.key or done.id}.\n"
-    output.emit(asdict(done), as_json=as_json, plain=text)
+    output.emit(asdict(done), plain=text)
 
 
-@click.command(cls=output.Command)
+@click.command(cls=output.Command, json="Print a JSON object.")
 @click.argument("location")
 @click.argument("file")
 @_STORES
-@_JSON
-def backup(location: str, file: str, *, stores: Sequence[str], as_json: bool) -> None:
+def backup(location: str, file: str, *, stores: Sequence[str]) -> None:
     """Back up all memory stores at LOCATION to the new file FILE, with history, settings and side records.
 
     LOCATION has the form of --at. FILE is compressed if its name ends in .tar.gz or .tgz. The backup of each memory
@@ -177,15 +168,14 @@ def backup(location: str, file: str, *, stores: Sequence[str], as_json: bool) ->
     lines = [
         f"{one.key or one.id}: {_contents(one.memories, one.versions)}, as of revision {one.revision}\n" for one in done
     ]
-    output.emit({"stores": [asdict(one) for one in done]}, as_json=as_json, plain="".join(lines))
+    output.emit({"stores": [asdict(one) for one in done]}, plain="".join(lines))
 
 
-@click.command("restore-backup", cls=output.Command)
+@click.command("restore-backup", cls=output.Command, json="Print a JSON object.")
 @click.argument("file")
 @click.argument("location")
 @_STORES
-@_JSON
-def restore_backup(file: str, location: str, *, stores: Sequence[str], as_json: bool) -> None:
+def restore_backup(file: str, location: str, *, stores: Sequence[str]) -> None:
     """Restore the memory stores of the backup FILE to LOCATION, which must not have them.
 
     The whole file is checked before anything is written. Ids, versions and times are restored, and encrypted memory
@@ -203,26 +193,18 @@ def restore_backup(file: str, location: str, *, stores: Sequence[str], as_json: 
     ):
         done = restore(archive, backend, stores=stores, progress=progress)
     lines = [f"{one.key or one.id}: {_contents(one.memories, one.versions)}, {one.added} of them new\n" for one in done]
-    output.emit({"stores": [asdict(one) for one in done]}, as_json=as_json, plain="".join(lines))
+    output.emit({"stores": [asdict(one) for one in done]}, plain="".join(lines))
 
 
-@click.command(cls=output.Command)
+@click.command(cls=output.Command, json="Print a JSON object.")
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
 @click.option("--from-keys", metavar="FILE", help="Key file of FROM.")
 @click.option("--to-keys", metavar="FILE", help="Key file of TO; memory stores are encrypted there.")
 @click.option("--seal-paths", is_flag=True, help="With --to-keys: encrypt the paths in new memory stores too.")
 @_STORES
-@_JSON
 def migrate(
-    source: str,
-    target: str,
-    *,
-    from_keys: str | None,
-    to_keys: str | None,
-    seal_paths: bool,
-    stores: Sequence[str],
-    as_json: bool,
+    source: str, target: str, *, from_keys: str | None, to_keys: str | None, seal_paths: bool, stores: Sequence[str]
 ) -> None:
     """Copy all memory stores from FROM to TO, with ids, history, times, settings and side records.
 
@@ -247,7 +229,7 @@ def migrate(
         copied = f"{_contents(one.memories, one.versions)}, {one.copied} copied now"
         more = "; later changes exist, run it again" if one.behind else ""
         lines.append(f"{one.key or one.id}: {copied}, up to revision {one.revision}{more}\n")
-    output.emit({"stores": [asdict(one) for one in done]}, as_json=as_json, plain="".join(lines))
+    output.emit({"stores": [asdict(one) for one in done]}, plain="".join(lines))
 
 
 def _contents(memories: int, versions: int | None) -> str:

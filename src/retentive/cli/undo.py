@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -11,7 +9,7 @@ import click
 
 from retentive.cli import layouts, output
 from retentive.cli.exits import status_of
-from retentive.cli.location import Location, pass_location
+from retentive.cli.location import Location
 from retentive.cli.parameters import FORMS, Moment, moment_option, time_option
 
 if TYPE_CHECKING:
@@ -23,16 +21,14 @@ _JSON = 'Print a JSON object: {"done", "dry_run", "proposed", "steps", "conflict
 _DRY_RUN = "Print the changes without making them."
 
 
-@click.command(cls=output.Command)
+@output.command(json=_JSON)
 @click.argument("path")
 @moment_option(
     "--to", text=f"Time to restore ({FORMS}), or a version, to restore the state right after it.", required=True
 )
 @click.option("--dry-run", is_flag=True, help=_DRY_RUN)
 @click.option("--force", is_flag=True, help="Delete the memories that are in the way.")
-@click.option("--json", "as_json", is_flag=True, help=_JSON)
-@pass_location
-def restore(location: Location, path: str, *, to: Moment, dry_run: bool, force: bool, as_json: bool) -> None:
+def restore(location: Location, path: str, *, to: Moment, dry_run: bool, force: bool) -> None:
     """Restore a memory, a directory or, with /memories, the whole store to its state at a moment.
 
     The memory at PATH gets the text it had at that moment. If PATH does not exist, the memory that was there is created
@@ -41,10 +37,10 @@ def restore(location: Location, path: str, *, to: Moment, dry_run: bool, force: 
     """
     with location.existing() as store:
         outcome = store.history.restore(path, to, mode="force" if force else "refuse", dry_run=dry_run)
-    _emit(outcome, store.replies, as_json=as_json)
+    _emit(outcome, store.replies)
 
 
-@click.command(cls=output.Command)
+@output.command(json=_JSON)
 @click.argument("version_id", metavar="[VERSION]", required=False)
 @click.option(
     "--actor", "whose", metavar="PATTERN", help="Undo all changes of these actors, such as session:* or user:ann."
@@ -54,8 +50,6 @@ def restore(location: Location, path: str, *, to: Moment, dry_run: bool, force: 
 @click.option("--merge", is_flag=True, help="Keep later changes of the same memories, if they are in other lines.")
 @click.option("--force", is_flag=True, help="Undo later changes of the same memories too.")
 @click.option("--dry-run", is_flag=True, help=_DRY_RUN)
-@click.option("--json", "as_json", is_flag=True, help=_JSON)
-@pass_location
 def undo(
     location: Location,
     version_id: str | None,
@@ -66,7 +60,6 @@ def undo(
     merge: bool,
     force: bool,
     dry_run: bool,
-    as_json: bool,
 ) -> None:
     """Undo one change with all its versions, or all changes of an actor.
 
@@ -83,7 +76,7 @@ def undo(
     actors = whose if session is None else _pattern(session)
     with location.existing() as store:
         outcome = store.history.undo(change=version_id, by=actors, since=since, mode=mode, dry_run=dry_run)
-    _emit(outcome, store.replies, as_json=as_json)
+    _emit(outcome, store.replies)
 
 
 def _pattern(session: str) -> str:
@@ -92,7 +85,7 @@ def _pattern(session: str) -> str:
     return f"session:{session}"
 
 
-def _emit(outcome: RestoreOutcome, replies: Replies, *, as_json: bool) -> None:
+def _emit(outcome: RestoreOutcome, replies: Replies) -> None:
     """Print the steps, or the conflicts with their exit status."""
     would = "nothing would be done" if outcome.dry_run else "nothing was done"
     conflicts = [f"Error: {would}.", *(f"{each.path}: {each.reason}." for each in outcome.conflicts)]
@@ -100,45 +93,29 @@ def _emit(outcome: RestoreOutcome, replies: Replies, *, as_json: bool) -> None:
     below = [replies.awaits_review] if outcome.proposed else []
     if not rows and not below:
         below = ["Nothing to do."]
+    has_conflicts = bool(outcome.conflicts)
+    steps = [_step_object(step) for step in outcome.steps]
     output.emit(
-        _object(outcome),
-        as_json=as_json,
-        plain=[] if outcome.conflicts else [*rows, *((line,) for line in below)],
-        shown=[] if outcome.conflicts else [layouts.Aligned(rows, (None, "cyan")), *below],
+        output.attributes(outcome, "done", "dry_run", "proposed")
+        | {"steps": steps, "conflicts": outcome.conflicts, "left": outcome.left},
+        plain=[] if has_conflicts else [*rows, *((line,) for line in below)],
+        shown=[] if has_conflicts else [layouts.Aligned(rows, (None, "cyan")), *below],
         notes=[f"{each.path} was not fully restored: {each.reason}." for each in outcome.left],
-        error="\n".join(conflicts) if outcome.conflicts else "",
+        error="\n".join(conflicts) if has_conflicts else "",
+        status=status_of("conflict") if has_conflicts else 0,
     )
-    if outcome.conflicts:
-        raise click.exceptions.Exit(status_of("conflict"))
 
 
-_DONE = {"deleted": "deleted", "moved": "moved", "made": "recreated", "changed": "reverted"}
+DONE = {"deleted": "deleted", "moved": "moved", "made": "recreated", "changed": "reverted"}
+"""Word for each kind of step."""
 
 
 def _row(step: Step, *, is_done: bool) -> tuple[str, str]:
-    what = _DONE[step.what] if is_done else f"would be {_DONE[step.what]}"
+    what = DONE[step.what] if is_done else f"would be {DONE[step.what]}"
     came = f"{step.before.path} -> " if step.what == "moved" and step.before is not None else ""
     return what, f"{came}{step.path}"
 
 
-def _object(outcome: RestoreOutcome) -> dict[str, object]:
-    return {
-        "done": outcome.done,
-        "dry_run": outcome.dry_run,
-        "proposed": outcome.proposed,
-        "steps": _steps(outcome.steps),
-        "conflicts": [asdict(each) for each in outcome.conflicts],
-        "left": [asdict(each) for each in outcome.left],
-    }
-
-
-def _steps(steps: Sequence[Step]) -> list[dict[str, object]]:
-    return [
-        {
-            "what": step.what,
-            "memory_id": step.memory_id,
-            "path_before": None if step.before is None else step.before.path,
-            "path": step.path,
-        }
-        for step in steps
-    ]
+def _step_object(step: Step) -> dict[str, object]:
+    before = {"path_before": step.before and step.before.path}
+    return output.attributes(step, "what", "memory_id") | before | {"path": step.path}

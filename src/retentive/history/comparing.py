@@ -15,8 +15,10 @@ from retentive.values.paths import MemoryPath
 from retentive.values.settings import Settings
 from retentive.values.text import decoded
 
-Sides: TypeAlias = tuple[tuple[Version | None, str], tuple[Version | None, str]]
-"""The old and the new side: a version and its text; None and an empty text if there was no memory."""
+Side: TypeAlias = tuple[Version, str] | tuple[None, None]
+"""A version and its text, or that there was no memory."""
+Sides: TypeAlias = tuple[Side, Side]
+"""The old and the new side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ class ReadChangesSince(ReadOperation[Sides]):
             was = None if past is None or self.path.is_root else past.get(self.path.text).memory
             if was is None:
                 raise NotFound(f"there is no memory at {self.path.written}")
-            return _side(snapshot, was.version_id), (None, "")
+            return _side(snapshot, was.version_id), (None, None)
         if past is None:
             return _side(snapshot, _replaced(snapshot, memory.version_id)), _side(snapshot, memory.version_id)
         then = past.find(memory.id)
@@ -102,12 +104,12 @@ def _replaced(found: Snapshot, version_id: str) -> str | None:
     return None if before is None else before.id
 
 
-def _side(found: Snapshot, version_id: str | None) -> tuple[Version | None, str]:
+def _side(found: Snapshot, version_id: str | None) -> Side:
     if version_id is None:
-        return None, ""
+        return None, None
     version, data = found.version(version_id)
     if version.operation == "deleted":
-        return None, ""
+        return None, None
     if data is None or version.redacted_at is not None:
         raise InvalidInput(f"{version_id} was redacted; its text no longer exists")
     return version, decoded(data)

@@ -87,7 +87,7 @@ class History:
         return diff.unified(one or "", other or "", old_name=old_name, new_name=new_name)
 
     def change(self, version_id: str, *, old: str | None = None) -> Sides:
-        """A version and the one it replaced, or `old`, each with its text; a deletion is None and an empty text.
+        """A version and the one it replaced, or `old`, each with its text; both are None for a deletion.
 
         Raises `NotFound`, and `InvalidInput` for a version whose text was redacted or pruned.
         """

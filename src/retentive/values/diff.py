@@ -111,17 +111,17 @@ def lines(text: str) -> list[str]:
     return [*kept, last] if last else kept
 
 
-def unified(old: str, new: str, *, old_name: str, new_name: str, context: int = 3) -> list[DiffLine]:
+def unified(old: str | None, new: str | None, *, old_name: str, new_name: str, context: int = 3) -> list[DiffLine]:
     """Unified diff with `context` common lines around each change; empty if the texts are equal.
 
-    Names are printed unchanged: `a/notes.md` and `b/notes.md`, or `/dev/null` for a missing text. Raises
-    `InvalidInput` for a name with a control character or a negative `context`.
+    None is a missing text: it is empty and named `/dev/null`. Other names are printed unchanged: `a/notes.md` and
+    `b/notes.md`. Raises `InvalidInput` for a name with a control character or a negative `context`.
     """
     if context < 0:
         raise InvalidInput("context must be an integer from 0")
-    before = lines(old)
-    changes = _changes(before, lines(new))
-    header = f"--- {_name(old_name)}", f"+++ {_name(new_name)}"
+    before = lines(old or "")
+    changes = _changes(before, lines(new or ""))
+    header = f"--- {_name(old_name, old)}", f"+++ {_name(new_name, new)}"
     diff = [DiffLine("header", name) for name in header] if changes else []
     first = 0
     for end in range(1, len(changes) + 1):
@@ -234,7 +234,9 @@ def _range(start: int, count: int) -> str:
     return str(start + 1) if count == 1 else f"{start + 1 if count else start},{count}"
 
 
-def _name(name: str) -> str:
+def _name(name: str, text: str | None) -> str:
+    if text is None:
+        return "/dev/null"
     if not name or any(ord(char) < 32 or ord(char) == 127 for char in name):
         raise InvalidInput("a name in a diff must not be empty or contain control characters")
     return name + "\t" if " " in name else name  # without the tab, patch reads only the first word as the name

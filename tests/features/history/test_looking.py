@@ -62,9 +62,9 @@ def test_versions_are_shown_and_compared(store: MemoryStore) -> None:
     assert as_text(store.history.diff(second, gone)).endswith("@@ -1,2 +0,0 @@\n-one\n-2\n")
     (old, old_text), (new, new_text) = store.history.change(second)
     assert (old and old.id, old_text, new and new.id, new_text) == (first, "one\ntwo\n", second, "one\n2\n")
-    assert store.history.change(first)[0] == (None, "")
-    assert store.history.change(gone)[1] == (None, "")
-    assert store.history.changes_since(A, second)[1] == (None, "")
+    assert store.history.change(first)[0] == (None, None)
+    assert store.history.change(gone)[1] == (None, None)
+    assert store.history.changes_since(A, second)[1] == (None, None)
     store.history.redact(first)
     with pytest.raises(InvalidInput, match=f"{first} was redacted"):
         store.history.diff(first, second)

@@ -19,7 +19,7 @@ from retentive.cli.chat.screen import JsonLines, Screen
 from retentive.cli.chat.session import Session
 from retentive.cli.chat.slash_commands import Commands, ContextCounter, is_command
 from retentive.cli.exits import FAILED
-from retentive.cli.location import Location, pass_location
+from retentive.cli.location import Location
 from retentive.errors import InvalidInput
 from retentive.store import MemoryStore
 
@@ -33,7 +33,7 @@ _NO_KEY = (
 )
 
 
-@click.command(cls=output.Command)
+@output.command(json="Print each event as one JSON object on a line of its own.")
 @click.option(
     "--model", metavar="NAME", default=MODEL, show_default=True, help="Model; it must support the memory tool."
 )
@@ -56,8 +56,6 @@ _NO_KEY = (
     show_default=True,
     help="Language of the note that asks Claude to keep its memory tidy.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print each event as one JSON object on a line of its own.")
-@pass_location
 def chat(
     location: Location,
     *,
@@ -68,7 +66,6 @@ def chat(
     compact: bool,
     base_url: str | None,
     language: str,
-    as_json: bool,
 ) -> None:
     """Chat with Claude, which uses the memory store as its memory.
 
@@ -82,6 +79,7 @@ def chat(
     if no_context_editing and compact:
         raise click.UsageError("--compact and --no-context-editing exclude each other.")
     context = None if no_context_editing else _context(compact=compact)
+    as_json = output.as_json()
     screen = JsonLines() if as_json else Screen()
     with _client(base_url) as client, location.created(sweep=True) as store:
         counting = ContextCounter(client, model, system_prompt(system, language=language), context)

@@ -13,46 +13,33 @@ from retentive.cli.location import Location
 from retentive.opening import DEFAULT_KEY, DEFAULT_LOCATION
 
 COMMANDS: Mapping[str, str] = {
-    "ls": "retentive.cli.memories:ls",
-    "view": "retentive.cli.memories:view",
-    "cat": "retentive.cli.memories:cat",
-    "create": "retentive.cli.memories:create",
-    "edit": "retentive.cli.editor:edit",
-    "replace": "retentive.cli.memories:replace",
-    "insert": "retentive.cli.memories:insert",
-    "rm": "retentive.cli.memories:rm",
-    "mv": "retentive.cli.memories:mv",
-    "stores": "retentive.cli.stores:stores",
-    "search": "retentive.cli.search:search",
-    "log": "retentive.cli.history:log",
-    "show": "retentive.cli.history:show",
-    "diff": "retentive.cli.history:diff",
-    "blame": "retentive.cli.history:blame",
-    "restore": "retentive.cli.undo:restore",
-    "undo": "retentive.cli.undo:undo",
-    "redact": "retentive.cli.removal:redact",
-    "erase": "retentive.cli.removal:erase",
-    "settings": "retentive.cli.settings:settings",
-    "review": "retentive.cli.review:review",
-    "scan": "retentive.cli.maintenance:scan",
-    "sweep": "retentive.cli.maintenance:sweep",
-    "export": "retentive.cli.transfer:export",
-    "import": "retentive.cli.transfer:import_",
-    "backup": "retentive.cli.transfer:backup",
-    "restore-backup": "retentive.cli.transfer:restore_backup",
-    "migrate": "retentive.cli.transfer:migrate",
-    "audit": "retentive.cli.audit:audit",
-    "stats": "retentive.cli.stats:stats",
-    "doctor": "retentive.cli.maintenance:doctor",
-    "keys": "retentive.cli.keys:keys",
-    "migrate-schema": "retentive.cli.maintenance:migrate",
-    "collect": "retentive.cli.maintenance:collect",
-    "exec": "retentive.cli.tool_calls:execute",
-    "init": "retentive.cli.stores:init",
-    "chat": "retentive.cli.chat:chat",
-    "demo": "retentive.cli.demo:demo",
+    name: module
+    for module, names in (
+        ("memories", "ls view cat create"),
+        ("editor", "edit"),
+        ("memories", "replace insert rm mv"),
+        ("stores", "stores"),
+        ("search", "search"),
+        ("history", "log show diff blame"),
+        ("undo", "restore undo"),
+        ("removal", "redact erase"),
+        ("settings", "settings"),
+        ("review", "review"),
+        ("maintenance", "scan sweep"),
+        ("transfer", "export import backup restore-backup migrate"),
+        ("audit", "audit"),
+        ("stats", "stats"),
+        ("maintenance", "doctor"),
+        ("keys", "keys"),
+        ("maintenance", "migrate-schema collect"),
+        ("tool_calls", "exec"),
+        ("stores", "init"),
+        ("chat", "chat"),
+        ("demo", "demo"),
+    )
+    for name in names.split()
 }
-"""Module and attribute of each subcommand, in the order of the help."""
+"""Module of each subcommand, in the order of the help."""
 
 
 class LazyGroup(click.Group):
@@ -66,10 +53,8 @@ class LazyGroup(click.Group):
         """The subcommand with this name; None if there is no such subcommand."""
         if cmd_name not in COMMANDS:
             return None
-        module, _, attribute = COMMANDS[cmd_name].partition(":")
-        command = getattr(import_module(module), attribute)
-        assert isinstance(command, click.Command)
-        return command
+        found = vars(import_module(f"retentive.cli.{COMMANDS[cmd_name]}")).values()
+        return next(each for each in found if isinstance(each, click.Command) and each.name == cmd_name)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

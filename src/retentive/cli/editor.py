@@ -41,61 +41,45 @@ def edit(location: Location, path: str) -> None:
 
 
 def _edited(location: Location, path: str) -> Reply:
-    before = _before(location, path)
-    if isinstance(before, Reply):
-        return before
-    draft = Draft.of(before.data, _file_name(path))
+    try:
+        before, version_id = _before(location, MemoryPath.parse(path))
+    except Refused as refusal:
+        return REPLIES.error(refusal.key, {"path": path} | refusal.values)
+    draft = Draft.of(before, _file_name(path))
     try:
         draft.edit()
         data = draft.read()
-        if data == before.data:
-            draft.remove()
-            return Reply(_NOT_SAVED)
-        reply = _saved(location, path, decoded(data), before.version_id)
+        if data == before:
+            reply = Reply(_NOT_SAVED)
+        else:
+            text = decoded(data)
+            with location.created() as store:
+                reply = store.save(path, text, if_version=version_id)
     except RetentiveError as error:
         reply = output.failure(error)
     except BaseException:
         click.echo(f"Your text is kept in {draft.path}", err=True)
         raise
-    return draft.finish(reply, before.data)
+    if reply.is_error and draft.differs(before):
+        return replace(reply, text=f"{reply.text}\nYour text is kept in {draft.path}")
+    shutil.rmtree(draft.directory, ignore_errors=True)  # with the files of the editor
+    return reply
 
 
-@dataclass(frozen=True, slots=True)
-class _Before:
-    """The memory before editing; it does not exist if `version_id` is None."""
-
-    data: bytes
-    version_id: str | None
-
-
-def _before(location: Location, path: str) -> _Before | Reply:
-    """The memory to edit, or an error reply if the path cannot be edited."""
-    try:
-        return _editable(location, MemoryPath.parse(path))
-    except Refused as refusal:
-        return REPLIES.error(refusal.key, {"path": path} | refusal.values)
-
-
-def _editable(location: Location, path: MemoryPath) -> _Before:
+def _before(location: Location, path: MemoryPath) -> tuple[bytes, str | None]:
+    """The content and version of the memory to edit; empty and None if it does not exist. Raises `Refused`."""
     if path.is_root:
         raise Refused("exists")
     try:
         with location.existing(sweep=True) as store:
             entry = store.run(GetEntry(path), Invocation(None, None, store.integration)).value()
     except NotFound:  # no location or memory store; saving creates them
-        return _Before(b"", None)
+        return b"", None
     if entry.below:
         raise Refused("exists")
     if entry.above is not None:
         raise Refused("not_a_directory", ancestor=entry.above)
-    if entry.memory is None:
-        return _Before(b"", None)
-    return _Before(entry.data or b"", entry.memory.version_id)
-
-
-def _saved(location: Location, path: str, text: str, if_version: str | None) -> Reply:
-    with location.created() as store:
-        return store.save(path, text, if_version=if_version)
+    return entry.data or b"", None if entry.memory is None else entry.memory.version_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,18 +123,8 @@ class Draft:
         except OSError as error:
             raise RetentiveError(f"cannot read the edited file {self.path}: {error.strerror}") from None
 
-    def finish(self, reply: Reply, before: bytes) -> Reply:
-        """Remove the draft after saving. A changed draft that was not saved is kept, and the reply names it."""
-        if reply.is_error and self._changed(before):
-            return replace(reply, text=f"{reply.text}\nYour text is kept in {self.path}")
-        self.remove()
-        return reply
-
-    def remove(self) -> None:
-        """Remove the directory with the draft and the files of the editor."""
-        shutil.rmtree(self.directory, ignore_errors=True)
-
-    def _changed(self, before: bytes) -> bool:
+    def differs(self, before: bytes) -> bool:
+        """True if the draft was changed, also if it cannot be read."""
         try:
             return self.read() != before
         except RetentiveError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -40,10 +39,7 @@ def new(location: Location) -> None:
     with the current key.
     """
     _need_library()
-    from retentive.storage.sealed.keys import add_key  # noqa: PLC0415 - imports cryptography
-
-    with naming("Key file", path := _key_file(location)):
-        key_id = add_key(path)
+    key_id = _add_key(location)
     text = f"Created {key_id}, now the current key. Keep a copy of the key file.\n"
     output.emit({"key_id": key_id}, plain=text)
 
@@ -62,20 +58,14 @@ def rotate(location: Location, *, add: bool) -> None:
     with location.opened() as found:
         backend = _sealed(found)
         if add:
-            from retentive.storage.sealed.keys import add_key  # noqa: PLC0415
-
-            with naming("Key file", path := _key_file(location)):
-                add_key(path)
+            _add_key(location)
         with output.progress("Rotating", total=len(backend.list_stores())) as progress:
             done = sealed.rotate(backend, progress=progress)
     text = f"{output.counted(done.rewrapped, 'data key')} wrapped with the current key, {done.current} already current."
-    left = [f"{count} {_NOT_WRAPPED[why]}" for why, count in asdict(done).items() if why in _NOT_WRAPPED and count]
-    output.emit(asdict(done), plain=text + (f" Not wrapped: {', '.join(left)}." if left else "") + "\n")
-    if done.locked:
-        raise click.exceptions.Exit(status_of("locked"))
-
-
-_NOT_WRAPPED = {"locked": "locked", "destroyed": "destroyed", "unsealed": "not encrypted"}
+    counts = {"locked": done.locked, "destroyed": done.destroyed, "not encrypted": done.unsealed}
+    left = ", ".join(f"{count} {why}" for why, count in counts.items() if count)
+    more = f" Not wrapped: {left}." if left else ""
+    output.emit(done, plain=f"{text}{more}\n", status=status_of("locked") if done.locked else 0)
 
 
 @output.command("status", group=keys, json="Print a JSON object.")
@@ -91,13 +81,12 @@ def status(location: Location) -> None:
     with location.opened() as found:
         stores, damaged = sealed.status(found.backend), capabilities.quarantined(found.backend)
     rows = [_row(store) for store in stores]
+    modified = f"{output.counted(damaged, 'modified file')} of encrypted memory stores kept in .retentive/quarantine."
     output.emit(
-        {"stores": [asdict(store) for store in stores], "damaged": damaged},
+        {"stores": stores, "damaged": damaged},
         plain=rows,
         shown=[layouts.Table(_COLUMNS, rows)],
-        notes=[f"{output.counted(damaged, 'modified file')} of encrypted memory stores kept in .retentive/quarantine."]
-        if damaged
-        else [],
+        notes=[modified] if damaged else [],
     )
 
 
@@ -141,12 +130,15 @@ def _need_library() -> None:
         raise InvalidInput(f"encryption needs its library: {pip_install('crypto')}") from None
 
 
-def _key_file(location: Location) -> str:
-    """Path of the key file. Raises `InvalidInput` without one."""
+def _add_key(location: Location) -> str:
+    """Add a key to the key file; its id. Raises `InvalidInput` without a key file."""
+    from retentive.storage.sealed.keys import add_key  # noqa: PLC0415 - imports cryptography
+
     path = key_file(location.keys, os.environ)
     if path is None:
         raise InvalidInput("no key file given: pass --keys FILE before the command, or set RETENTIVE_KEYS_FILE")
-    return path
+    with naming("Key file", path):
+        return add_key(path)
 
 
 def _sealed(found: Retentive) -> SealedBackend:

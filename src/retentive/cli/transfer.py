@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
+from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -15,24 +14,24 @@ from retentive.cli import output
 from retentive.cli.exits import status_of
 from retentive.cli.location import STORAGE_CODES, Location, naming, read_key_file, shown
 from retentive.errors import InvalidInput, NotFound
-from retentive.locations import location_exists, open_backend
+from retentive.locations import location_exists
+from retentive.opening import open as open_location
 from retentive.values.paths import ROOT
 
 if TYPE_CHECKING:
     from retentive.storage.contract import Backend
     from retentive.store import MemoryStore
     from retentive.transfer.archive_reader import Archive
+    from retentive.transfer.export import Exported
     from retentive.transfer.import_files import FileOutcome
+    from retentive.transfer.migrate import Migrated
+    from retentive.transfer.restore import Restored
     from retentive.transfer.sources import Source
 
+
 _WHOLE = (".tar", ".tar.gz", ".tgz")
-_STORES = click.option(
-    "--store",
-    "stores",
-    metavar="KEY",
-    multiple=True,
-    help="Key or id of a memory store to include; may be repeated.  [default: all]",
-)
+_STORES_HELP = "Key or id of a memory store to include; may be repeated.  [default: all]"
+_STORES = click.option("--store", "stores", metavar="KEY", multiple=True, help=_STORES_HELP)
 
 
 @output.command(json="Print a JSON object.")
@@ -54,12 +53,11 @@ def export(location: Location, dest: str, *, notes: bool) -> None:
         else:
             done = export_files(store, dest, progress=progress)
     output.emit(
-        asdict(done),
-        plain=f"Exported {_contents(done.memories, done.versions)}, as of revision {done.revision}.\n",
+        done,
+        plain=f"Exported {_contents(done)}, as of revision {done.revision}.\n",
         notes=(f"{path}: {why}" for path, why in done.left_out),
+        status=status_of("damaged" if done.damaged else "path_taken") if done.left_out else 0,
     )
-    if done.left_out:
-        raise click.exceptions.Exit(status_of("damaged" if done.damaged else "path_taken"))
 
 
 @output.command("import", json="Print a JSON object.")
@@ -106,7 +104,7 @@ def import_(
     from retentive.transfer.import_files import Import  # noqa: PLC0415 - slow to import
 
     counts: Counter[str] = Counter()
-    outcomes: list[dict[str, object]] = []
+    outcomes: list[FileOutcome] = []
     with ExitStack() as stack:
         stack.enter_context(naming("Source", source))
         found = stack.enter_context(_source(source, revision))
@@ -114,14 +112,13 @@ def import_(
         progress = stack.enter_context(output.progress("Importing"))
         for outcome in Import(store, under=under, overwrite=overwrite, dry_run=dry_run).run(found, progress):
             counts[outcome.became] += 1
-            outcomes.append(asdict(outcome)) if output.as_json() else _print(outcome)
+            outcomes.append(outcome) if output.as_json() else _print(outcome)
     summed = {name: counts[name] for name in ("created", "replaced", "same", "exists", "left", "refused")}
     output.emit(
         {**summed, "dry_run": dry_run, "inside": found.inside, "files": outcomes},
         notes=[_totals(counts, found.inside, dry_run=dry_run)],
+        status=status_of("refused") if counts["refused"] else 0,
     )
-    if counts["refused"]:
-        raise click.exceptions.Exit(status_of("refused"))
 
 
 def _print(outcome: FileOutcome) -> None:
@@ -146,8 +143,7 @@ def _import_whole(location: Location, source: str, key: str | None) -> None:
         output.progress("Importing") as progress,
     ):
         done = import_whole(archive, found.backend, key=key, progress=progress)
-    text = f"Imported {_contents(done.memories, done.versions)} as {done.key or done.id}.\n"
-    output.emit(asdict(done), plain=text)
+    output.emit(done, plain=f"Imported {_contents(done)} as {done.key or done.id}.\n")
 
 
 @click.command(cls=output.Command, json="Print a JSON object.")
@@ -165,10 +161,7 @@ def backup(location: str, file: str, *, stores: Sequence[str]) -> None:
 
     with _backend(location, None) as backend, naming("File", file), output.progress("Backing up") as progress:
         done = back_up(backend, file, stores=stores, progress=progress)
-    lines = [
-        f"{one.key or one.id}: {_contents(one.memories, one.versions)}, as of revision {one.revision}\n" for one in done
-    ]
-    output.emit({"stores": [asdict(one) for one in done]}, plain="".join(lines))
+    _emit(done, [f"as of revision {one.revision}" for one in done])
 
 
 @click.command("restore-backup", cls=output.Command, json="Print a JSON object.")
@@ -192,8 +185,7 @@ def restore_backup(file: str, location: str, *, stores: Sequence[str]) -> None:
         output.progress("Restoring") as progress,
     ):
         done = restore(archive, backend, stores=stores, progress=progress)
-    lines = [f"{one.key or one.id}: {_contents(one.memories, one.versions)}, {one.added} of them new\n" for one in done]
-    output.emit({"stores": [asdict(one) for one in done]}, plain="".join(lines))
+    _emit(done, [f"{one.added} of them new" for one in done])
 
 
 @click.command(cls=output.Command, json="Print a JSON object.")
@@ -224,17 +216,20 @@ def migrate(
         output.progress("Copying") as progress,
     ):
         done = run(origin, goal, stores=stores, progress=progress)
-    lines = []
-    for one in done:
-        copied = f"{_contents(one.memories, one.versions)}, {one.copied} copied now"
-        more = "; later changes exist, run it again" if one.behind else ""
-        lines.append(f"{one.key or one.id}: {copied}, up to revision {one.revision}{more}\n")
-    output.emit({"stores": [asdict(one) for one in done]}, plain="".join(lines))
+    more = "; later changes exist, run it again"
+    _emit(done, [f"{one.copied} copied now, up to revision {one.revision}{more * one.behind}" for one in done])
 
 
-def _contents(memories: int, versions: int | None) -> str:
-    counts = [output.counted(memories, "memory"), *([] if versions is None else [output.counted(versions, "version")])]
-    return " and ".join(counts)
+def _emit(done: Sequence[Exported | Migrated | Restored], remarks: Sequence[str]) -> None:
+    """Print the contents of each memory store, with a remark."""
+    rows = zip(done, remarks, strict=True)
+    lines = [f"{one.key or one.id}: {_contents(one)}, {remark}\n" for one, remark in rows]
+    output.emit({"stores": done}, plain="".join(lines))
+
+
+def _contents(store: Exported | Migrated | Restored) -> str:
+    memories = output.counted(store.memories, "memory")
+    return memories if store.versions is None else f"{memories} and {output.counted(store.versions, 'version')}"
 
 
 def _same(source: str, target: str) -> bool:
@@ -248,17 +243,11 @@ def _backend(
     """The backend at a location, encrypted with `keys`. Raises `NotFound` if it does not exist, unless `create`."""
     if not create and not location_exists(url):
         raise NotFound(f"{shown(url)} does not exist")
-    with naming(label, shown(url), codes=STORAGE_CODES):
-        if keys is None:
-            backend = open_backend(url)
-        else:
-            from retentive.opening import open as open_location  # noqa: PLC0415 - slow to import
-
-            backend = open_location(url, keys=read_key_file(keys), seal_paths=seal_paths).backend
-        try:
-            yield backend
-        finally:
-            backend.close()
+    with (
+        naming(label, shown(url), codes=STORAGE_CODES),
+        closing(open_location(url, keys=keys and read_key_file(keys), seal_paths=seal_paths).backend) as backend,
+    ):
+        yield backend
 
 
 @contextmanager
@@ -285,11 +274,9 @@ def _store(location: Location, *, dry_run: bool) -> Iterator[MemoryStore]:
         with location.created() as store:
             yield store
         return
-    import retentive  # noqa: PLC0415 - loaded already
-
     with ExitStack() as stack:
         try:
             store = stack.enter_context(location.existing())
         except NotFound:
-            store = stack.enter_context(retentive.open("sqlite://")).store()
+            store = stack.enter_context(open_location("sqlite://")).store()
         yield store

@@ -27,6 +27,7 @@ Kind: TypeAlias = Literal["header", "hunk", "context", "removed", "added"]
 Span: TypeAlias = tuple[int, int]
 _LineMarks: TypeAlias = Mapping[int, Sequence[Span]]
 
+NOWHERE = "/dev/null"  # the name of a missing text
 NO_NEWLINE = "\\ No newline at end of file"
 MAX_MARKED_WORDS = 5_000  # on each side of a change; larger changes are not marked by word
 _MAX_CELLS = 200_000_000  # lines x lines compared exactly: 25 MB of bits, 0.1 s
@@ -114,7 +115,7 @@ def lines(text: str) -> list[str]:
 def unified(old: str | None, new: str | None, *, old_name: str, new_name: str, context: int = 3) -> list[DiffLine]:
     """Unified diff with `context` common lines around each change; empty if the texts are equal.
 
-    None is a missing text: it is empty and named `/dev/null`. Other names are printed unchanged: `a/notes.md` and
+    None is a missing text: it is empty and named `NOWHERE`. Other names are printed unchanged: `a/notes.md` and
     `b/notes.md`. Raises `InvalidInput` for a name with a control character or a negative `context`.
     """
     if context < 0:
@@ -236,7 +237,7 @@ def _range(start: int, count: int) -> str:
 
 def _name(name: str, text: str | None) -> str:
     if text is None:
-        return "/dev/null"
+        return NOWHERE
     if not name or any(ord(char) < 32 or ord(char) == 127 for char in name):
         raise InvalidInput("a name in a diff must not be empty or contain control characters")
     return name + "\t" if " " in name else name  # without the tab, patch reads only the first word as the name

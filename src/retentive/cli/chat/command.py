@@ -14,14 +14,13 @@ from retentive.agent.errors import AgentError
 from retentive.agent.prompts import LANGUAGES, system_prompt
 from retentive.agent.turns import Budget
 from retentive.cli import output
-from retentive.cli.chat.input import Lines, NotText, keyboard, piped
+from retentive.cli.chat.input import Lines, keyboard, piped
 from retentive.cli.chat.screen import JsonLines, Screen
 from retentive.cli.chat.session import Session
 from retentive.cli.chat.slash_commands import Commands, ContextCounter, is_command
 from retentive.cli.exits import FAILED
 from retentive.cli.location import Location
 from retentive.errors import InvalidInput
-from retentive.store import MemoryStore
 
 if TYPE_CHECKING:
     from anthropic import Anthropic
@@ -82,70 +81,58 @@ def chat(
     as_json = output.as_json()
     screen = JsonLines() if as_json else Screen()
     with _client(base_url) as client, location.created(sweep=True) as store:
+        from retentive.agent.loop import Agent  # noqa: PLC0415 - imports the SDK
+
+        options: Any = {"model": model, "system": system, "language": language, "context": context}
+        budget = Budget(max_tokens=max_tokens)
+        session = Session(
+            Agent(client, memory=store, actor=location.actor, budget=budget, stream=True, **options), store
+        )
         counting = ContextCounter(client, model, system_prompt(system, language=language), context)
-        options = {"model": model, "system": system, "language": language, "context": context}
-        session = _session(client, store, location.actor, Budget(max_tokens=max_tokens), options)
         screen.started(model, store.key or store.id, str(session.actor))
         on_keyboard = not as_json and output.on_terminal() and sys.stdin is not None and sys.stdin.isatty()
-        talk = _Talk(session, Commands(session, counting), screen, on_keyboard=on_keyboard)
-        talk.follow(keyboard() if on_keyboard else piped())
+        lines = keyboard() if on_keyboard else piped()
+        is_complete = _follow(lines, session, Commands(session, counting), screen, on_keyboard=on_keyboard)
         screen.ended(session)
-    if talk.unanswered and not on_keyboard:
+    if not (is_complete or on_keyboard):
         raise click.exceptions.Exit(FAILED)
 
 
-class _Talk:
-    """The conversation line by line. `unanswered` counts messages without an answer."""
+def _follow(
+    lines: Lines, session: Session, commands: Commands, screen: Screen | JsonLines, *, on_keyboard: bool
+) -> bool:
+    """Answer all lines; True if no message is without an answer.
 
-    def __init__(self, session: Session, commands: Commands, screen: Screen | JsonLines, *, on_keyboard: bool) -> None:
-        self._session = session
-        self._commands = commands
-        self._screen = screen
-        self._on_keyboard = on_keyboard
-        self.unanswered = 0
-
-    def follow(self, lines: Lines) -> None:
-        """Answer all lines. Raises `KeyboardInterrupt` on Ctrl-C, if the input is not a keyboard."""
-        for line in lines:
-            try:
-                if not self._handle(line):
-                    return
-            except KeyboardInterrupt:
-                self._screen.interrupted()
-                if not self._on_keyboard:
-                    raise
-
-    def _handle(self, line: str | NotText) -> bool:
-        """Answer one line; False if it ends the conversation."""
-        if isinstance(line, NotText):
-            self._screen.failed("invalid_input", line.reason, retryable=False)
-            self.unanswered += 1
-        elif not is_command(line):
-            self._send(line)
-        elif (answer := self._commands.answer(line)) is None:
-            return False
-        elif answer.retries:
-            self._send(None)
-        else:
-            self._screen.answered(line, answer)
-        return True
-
-    def _send(self, message: str | None) -> None:
-        """Send a message, or the last one again, and show the answer."""
+    Raises `KeyboardInterrupt` on Ctrl-C, if the input is not a keyboard.
+    """
+    is_complete = True
+    for line in lines:
         try:
-            answered = self._session.run(message, self._screen.event)
-        except AgentError as error:
-            self._screen.error(error)
-            answered = False
-        self.unanswered += not answered
+            if isinstance(line, InvalidInput):
+                screen.failed(line.code, str(line), retryable=False)
+                is_complete = False
+            elif not is_command(line):
+                is_complete &= _send(line, session, screen)
+            elif (answer := commands.answer(line)) is None:
+                break
+            elif answer.retries:
+                is_complete &= _send(None, session, screen)
+            else:
+                screen.answered(line, answer)
+        except KeyboardInterrupt:
+            screen.interrupted()
+            if not on_keyboard:
+                raise
+    return is_complete
 
 
-def _session(
-    client: Anthropic, store: MemoryStore, actor: str | None, budget: Budget, options: dict[str, Any]
-) -> Session:
-    from retentive.agent.loop import Agent  # noqa: PLC0415 - imports the SDK
-
-    return Session(Agent(client, memory=store, actor=actor, budget=budget, stream=True, **options), store)
+def _send(message: str | None, session: Session, screen: Screen | JsonLines) -> bool:
+    """Send a message, or the last one again, and show the answer; True if it is complete."""
+    try:
+        return session.run(message, screen.event)
+    except AgentError as error:
+        screen.error(error)
+        return False
 
 
 def _context(*, compact: bool) -> ContextManagement:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from retentive.cli import output
@@ -15,15 +14,8 @@ from retentive.errors import InvalidInput
 PROMPT = "> "
 
 
-@dataclass(frozen=True, slots=True)
-class NotText:
-    """A line that is not a valid message, and the reason."""
-
-    reason: str
-
-
-Lines: TypeAlias = Iterator[str | NotText]
-"""Messages, without blank lines."""
+Lines: TypeAlias = Iterator[str | InvalidInput]
+"""Messages, without blank lines, and for lines that are no valid message the reason."""
 
 
 def keyboard() -> Lines:
@@ -40,7 +32,7 @@ def keyboard() -> Lines:
             output.write_line("\n(Ctrl-D or /quit ends)")
             continue
         except UnicodeDecodeError as error:
-            yield NotText(f"the message is not UTF-8 (byte {error.start + 1})")
+            yield InvalidInput(f"the message is not UTF-8 (byte {error.start + 1})")
             continue
         yield from _message(line.encode("utf-8", "surrogateescape"))
 
@@ -53,9 +45,7 @@ def piped() -> Lines:
 
 def _message(line: bytes) -> Lines:
     try:
-        text = decoded(line).strip()
+        if text := decoded(line).strip():
+            yield text
     except InvalidInput as error:
-        yield NotText(str(error))
-        return
-    if text:
-        yield text
+        yield error

@@ -69,11 +69,9 @@ class Screen:
         """Show the number of changes, and the command that reverts them."""
         number = len({version.revision for version in session.changes()}) if self.terminal else 0
         if number:
-            option = f"--{'session' if session.actor.kind == 'session' else 'actor'}"
-            name = session.actor.id if session.actor.kind == "session" else str(session.actor)
-            self._line(
-                f"{output.counted(number, 'change')} of the memory; revert with `retentive undo {option} {name}`."
-            )
+            actor = session.actor
+            which = f"--session {actor.id}" if actor.kind == "session" else f"--actor {actor}"
+            self._line(f"{output.counted(number, 'change')} of the memory; revert with `retentive undo {which}`.")
 
     def event(self, event: Event) -> None:
         """Show an event of the agent."""
@@ -119,12 +117,8 @@ class Screen:
         self._end_line()
         if answer.text:
             self._line(answer.text, "red" if answer.is_error else None)
-        if answer.diff and self.terminal:
-            from retentive.cli import terminal  # noqa: PLC0415 - imports rich
-
-            output.write_line(terminal.draw(layouts.Diff(answer.diff)))
-        elif answer.diff:
-            output.write(as_text(answer.diff).encode("utf-8", "backslashreplace"))
+        if answer.diff:
+            output.emit(None, plain=as_text(answer.diff), shown=[layouts.Diff(answer.diff)])
 
     def _reply(self, reply: ToolReply) -> None:
         first = _short(reply.text.split("\n", 1)[0])
@@ -145,9 +139,8 @@ class Screen:
 
     def _write(self, text: str, colour: str | None = None) -> None:
         if self.terminal:
-            text = layouts.harmless(text)
-            text = output.coloured(text, colour)
-        output.write(text.encode("utf-8", "backslashreplace"))
+            text = output.coloured(layouts.harmless(text), colour)
+        output.write_text(text)
 
 
 class JsonLines:

@@ -6,7 +6,6 @@ import signal
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import FrameType
 from typing import TYPE_CHECKING, cast
@@ -23,36 +22,6 @@ if TYPE_CHECKING:
     from retentive.agent.loop import Agent
 
 
-@dataclass
-class Spent:
-    """Token usage of one user message with all replies. `total_tokens` includes compactions."""
-
-    replies: int = 0
-    input_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_creation_tokens: int = 0
-    output_tokens: int = 0
-    total_tokens: int = 0
-
-    def add(self, report: UsageReport) -> None:
-        """Add the usage of a reply."""
-        self.replies += 1
-        self.input_tokens += report.usage.input_tokens
-        self.cache_read_tokens += report.usage.cache_read_tokens
-        self.cache_creation_tokens += report.usage.cache_creation_tokens
-        self.output_tokens += report.usage.output_tokens
-        self.total_tokens = report.total_tokens
-
-
-@dataclass
-class Cleared:
-    """Context edits by the API: the last `edits`, the number of edited replies, and of compactions."""
-
-    edits: tuple[AppliedEdit, ...] = ()
-    replies: int = 0
-    compactions: int = 0
-
-
 class Session:
     """A conversation of an agent with a memory store. For the main thread, which gets Ctrl-C."""
 
@@ -60,8 +29,9 @@ class Session:
         self.agent = agent
         self.store = store
         self.started_at = datetime.fromtimestamp(store.clock(), UTC)
-        self.spent: list[Spent] = []
-        self.cleared = Cleared()
+        self.usage: list[list[UsageReport]] = []  # of each user message
+        self.edits: list[tuple[AppliedEdit, ...]] = []  # context edits, for each reply that had some
+        self.compactions = 0
         self._message_at = 0  # index of the last user message in the conversation
         self._length = 0  # of the conversation, without the current reply
         self._partial = ""  # text of the current reply
@@ -74,8 +44,6 @@ class Session:
     def actor(self) -> Actor:
         """Actor recorded with the changes of Claude."""
         return self.agent.actor
-
-    # -- talking ---------------------------------------------------------------------------------------------
 
     def can_retry(self) -> bool:
         """True if a message still has no answer."""
@@ -91,7 +59,7 @@ class Session:
         message, self._unsent = self._unsent if message is None else message, None
         if message is not None:
             self._message_at = len(self.agent.messages)
-        self.spent.append(Spent())
+        self.usage.append([])
         self._pending, self._interrupted, self._partial = set(), False, ""
         self._length = self._message_at + 1 if message is not None else len(self.agent.messages)
         try:
@@ -125,12 +93,11 @@ class Session:
                 self._pending.discard(call_id)
                 self._begin_reply()
             case UsageReport():
-                self.spent[-1].add(event)
+                self.usage[-1].append(event)
             case EditsApplied(edits):
-                self.cleared.edits = edits
-                self.cleared.replies += 1
+                self.edits.append(edits)
             case Compaction(summary):
-                self.cleared.compactions += summary is not None
+                self.compactions += summary is not None
             case Finished():
                 self._pending.clear()
                 self._begin_reply()
@@ -174,8 +141,6 @@ class Session:
         text = self._partial.rstrip()
         if text and len(self.agent.messages) == self._length:
             self.agent.messages.append({"role": "assistant", "content": [{"type": "text", "text": text}]})
-
-    # -- changes ------------------------------------------------------------------------------------
 
     def changes(self) -> list[Version]:
         """Changes by Claude in this session that were not undone, newest first."""

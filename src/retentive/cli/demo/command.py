@@ -7,7 +7,9 @@ session is an agent in a process of its own that talks over HTTP, so only the me
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from importlib.util import find_spec
+from itertools import count
 
 import click
 from click.core import ParameterSource
@@ -51,22 +53,18 @@ def _check_requirements(*, live: bool) -> None:
 def _check_empty(url: str) -> None:
     with memory_of(url).created() as store:
         if store.usage().memories:
-            raise click.UsageError(
-                f"{shown(url)} already has memories; the script needs an empty memory store: omit --at"
-            )
+            given = f"{shown(url)} already has memories"
+            raise click.UsageError(f"{given}; the script needs an empty memory store: omit --at")
 
 
 def _new_directory() -> str:
     """A new directory: ./memory-demo, ./memory-demo-2, ..."""
-    number = 1
-    while True:
+    for number in count(1):
         path = "./memory-demo" if number == 1 else f"./memory-demo-{number}"
-        try:
+        with suppress(FileExistsError):
             os.mkdir(path, 0o700)
-        except FileExistsError:
-            number += 1
-        else:
-            return path
+            break
+    return path
 
 
 def _url_of_group(context: click.Context) -> str | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from retentive.agent.errors import AgentError
 from retentive.agent.events import ToolCall, ToolReply
 from retentive.agent.prompts import system_prompt
 from retentive.agent.turns import Budget
+from retentive.cli.chat.slash_commands import ContextCounter
 from retentive.cli.demo import story
 from retentive.cli.demo.run import memory_of
 from retentive.integrations.messages import TOOL
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
 MAX_TOKENS = 4_096
 MAX_TURNS = 30  # only a real model could need so many
 CLEAR_AT, COMPACT_AT = 25_000, 50_000  # tokens; the API compacts no prompt below 50,000
+CONTEXT = ContextManagement(
+    ClearToolUses(trigger=InputTokens(CLEAR_AT), keep=3, exclude_tools=["memory"]),
+    Compact(trigger=InputTokens(COMPACT_AT)),
+)
 
 
 def main(name: str, url: str, model: str) -> int:
@@ -50,7 +56,7 @@ def main(name: str, url: str, model: str) -> int:
             model=model,
             memory=store,
             tools=[tool],
-            context=_context(),
+            context=CONTEXT,
             system=story.SYSTEM,
             actor=actor,
             budget=Budget(max_turns=MAX_TURNS, max_tokens=MAX_TOKENS),
@@ -65,11 +71,6 @@ def main(name: str, url: str, model: str) -> int:
             _print("Stopped")
             sys.stdin.read()  # until this process is killed, or its parent has ended
     return 0
-
-
-def _context() -> ContextManagement:
-    clearing = ClearToolUses(trigger=InputTokens(CLEAR_AT), keep=3, exclude_tools=["memory"])
-    return ContextManagement(clearing, Compact(trigger=InputTokens(COMPACT_AT)))
 
 
 def read_week(week: int) -> str:
@@ -101,21 +102,14 @@ def _print(kind: str, **fields: object) -> None:
     print(json.dumps({"kind": kind, **fields}), flush=True)
 
 
-def _whole_tokens(agent: Agent, model: str, tool: Any) -> int:
+def _whole_tokens(agent: Agent, model: str, tool: Mapping[str, Any]) -> int:
     """Tokens of the whole conversation, without clearing and compaction."""
-    from retentive.agent import sdk  # noqa: PLC0415 - imports the SDK
-
-    messages: list[Any] = [
+    messages = [
         {**message, "content": [block for block in message["content"] if block["type"] != "compaction"]}
         for message in agent.messages
     ]
-    if messages[-1]["role"] == "assistant":  # the API takes no conversation that ends with one
-        messages.append({"role": "user", "content": "?"})
-    with sdk.api_errors():
-        counted = agent.client.beta.messages.count_tokens(
-            model=model, messages=messages, tools=[{**TOOL}, tool], system=system_prompt(story.SYSTEM)
-        )
-    return counted.input_tokens
+    counter = ContextCounter(agent.client, model, system_prompt(story.SYSTEM), None, (TOOL, tool))
+    return counter.count(messages).input_tokens
 
 
 if __name__ == "__main__":

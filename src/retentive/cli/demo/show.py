@@ -37,7 +37,7 @@ class Screen:
 
     def failed(self, text: str) -> None:
         """Print an error."""
-        self._block("failed", self._fitted(text, _LABEL_WIDTH), "bold red", "bold red")
+        self._beside("failed", text, "bold red", "bold red")
 
     def plain(self, text: str, *, style: str = "") -> None:
         """Print lines without a label."""
@@ -50,10 +50,11 @@ class Screen:
         if step.cleared is not None:
             results, tokens = step.cleared
             cleared = f"{output.counted(results, 'tool result')}, {tokens:,} tokens"
-            self._context(f"cleared {cleared}; now {step.read:,}{of_window}")
+            self._beside("context:", f"cleared {cleared}; now {step.read:,}{of_window}", "yellow", "bold yellow")
         if step.compacted is not None:
             before, after = step.compacted
-            self._context(f"compacted {before:,} tokens to a summary of {after:,}; now {step.prompt:,}{of_window}")
+            text = f"compacted {before:,} tokens to a summary of {after:,}; now {step.prompt:,}{of_window}"
+            self._beside("context:", text, "yellow", "bold yellow")
         for text in step.texts:
             self.say("claude", text)
         if step.calls:
@@ -75,13 +76,6 @@ class Screen:
             head = f"{name:<{names}}  {number:>{numbers}}  "
             for n, line in enumerate(self._fitted(text, beside)):
                 self._print(Text().append(head if n == 0 else " " * beside, "bold").append(line))
-
-    def flush(self) -> None:
-        """Flush the output, so that later output of other code follows it."""
-        sys.stdout.flush()
-
-    def _context(self, text: str) -> None:
-        self._block("context:", self._fitted(text, _LABEL_WIDTH), "yellow", "bold yellow")
 
     def _block(self, label: str, lines: Iterable[str], style: str = "", label_style: str = "bold") -> None:
         for n, line in enumerate(lines):

@@ -57,14 +57,13 @@ class LazyGroup(click.Group):
         return next(each for each in found if isinstance(each, click.Command) and each.name == cmd_name)
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.option(
     "--at",
     "url",
     metavar="LOCATION",
     default=DEFAULT_LOCATION,
     envvar="RETENTIVE_AT",
-    show_default=True,
     show_envvar=True,
     help="Location of the memory: a directory, sqlite:///FILE (four slashes before an absolute path), postgresql://,"
     " mariadb://, s3://, gs:// or az://.",
@@ -74,7 +73,6 @@ class LazyGroup(click.Group):
     metavar="KEY",
     default=DEFAULT_KEY,
     envvar="RETENTIVE_STORE",
-    show_default=True,
     show_envvar=True,
     help="Key or id of the memory store.",
 )

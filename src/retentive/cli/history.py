@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from datetime import datetime
 
 import click
@@ -42,7 +43,7 @@ def log(
     """
     with location.existing() as store:
         found = store.history.log(path, actor=whose, since=since, until=until, operation=operation, limit=limit)
-    rows = ((each.id, _local(each), _actor(each), each.operation, each.path or _GONE) for each in found)
+    rows = ((*_row(each, output.local_time)[:4], each.path or _GONE) for each in found)
     styles = ("yellow", "blue", "green", None, "cyan")
     output.emit(
         map(_object, found), plain=map(_row, found), shown=[layouts.Aligned(rows, styles, empty="No versions.")]
@@ -55,6 +56,7 @@ def show(location: Location, version_id: str) -> None:
     """Show a version: its metadata, an empty line and the text after it."""
     with location.existing() as store:
         version, text = store.history.show(version_id)
+    by = f" by {version.redacted_by}" if version.redacted_by else ""
     facts = {
         "version": version.id,
         "memory": version.memory_id,
@@ -63,7 +65,7 @@ def show(location: Location, version_id: str) -> None:
         "actor": _actor(version),
         "time": output.timestamp(version.created_at),
         "size": "" if version.size_bytes is None else f"{version.size_bytes} bytes",
-        "redacted": _redacted(version),
+        "redacted": "" if version.redacted_at is None else output.timestamp(version.redacted_at) + by,
     }
     known = [(name, value) for name, value in facts.items() if value]
     head = "".join(f"{name:<8}  {value}\n" for name, value in known)
@@ -111,14 +113,14 @@ def blame(location: Location, path: str) -> None:
     """
     with location.existing() as store:
         found = store.history.blame(path)
-    rows = (
-        (line.version.id, _local(line.version), _actor(line.version), str(line.number), line.text.rstrip("\n"))
-        for line in found
-    )
+
+    def rows(time: Callable[[datetime], str]) -> Iterator[tuple[str, ...]]:
+        return ((*_row(line.version, time)[:3], str(line.number), line.text.removesuffix("\n")) for line in found)
+
     output.emit(
         ({"line": line.number, "text": line.text, "version": _object(line.version)} for line in found),
-        plain=((*_row(line.version)[:3], str(line.number), line.text.removesuffix("\n")) for line in found),
-        shown=[layouts.Aligned(rows, ("yellow", "blue", "green", "bright_black"), right={3})],
+        plain=rows(output.timestamp),
+        shown=[layouts.Aligned(rows(output.local_time), ("yellow", "blue", "green", "bright_black"), right={3})],
     )
 
 
@@ -139,23 +141,12 @@ def _header(old: Version | None, new: Version | None) -> list[DiffLine]:
     return [DiffLine("header", line) for line in lines]
 
 
-def _row(version: Version) -> tuple[str, str, str, str, str]:
-    return version.id, output.timestamp(version.created_at), _actor(version), version.operation, version.path
-
-
-def _local(version: Version) -> str:
-    return output.local_time(version.created_at)
+def _row(version: Version, time: Callable[[datetime], str] = output.timestamp) -> tuple[str, ...]:
+    return version.id, time(version.created_at), _actor(version), version.operation, version.path
 
 
 def _actor(version: Version) -> str:
     return "" if version.actor is None else str(version.actor)
-
-
-def _redacted(version: Version) -> str:
-    if version.redacted_at is None:
-        return ""
-    by = f" by {version.redacted_by}" if version.redacted_by else ""
-    return output.timestamp(version.redacted_at) + by
 
 
 def _object(version: Version) -> dict[str, object]:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import click
 
 from retentive.cli import layouts, output
 from retentive.cli.exits import status_of
-from retentive.cli.location import Location, key_file, naming
+from retentive.cli.location import Location, key_ring, naming
 from retentive.errors import InvalidInput
 from retentive.opening import Retentive
 from retentive.storage import capabilities
-from retentive.values.extras import pip_install
 
 if TYPE_CHECKING:
     from retentive.storage.sealed.backend import SealedBackend, StoreStatus
@@ -38,7 +36,7 @@ def new(location: Location) -> None:
     Existing keys are kept. They decrypt older memory stores until `retentive keys rotate` wraps the data keys of these
     with the current key.
     """
-    _need_library()
+    key_ring()
     key_id = _add_key(location)
     text = f"Created {key_id}, now the current key. Keep a copy of the key file.\n"
     output.emit({"key_id": key_id}, plain=text)
@@ -52,7 +50,7 @@ def rotate(location: Location, *, add: bool) -> None:
     Texts are not rewritten, so this is quick, and the memory stores can stay in use. After an interruption, run it
     again. Then the old key can be removed from the key file, unless a backup still needs it.
     """
-    _need_library()
+    key_ring()
     from retentive.storage.sealed import backend as sealed  # noqa: PLC0415 - imports cryptography
 
     with location.opened() as found:
@@ -75,7 +73,7 @@ def status(location: Location) -> None:
     In a pipe each line has, separated by tabs, a key; yes, no, or the time its data key was destroyed; the id of the
     key that wraps the data key, with `current` or `old`; yes if paths are encrypted; yes if it can be read; and an id.
     """
-    _need_library()
+    key_ring()
     from retentive.storage.sealed import backend as sealed  # noqa: PLC0415 - imports cryptography
 
     with location.opened() as found:
@@ -99,7 +97,7 @@ def destroy(location: Location, store: str, *, yes: bool) -> None:
     This does not need the key file. Earlier backups still have the wrapped data key; they become unreadable once the
     key that wraps it is rotated and deleted.
     """
-    _need_library()
+    key_ring()
     from retentive.storage.sealed import backend as sealed  # noqa: PLC0415 - imports cryptography
 
     with location.opened() as found:
@@ -123,18 +121,11 @@ def _row(store: StoreStatus) -> tuple[str, ...]:
     return store.key or "", sealed, kek, paths, _YES_NO[store.readable], store.id
 
 
-def _need_library() -> None:
-    try:
-        import cryptography  # noqa: F401, PLC0415
-    except ImportError:
-        raise InvalidInput(f"encryption needs its library: {pip_install('crypto')}") from None
-
-
 def _add_key(location: Location) -> str:
     """Add a key to the key file; its id. Raises `InvalidInput` without a key file."""
     from retentive.storage.sealed.keys import add_key  # noqa: PLC0415 - imports cryptography
 
-    path = key_file(location.keys, os.environ)
+    path = location.key_file
     if path is None:
         raise InvalidInput("no key file given: pass --keys FILE before the command, or set RETENTIVE_KEYS_FILE")
     with naming("Key file", path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -98,26 +98,24 @@ class Location:
 
     def given_keys(self) -> Keys | None:
         """The keys from the option or the environment. Raises `InvalidInput`."""
-        if self.keys is not None:
-            return read_key_file(self.keys)
-        text, path = os.environ.get(KEYS_VARIABLE), os.environ.get(FILE_VARIABLE)
-        if path and not text:
-            return read_key_file(path)
-        return _key_ring().from_environment(os.environ) if text else None
+        if self.keys is None and os.environ.get(KEYS_VARIABLE):
+            return key_ring().from_environment(os.environ)
+        return None if self.key_file is None else read_key_file(self.key_file)
 
-
-def key_file(option: str | None, environ: Mapping[str, str]) -> str | None:
-    """The path of the key file, from the option or the environment."""
-    return option if option is not None else environ.get(FILE_VARIABLE) or None
+    @property
+    def key_file(self) -> str | None:
+        """The path of the key file, from the option or the environment."""
+        return self.keys if self.keys is not None else os.environ.get(FILE_VARIABLE) or None
 
 
 def read_key_file(path: str) -> KeyRing:
     """The keys in a file. Raises `InvalidInput`, `NotFound` and `PermissionDenied`, which name the file."""
     with naming("Key file", path):
-        return _key_ring().from_file(path)
+        return key_ring().from_file(path)
 
 
-def _key_ring() -> type[KeyRing]:
+def key_ring() -> type[KeyRing]:
+    """The class of key rings. Raises `InvalidInput` without the library for encryption."""
     try:
         from retentive.storage.sealed.keys import KeyRing  # noqa: PLC0415 - imports cryptography
     except ImportError:

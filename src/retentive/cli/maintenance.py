@@ -167,7 +167,6 @@ def _finding_object(finding: Finding) -> dict[str, object]:
     metavar="HOURS",
     type=float,
     default=DEFAULT_COLLECT_HOURS,
-    show_default=True,
     help="Keep younger objects, which a running writer may need; at least 2 hours.",
 )
 def collect(location: Location, *, older_than: float) -> None:
@@ -191,6 +190,7 @@ def collect(location: Location, *, older_than: float) -> None:
     metavar="N",
     type=int,
     default=0,
+    show_default=False,
     help="For new tables: split memories and versions into N partitions by the hash of their store.",
 )
 def migrate(location: Location, *, partitions: int) -> None:

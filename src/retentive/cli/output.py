@@ -45,10 +45,6 @@ class Command(click.Command):
             option = click.Option(["--json"], is_flag=True, expose_value=False, callback=_choose_json, help=json)
             self.params.append(option)
 
-    def get_help_option_names(self, ctx: click.Context) -> list[str]:
-        """The same names where the command runs without its group."""
-        return ["-h", "--help"]
-
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
         try:

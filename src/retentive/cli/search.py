@@ -12,7 +12,7 @@ from retentive.values.paths import ROOT
 
 @output.command(json='Print a JSON object: {"total", "hits"}.')
 @click.argument("query", nargs=-1, required=True)
-@click.option("--under", metavar="DIR", default=ROOT, show_default=True, help="Search only below this directory.")
+@click.option("--under", metavar="DIR", default=ROOT, help="Search only below this directory.")
 @click.option(
     "--path",
     "paths",
@@ -21,9 +21,7 @@ from retentive.values.paths import ROOT
     help="Search only matching paths, such as '/memories/*/notes.md'.",
 )
 @click.option("--regex", is_flag=True, help="QUERY is a regular expression (RE2), matched against each line.")
-@click.option(
-    "-n", "limit", metavar="N", type=click.IntRange(min=0), default=20, show_default=True, help="Show the first N."
-)
+@click.option("-n", "limit", metavar="N", type=click.IntRange(min=0), default=20, help="Show the first N.")
 def search(
     location: Location, query: tuple[str, ...], *, under: str, paths: tuple[str, ...], regex: bool, limit: int
 ) -> None:

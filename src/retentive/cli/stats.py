@@ -26,7 +26,6 @@ Section: TypeAlias = tuple[str, Row, Sequence[Row]]
     metavar="N",
     type=click.IntRange(1, 36_600),
     default=30,
-    show_default=True,
     help="Days of activity to count; the last day is today (UTC).",
 )
 def stats(location: Location, *, days: int) -> None:

@@ -40,15 +40,14 @@ def draw(piece: Table | Aligned | Diff | Hits) -> str:
 
 
 def _table(piece: Table) -> str:
-    rows = [*piece.rows]
-    if not rows:
-        return piece.empty
     table = RichTable(box=None, pad_edge=False, header_style="yellow")
     for name in piece.columns:
         justify: JustifyMethod = "right" if name in _RIGHT else "left"
         table.add_column(name, style=_COLUMN_STYLES.get(name), justify=justify, overflow="fold")
-    for row in rows:
+    for row in piece.rows:
         table.add_row(*[_cell(cell, name) for cell, name in zip(row, piece.columns, strict=True)])
+    if not table.rows:
+        return piece.empty
     return _drawn([*([Text(piece.title)] if piece.title else []), table], width=None if piece.folds else _UNFOLDED)
 
 
@@ -65,13 +64,11 @@ def _aligned(piece: Aligned) -> str:
     widths = [max(map(cell_len, column)) for column in zip(*shown, strict=True)]
     lines = []
     for row in shown:
-        line = Text()
+        cells = []
         for number, (cell, style, width) in enumerate(zip(row, styles, widths, strict=True)):
-            gap = " " * (width - cell_len(cell))
-            right, last = number in piece.right, number == len(row) - 1
-            line.append(gap if right else "")
-            line.append(cell, style)
-            line.append("" if last else "  " if right else gap + "  ")
+            parts = [Text(cell, style or ""), Text(" " * (width - cell_len(cell)))]
+            cells.append(Text.assemble(*(reversed(parts) if number in piece.right else parts)))
+        line = Text("  ").join(cells)
         line.rstrip()
         lines.append(line)
     return _drawn(lines)

@@ -65,7 +65,7 @@ def export(location: Location, dest: str, *, notes: bool) -> None:
 @click.option(
     "--git", "revision", metavar="REV", help="SOURCE is a Git repository; import its files at REV or REV:DIRECTORY."
 )
-@click.option("--under", metavar="PATH", default=ROOT, show_default=True, help="Directory for the imported memories.")
+@click.option("--under", metavar="PATH", default=ROOT, help="Directory for the imported memories.")
 @click.option("--overwrite", is_flag=True, help="Replace existing memories, which are kept otherwise.")
 @click.option("--dry-run", is_flag=True, help="Print the result without importing anything.")
 @click.option(
@@ -245,7 +245,9 @@ def _backend(
         raise NotFound(f"{shown(url)} does not exist")
     with (
         naming(label, shown(url), codes=STORAGE_CODES),
-        closing(open_location(url, keys=keys and read_key_file(keys), seal_paths=seal_paths).backend) as backend,
+        closing(
+            open_location(url, keys=None if keys is None else read_key_file(keys), seal_paths=seal_paths).backend
+        ) as backend,
     ):
         yield backend
 

@@ -33,16 +33,13 @@ _NO_KEY = (
 
 
 @output.command(json="Print each event as one JSON object on a line of its own.")
-@click.option(
-    "--model", metavar="NAME", default=MODEL, show_default=True, help="Model; it must support the memory tool."
-)
-@click.option("--system", metavar="TEXT", default="", help="System prompt.")
+@click.option("--model", metavar="NAME", default=MODEL, help="Model; it must support the memory tool.")
+@click.option("--system", metavar="TEXT", default="", show_default=False, help="System prompt.")
 @click.option(
     "--max-tokens",
     metavar="N",
     type=click.IntRange(min=1),
     default=Budget().max_tokens,
-    show_default=True,
     help="Maximum number of tokens in one reply.",
 )
 @click.option("--no-context-editing", is_flag=True, help="Always send the whole conversation.")
@@ -52,7 +49,6 @@ _NO_KEY = (
     "--language",
     type=click.Choice(list(LANGUAGES)),
     default="en",
-    show_default=True,
     help="Language of the note that asks Claude to keep its memory tidy.",
 )
 def chat(

@@ -29,7 +29,7 @@ REQUIRED = ("anthropic", "starlette", "uvicorn")  # the agent, and the server of
 @click.option(
     "--at", "url", metavar="LOCATION", help="Location of the memory.  [default: a new directory, ./memory-demo]"
 )
-@click.option("--model", default=MODEL, show_default=True, help="Model to use with --live.")
+@click.option("--model", default=MODEL, help="Model to use with --live.")
 @click.pass_context
 def demo(context: click.Context, *, live: bool, url: str | None, model: str) -> None:
     """Watch an agent learn in one session and remember in the next."""

@@ -34,8 +34,8 @@ COMMANDS: Mapping[str, str] = {
         ("maintenance", "migrate-schema collect"),
         ("tool_calls", "exec"),
         ("stores", "init"),
-        ("chat", "chat"),
-        ("demo", "demo"),
+        ("chat.command", "chat"),
+        ("demo.command", "demo"),
     )
     for name in names.split()
 }

@@ -52,43 +52,35 @@ $ printf '%s\\n' '{"command": "view", "path": "/memories/none"}' 'not json' | re
 def page() -> str:
     """The text of docs/cli.md."""
     with click.Context(app, info_name="retentive", **app.context_settings) as ctx:
-        parts = [INTRODUCTION, *_section(ctx, "## "), "## Commands\n"]
+        parts = [*_section(ctx, "##"), "## Commands\n"]
         for name in app.list_commands(ctx):
             command = app.get_command(ctx, name)
             assert command is not None
-            with click.Context(command, info_name=name, parent=ctx) as inner:
-                parts += _section(inner, "### ")
-                parts += _below(inner, command)
-            if name == "exec":
-                parts.append(EXECUTING)
-        parts += _exits()
-    return "\n".join(parts)
+            parts += _command(ctx, command, "###")
+    return "\n".join([INTRODUCTION, *parts, *_exits()])
 
 
-def _below(ctx: click.Context, command: click.Command) -> Iterator[str]:
-    """The sections of the subcommands of a group."""
-    if isinstance(command, click.Group):
-        for name, one in command.commands.items():
-            with click.Context(one, info_name=name, parent=ctx) as inner:
-                yield from _section(inner, "#### ")
+def _command(parent: click.Context, command: click.Command, level: str) -> Iterator[str]:
+    """The sections of a command and of its subcommands."""
+    with click.Context(command, info_name=command.name, parent=parent) as ctx:
+        yield from _section(ctx, level)
+        if command.name == "exec":
+            yield EXECUTING
+        if isinstance(command, click.Group):
+            for each in command.commands.values():
+                yield from _command(ctx, each, f"{level}#")
 
 
 def _section(ctx: click.Context, level: str) -> Iterator[str]:
-    yield f"{level}{ctx.command_path}\n"
+    yield f"{level} {ctx.command_path}\n"
     pieces = " ".join(ctx.command.collect_usage_pieces(ctx))
     yield f"```\n{ctx.command_path} {pieces}\n```\n"
     yield inspect.cleandoc(ctx.command.help or "") + "\n"
-    rows = [record for param in ctx.command.get_params(ctx) if (record := _record(param, ctx))]
+    options = [param for param in ctx.command.get_params(ctx) if isinstance(param, click.Option)]
+    records = [record for option in options if (record := option.get_help_record(ctx))]
+    rows = [[cell.replace("|", "\\|") for cell in record] for record in records]
     if rows:
-        yield "\n".join(["| option | |", "| --- | --- |", *[f"| `{names}` | {text} |" for names, text in rows]]) + "\n"
-
-
-def _record(param: click.Parameter, ctx: click.Context) -> tuple[str, str] | None:
-    record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
-    if record is None:
-        return None
-    names, text = record
-    return names.replace("|", "\\|"), text.replace("|", "\\|")
+        yield "\n".join(["| option | |", "| --- | --- |", *(f"| `{names}` | {text} |" for names, text in rows)]) + "\n"
 
 
 def _exits() -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -18,7 +19,7 @@ from retentive.store import MemoryStore
 if TYPE_CHECKING:
     from retentive.history.removal import Removed
 
-_yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation. Required without a terminal.")
+_YES = click.option("--yes", is_flag=True, help="Do not ask for confirmation. Required without a terminal.")
 _JSON = 'Print a JSON object: {"versions", "pending"}.'
 
 _PENDING = (
@@ -40,7 +41,7 @@ _REMNANTS |= {"postgres": _REMNANTS["postgresql"], "gs": _REMNANTS["s3"], "az": 
     "--all-of", metavar="PATH", help="Redact all old versions of a memory, or of the memories below a directory."
 )
 @click.option("--finish", is_flag=True, help="Only finish pending removals.")
-@_yes_option
+@_YES
 def redact(location: Location, version_ids: tuple[str, ...], *, all_of: str | None, finish: bool, yes: bool) -> None:
     """Permanently remove the text, path, size and hash of versions. Ids, actors and times are kept.
 
@@ -51,18 +52,18 @@ def redact(location: Location, version_ids: tuple[str, ...], *, all_of: str | No
     with location.existing() as store:
         count = len(version_ids) if all_of is None or yes else _count(store, all_of)
         if count:
-            _ask(f"Permanently remove the text and path of {_versions(count)}?", yes=yes)
+            _ask(f"Permanently remove the text and path of {output.counted(count, 'version')}?", yes=yes)
         cleared = not finish or capabilities.purge(store.backend)
         removed = store.history.redact(version_ids, all_of=all_of)
     pending = removed.pending or not cleared
-    _emit(location, f"Redacted {_versions(removed.versions)}.", removed.versions, pending=pending)
+    _emit(location, f"Redacted {output.counted(removed.versions, 'version')}.", removed.versions, pending=pending)
 
 
 @output.command(json=_JSON)
 @click.argument("path", required=False)
 @click.option("--memory", "memory_id", metavar="ID", help="Id of the memory, which may be deleted.")
 @click.option("--whole-store", metavar="KEY", help="Key or id of a memory store to erase with all its memories.")
-@_yes_option
+@_YES
 def erase(location: Location, path: str | None, *, memory_id: str | None, whole_store: str | None, yes: bool) -> None:
     """Permanently remove a memory with all its versions, or a whole memory store.
 
@@ -90,20 +91,14 @@ def _erase_memory(location: Location, path: str | None, memory_id: str | None, *
     with location.existing() as store:
         name, memory = path or memory_id, memory_id
         if not yes:
-            memory = _memory_at(store, path) if path is not None else memory_id
+            if path is not None:
+                with suppress(NotFound):  # erasing it reports that
+                    memory = store.load(path)[0].id
             count = 0 if memory is None else len(store.history.log(memory_id=memory))
             if count:
-                _ask(f"Permanently erase {name} with {_versions(count)}?", yes=yes)
+                _ask(f"Permanently erase {name} with {output.counted(count, 'version')}?", yes=yes)
         removed = store.history.erase(path if memory is None else None, memory_id=memory)
-        return f"Erased {name} with {_versions(removed.versions)}.", removed
-
-
-def _memory_at(store: MemoryStore, path: str) -> str | None:
-    """The id of the memory at a path; None if there is none, which erasing it reports."""
-    try:
-        return store.load(path)[0].id
-    except NotFound:
-        return None
+        return f"Erased {name} with {output.counted(removed.versions, 'version')}.", removed
 
 
 def _count(store: MemoryStore, path: str) -> int:
@@ -133,7 +128,3 @@ def _emit(location: Location, what: str, versions: int, *, pending: bool) -> Non
         plain=f"{what}\n",
         notes=[*([_PENDING] if pending else []), *([] if remnant is None else [remnant])],
     )
-
-
-def _versions(number: int) -> str:
-    return output.counted(number, "version")

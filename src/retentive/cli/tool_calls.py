@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from retentive.cli import output
 from retentive.cli.location import Location
-from retentive.errors import RetentiveError
+from retentive.errors import InvalidInput, RetentiveError
 from retentive.integrations.messages import tool_result
 from retentive.store import MemoryStore
 from retentive.values.replies import Reply
@@ -37,35 +37,29 @@ def answer(store: MemoryStore, line: bytes) -> Reply | dict[str, object]:
         if _is_tool_use(given):
             return tool_result(store, given)
         return store.execute(given)
-    except BadLine as error:
-        return Reply(f"Error: {error}", is_error=True, code="invalid_input")
     except RetentiveError as error:
         return output.failure(error)
 
 
-class BadLine(Exception):
-    """A line that is not JSON."""
-
-
 def parsed(line: bytes) -> object:
-    """The JSON value in a line. Raises `BadLine` with the reason."""
+    """The JSON value in a line. Raises `InvalidInput` with the reason."""
     if not line.strip():
-        raise BadLine("the line is empty")
+        raise InvalidInput("the line is empty")
     try:
         value: object = json.loads(line.removesuffix(b"\n").decode(), parse_constant=_no_constant)
     except UnicodeDecodeError as error:
-        raise BadLine(f"the line is not UTF-8 (byte {error.start + 1})") from None
+        raise InvalidInput(f"the line is not UTF-8 (byte {error.start + 1})") from None
     except json.JSONDecodeError as error:
-        raise BadLine(f"the line is not JSON: {error.msg} (character {error.pos + 1})") from None
+        raise InvalidInput(f"the line is not JSON: {error.msg} (character {error.pos + 1})") from None
     except RecursionError:
-        raise BadLine("the line is nested too deeply") from None
+        raise InvalidInput("the line is nested too deeply") from None
     except ValueError:  # Python converts no number of more than 4,300 digits
-        raise BadLine("a number in the line is too long") from None
+        raise InvalidInput("a number in the line is too long") from None
     return value
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise BadLine(f"the line is not JSON: {name} is not a JSON number")
+    raise InvalidInput(f"the line is not JSON: {name} is not a JSON number")
 
 
 def _is_tool_use(given: object) -> bool:

@@ -32,7 +32,7 @@ def test_a_location_that_cannot_be_opened_is_named() -> None:
 
 @pytest.mark.usefixtures("directory")
 def test_an_unreachable_server_is_named_without_its_password() -> None:
-    ended = here("postgresql://ann:secret@127.0.0.1:1/memory?connect_timeout=2", "ls")
+    ended = here("postgresql://ann:secret@127.0.0.1:1/memory?connect_timeout=2&timeout_s=1", "ls")
     assert ended.exit_code == 11
     assert ended.stderr.endswith("\nLocation: postgresql://127.0.0.1:1/memory\n")
     assert "secret" not in ended.stderr

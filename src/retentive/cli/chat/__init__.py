@@ -4,9 +4,3 @@
 `slash_commands` answers lines such as /diff, `screen` prints, `input` reads. The SDK is imported only when a
 conversation begins.
 """
-
-from __future__ import annotations
-
-from retentive.cli.chat.command import chat
-
-__all__ = ["chat"]

@@ -3,9 +3,3 @@
 `run` is the parent process, which starts two sessions, serves the scripted Claude and shows what happens; `session` is
 the process of one session; `story` is the task and the script, `figures` the counts, `show` the layout.
 """
-
-from __future__ import annotations
-
-from retentive.cli.demo.command import demo
-
-__all__ = ["demo"]

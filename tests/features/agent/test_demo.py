@@ -20,8 +20,8 @@ from anthropic import Anthropic, beta_tool
 import retentive
 from retentive.agent import Agent, ToolCall
 from retentive.cli.demo import command, session, story
+from retentive.cli.demo.command import WINDOW
 from retentive.cli.demo.figures import Step, Steps
-from retentive.cli.demo.run import WINDOW
 from retentive.testing.scripted_claude import scripted_claude
 
 COMMANDS = str(Path(sys.executable).parent / "retentive")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
@@ -14,22 +14,25 @@ from retentive.agent.errors import AgentError
 from retentive.agent.prompts import LANGUAGES, system_prompt
 from retentive.agent.turns import Budget
 from retentive.cli import output
-from retentive.cli.chat.input import Lines, keyboard, piped
 from retentive.cli.chat.screen import JsonLines, Screen
 from retentive.cli.chat.session import Session
 from retentive.cli.chat.slash_commands import Commands, ContextCounter, is_command
 from retentive.cli.exits import FAILED
 from retentive.cli.location import Location
+from retentive.cli.parameters import decoded
 from retentive.errors import InvalidInput
 
 if TYPE_CHECKING:
     from anthropic import Anthropic
 
 MODEL = "claude-sonnet-5-5"  # as in agent/chat.py, which is slow to import; a test compares the two
+PROMPT = "> "
 _NO_KEY = (
     "no API key: set ANTHROPIC_API_KEY, or specify another endpoint with --base-url.\n"
     "`retentive demo` needs no key: it shows an agent with a memory, and a scripted Claude."
 )
+Lines: TypeAlias = Iterator[str | InvalidInput]
+"""Messages, without blank lines, and for lines that are no valid message the reason."""
 
 
 @output.command(json="Print each event as one JSON object on a line of its own.")
@@ -154,3 +157,36 @@ def _client(base_url: str | None) -> Iterator[Anthropic]:
                 raise InvalidInput(_NO_KEY)
             client.api_key = "none"  # the SDK sends no request without one
         yield client
+
+
+def keyboard() -> Lines:
+    """Typed lines, until Ctrl-D. Ctrl-C discards the current line."""
+    with suppress(ImportError):  # Python may be built without it; lines then have no history
+        import readline  # noqa: F401, PLC0415 - input() uses it after the import
+    while True:
+        try:
+            line = input(PROMPT)
+        except EOFError:
+            output.write_line("")
+            return
+        except KeyboardInterrupt:
+            output.write_line("\n(Ctrl-D or /quit ends)")
+            continue
+        except UnicodeDecodeError as error:
+            yield InvalidInput(f"the message is not UTF-8 (byte {error.start + 1})")
+            continue
+        yield from _message(line.encode("utf-8", "surrogateescape"))
+
+
+def piped() -> Lines:
+    """The lines of standard input."""
+    for line in sys.stdin.buffer if sys.stdin is not None else ():
+        yield from _message(line)
+
+
+def _message(line: bytes) -> Lines:
+    try:
+        if text := decoded(line).strip():
+            yield text
+    except InvalidInput as error:
+        yield error

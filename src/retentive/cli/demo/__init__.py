@@ -1,5 +1,5 @@
-"""The demo: `demo` is its command.
+"""The demo.
 
-`run` is the parent process, which starts two sessions, serves the scripted Claude and shows what happens; `session` is
-the process of one session; `story` is the task and the script, `figures` the counts, `show` the layout.
+`command` is the parent process, which starts two sessions, serves the scripted Claude and shows what happens; `session`
+is the process of one session; `story` is the task and the script, `figures` the counts, `show` the layout.
 """

@@ -6,22 +6,40 @@ session is an agent in a process of its own that talks over HTTP, so only the me
 
 from __future__ import annotations
 
+import json
 import os
-from contextlib import suppress
+import shlex
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from itertools import count
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
 from retentive.cli import output
-from retentive.cli.demo.run import KEYS, memory_of, run_demo
+from retentive.cli.demo import story
+from retentive.cli.demo.figures import Figures, Steps
 from retentive.cli.demo.show import Screen
-from retentive.cli.location import shown
+from retentive.cli.location import Location, shown
+from retentive.opening import DEFAULT_KEY
 from retentive.values.extras import pip_install
+
+if TYPE_CHECKING:
+    from retentive.testing.scripted_claude import ScriptedClaude
+
+Process = subprocess.Popen[str]
 
 MODEL = "claude-sonnet-5-5"
 REQUIRED = ("anthropic", "starlette", "uvicorn")  # the agent, and the server of the scripted Claude
+SESSIONS = ("first", "second")
+KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+WINDOW = 64_000  # tokens; the scripted Claude refuses a larger prompt
 
 
 @click.command(cls=output.Command)
@@ -73,3 +91,164 @@ def _url_of_group(context: click.Context) -> str | None:
     if group is None or group.get_parameter_source("url") is not ParameterSource.COMMANDLINE:
         return None
     return str(group.params["url"])
+
+
+def run_demo(screen: Screen, url: str, model: str, *, live: bool) -> int:
+    """Run both sessions, and show their events and results; the exit status."""
+    _introduce(screen, url, model, live=live)
+    figures, window = Figures(), None if live else WINDOW
+    with ExitStack() as running:
+        # Both at once, and before the server: importing the SDK takes most of the time.
+        processes = [running.enter_context(_process(name, url, model, live=live)) for name in SESSIONS]
+        claude = None if live else running.enter_context(_claude())
+        answer: str | None = ""
+        for number, process in enumerate(processes, 1):
+            is_last = number == len(processes)
+            screen.title(f"Session {number} of {len(processes)}: process {process.pid}, an empty conversation")
+            screen.say("user", story.TASK if number == 1 else "(the same question)", label_style="bold green")
+            task = {"url": claude and claude.url, "stop_at": None if is_last else story.KILLED_AT}
+            answer = _run_session(screen, figures, process, task, window)
+            if answer is None:
+                return _ended_early(screen, claude, SESSIONS[number - 1], process.returncode)
+    right = sum((story.counted(story.archive(week)) for week in story.TICKETS), Counter[str]())
+    if not live and story.named(right) not in (answer or ""):
+        screen.failed(f"the answer is wrong; the right counts are {story.named(right)}")
+        return 1
+    _show_figures(screen, figures, url, window, right)
+    return _inspect(screen, url)
+
+
+def memory_of(url: str, actor: str | None = None) -> Location:
+    """The memory at a location, with the memory store and keys from the environment, as for other commands."""
+    return Location(url=url, store_key=os.environ.get("RETENTIVE_STORE") or DEFAULT_KEY, actor=actor)
+
+
+def _run_session(
+    screen: Screen, figures: Figures, process: Process, task: Mapping[str, object], window: int | None
+) -> str | None:
+    """Run a session to its end, or kill it when it asks for it; the last text of Claude, None if it ended early."""
+    assert process.stdin is not None
+    with suppress(BrokenPipeError):  # the process has ended; its exit status has the reason
+        os.write(process.stdin.fileno(), json.dumps(task).encode() + b"\n")
+    figures.reads.append([])
+    text = _follow(screen, figures, process, window)
+    return text if process.wait() in (0, -signal.SIGKILL) else None
+
+
+def _follow(screen: Screen, figures: Figures, process: Process, window: int | None) -> str | None:
+    """Show and count the events of a session; the result as of `_run_session`."""
+    assert process.stdout is not None
+    steps, text, has_ended = Steps(), "", False
+    for line in process.stdout:
+        event = json.loads(line)
+        match event["kind"]:
+            case "ToolReply":
+                screen.reply(event["name"], event["text"], is_error=event["is_error"])
+            case "Whole":
+                figures.whole += event["tokens"]
+            case "Stopped":
+                process.kill()
+                _show_kill(screen, figures, process)
+                has_ended = True
+            case "Failed":
+                screen.failed(event["text"])
+            case "Finished":
+                has_ended = event["reason"] == "end_turn"
+                if not has_ended:
+                    screen.failed(f"the session ended early: {event['reason']} {event['detail']}".rstrip())
+            case _ if (step := steps.add(event)) is not None:
+                figures.add(step)
+                screen.step(step, window)
+                text = step.texts[-1] if step.texts else text
+    return text if has_ended else None
+
+
+def _show_kill(screen: Screen, figures: Figures, process: Process) -> None:
+    screen.plain(
+        f"Process {process.pid} is killed (kill -9). Its conversation of {figures.whole:,} tokens is lost. It had read "
+        f"week {figures.reads[-1][-1]}, but not saved the counts.",
+        style="bold red",
+    )
+
+
+def _introduce(screen: Screen, url: str, model: str, *, live: bool) -> None:
+    if live:
+        screen.plain(f"Claude is real: {model}. Its actions may differ from run to run.", style="bold")
+        screen.plain("It will read about 400,000 tokens.")
+    else:
+        scripted = "Claude is scripted: no model is used, and token counts are estimates. --live uses the real API."
+        sees = "The script sees only what each request contains."
+        screen.plain(scripted, style="bold")
+        screen.plain(f"{sees} The task is larger than its window of {WINDOW:,} tokens.")
+    screen.plain(f"The agent, the official SDK, HTTP and the memory in {shown(url)} are real.")
+
+
+@contextmanager
+def _process(name: str, url: str, model: str, *, live: bool) -> Iterator[Process]:
+    """A process that waits for its task; killed at the end of the block."""
+    command = [sys.executable, "-m", "retentive.cli.demo.session", name, url, model]
+    kept = {key: value for key, value in os.environ.items() if live or key not in KEYS}
+    with subprocess.Popen(  # noqa: S603 - our own module, no shell
+        command,
+        env=kept,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+        start_new_session=True,  # Ctrl-C reaches only the parent
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()  # no effect on an ended process
+
+
+def _claude() -> AbstractContextManager[ScriptedClaude]:
+    from retentive.testing.scripted_claude import scripted_claude  # noqa: PLC0415 - imports the server
+
+    def summarize(_seen: object) -> str:
+        return story.SUMMARY
+
+    return scripted_claude(story.answer, context_window=WINDOW, summarize=summarize, threads=False, keep_requests=False)
+
+
+def _ended_early(screen: Screen, claude: ScriptedClaude | None, name: str, code: int) -> int:
+    """Show why a session ended early; the exit status."""
+    for failure in claude.failures if claude is not None else ():
+        screen.failed(str(failure))
+    ended = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
+    screen.failed(f"the {name} session ended early, with {ended}")
+    return 1
+
+
+def _show_figures(screen: Screen, figures: Figures, url: str, window: int | None, right: Counter[str]) -> None:
+    """Show the totals as a table."""
+    with memory_of(url).created() as store:
+        versions = store.history.log(actor="session:*")
+    of_window = f"tokens; the window has {window:,}" if window is not None else "tokens"
+    first, second = (", ".join(map(str, session)) or "none" for session in figures.reads)
+    rows = [
+        ("largest prompt", figures.largest_prompt, of_window),
+        ("whole history", figures.whole, "tokens of both conversations, without clearing and compaction"),
+        ("cleared", figures.cleared_tokens, f"tokens in {figures.cleared_results} tool results"),
+        ("compactions", figures.compactions, "each replaces the conversation by a summary"),
+        ("memory calls", figures.memory_calls, f"which wrote {len(versions)} versions"),
+        ("weeks read", sum(map(len, figures.reads)), f"{first} in session 1, and {second} in session 2"),
+        ("returned", right.total(), f"lamps, counted without an agent: {story.named(right)}"),
+    ]
+    screen.title("Totals")
+    screen.table([(name, f"{number:,}", text) for name, number, text in rows])
+
+
+def _inspect(screen: Screen, url: str) -> int:
+    """Run two commands that inspect the work of the agent, and list more; the exit status."""
+    from retentive.cli.app import run  # noqa: PLC0415 - it imports this module
+
+    options = ["--at", url]
+    screen.title("Inspecting and undoing")
+    for command in (["log", "-n", "2"], ["undo", "--session", SESSIONS[-1], "--dry-run"]):
+        screen.plain(f"$ {shlex.join(['retentive', *options, *command])}", style="bold")
+        sys.stdout.flush()  # the output of the command follows it
+        if status := run([*options, *command]):
+            return status
+    screen.plain(f"Try also: retentive {shlex.join(options)} ls | view {story.NOTES} | diff {story.NOTES}")
+    return 0

@@ -18,7 +18,7 @@ from retentive.agent.prompts import system_prompt
 from retentive.agent.turns import Budget
 from retentive.cli.chat.slash_commands import ContextCounter
 from retentive.cli.demo import story
-from retentive.cli.demo.run import memory_of
+from retentive.cli.demo.command import memory_of
 from retentive.integrations.messages import TOOL
 
 if TYPE_CHECKING:

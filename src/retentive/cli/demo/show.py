@@ -71,16 +71,15 @@ class Screen:
     def table(self, rows: Sequence[tuple[str, str, str]]) -> None:
         """Print names, right-aligned numbers, and a description of each."""
         names, numbers = (max(len(row[n]) for row in rows) for n in (0, 1))
-        beside = names + numbers + 4
         for name, number, text in rows:
-            head = f"{name:<{names}}  {number:>{numbers}}  "
-            for n, line in enumerate(self._fitted(text, beside)):
-                self._print(Text().append(head if n == 0 else " " * beside, "bold").append(line))
+            label = f"{name:<{names}}  {number:>{numbers}}  "
+            self._block(label, self._fitted(text, len(label)))
 
     def _block(self, label: str, lines: Iterable[str], style: str = "", label_style: str = "bold") -> None:
-        for n, line in enumerate(lines):
-            beside = label if n == 0 else ""
-            self._print(Text().append(beside.ljust(_LABEL_WIDTH), label_style).append(line, style))
+        beside = label.ljust(_LABEL_WIDTH)
+        for line in lines:
+            self._print(Text().append(beside, label_style).append(line, style))
+            beside = " " * len(beside)
 
     def _print(self, text: Text) -> None:
         text.rstrip()

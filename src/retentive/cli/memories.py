@@ -118,8 +118,8 @@ def insert(location: Location, path: str, line: int, text: str | None) -> None:
 
     The text becomes whole lines. LINE 0 inserts at the top.
     """
-    given = {"path": path, "insert_line": line, "insert_text": text_or_stdin(text)}
-    _execute(location.existing(sweep=True), command="insert", **given)
+    inserted = text_or_stdin(text)
+    _execute(location.existing(sweep=True), command="insert", path=path, insert_line=line, insert_text=inserted)
 
 
 @output.command(json=output.REPLY)

@@ -57,7 +57,7 @@ class Command(click.Command):
 def command(
     name: str | None = None, *, group: click.Group | None = None, json: str = ""
 ) -> Callable[[Callable[Concatenate[Location, P], None]], click.Command]:
-    """Makes a function a subcommand; its first argument is the `Location`. `json` as in `Command`."""
+    """Make a function a subcommand; its first argument is the `Location`. `json` as in `Command`."""
     return lambda function: (group or click).command(name, cls=Command, json=json)(pass_location(function))
 
 
@@ -66,7 +66,7 @@ def _choose_json(ctx: click.Context, _option: click.Parameter, given: bool) -> N
 
 
 def as_json() -> bool:
-    """True if the current command has the option --json."""
+    """True if --json was passed to the current command."""
     context = click.get_current_context(silent=True)
     return context is not None and bool(context.meta.get(_JSON))
 
@@ -146,7 +146,7 @@ def attributes(value: object, *names: str) -> dict[str, object]:
 
 def to_json(value: object) -> str:
     """`value` on one line of ASCII, safe in every locale and for every way of splitting lines."""
-    return json.dumps(value, default=_json_form)
+    return _ENCODER.encode(value)
 
 
 def _json_form(value: object) -> object:
@@ -155,11 +155,14 @@ def _json_form(value: object) -> object:
             return timestamp(value)
         case Actor():
             return str(value)
-        case Iterator():
-            return list(value)
         case _ if is_dataclass(value):
             return attributes(value, *(field.name for field in fields(value)))
+        case Iterator():
+            return list(value)
     raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+_ENCODER = json.JSONEncoder(default=_json_form)
 
 
 def timestamp(at: datetime) -> str:

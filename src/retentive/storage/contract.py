@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import Enum
-from typing import Final, TypeAlias, TypedDict, TypeVar
+from typing import Final, Required, TypeAlias, TypedDict, TypeVar
 
 from retentive.errors import InvalidInput
 from retentive.values.paths import ROOT
@@ -61,6 +61,7 @@ __all__ = [
     "Kept",
     "Memory",
     "NewId",
+    "NewStore",
     "Operation",
     "Recorded",
     "Sealing",
@@ -99,6 +100,16 @@ class Selection(TypedDict, total=False):
     after: str | None
     before: str | None
     limit: int | None
+
+
+class NewStore(TypedDict, total=False):
+    """Keyword arguments of `Backend.create_store`, for implementations."""
+
+    key: Required[str | None]
+    name: Required[str]
+    seal: str | None
+    store_id: str | None
+    created_at: datetime | None
 
 
 class Snapshot(ABC):

@@ -14,8 +14,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
-from datetime import datetime
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 from retentive.errors import InvalidInput, RetentiveError, Unavailable
 from retentive.storage.capabilities import Checkable, PlainFiles
@@ -25,6 +24,7 @@ from retentive.storage.contract import (
     Change,
     Clock,
     NewId,
+    NewStore,
     Snapshot,
     StoreInfo,
     Transaction,
@@ -89,16 +89,8 @@ class DirectoryBackend(Backend, PlainFiles, Checkable):
 
     # -- memory stores ---------------------------------------------------------------------------------------
 
-    def create_store(
-        self,
-        *,
-        key: str | None,
-        name: str,
-        seal: str | None = None,
-        store_id: str | None = None,
-        created_at: datetime | None = None,
-    ) -> StoreInfo:
-        made = self.inner.create_store(key=key, name=name, seal=seal, store_id=store_id, created_at=created_at)
+    def create_store(self, **new: Unpack[NewStore]) -> StoreInfo:
+        made = self.inner.create_store(**new)
         try:
             self._files.tree(made).make()
         except OSError as error:

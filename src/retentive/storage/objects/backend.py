@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
-from typing import TypeVar, cast
+from typing import TypeVar, Unpack, cast
 from weakref import WeakValueDictionary
 
 from retentive.errors import InvalidInput, NotFound, RetentiveError, Unavailable
 from retentive.storage.capabilities import Checkable, Collectable, Purgeable
-from retentive.storage.contract import Actor, Backend, Clock, NewId, Snapshot, StoreInfo, Transaction, sortable_id
+from retentive.storage.contract import Actor, Backend, Clock, NewId, NewStore, Snapshot, StoreInfo, Transaction
 from retentive.storage.findings import Finding
 from retentive.storage.objects import check
 from retentive.storage.objects.cache import DEFAULT_CACHE_BYTES, Cache
@@ -35,6 +35,7 @@ from retentive.storage.objects.snapshot import ObjectsSnapshot
 from retentive.storage.objects.stores import Stores, check_id
 from retentive.storage.objects.transaction import ObjectsTransaction, Settings
 from retentive.storage.queue import StoreJob, WriteQueue
+from retentive.values.records import sortable_id
 
 T = TypeVar("T")
 
@@ -95,17 +96,9 @@ class ObjectsBackend(Backend, Checkable, Collectable, Purgeable):
 
     # -- memory stores ---------------------------------------------------------------------------------------
 
-    def create_store(
-        self,
-        *,
-        key: str | None,
-        name: str,
-        seal: str | None = None,
-        store_id: str | None = None,
-        created_at: datetime | None = None,
-    ) -> StoreInfo:
+    def create_store(self, **new: Unpack[NewStore]) -> StoreInfo:
         self._begin()
-        return self._stores.create(key=key, name=name, seal=seal, store_id=store_id, created_at=created_at)
+        return self._stores.create(**new)
 
     def get_store(self, id_or_key: str) -> StoreInfo | None:
         self._begin()

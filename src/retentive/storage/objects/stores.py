@@ -77,7 +77,13 @@ class Stores:
     # -- creating --------------------------------------------------------------------------------------------
 
     def create(
-        self, *, key: str | None, name: str, seal: str | None, store_id: str | None, created_at: datetime | None
+        self,
+        *,
+        key: str | None,
+        name: str,
+        seal: str | None = None,
+        store_id: str | None = None,
+        created_at: datetime | None = None,
     ) -> StoreInfo:
         """Create a memory store; returns the existing one if key or id is taken."""
         self._mark()

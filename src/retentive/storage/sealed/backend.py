@@ -11,14 +11,13 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import partial
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 from retentive.errors import Damaged, InvalidInput, Locked, NotFound, RetentiveError, Unavailable
 from retentive.storage import capabilities
 from retentive.storage.capabilities import Checkable, Encrypting
-from retentive.storage.contract import Actor, Backend, Clock, Snapshot, StoreInfo, Transaction
+from retentive.storage.contract import Actor, Backend, Clock, NewStore, Snapshot, StoreInfo, Transaction
 from retentive.storage.findings import Finding, found
 from retentive.storage.paging import all_stores
 from retentive.storage.sealed.codec import StoreKeys
@@ -50,19 +49,11 @@ class SealedBackend(Backend, Checkable, Encrypting):
 
     # -- memory stores ---------------------------------------------------------------------------------------
 
-    def create_store(
-        self,
-        *,
-        key: str | None,
-        name: str,
-        seal: str | None = None,
-        store_id: str | None = None,
-        created_at: datetime | None = None,
-    ) -> StoreInfo:
-        if seal is not None:
+    def create_store(self, **new: Unpack[NewStore]) -> StoreInfo:
+        if new.get("seal") is not None:
             raise InvalidInput("a memory store cannot be encrypted twice")
-        pending = StoreSeal(self._seal_paths, timestamp(self.clock)).to_text()
-        made = self.inner.create_store(key=key, name=name, seal=pending, store_id=store_id, created_at=created_at)
+        new["seal"] = StoreSeal(self._seal_paths, timestamp(self.clock)).to_text()
+        made = self.inner.create_store(**new)
         if made.seal is None or not StoreSeal.parse(made.seal).pending:
             return made
         return replace(made, seal=self._give_key(made.id, made.seal))

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
-from typing import NoReturn, TypeVar
+from typing import NoReturn, TypeVar, Unpack
 
 from retentive.errors import NotFound, PermissionDenied, RetentiveError, UnknownSchema
 from retentive.storage.capabilities import Checkable
-from retentive.storage.contract import Actor, Backend, Snapshot, StoreInfo, Transaction
+from retentive.storage.contract import Actor, Backend, NewStore, Snapshot, StoreInfo, Transaction
 from retentive.storage.findings import Finding
 from retentive.storage.sql import check as sql_check
 from retentive.storage.sql import records as sql_records
@@ -70,15 +69,7 @@ class ReadOnlyBackend(Backend, Checkable):
 
     # -- what writes -----------------------------------------------------------------------------------------
 
-    def create_store(
-        self,
-        *,
-        key: str | None,
-        name: str,
-        seal: str | None = None,
-        store_id: str | None = None,
-        created_at: datetime | None = None,
-    ) -> StoreInfo:
+    def create_store(self, **new: Unpack[NewStore]) -> StoreInfo:
         _refuse()
 
     def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:

@@ -55,7 +55,7 @@ def run_together(store: MemoryStore, commands: list[Any]) -> None:
         threads.append(threading.Thread(target=store.execute, args=(command,)))
         threads[-1].start()
         deadline = time.monotonic() + PATIENCE_S
-        while len(backend.inner._queue._waiting) < number:
+        while len(backend._queue._waiting) < number:
             assert time.monotonic() < deadline
             time.sleep(0.0002)
     go.set()

@@ -12,15 +12,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from typing import TypeVar, Unpack
 
 from retentive.errors import InvalidInput, RetentiveError, Unavailable
-from retentive.storage.capabilities import Checkable, PlainFiles
+from retentive.storage.capabilities import PlainFiles
 from retentive.storage.contract import (
     Actor,
-    Backend,
     Change,
     Clock,
     NewId,
@@ -28,7 +27,6 @@ from retentive.storage.contract import (
     Snapshot,
     StoreInfo,
     Transaction,
-    now_us,
     sortable_id,
 )
 from retentive.storage.disk import DIRECTORY_MODE, make_directory, os_error
@@ -42,18 +40,15 @@ from retentive.storage.files.snapshot import ExternalEdit
 from retentive.storage.files.temporary import Scratch
 from retentive.storage.files.transaction import Unsynced
 from retentive.storage.findings import Finding
-from retentive.storage.sql import stores as sql_stores
+from retentive.storage.sql.connection import Connection
 from retentive.storage.sqlite.backend import SqliteBackend
-from retentive.storage.sqlite.connection import SqliteConnection
 from retentive.values.paths import ROOT
 
 T = TypeVar("T")
 
 
-class DirectoryBackend(Backend, PlainFiles, Checkable):
+class DirectoryBackend(SqliteBackend, PlainFiles):
     """Memory stores as files below the directory `root`. Linux and macOS."""
-
-    inner: SqliteBackend
 
     def __init__(self, root: str, *, clock: Clock = time.time, new_id: NewId = sortable_id) -> None:
         self.root = os.path.abspath(root)
@@ -61,8 +56,8 @@ class DirectoryBackend(Backend, PlainFiles, Checkable):
         try:
             self._files = self._open_files()
             path = os.path.join(self.root, PRIVATE, "memory.db")
-            self.inner = SqliteBackend(path, clock=clock, new_id=new_id, observer=self._files)
-            self._files.start(self.inner.exclusive)
+            super().__init__(path, clock=clock, new_id=new_id, observer=self._files)
+            self._files.start(self.exclusive)
         except OSError as error:
             self._opened.close()
             raise os_error(error) from None
@@ -87,21 +82,13 @@ class DirectoryBackend(Backend, PlainFiles, Checkable):
         self._opened.callback(files.close)
         return files
 
-    # -- memory stores ---------------------------------------------------------------------------------------
-
     def create_store(self, **new: Unpack[NewStore]) -> StoreInfo:
-        made = self.inner.create_store(**new)
+        made = super().create_store(**new)
         try:
             self._files.tree(made).make()
         except OSError as error:
             raise os_error(error) from None
         return made
-
-    def get_store(self, id_or_key: str) -> StoreInfo | None:
-        return self.inner.get_store(id_or_key)
-
-    def list_stores(self, *, after: str | None = None, limit: int | None = None) -> list[StoreInfo]:
-        return self.inner.list_stores(after=after, limit=limit)
 
     def directory_of(self, store: StoreInfo) -> str:
         return os.path.join(self.root, *parts_of(store))
@@ -114,78 +101,65 @@ class DirectoryBackend(Backend, PlainFiles, Checkable):
         while not erased:  # repeat after a concurrent write: a leftover file would count as an external edit
             self.write(store_id, lambda tx: _delete_all(tx, actor), may_use_reserve=True)
             self._make_durable()
-            erased = self.inner.transact(lambda connection: self._erased(connection, store_id, actor))
+            erased = self.transact(lambda connection: self._erase_if_empty(connection, store_id, actor))
         self._files.forget(store_id)
 
-    def _erased(self, connection: SqliteConnection, store_id: str, actor: Actor | None) -> bool:
-        """Erase a store if it is empty; True if it was."""
+    def _erase_if_empty(self, connection: Connection, store_id: str, actor: Actor | None) -> bool:
         if connection.rows("SELECT 1 FROM stores WHERE id = ? AND memories > 0", (store_id,)):
             return False
         keep_numbering(connection)
-        by = None if actor is None else str(actor)
-        sql_stores.erase_store(connection, store_id, at=now_us(self.inner.clock), by=by)
+        self._erase(connection, store_id, actor)
         return True
-
-    # -- reading and writing ---------------------------------------------------------------------------------
 
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
         try:
-            return self.inner.read(store_id, work)
+            return super().read(store_id, work)
         except ExternalEdit:  # recording the edit needs a write transaction
             return self.write(store_id, work)
 
     def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
         try:
-            return self.inner.write(store_id, work, may_use_reserve=may_use_reserve)
+            return super().write(store_id, work, may_use_reserve=may_use_reserve)
         except Unsynced:
             self._make_durable()
         try:
-            return self.inner.write(store_id, work, may_use_reserve=may_use_reserve)
+            return super().write(store_id, work, may_use_reserve=may_use_reserve)
         except Unsynced:
             raise Unavailable("the files of the memory store could not be made durable") from None
 
     def _make_durable(self) -> None:
-        with self.inner.exclusive() as writer:
+        with self.exclusive() as writer:
             self._files.make_durable(writer)
 
-    def put_side_records(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
-        self.inner.put_side_records(store_id, kind, values)
-
-    def side_records(self, store_id: str, kind: str, *, after: str = "") -> Iterator[tuple[str, str]]:
-        return self.inner.side_records(store_id, kind, after=after)
-
-    # -- checking --------------------------------------------------------------------------------------------
-
     def quarantined(self) -> int:
-        self.inner.check_open()
+        self.check_open()
         return count_quarantined(self._base)
 
     def check(self) -> Iterator[Finding]:
-        yield from self.inner.check()
-        with self.inner.reading() as connection:
+        yield from super().check()
+        with self.reading() as connection:
             yield from list(examine_files(connection, self._base))
 
     def repair(self) -> None:
-        self.inner.repair()
-        with self.inner.exclusive() as writer:
+        super().repair()
+        with self.exclusive() as writer:
             self._files.make_durable(writer)
             lower_synced(writer.connection)
             self._files.restart()
         for store in self.list_stores():
             self.read(store.id, _look_at_all)
-            with self.inner.exclusive():
+            with self.exclusive():
                 self._files.tree(store).prune(ROOT)
-
-    # -- closing ---------------------------------------------------------------------------------------------
 
     def close(self) -> None:
         with suppress(RetentiveError):  # already closed, or the next process completes the sync
             if self._files.is_unsynced:
                 self._make_durable()
-        self.inner.close()
+        super().close()
         self._opened.close()
 
     def __del__(self) -> None:
+        super().__del__()
         with suppress(Exception):  # partly constructed, or interpreter shutdown
             self._opened.close()
 

@@ -10,16 +10,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import datetime
-from functools import partial
 from typing import TypeVar, cast
 
 from retentive.errors import (
     Damaged,
     InvalidInput,
-    NotFound,
     OutcomeUnknown,
     PermissionDenied,
     RetentiveError,
@@ -28,18 +25,7 @@ from retentive.errors import (
 )
 from retentive.storage import forking
 from retentive.storage.backoff import Backoff
-from retentive.storage.capabilities import Checkable
-from retentive.storage.contract import (
-    Actor,
-    Backend,
-    Clock,
-    NewId,
-    Snapshot,
-    StoreInfo,
-    Transaction,
-    now_us,
-    sortable_id,
-)
+from retentive.storage.contract import Clock, NewId, Snapshot, Transaction, now_us, sortable_id
 from retentive.storage.findings import Finding
 from retentive.storage.pool import Pool
 from retentive.storage.queue import Ran, StoreJob, WriteQueue, run_batch, run_together
@@ -51,13 +37,11 @@ from retentive.storage.server.dialect import (
     ServerConnection,
 )
 from retentive.storage.server.snapshot import LazySnapshot, ServerTransaction
-from retentive.storage.sql import check as sql_check
-from retentive.storage.sql import records as sql_records
-from retentive.storage.sql import snapshot as sql_snapshot
-from retentive.storage.sql import stores as sql_stores
+from retentive.storage.sql.backend import SqlBackend
+from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.schema import OlderSchema, Schema
+from retentive.storage.sql.snapshot import select_head
 from retentive.storage.sql.transaction import SqlTransaction, look_for
-from retentive.values.records import to_us
 
 T = TypeVar("T")
 MAX_PARTITIONS = 1_024
@@ -83,19 +67,17 @@ class _TimedJob(StoreJob):
         self.deadline = deadline
 
 
-class ServerBackend(Backend, Checkable):
+class ServerBackend(SqlBackend):
     """Memory stores in the database of a `dialect`."""
 
+    lock = " FOR UPDATE"
+
     def __init__(self, dialect: Dialect, *, clock: Clock = time.time, new_id: NewId = sortable_id) -> None:
+        super().__init__(Schema(dialect.name), clock, new_id)
         self.dialect = dialect
-        self._schema = Schema(dialect.name)
-        self.clock = clock
-        self.new_id = new_id
         self._closed = False
         self.forget_threads()
         forking.watch(self)
-
-    # -- opening, forking, closing ---------------------------------------------------------------------------
 
     def forget_threads(self) -> None:
         """Renew pool and locks in a forked child, which lacks the parent's other threads."""
@@ -120,7 +102,7 @@ class ServerBackend(Backend, Checkable):
 
     def check_schema(self) -> None:
         """Create the tables in an empty database. Raises `UnknownSchema` if the schema is older or newer."""
-        if self._persevere(self._schema.is_current):
+        if self._persevere(self.schema.is_current):
             return
         self.migrate(only_new=True)
 
@@ -137,124 +119,37 @@ class ServerBackend(Backend, Checkable):
         def attempt(connection: ServerConnection) -> list[int]:
             connection.begin_write()
             with self.dialect.schema_locked(connection):
-                if self._schema.is_current(connection):
+                if self.schema.is_current(connection):
                     return []
-                if only_new and self._schema.version(connection):
+                if only_new and self.schema.version(connection):
                     raise OlderSchema("the store has an older schema: run `retentive migrate-schema`")
-                applied = self._schema.upgrade(connection, now_us(self.clock), partitions=partitions)
+                applied = self.schema.upgrade(connection, now_us(self.clock), partitions=partitions)
                 connection.commit()
                 return applied
 
         return self._persevere(attempt)
 
-    # -- memory stores ---------------------------------------------------------------------------------------
+    def look(self, work: Callable[[Connection], T]) -> T:
+        return self._persevere(work)
 
-    def create_store(
-        self,
-        *,
-        key: str | None,
-        name: str,
-        seal: str | None = None,
-        store_id: str | None = None,
-        created_at: datetime | None = None,
-    ) -> StoreInfo:
-        at = now_us(self.clock) if created_at is None else to_us(created_at)
-        new_id = store_id or self.new_id("memstore_", at)
-
-        def attempt(connection: ServerConnection) -> StoreInfo:
+    def transact(self, work: Callable[[Connection], T]) -> T:
+        def attempt(connection: ServerConnection) -> T:
             connection.begin_write()
-            by_key = key is not None and sql_stores.select_store_by_key(connection, key)
-            found = by_key or sql_stores.select_store_by_id(connection, new_id)
-            if found is not None:
-                return found
-            sql_stores.insert_store(connection, store_id=new_id, key=key, name=name, at=at, seal=seal)
-            made = sql_stores.find_store(connection, new_id)
-            connection.commit()  # if the reply is lost, the retry finds the store
-            return made
+            done = work(connection)
+            connection.commit()
+            return done
 
         return self._persevere(attempt)
-
-    def get_store(self, id_or_key: str) -> StoreInfo | None:
-        if "\0" in id_or_key or not _encodes(id_or_key):
-            return None
-        return self._persevere(lambda connection: sql_stores.select_store(connection, id_or_key))
-
-    def list_stores(self, *, after: str | None = None, limit: int | None = None) -> list[StoreInfo]:
-        return self._persevere(lambda connection: sql_stores.select_stores(connection, after, limit))
-
-    def erase_store(self, store_id: str, actor: Actor | None) -> None:
-        by = None if actor is None else str(actor)
-
-        def attempt(connection: ServerConnection) -> None:
-            connection.begin_write()
-            with suppress(NotFound):  # already erased
-                sql_snapshot.select_head(connection, store_id, lock=self.dialect.lock)
-                sql_stores.erase_store(connection, store_id, at=now_us(self.clock), by=by)
-                connection.commit()
-
-        self._persevere(attempt)
-
-    # -- side records ----------------------------------------------------------------------------------------
-
-    def put_side_records(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
-        def attempt(connection: ServerConnection) -> None:
-            connection.begin_write()
-            number = sql_records.store_number(connection, store_id)
-            sql_records.write_records(connection, number, kind, values)
-            connection.commit()  # if it is lost, it is done again
-
-        self._persevere(attempt)
-
-    def side_records(self, store_id: str, kind: str, *, after: str = "") -> Iterator[tuple[str, str]]:
-        def attempt(connection: ServerConnection) -> list[tuple[str, str]]:
-            number = sql_records.store_number(connection, store_id)
-            return sql_records.select_records(connection, number, kind, after=after)
-
-        return iter(self._persevere(attempt))
-
-    # -- examining -------------------------------------------------------------------------------------------
 
     def check(self) -> Iterator[Finding]:
         def attempt(connection: ServerConnection) -> list[Finding]:
             connection.begin_read()
-            return list(sql_check.examine(connection, self._schema))
+            return self._examine(connection)
 
         yield from self._persevere(attempt)
 
-    def repair(self) -> None:
-        def index(connection: ServerConnection) -> None:
-            connection.begin_write()
-            sql_check.repair_indexes(connection, self._schema)
-            connection.commit()
-
-        def left(connection: ServerConnection) -> list[int]:
-            connection.begin_read()  # one state: a store being created appears with its rows
-            return sql_check.orphaned_stores(connection)
-
-        self._persevere(index)
-        numbers = self._persevere(left)
-
-        def remove(connection: ServerConnection) -> None:
-            connection.begin_write()
-            sql_check.remove_rows(connection, numbers)
-            connection.commit()  # if it is lost, it is done again
-
-        if numbers:
-            self._persevere(remove)
-        for store in self.list_stores():
-            self._persevere(partial(self._repair_store, store_id=store.id))
-
-    def _repair_store(self, connection: ServerConnection, store_id: str) -> None:
-        connection.begin_write()
-        if sql_check.repair_store(connection, store_id, lock=self.dialect.lock):
-            connection.commit()
-
-    # -- reading ---------------------------------------------------------------------------------------------
-
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
         return self._persevere(lambda connection: work(LazySnapshot(connection, store_id)))
-
-    # -- writing ---------------------------------------------------------------------------------------------
 
     def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
         with self._queues_mutex:
@@ -279,7 +174,7 @@ class ServerBackend(Backend, Checkable):
         """Run and commit within the deadline of the oldest job."""
         deadline, store_id = jobs[0].deadline, jobs[0].store_id
         if deadline < time.monotonic():
-            raise DeadlineExceeded("others were in the way for too long")
+            raise DeadlineExceeded("other writers held the memory store for too long")
         self._persevere(
             lambda connection: run_together(_SharedTransaction(self, connection, store_id), jobs), deadline=deadline
         )
@@ -304,7 +199,7 @@ class ServerBackend(Backend, Checkable):
                 connection = self.dialect.connect()
                 try:
                     connection.begin_write()
-                    landed = look_for(connection, changed, lock=self.dialect.lock)
+                    landed = look_for(connection, changed, lock=self.lock)
                     connection.commit()
                     return landed
                 finally:
@@ -312,8 +207,6 @@ class ServerBackend(Backend, Checkable):
             except (RetentiveError, SerializationConflict) as error:
                 if not (isinstance(error, (Unavailable, SerializationConflict)) and backoff.wait()):
                     raise OutcomeUnknown("the connection was lost at the commit, and the server is gone") from None
-
-    # -- trying again ----------------------------------------------------------------------------------------
 
     def _deadline(self) -> float:
         return time.monotonic() + self.dialect.timeout_s
@@ -329,7 +222,7 @@ class ServerBackend(Backend, Checkable):
                     raise
             except SerializationConflict:
                 if not backoff.wait():
-                    raise DeadlineExceeded("others were in the way for too long") from None
+                    raise DeadlineExceeded("other writers held the memory store for too long") from None
 
     def _once(self, attempt: Callable[[ServerConnection], T]) -> T:
         with self._pool.connection() as connection:
@@ -355,7 +248,7 @@ class _SharedTransaction:
         self._connection = connection
         self._store_id = store_id
         connection.begin_write()
-        self._head = sql_snapshot.select_head(connection, store_id, lock=backend.dialect.lock)
+        self._head = select_head(connection, store_id, lock=backend.lock)
 
     def start(self, job: StoreJob) -> ServerTransaction:
         clock, new_id = self._backend.clock, self._backend.new_id
@@ -380,11 +273,3 @@ class _SharedTransaction:
         if last is not None:
             last.finish()
             self._backend.commit_for(self._connection, last)
-
-
-def _encodes(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -50,7 +50,6 @@ class Dialect(ABC):
     """Differences between servers. `timeout_s` is the timeout of one command."""
 
     name: ClassVar[str]
-    lock = " FOR UPDATE"
 
     def __init__(self, options: ServerOptions) -> None:
         self.timeout_s = options.timeout_s

@@ -273,7 +273,7 @@ def meaning(error: BaseException) -> Exception:
     """Map a MariaDB error to ours. An error that only a bug can cause is returned unchanged."""
     code = _code(error)
     kinds: tuple[tuple[set[int], Callable[[], Exception]], ...] = (
-        (_CONFLICTS, lambda: SerializationConflict("another transaction was in the way")),
+        (_CONFLICTS, lambda: SerializationConflict("a concurrent transaction changed the same rows")),
         (_FULL, lambda: StoreFull("no space is left on the database server")),
         (_TOO_LARGE, lambda: Refused("too_large_to_keep")),
         (_DENIED, lambda: PermissionDenied("the database user may not do this")),

@@ -94,7 +94,7 @@ class PostgresqlConnection:
             self._wire.sync()
         self._begun = False
         if self._wire.done != b"COMMIT":  # for a failed transaction the server answers ROLLBACK instead of an error
-            raise SerializationConflict("the server took the transaction back")
+            raise SerializationConflict("the server rolled the transaction back")
 
     def roll_back(self) -> None:
         if not self._begun or self._failed:
@@ -188,7 +188,7 @@ def _unreachable(error: psycopg.Error) -> Exception:
 
 _CONFLICTS = (pg.SerializationFailure, pg.DeadlockDetected, pg.UniqueViolation, pg.LockNotAvailable, pg.QueryCanceled)
 _MEANINGS: tuple[tuple[tuple[type[psycopg.Error], ...], Callable[[], Exception]], ...] = (
-    (_CONFLICTS, lambda: SerializationConflict("another transaction was in the way")),
+    (_CONFLICTS, lambda: SerializationConflict("a concurrent transaction changed the same rows")),
     (
         (pg.DiskFull, pg.InsufficientResources),
         lambda: StoreFull("no space is left on the database server"),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from retentive.storage.contract import Entry
 from retentive.storage.server.dialect import SerializationConflict, ServerConnection
-from retentive.storage.sql import snapshot as sql_snapshot
+from retentive.storage.sql.snapshot import Head, SqlSnapshot, entry_with_head, select_head
 from retentive.storage.sql.transaction import SqlTransaction
 
 
-class LazySnapshot(sql_snapshot.SqlSnapshot):
+class LazySnapshot(SqlSnapshot):
     """Read snapshot that opens a transaction only if a read needs several statements: most views take one round trip.
 
     Each statement returns the revision it saw. If the revision changes during a read, the read is retried
@@ -17,15 +17,15 @@ class LazySnapshot(sql_snapshot.SqlSnapshot):
 
     def __init__(self, connection: ServerConnection, store_id: str) -> None:
         self._server = connection
-        self._first: sql_snapshot.Head | None = None
+        self._first: Head | None = None
         self._begun = False
         self.connection = connection
         self.store_id = store_id
 
     @property
-    def head(self) -> sql_snapshot.Head:  # type: ignore[override]
+    def head(self) -> Head:  # type: ignore[override]
         """Head as of the first statement."""
-        return self._first or self._saw(sql_snapshot.select_head(self._server, self.store_id))
+        return self._first or self._saw(select_head(self._server, self.store_id))
 
     @property
     def store(self) -> int:
@@ -33,17 +33,17 @@ class LazySnapshot(sql_snapshot.SqlSnapshot):
         if not self._begun:
             self._begun = True
             self._server.begin_read()
-            self._saw(sql_snapshot.select_head(self._server, self.store_id))
+            self._saw(select_head(self._server, self.store_id))
         return self.head.no
 
     def get(self, path: str) -> Entry:
         if self._begun:
             return super().get(path)
-        head, entry = sql_snapshot.entry_with_head(self._server, self.store_id, path)
+        head, entry = entry_with_head(self._server, self.store_id, path)
         self._saw(head)
         return entry
 
-    def _saw(self, head: sql_snapshot.Head) -> sql_snapshot.Head:
+    def _saw(self, head: Head) -> Head:
         if self._first is not None and head.revision != self._first.revision:
             raise SerializationConflict("the store was changed during a read")
         self._first = head
@@ -54,4 +54,4 @@ class ServerTransaction(SqlTransaction):
     """Memory store while it is being changed, with its row locked."""
 
     def get(self, path: str) -> Entry:
-        return sql_snapshot.entry_with_head(self.connection, self.store_id, path)[1]
+        return entry_with_head(self.connection, self.store_id, path)[1]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import cast
 
 from retentive.errors import Damaged, NotFound, UnknownSchema
 from retentive.storage.findings import Finding, found
 from retentive.storage.sql.connection import Connection
-from retentive.storage.sql.schema import ForeignSchema, Schema
+from retentive.storage.sql.schema import TABLES_OF_STORES, ForeignSchema, Schema
 from retentive.storage.sql.snapshot import Head, select_head
 
-TABLES = ("memories", "versions", "records")
 _MOST = 1_000  # findings of one code
 _LIVING = "SELECT no FROM stores WHERE erased_at IS NULL"
 _ORPHANS = (
@@ -37,20 +37,12 @@ _BEHIND = (
     "SELECT s.id FROM stores s WHERE s.erased_at IS NULL AND s.last_at <"
     " (SELECT v.created_at FROM versions v WHERE v.store = s.no ORDER BY v.id DESC LIMIT 1)"
 )
-_BY_MEMORY = "CREATE INDEX versions_by_memory ON versions (store, memory, id)"
+_BY_MEMORY = {"versions_by_memory": "CREATE INDEX versions_by_memory ON versions (store, memory, id)"}
+_KEY = "ALTER TABLE versions ADD PRIMARY KEY (store, id)"
 _INDEXES = {
-    "sqlite": {
-        "versions_by_id": "CREATE UNIQUE INDEX versions_by_id ON versions (store, id)",
-        "versions_by_memory": _BY_MEMORY,
-    },
-    "postgresql": {
-        "versions_pkey": "ALTER TABLE versions ADD PRIMARY KEY (store, id)",
-        "versions_by_memory": _BY_MEMORY,
-    },
-    "mariadb": {
-        "PRIMARY": "ALTER TABLE versions ADD PRIMARY KEY (store, id)",
-        "versions_by_memory": _BY_MEMORY,
-    },
+    "sqlite": {"versions_by_id": "CREATE UNIQUE INDEX versions_by_id ON versions (store, id)"} | _BY_MEMORY,
+    "postgresql": {"versions_pkey": _KEY} | _BY_MEMORY,
+    "mariadb": {"PRIMARY": _KEY} | _BY_MEMORY,
 }
 _NAMES = {
     "sqlite": "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = 'versions'",
@@ -67,8 +59,9 @@ def examine(connection: Connection, schema: Schema) -> Iterator[Finding]:
         yield wrong
         return
     yield from (found("index_missing", None, name) for name in _missing_indexes(connection, schema))
-    for table in TABLES:
-        count, stores = _left(connection, table)
+    for table in TABLES_OF_STORES:
+        left = f"FROM {table} WHERE store <> 0 AND store NOT IN ({_LIVING})"
+        count, stores = cast("tuple[int, int]", connection.rows(f"SELECT count(*), count(DISTINCT store) {left}")[0])
         if count:
             yield found("rows_left", None, f"{count} rows of {table}, of {stores} stores that are not there")
     rows = connection.rows(
@@ -108,77 +101,55 @@ def repair_indexes(connection: Connection, schema: Schema) -> None:
             connection.run(_INDEXES[schema.dialect][name])
 
 
-def _left(connection: Connection, table: str) -> tuple[int, int]:
-    found = connection.rows(
-        f"SELECT count(*), count(DISTINCT store) FROM {table} WHERE store <> 0 AND store NOT IN ({_LIVING})"
-    )
-    return cast("tuple[int, int]", found[0])
-
-
-def orphaned_stores(connection: Connection) -> list[int]:
-    """Numbers of missing stores that still have rows. The caller must read one consistent state."""
-    every = " UNION ".join(f"SELECT store FROM {table}" for table in TABLES)
+def remove_orphaned_rows(connection: Connection) -> None:
+    """Delete rows without a store. The caller commits."""
+    every = " UNION ".join(f"SELECT store FROM {table}" for table in TABLES_OF_STORES)
+    # One statement, so one state: a store being created appears together with its rows.
     found = connection.rows(f"SELECT store FROM ({every}) AS named WHERE store <> 0 AND store NOT IN ({_LIVING})")
-    return [cast("int", row[0]) for row in found]
+    for table in TABLES_OF_STORES if found else ():
+        connection.run_many(f"DELETE FROM {table} WHERE store = ?", found)
 
 
-def remove_rows(connection: Connection, numbers: list[int]) -> None:
-    """Delete rows without a store."""
-    for table in TABLES:
-        connection.run_many(f"DELETE FROM {table} WHERE store = ?", [(number,) for number in numbers])
-
-
-def repair_store(connection: Connection, store_id: str, *, lock: str = "") -> bool:
+def repair_store(connection: Connection, store_id: str, *, lock: str) -> None:
     """Recompute counters, times and ages of a store from its rows, complete redactions, remove unreferenced texts.
 
-    Returns True if anything changed. The caller is in a transaction, and commits.
+    The caller commits.
     """
-    try:
+    with suppress(NotFound):  # erased meanwhile
         head = select_head(connection, store_id, lock=lock)
-    except NotFound:  # the store was erased meanwhile
-        return False
-    counted, redacted = _repair_counts(connection, head), _end_redactions(connection, head.no)
-    texts, ages = _remove_orphan_texts(connection, head.no), _repair_ages(connection, head.no)
-    return counted or redacted or texts or ages
+        _repair_counts(connection, head)
+        _end_redactions(connection, head.no)
+        _remove_orphan_texts(connection, head.no)
+        _repair_ages(connection, head.no)
 
 
-def _repair_counts(connection: Connection, head: Head) -> bool:
+def _repair_counts(connection: Connection, head: Head) -> None:
     rows = connection.rows("SELECT size_bytes FROM memories WHERE store = ?", (head.no,))
     memories, size_bytes = len(rows), sum(int(row[0] or 0) for row in rows)  # sum() has no common type
     newest = "SELECT coalesce(max(revision), 0), coalesce(max(created_at), 0) FROM versions WHERE store = ?"
     revision, last_at = (int(each or 0) for each in connection.rows(newest, (head.no,))[0])
-    revision, last_at = max(revision, head.revision), max(last_at, head.last_at)
-    right = (revision, memories, size_bytes, last_at)
-    if right == (head.revision, head.memories, head.size_bytes, head.last_at):
-        return False
     connection.run(
-        "UPDATE stores SET revision = ?, memories = ?, size_bytes = ?, last_at = ? WHERE no = ?", (*right, head.no)
+        "UPDATE stores SET revision = ?, memories = ?, size_bytes = ?, last_at = ? WHERE no = ?",
+        (max(revision, head.revision), memories, size_bytes, max(last_at, head.last_at), head.no),
     )
-    return True
 
 
-def _end_redactions(connection: Connection, store: int) -> bool:
+def _end_redactions(connection: Connection, store: int) -> None:
     """Blank versions marked as redacted, except newest versions of present memories; their texts are removed later."""
-    half = [
-        row[0] for row in connection.rows(f"SELECT id FROM versions WHERE store = ? AND {_HALF_REDACTED}", (store,))
-    ]
+    half = connection.rows(f"SELECT store, id FROM versions WHERE store = ? AND {_HALF_REDACTED}", (store,))
     connection.run_many(
         "UPDATE versions SET path = '', size_bytes = NULL, sha256 = NULL, seal = NULL, text_of = NULL"
         " WHERE store = ? AND id = ?",
-        [(store, version) for version in half],
+        half,
     )
-    return bool(half)
 
 
-def _remove_orphan_texts(connection: Connection, store: int) -> bool:
-    left = [row[0] for row in connection.rows(f"SELECT v.id {_ORPHANS} AND v.store = ?", (store,))]
-    connection.run_many(
-        "UPDATE versions SET text = NULL WHERE store = ? AND id = ?", [(store, version) for version in left]
-    )
-    return bool(left)
+def _remove_orphan_texts(connection: Connection, store: int) -> None:
+    left = connection.rows(f"SELECT v.store, v.id {_ORPHANS} AND v.store = ?", (store,))
+    connection.run_many("UPDATE versions SET text = NULL WHERE store = ? AND id = ?", left)
 
 
-def _repair_ages(connection: Connection, store: int) -> bool:
+def _repair_ages(connection: Connection, store: int) -> None:
     """Set creation times of memories to those of their first versions, if no earlier version is missing."""
     revisions = "SELECT count(DISTINCT revision) FROM versions WHERE store = ? AND revision <= ?"
     right = [
@@ -188,4 +159,3 @@ def _repair_ages(connection: Connection, store: int) -> bool:
         and connection.rows(revisions, (store, revision))[0][0] == revision
     ]
     connection.run_many("UPDATE memories SET created_at = ? WHERE store = ? AND path = ?", right)
-    return bool(right)

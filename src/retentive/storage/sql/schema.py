@@ -6,7 +6,8 @@ from retentive.errors import Damaged, UnknownSchema
 from retentive.storage.sql import migrations
 from retentive.storage.sql.connection import Connection
 
-TABLES = frozenset({"stores", "memories", "versions", "records"})
+TABLES_OF_STORES = ("memories", "versions", "records")
+TABLES = frozenset({"stores", *TABLES_OF_STORES})
 _VERSION_TABLE = "retentive_schema"
 _TABLE_NAMES = {
     "postgresql": "SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = current_schema()",

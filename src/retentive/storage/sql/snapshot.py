@@ -13,7 +13,7 @@ from typing import cast
 
 from retentive.errors import NotFound
 from retentive.storage.contract import Actor, Entry, Memory, Operation, Snapshot, Usage, Version, to_datetime
-from retentive.storage.sql import records as sql_records
+from retentive.storage.sql import stores
 from retentive.storage.sql.connection import Connection, Row, Value
 from retentive.values.paths import ancestors
 from retentive.values.records import EPOCH
@@ -43,7 +43,7 @@ def select_head(connection: Connection, store_id: str, *, lock: str = "") -> Hea
     """Head of a store; `lock` is the SQL clause that locks its row. Raises `NotFound`."""
     found = connection.rows(f"SELECT {_HEAD} FROM stores s WHERE id = ? AND erased_at IS NULL{lock}", (store_id,))
     if not found:
-        raise NotFound(f"there is no memory store {store_id}")
+        raise stores.no_store(store_id)
     return _head(found[0])
 
 
@@ -67,7 +67,7 @@ def entry_with_head(connection: Connection, store_id: str, path: str) -> tuple[H
         (*below(path), *above, path, store_id),
     )
     if not found:
-        raise NotFound(f"there is no memory store {store_id}")
+        raise stores.no_store(store_id)
     head = _head(found[0][:7])
     lower, upper, data, *fields = found[0][7:]
     if fields[0] is None:
@@ -219,10 +219,10 @@ class SqlSnapshot(Snapshot):
     def get_record(self, kind: str, key: str) -> str | None:
         if not could_be_id(key):
             return None
-        return sql_records.select_record(self.connection, self.store, kind, key)
+        return stores.select_record(self.connection, self.store, kind, key)
 
     def records(self, kind: str) -> Iterator[tuple[str, str]]:
-        return iter(sql_records.select_records(self.connection, self.store, kind))
+        return iter(stores.select_records(self.connection, self.store, kind))
 
     def version(self, version_id: str) -> tuple[Version, bytes | None]:
         columns = ", ".join(f"v.{column}" for column in VERSION.split(", "))

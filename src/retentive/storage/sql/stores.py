@@ -1,12 +1,14 @@
-"""Creates, finds, lists and erases memory stores in SQL."""
+"""Memory stores, their records and side records in SQL. Records and side records share a table; their kinds differ."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import cast
 
 from retentive.errors import NotFound
 from retentive.storage.contract import StoreInfo, to_datetime
 from retentive.storage.sql.connection import Connection, Row, Value
+from retentive.storage.sql.schema import TABLES_OF_STORES
 
 _STORE = "id, store_key, name, created_at, memories, size_bytes, seal, erased_at"
 
@@ -22,45 +24,37 @@ def insert_store(
     )
 
 
-def erase_store(connection: Connection, store_id: str, *, at: int, by: str | None) -> None:
+def erase_store(connection: Connection, number: int, *, at: int, by: str | None) -> None:
     """Remove everything in a store except its id. The caller holds the lock on its row."""
-    number = "(SELECT no FROM stores WHERE id = ?)"
-    for table in ("memories", "versions", "records"):
-        connection.run(f"DELETE FROM {table} WHERE store = {number}", (store_id,))
+    for table in TABLES_OF_STORES:
+        connection.run(f"DELETE FROM {table} WHERE store = ?", (number,))
     connection.run(
         "UPDATE stores SET store_key = NULL, name = '', memories = 0, size_bytes = 0, seal = NULL, settings = NULL,"
-        " erased_at = ?, erased_by = ? WHERE id = ? AND erased_at IS NULL",
-        (at, by, store_id),
+        " erased_at = ?, erased_by = ? WHERE no = ?",
+        (at, by, number),
     )
 
 
 def select_store(connection: Connection, id_or_key: str) -> StoreInfo | None:
     """Store with this id, else the store with this key, else None."""
-    for column in ("id", "store_key") if id_or_key.startswith("memstore_") else ("store_key",):
-        found = connection.rows(f"SELECT {_STORE} FROM stores WHERE {column} = ?", (id_or_key,))
-        if found:
-            return _store(found[0])
-    return None
+    if "\0" in id_or_key or id_or_key.encode(errors="replace").decode() != id_or_key:
+        return None  # no database stores NUL or lone surrogates
+    by_id = _select(connection, "id", id_or_key) if id_or_key.startswith("memstore_") else None
+    return by_id or _select(connection, "store_key", id_or_key)
 
 
-def select_store_by_id(connection: Connection, store_id: str) -> StoreInfo | None:
-    """Store with this id, including an erased one, or None."""
-    found = connection.rows(f"SELECT {_STORE} FROM stores WHERE id = ?", (store_id,))
-    return _store(found[0]) if found else None
-
-
-def select_store_by_key(connection: Connection, key: str) -> StoreInfo | None:
-    """Store with this key, or None."""
-    found = connection.rows(f"SELECT {_STORE} FROM stores WHERE store_key = ?", (key,))
-    return _store(found[0]) if found else None
+def select_store_taking(connection: Connection, key: str | None, store_id: str) -> StoreInfo | None:
+    """Store with this key, else the store with this id, even if it is erased, else None."""
+    by_key = None if key is None else _select(connection, "store_key", key)
+    return by_key or _select(connection, "id", store_id)
 
 
 def find_store(connection: Connection, store_id: str) -> StoreInfo:
     """Store with this id. Raises `NotFound`."""
-    found = connection.rows(f"SELECT {_STORE} FROM stores WHERE id = ?", (store_id,))
-    if not found:
-        raise NotFound(f"there is no memory store {store_id}")
-    return _store(found[0])
+    found = _select(connection, "id", store_id)
+    if found is None:
+        raise no_store(store_id)
+    return found
 
 
 def select_stores(connection: Connection, after: str | None, limit: int | None) -> list[StoreInfo]:
@@ -74,9 +68,51 @@ def select_stores(connection: Connection, after: str | None, limit: int | None) 
     return [_store(row) for row in connection.rows(sql, values)]
 
 
+def store_number(connection: Connection, store_id: str) -> int:
+    """Number of a store in the tables. Raises `NotFound`."""
+    found = connection.rows("SELECT no FROM stores WHERE id = ? AND erased_at IS NULL", (store_id,))
+    if not found:
+        raise no_store(store_id)
+    return cast("int", found[0][0])
+
+
+def no_store(store_id: str) -> NotFound:
+    """Error for a store that does not exist or is erased."""
+    return NotFound(f"there is no memory store {store_id}")
+
+
+def select_record(connection: Connection, store: int, kind: str, key: str) -> str | None:
+    """Value of a record, or None."""
+    found = connection.rows("SELECT value FROM records WHERE store = ? AND kind = ? AND name = ?", (store, kind, key))
+    return cast("str", found[0][0]) if found else None
+
+
+def select_records(connection: Connection, store: int, kind: str, *, after: str = "") -> list[tuple[str, str]]:
+    """Keys and values of a kind with keys greater than `after`, in key order."""
+    found = connection.rows(
+        "SELECT name, value FROM records WHERE store = ? AND kind = ? AND name > ? ORDER BY name", (store, kind, after)
+    )
+    return cast("list[tuple[str, str]]", found)
+
+
+def write_records(connection: Connection, store: int, kind: str, values: Mapping[str, str | None]) -> None:
+    """Replace records by delete and insert, since no upsert is common to all databases. None removes."""
+    connection.run_many(
+        "DELETE FROM records WHERE store = ? AND kind = ? AND name = ?", [(store, kind, key) for key in values]
+    )
+    added = [(store, kind, key, value) for key, value in values.items() if value is not None]
+    if added:
+        connection.run_many("INSERT INTO records (store, kind, name, value) VALUES (?, ?, ?, ?)", added)
+
+
+def _select(connection: Connection, column: str, value: str) -> StoreInfo | None:
+    found = connection.rows(f"SELECT {_STORE} FROM stores WHERE {column} = ?", (value,))
+    return _store(found[0]) if found else None
+
+
 def _store(row: Row) -> StoreInfo:
     id_, key, name, created, memories, size, seal, erased = cast(
         "tuple[str, str | None, str, int, int, int, str | None, int | None]", row
     )
-    gone = None if erased is None else to_datetime(erased)
-    return StoreInfo(id_, key, name, to_datetime(created), memories, size, seal, gone)
+    erased_at = None if erased is None else to_datetime(erased)
+    return StoreInfo(id_, key, name, to_datetime(created), memories, size, seal, erased_at)

@@ -22,7 +22,7 @@ from retentive.storage.contract import (
     now_us,
     sortable_id,
 )
-from retentive.storage.sql import records as sql_records
+from retentive.storage.sql import stores
 from retentive.storage.sql.connection import Connection, Value
 from retentive.storage.sql.snapshot import VERSION, Head, SqlSnapshot, has_version, select_head
 from retentive.values.records import to_us
@@ -120,7 +120,7 @@ class SqlTransaction(SqlSnapshot, Transaction):
 
     def put_record(self, kind: str, key: str, value: str | None) -> None:
         self.changed = self.untraced = True
-        sql_records.write_records(self.connection, self.store, kind, {key: value})
+        stores.write_records(self.connection, self.store, kind, {key: value})
 
     def redact(self, version_ids: Sequence[str], actor: Actor | None) -> None:
         self._changes_memories()

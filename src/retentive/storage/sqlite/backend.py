@@ -9,33 +9,21 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import datetime
 from functools import partial
 from typing import TypeVar, cast
 
 from retentive.errors import RetentiveError, StoreFull, Unavailable
 from retentive.storage import forking
-from retentive.storage.capabilities import Checkable, Purgeable
-from retentive.storage.contract import (
-    Actor,
-    Backend,
-    Clock,
-    NewId,
-    Snapshot,
-    StoreInfo,
-    Transaction,
-    now_us,
-    sortable_id,
-)
+from retentive.storage.capabilities import Purgeable
+from retentive.storage.contract import Clock, NewId, Snapshot, Transaction, now_us, sortable_id
 from retentive.storage.disk import make_directory, make_file, os_error
 from retentive.storage.findings import Finding
 from retentive.storage.pool import Pool
 from retentive.storage.queue import BatchFailed, StoreJob, WriteQueue, run_batch, run_together
-from retentive.storage.sql import check as sql_check
-from retentive.storage.sql import records as sql_records
-from retentive.storage.sql import stores as sql_stores
+from retentive.storage.sql.backend import SqlBackend
+from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot
 from retentive.storage.sql.transaction import SqlTransaction
 from retentive.storage.sqlite.check import integrity
@@ -44,14 +32,13 @@ from retentive.storage.sqlite.connection import SqliteConnection, connect
 from retentive.storage.sqlite.format import SCHEMA, check_format
 from retentive.storage.sqlite.observer import CommitObserver
 from retentive.storage.sqlite.space import Space
-from retentive.values.records import to_us
 
 T = TypeVar("T")
 SPACE_CHECK_EVERY = 16  # commits; if space is low, it is checked after each
 PURGE_WAIT_S = 5.0  # for readers of the log
 
 
-class SqliteBackend(Backend, Checkable, Purgeable):
+class SqliteBackend(SqlBackend, Purgeable):
     """Memory stores in the SQLite file at `path`; `None` keeps them in memory until the backend is closed.
 
     An `observer` follows the commits.
@@ -65,9 +52,8 @@ class SqliteBackend(Backend, Checkable, Purgeable):
         new_id: NewId = sortable_id,
         observer: CommitObserver | None = None,
     ) -> None:
-        self.clock = clock
-        self.new_id = new_id
-        self._observer = observer
+        super().__init__(SCHEMA, clock, new_id)
+        self._observer = observer or CommitObserver()
         self._commits, self._is_space_low = 0, True  # until the first commit checks
         self._path = None if path is None else os.path.abspath(path)
         self._closed = False
@@ -81,8 +67,6 @@ class SqliteBackend(Backend, Checkable, Purgeable):
             self._writer.close()
             raise
         forking.watch(self)
-
-    # -- opening, forking, closing ---------------------------------------------------------------------------
 
     def _prepare(self, path: str) -> Space:
         try:
@@ -130,68 +114,8 @@ class SqliteBackend(Backend, Checkable, Purgeable):
         if self._path is not None and _identity(self._path) != self._identity:
             raise Unavailable("the database file was moved, replaced or deleted while it was open")
 
-    # -- memory stores ---------------------------------------------------------------------------------------
-
-    def create_store(
-        self,
-        *,
-        key: str | None,
-        name: str,
-        seal: str | None = None,
-        store_id: str | None = None,
-        created_at: datetime | None = None,
-    ) -> StoreInfo:
-        def create(connection: SqliteConnection) -> StoreInfo:
-            found = None if key is None else sql_stores.select_store_by_key(connection, key)
-            if found is None and store_id is not None:
-                found = sql_stores.select_store_by_id(connection, store_id)
-            if found is not None:
-                return found
-            at = now_us(self.clock) if created_at is None else to_us(created_at)
-            new_id = store_id or self.new_id("memstore_", at)
-            sql_stores.insert_store(connection, store_id=new_id, key=key, name=name, at=at, seal=seal)
-            return sql_stores.find_store(connection, new_id)
-
-        return self.transact(create)
-
-    def get_store(self, id_or_key: str) -> StoreInfo | None:
-        with self.reading() as connection:
-            return sql_stores.select_store(connection, id_or_key)
-
-    def list_stores(self, *, after: str | None = None, limit: int | None = None) -> list[StoreInfo]:
-        with self.reading() as connection:
-            return sql_stores.select_stores(connection, after, limit)
-
-    def erase_store(self, store_id: str, actor: Actor | None) -> None:
-        def erase(connection: SqliteConnection) -> None:
-            by = None if actor is None else str(actor)
-            sql_stores.erase_store(connection, store_id, at=now_us(self.clock), by=by)
-
-        self.transact(erase)
-
-    def put_side_records(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
-        # SQLite has one writer for the whole file anyway.
-        self.transact(
-            lambda found: sql_records.write_records(found, sql_records.store_number(found, store_id), kind, values)
-        )
-
-    def side_records(self, store_id: str, kind: str, *, after: str = "") -> Iterator[tuple[str, str]]:
-        with self.reading() as connection:
-            number = sql_records.store_number(connection, store_id)
-            return iter(sql_records.select_records(connection, number, kind, after=after))
-
-    def check(self) -> Iterator[Finding]:
-        with self.reading() as connection:
-            yield from [*integrity(connection), *sql_check.examine(connection, SCHEMA)]
-
-    def repair(self) -> None:
-        def work(connection: SqliteConnection) -> None:
-            sql_check.repair_indexes(connection, SCHEMA)
-            sql_check.remove_rows(connection, sql_check.orphaned_stores(connection))
-            for store in sql_stores.select_stores(connection, None, None):
-                sql_check.repair_store(connection, store.id)
-
-        self.transact(work)
+    def _examine(self, connection: Connection) -> list[Finding]:
+        return [*integrity(connection), *super()._examine(connection)]
 
     def purge(self) -> bool:
         if self._path is None:
@@ -199,14 +123,11 @@ class SqliteBackend(Backend, Checkable, Purgeable):
         with self.exclusive() as writer:
             return writer.connection.clear_log(wait_s=PURGE_WAIT_S)
 
-    # -- reading ---------------------------------------------------------------------------------------------
-
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
         with self.reading() as connection:
             connection.run("BEGIN")
             try:
-                snapshot = SqlSnapshot(connection, store_id)
-                return work(snapshot if self._observer is None else self._observer.snapshot(snapshot))
+                return work(self._observer.snapshot(SqlSnapshot(connection, store_id)))
             finally:
                 connection.roll_back()
 
@@ -222,13 +143,14 @@ class SqliteBackend(Backend, Checkable, Purgeable):
             with self._readers.connection() as connection:
                 yield connection
 
-    # -- writing ---------------------------------------------------------------------------------------------
-
     def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
         return cast("T", self._queue.submit(StoreJob(store_id, work, may_use_reserve=may_use_reserve)))
 
-    def transact(self, work: Callable[[SqliteConnection], T]) -> T:
-        """Run and commit work that changes no memories and bypasses the observer."""
+    def look(self, work: Callable[[Connection], T]) -> T:
+        with self.reading() as connection:
+            return work(connection)
+
+    def transact(self, work: Callable[[Connection], T]) -> T:
         with self.exclusive() as writer:
             return writer.transact(work)
 
@@ -237,9 +159,6 @@ class SqliteBackend(Backend, Checkable, Purgeable):
         """Exclusive write access, outside a transaction."""
         with self._queue.paused():
             self.check_open()
-            if self._observer is None:
-                yield self._writer
-                return
             self._observer.lock(self._writer)
             try:
                 yield self._writer
@@ -260,12 +179,8 @@ class SqliteBackend(Backend, Checkable, Purgeable):
             self._lock()
         try:
             self._begin()
-            shared = SharedTransaction(
-                self._writer,
-                None if self._observer is None else self._observer.before_commit,
-                self._transaction,
-                alone=len(jobs) == 1,
-            )
+            before_commit = self._observer.before_commit
+            shared = SharedTransaction(self._writer, before_commit, self._transaction, alone=len(jobs) == 1)
             try:
                 committed = run_together(shared, jobs)
             finally:
@@ -277,14 +192,13 @@ class SqliteBackend(Backend, Checkable, Purgeable):
                 raise
             self._attempt(jobs, is_locked=True)  # retried once, since the reserve is free now
         finally:
-            if self._observer is not None and not is_locked:
+            if not is_locked:
                 self._observer.unlock()
 
     def _lock(self) -> None:
         try:
             self.check_open()
-            if self._observer is not None:
-                self._observer.lock(self._writer)
+            self._observer.lock(self._writer)
         except RetentiveError as error:  # holds for every job
             raise BatchFailed(error) from error
 
@@ -296,8 +210,7 @@ class SqliteBackend(Backend, Checkable, Purgeable):
 
     def _follow(self, committed: Sequence[FinishableTransaction]) -> None:
         """Notify the observer after a commit, and check the free disk space."""
-        if self._observer is not None:
-            self._observer.after_commit(self._writer, committed)
+        self._observer.after_commit(self._writer, committed)
         self._commits += 1
         if self._space is None or not (self._is_space_low or self._commits % SPACE_CHECK_EVERY == 0):
             return
@@ -307,7 +220,7 @@ class SqliteBackend(Backend, Checkable, Purgeable):
 
     def _transaction(self, store_id: str) -> FinishableTransaction:
         records = SqlTransaction(self._writer.connection, store_id, clock=self.clock, new_id=self.new_id)
-        return records if self._observer is None else self._observer.transaction(records)
+        return self._observer.transaction(records)
 
 
 def _identity(path: str) -> tuple[int, int] | None:

@@ -118,7 +118,7 @@ class SharedTransaction(Generic[X]):
     def __init__(
         self,
         writer: Writer,
-        before_commit: Callable[[Writer, Sequence[X]], None] | None,
+        before_commit: Callable[[Writer, Sequence[X]], None],
         transaction: Callable[[str], X],
         *,
         alone: bool,
@@ -152,6 +152,5 @@ class SharedTransaction(Generic[X]):
 
     def commit(self, ran: Sequence[Ran[X]], changed: Sequence[X]) -> None:
         if changed:
-            if self._before_commit is not None:
-                self._before_commit(self._writer, changed)
+            self._before_commit(self._writer, changed)
             self._writer.commit()

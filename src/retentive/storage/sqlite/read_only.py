@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from typing import NoReturn, TypeVar, Unpack
+import time
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from retentive.errors import NotFound, PermissionDenied, RetentiveError, UnknownSchema
-from retentive.storage.capabilities import Checkable
-from retentive.storage.contract import Actor, Backend, NewStore, Snapshot, StoreInfo, Transaction
+from retentive.storage.contract import Snapshot, Transaction, sortable_id
 from retentive.storage.findings import Finding
-from retentive.storage.sql import check as sql_check
-from retentive.storage.sql import records as sql_records
-from retentive.storage.sql import stores as sql_stores
+from retentive.storage.sql.backend import SqlBackend
+from retentive.storage.sql.check import examine
+from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot
 from retentive.storage.sqlite.check import integrity
 from retentive.storage.sqlite.connection import connect_to_look
@@ -22,10 +22,11 @@ from retentive.storage.sqlite.format import SCHEMA, check_format
 T = TypeVar("T")
 
 
-class ReadOnlyBackend(Backend, Checkable):
+class ReadOnlyBackend(SqlBackend):
     """Memory stores in the SQLite file at `path`. Writing raises `PermissionDenied`."""
 
     def __init__(self, path: str) -> None:
+        super().__init__(SCHEMA, time.time, sortable_id)
         self._lock = threading.RLock()
         if not os.path.exists(path):
             raise NotFound("there is no database at the place")
@@ -37,13 +38,9 @@ class ReadOnlyBackend(Backend, Checkable):
             pass
         self._connection = connect_to_look(path)
 
-    def get_store(self, id_or_key: str) -> StoreInfo | None:
+    def look(self, work: Callable[[Connection], T]) -> T:
         with self._lock:
-            return sql_stores.select_store(self._connection, id_or_key)
-
-    def list_stores(self, *, after: str | None = None, limit: int | None = None) -> list[StoreInfo]:
-        with self._lock:
-            return sql_stores.select_stores(self._connection, after, limit)
+            return work(self._connection)
 
     def read(self, store_id: str, work: Callable[[Snapshot], T]) -> T:
         with self._lock:
@@ -53,37 +50,17 @@ class ReadOnlyBackend(Backend, Checkable):
             finally:
                 self._connection.roll_back()
 
-    def side_records(self, store_id: str, kind: str, *, after: str = "") -> Iterator[tuple[str, str]]:
-        with self._lock:
-            number = sql_records.store_number(self._connection, store_id)
-            return iter(sql_records.select_records(self._connection, number, kind, after=after))
-
     def check(self) -> Iterator[Finding]:
-        with self._lock:
+        with self._lock:  # one by one: if the file is damaged, the next statement may fail
             yield from integrity(self._connection)
-            yield from sql_check.examine(self._connection, SCHEMA)
+            yield from examine(self._connection, SCHEMA)
+
+    def transact(self, work: Callable[[Connection], T]) -> T:
+        raise PermissionDenied("the location was opened for reading only")
+
+    def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
+        raise PermissionDenied("the location was opened for reading only")
 
     def close(self) -> None:
         with self._lock:
             self._connection.close()
-
-    # -- what writes -----------------------------------------------------------------------------------------
-
-    def create_store(self, **new: Unpack[NewStore]) -> StoreInfo:
-        _refuse()
-
-    def write(self, store_id: str, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
-        _refuse()
-
-    def put_side_records(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
-        _refuse()
-
-    def erase_store(self, store_id: str, actor: Actor | None) -> None:
-        _refuse()
-
-    def repair(self) -> None:
-        _refuse()
-
-
-def _refuse() -> NoReturn:
-    raise PermissionDenied("the location was opened for reading only")

@@ -1,0 +1,96 @@
+"""Backend on a SQL database: everything except connections, transactions on memories, and retries."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import TypeVar, Unpack
+
+from retentive.errors import NotFound
+from retentive.storage.capabilities import Checkable
+from retentive.storage.contract import Actor, Backend, Clock, NewId, NewStore, StoreInfo, now_us
+from retentive.storage.findings import Finding
+from retentive.storage.sql import check as sql_check
+from retentive.storage.sql import stores
+from retentive.storage.sql.connection import Connection
+from retentive.storage.sql.schema import Schema
+from retentive.storage.sql.snapshot import select_head
+from retentive.values.records import to_us
+
+T = TypeVar("T")
+
+
+class SqlBackend(Backend, Checkable):
+    """Memory stores in the tables of `schema`. `lock` is the SQL clause that locks a row."""
+
+    lock = ""
+
+    def __init__(self, schema: Schema, clock: Clock, new_id: NewId) -> None:
+        self.schema = schema
+        self.clock = clock
+        self.new_id = new_id
+
+    @abstractmethod
+    def look(self, work: Callable[[Connection], T]) -> T:
+        """Run work that only reads, outside a transaction."""
+
+    @abstractmethod
+    def transact(self, work: Callable[[Connection], T]) -> T:
+        """Run and commit work that changes no memories. If the reply to the commit is lost, it may run again."""
+
+    def create_store(self, **new: Unpack[NewStore]) -> StoreInfo:
+        created_at = new.get("created_at")
+        at = now_us(self.clock) if created_at is None else to_us(created_at)
+        store_id = new.get("store_id") or self.new_id("memstore_", at)
+
+        def create(connection: Connection) -> StoreInfo:
+            found = stores.select_store_taking(connection, new["key"], store_id)
+            if found is not None:
+                return found
+            key, name, seal = new["key"], new["name"], new.get("seal")
+            stores.insert_store(connection, store_id=store_id, key=key, name=name, at=at, seal=seal)
+            return stores.find_store(connection, store_id)
+
+        return self.transact(create)
+
+    def get_store(self, id_or_key: str) -> StoreInfo | None:
+        return self.look(lambda connection: stores.select_store(connection, id_or_key))
+
+    def list_stores(self, *, after: str | None = None, limit: int | None = None) -> list[StoreInfo]:
+        return self.look(lambda connection: stores.select_stores(connection, after, limit))
+
+    def erase_store(self, store_id: str, actor: Actor | None) -> None:
+        self.transact(partial(self._erase, store_id=store_id, actor=actor))
+
+    def _erase(self, connection: Connection, store_id: str, actor: Actor | None) -> None:
+        with suppress(NotFound):  # already erased
+            number = select_head(connection, store_id, lock=self.lock).no
+            by = None if actor is None else str(actor)
+            stores.erase_store(connection, number, at=now_us(self.clock), by=by)
+
+    def put_side_records(self, store_id: str, kind: str, values: Mapping[str, str | None]) -> None:
+        def put(connection: Connection) -> None:
+            stores.write_records(connection, stores.store_number(connection, store_id), kind, values)
+
+        self.transact(put)
+
+    def side_records(self, store_id: str, kind: str, *, after: str = "") -> Iterator[tuple[str, str]]:
+        def select(connection: Connection) -> list[tuple[str, str]]:
+            number = stores.store_number(connection, store_id)
+            return stores.select_records(connection, number, kind, after=after)
+
+        return iter(self.look(select))
+
+    def check(self) -> Iterator[Finding]:
+        yield from self.look(self._examine)
+
+    def _examine(self, connection: Connection) -> list[Finding]:
+        return list(sql_check.examine(connection, self.schema))
+
+    def repair(self) -> None:
+        self.transact(lambda connection: sql_check.repair_indexes(connection, self.schema))
+        self.transact(sql_check.remove_orphaned_rows)
+        for store in self.list_stores():
+            self.transact(partial(sql_check.repair_store, store_id=store.id, lock=self.lock))

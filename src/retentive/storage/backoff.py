@@ -5,43 +5,35 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 
 LOCK_TIMEOUT_S = 30.0  # longest wait of a command for other processes
 
 
+@dataclass(slots=True)
 class Backoff:
-    """Exponential backoff: the first pause is up to `first_s`, each later one `factor` times more, at most `longest_s`.
+    """Exponential backoff: the first pause is up to `next_s`, each later one `factor` times more, at most `longest_s`.
 
     A pause is a random half to all of that, so that callers who failed together do not retry together. `deadline` is a
     time of `clock`.
     """
 
-    def __init__(
-        self,
-        first_s: float,
-        longest_s: float,
-        *,
-        deadline: float,
-        factor: float = 2.0,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-        spread: Callable[[float, float], float] = random.uniform,
-    ) -> None:
-        self._next_s = first_s
-        self._longest_s = longest_s
-        self._deadline = deadline
-        self._factor = factor
-        self._clock = clock
-        self._sleep = sleep
-        self._spread = spread
+    next_s: float
+    longest_s: float
+    _: KW_ONLY
+    deadline: float
+    factor: float = 2.0
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    spread: Callable[[float, float], float] = random.uniform
 
     def wait(self) -> bool:
         """Sleep before the next attempt. Returns False without sleeping if the sleep would exceed the deadline."""
-        pause_s = self._spread(self._next_s / 2, self._next_s)
-        if self._clock() + pause_s > self._deadline:
+        pause_s = self.spread(self.next_s / 2, self.next_s)
+        if self.clock() + pause_s > self.deadline:
             return False
-        self._next_s = min(self._next_s * self._factor, self._longest_s)
-        self._sleep(pause_s)
+        self.next_s = min(self.next_s * self.factor, self.longest_s)
+        self.sleep(pause_s)
         return True
 
 

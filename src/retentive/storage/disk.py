@@ -13,24 +13,10 @@ RESERVE_BYTES = 64 * 1024  # enough for the log of one deletion: some 8 pages of
 FILE_MODE = 0o600  # owner only: a permissive umask (as in containers) must not expose memories
 DIRECTORY_MODE = 0o700
 _CLOSE_ON_EXEC = getattr(os, "O_CLOEXEC", 0)  # Windows lacks it and does not need it
-_NETWORK = frozenset(
-    [
-        "afs",
-        "beegfs",
-        "ceph",
-        "cifs",
-        "fuse.glusterfs",
-        "fuse.sshfs",
-        "glusterfs",
-        "lustre",
-        "ncpfs",
-        "nfs",
-        "nfs4",
-        "ocfs2",
-        "smb3",
-        "smbfs",
-    ]
-)
+_NETWORK = frozenset([
+    "afs", "beegfs", "ceph", "cifs", "fuse.glusterfs", "fuse.sshfs", "glusterfs", "lustre", "ncpfs", "nfs", "nfs4",
+    "ocfs2", "smb3", "smbfs",
+])  # fmt: skip
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 

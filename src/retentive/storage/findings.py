@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, TypeAlias
 
 Severity: TypeAlias = Literal["ok", "note", "problem", "repaired"]
 
 _RESTORE = "restore it from a backup (`retentive restore-backup`); `retentive export` saves what can be read"
+_REPAIR = "`retentive doctor --repair`"
 _OPENING = "the next command at the location does it"
 
 
@@ -16,94 +18,75 @@ class Kind:
     """Kind of finding: severity, meaning and advice. `mends`: `--repair` fixes it."""
 
     code: str
-    severity: Severity
     meaning: str
-    advice: str
+    advice: str = _RESTORE
+    severity: Severity = "problem"
     mends: bool = False
 
 
-def _repairable(code: str, severity: Severity, meaning: str, advice: str = "`retentive doctor --repair`") -> Kind:
-    return Kind(code, severity, meaning, advice, mends=True)
+def _repairable(code: str, meaning: str, advice: str = _REPAIR, severity: Severity = "problem") -> Kind:
+    return Kind(code, meaning, advice, severity, mends=True)
 
+
+_note = partial(Kind, severity="note")
 
 KINDS: dict[str, Kind] = {
     kind.code: kind
     for kind in (
-        Kind("healthy", "ok", "Nothing is wrong.", ""),
+        Kind("healthy", "Nothing is wrong.", "", severity="ok"),
         # Unreadable storage
-        Kind("unreadable", "problem", "The storage or a part of it cannot be read.", _RESTORE),
-        Kind("file_damaged", "problem", "The database file is damaged.", _RESTORE),
-        Kind(
-            "locked", "note", "The store is encrypted and was not checked, because its key is missing.", "give its keys"
-        ),
-        Kind(
-            "schema_old", "problem", "The tables have the schema of an older retentive.", "`retentive migrate-schema`"
-        ),
-        Kind("schema_foreign", "problem", "The storage belongs to another application.", "choose another location"),
-        Kind("schema_new", "problem", "The storage has the schema of a newer retentive.", "upgrade retentive"),
-        Kind("key_wrong", "problem", "The key of a memory store does not find it.", "use its id; " + _RESTORE),
-        Kind("settings_wrong", "problem", "The settings cannot be read.", "upgrade retentive, or " + _RESTORE),
-        Kind("seal_wrong", "problem", "An encrypted record was modified or moved, or has another key.", _RESTORE),
+        Kind("unreadable", "The storage or a part of it cannot be read."),
+        Kind("file_damaged", "The database file is damaged."),
+        _note("locked", "The store is encrypted and was not checked, because its key is missing.", "give its keys"),
+        Kind("schema_old", "The tables have the schema of an older retentive.", "`retentive migrate-schema`"),
+        Kind("schema_foreign", "The storage belongs to another application.", "choose another location"),
+        Kind("schema_new", "The storage has the schema of a newer retentive.", "upgrade retentive"),
+        Kind("key_wrong", "The key of a memory store does not find it.", "use its id; " + _RESTORE),
+        Kind("settings_wrong", "The settings cannot be read.", "upgrade retentive, or " + _RESTORE),
+        Kind("seal_wrong", "An encrypted record was modified or moved, or has another key."),
         # Memories and versions
+        Kind("text_wrong", "The text of a memory is missing, is not UTF-8, or differs from its size or hash."),
         Kind(
-            "text_wrong",
-            "problem",
-            "The text of a memory is missing, is not UTF-8, or differs from its size or hash.",
-            _RESTORE,
+            "old_text_wrong", "The text of an older version is missing, is not UTF-8, or differs from its size or hash."
         ),
-        Kind(
-            "old_text_wrong",
-            "problem",
-            "The text of an older version is missing, is not UTF-8, or differs from its size or hash.",
-            _RESTORE,
-        ),
-        Kind("version_missing", "problem", "The newest version of a memory is missing.", _RESTORE),
-        Kind("version_differs", "problem", "A memory and its newest version differ.", _RESTORE),
-        Kind("memory_lost", "problem", "A memory is missing although its newest version is not a deletion.", _RESTORE),
-        Kind("id_twice", "problem", "An id is not unique.", _RESTORE),
-        Kind("order_wrong", "problem", "Ids, times and revisions of versions are not in the same order.", _RESTORE),
-        Kind("operation_wrong", "problem", "A version has an unknown operation.", _RESTORE),
-        _repairable("redaction_left", "problem", "A redacted version still has content."),
-        _repairable("age_wrong", "problem", "The creation time of a memory differs from its first version."),
-        Kind(
-            "path_wrong", "problem", "A path is not canonical or exceeds a limit.", "rename the memory, or " + _RESTORE
-        ),
-        Kind("path_below", "problem", "The path of a memory is below another memory.", _RESTORE),
-        _repairable("usage_wrong", "problem", "The stored numbers of memories and bytes are wrong."),
-        _repairable(
-            "revision_wrong", "problem", "The revision or time of the store is older than that of its versions."
-        ),
+        Kind("version_missing", "The newest version of a memory is missing."),
+        Kind("version_differs", "A memory and its newest version differ."),
+        Kind("memory_lost", "A memory is missing although its newest version is not a deletion."),
+        Kind("id_twice", "An id is not unique."),
+        Kind("order_wrong", "Ids, times and revisions of versions are not in the same order."),
+        Kind("operation_wrong", "A version has an unknown operation."),
+        _repairable("redaction_left", "A redacted version still has content."),
+        _repairable("age_wrong", "The creation time of a memory differs from its first version."),
+        Kind("path_wrong", "A path is not canonical or exceeds a limit.", "rename the memory, or " + _RESTORE),
+        Kind("path_below", "The path of a memory is below another memory."),
+        _repairable("usage_wrong", "The stored numbers of memories and bytes are wrong."),
+        _repairable("revision_wrong", "The revision or time of the store is older than that of its versions."),
         # Records and side records
-        Kind("record_wrong", "problem", "A record of the store cannot be read.", _RESTORE),
-        Kind("proposal_text_missing", "problem", "The text of a proposal is missing.", "refuse it"),
-        _repairable("proposal_text_left", "note", "A text belongs to no proposal."),
-        _repairable("removal_pending", "note", "A redaction or an erasure is incomplete."),
-        Kind("audit_wrong", "problem", "The audit log was modified or is incomplete.", "docs/audit.md"),
-        Kind("audit_gap", "note", "The audit log lacks changes made while it was on.", "docs/audit.md"),
+        Kind("record_wrong", "A record of the store cannot be read."),
+        Kind("proposal_text_missing", "The text of a proposal is missing.", "refuse it"),
+        _repairable("proposal_text_left", "A text belongs to no proposal.", severity="note"),
+        _repairable("removal_pending", "A redaction or an erasure is incomplete.", severity="note"),
+        Kind("audit_wrong", "The audit log was modified or is incomplete.", "docs/audit.md"),
+        _note("audit_gap", "The audit log lacks changes made while it was on.", "docs/audit.md"),
         # Databases
-        _repairable("rows_left", "problem", "Rows belong to no memory store."),
-        _repairable("index_missing", "problem", "An index of the database is missing."),
-        _repairable("text_left", "problem", "A text in the database belongs to no version."),
+        _repairable("rows_left", "Rows belong to no memory store."),
+        _repairable("index_missing", "An index of the database is missing."),
+        _repairable("text_left", "A text in the database belongs to no version."),
         # Plain files
-        _repairable("file_stale", "problem", "Files are older than the database after a crash.", _OPENING),
-        _repairable("file_altered", "problem", "A file of an encrypted store was modified, removed or replaced."),
-        Kind(
-            "file_edited",
-            "note",
-            "A file was edited or removed externally.",
-            "the next command records it as a version",
-        ),
-        Kind("file_new", "note", "A file was added externally.", "the next command records it as a memory"),
-        Kind("file_foreign", "note", "A file or directory cannot be a memory and is ignored.", ""),
-        Kind("files_quarantined", "note", "Tampered files are in .retentive/quarantine.", "inspect and remove them"),
-        _repairable("files_unsynced", "note", "The files may not be durable yet.", _OPENING),
-        _repairable("sync_ahead", "problem", "The synced position is ahead of the written files."),
-        _repairable("directory_empty", "note", "There are empty directories."),
-        _repairable("files_left", "note", "There are temporary files of a killed process."),
+        _repairable("file_stale", "Files are older than the database after a crash.", _OPENING),
+        _repairable("file_altered", "A file of an encrypted store was modified, removed or replaced."),
+        _note("file_edited", "A file was edited or removed externally.", "the next command records it as a version"),
+        _note("file_new", "A file was added externally.", "the next command records it as a memory"),
+        _note("file_foreign", "A file or directory cannot be a memory and is ignored.", ""),
+        _note("files_quarantined", "Tampered files are in .retentive/quarantine.", "inspect and remove them"),
+        _repairable("files_unsynced", "The files may not be durable yet.", _OPENING, severity="note"),
+        _repairable("sync_ahead", "The synced position is ahead of the written files."),
+        _repairable("directory_empty", "There are empty directories.", severity="note"),
+        _repairable("files_left", "There are temporary files of a killed process.", severity="note"),
         # Object storage
-        Kind("object_missing", "problem", "An object of the store is missing.", _RESTORE),
-        Kind("object_damaged", "problem", "An object was truncated or modified.", _RESTORE),
-        _repairable("objects_left", "note", "There are orphaned objects older than a day."),
+        Kind("object_missing", "An object of the store is missing."),
+        Kind("object_damaged", "An object was truncated or modified."),
+        _repairable("objects_left", "There are orphaned objects older than a day.", severity="note"),
     )
 }
 """All kinds of findings by code. Codes are part of the API."""

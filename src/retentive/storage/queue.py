@@ -15,27 +15,26 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar, cast
 
 from retentive.errors import OutcomeUnknown, RetentiveError, Unavailable
 from retentive.storage.contract import Transaction
 
 MAX_BATCH = 256  # bounds how long the first job of a batch waits for the last
+_INTERRUPTED = "the command was interrupted before it began"
 
 
+@dataclass(slots=True, eq=False)
 class Job:
     """Work in the queue and its outcome: a `result`, or an `error` to raise in its caller."""
 
-    __slots__ = ("alone", "chosen", "error", "finished", "result", "turn")
-
-    def __init__(self) -> None:
-        self.result: object = None
-        self.error: BaseException | None = Unavailable("the command was interrupted before it began")
-        self.finished = False
-        self.alone = False  # waits in the queue, but is not batched
-        self.chosen = False  # has been handed the lead
-        self.turn: threading.Lock | None = None
+    result: object = field(default=None, init=False)
+    error: BaseException | None = field(default_factory=lambda: Unavailable(_INTERRUPTED), init=False)
+    finished: bool = field(default=False, init=False)
+    alone: bool = field(default=False, init=False)  # waits in the queue, but is not batched
+    chosen: bool = field(default=False, init=False)  # has been handed the lead
+    turn: threading.Lock | None = field(default=None, init=False)
 
     def outcome(self) -> object:
         """Return the result or raise the error."""
@@ -44,16 +43,13 @@ class Job:
         return self.result
 
 
+@dataclass(slots=True, eq=False)
 class StoreJob(Job):
     """Job on one memory store."""
 
-    __slots__ = ("may_use_reserve", "store_id", "work")
-
-    def __init__(self, store_id: str, work: Callable[[Transaction], object], *, may_use_reserve: bool) -> None:
-        super().__init__()
-        self.store_id = store_id
-        self.work = work
-        self.may_use_reserve = may_use_reserve
+    store_id: str
+    work: Callable[[Transaction], object]
+    may_use_reserve: bool = field(kw_only=True)
 
 
 J = TypeVar("J", bound=Job)
@@ -67,7 +63,6 @@ class WriteQueue(Generic[J]):
         self._mutex = threading.Lock()
         self._waiting: deque[Job] = deque()
         self._busy = False
-        self.users = 0  # reference count for owners that drop unused queues
 
     def submit(self, job: J) -> object:
         """Wait until this or another thread has run `job`; returns its result or raises its error."""
@@ -126,9 +121,9 @@ class WriteQueue(Generic[J]):
                 head.chosen = True
         for job in done:
             job.finished = True
-            _wake(job)
-        if head is not None:
-            _wake(head)
+        for waking in (*done, head):
+            if waking is not None and waking.turn is not None:
+                waking.turn.release()
 
     def _abandon(self, job: Job) -> None:
         with self._mutex:
@@ -137,14 +132,6 @@ class WriteQueue(Generic[J]):
             self._waiting.remove(job)
         if job.chosen:
             self._hand_over(done=[])
-
-
-def _wake(job: Job) -> None:
-    if job.turn is not None:
-        job.turn.release()
-
-
-# -- one batch ---------------------------------------------------------------------------------------------------
 
 
 class JobTransaction(Protocol):

@@ -11,8 +11,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TypeVar, cast
+from weakref import WeakValueDictionary
 
 from retentive.errors import (
     Damaged,
@@ -46,25 +49,15 @@ from retentive.storage.sql.transaction import SqlTransaction, look_for
 T = TypeVar("T")
 MAX_PARTITIONS = 1_024
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.005, 1.0
-_STORAGE_ERRORS = (
-    StoreFull,
-    Unavailable,
-    Damaged,
-    PermissionDenied,
-    SerializationConflict,
-)  # they undo the whole transaction
+# These undo the whole transaction.
+_STORAGE_ERRORS = (StoreFull, Unavailable, Damaged, PermissionDenied, SerializationConflict)
 
 
+@dataclass(slots=True, eq=False)
 class _TimedJob(StoreJob):
     """Job with a deadline that includes its time in the queue."""
 
-    __slots__ = ("deadline",)
-
-    def __init__(
-        self, store_id: str, work: Callable[[Transaction], object], *, may_use_reserve: bool, deadline: float
-    ) -> None:
-        super().__init__(store_id, work, may_use_reserve=may_use_reserve)
-        self.deadline = deadline
+    deadline: float = field(kw_only=True)
 
 
 class ServerBackend(SqlBackend):
@@ -83,7 +76,7 @@ class ServerBackend(SqlBackend):
         """Renew pool and locks in a forked child, which lacks the parent's other threads."""
         dialect = self.dialect
         self._pool = Pool(dialect.connect, limit=dialect.connections, timeout_s=dialect.timeout_s)
-        self._queues: dict[str, WriteQueue[_TimedJob]] = {}
+        self._queues: WeakValueDictionary[str, WriteQueue[_TimedJob]] = WeakValueDictionary()
         self._queues_mutex = threading.Lock()
 
     @contextmanager
@@ -156,16 +149,8 @@ class ServerBackend(SqlBackend):
             queue = self._queues.get(store_id)
             if queue is None:
                 queue = self._queues[store_id] = WriteQueue(self._run_batch)
-            queue.users += 1
-        try:
-            return cast(
-                "T", queue.submit(_TimedJob(store_id, work, may_use_reserve=may_use_reserve, deadline=self._deadline()))
-            )
-        finally:
-            with self._queues_mutex:
-                queue.users -= 1
-                if not queue.users and self._queues.get(store_id) is queue:
-                    del self._queues[store_id]
+        job = _TimedJob(store_id, work, may_use_reserve=may_use_reserve, deadline=self._deadline())
+        return cast("T", queue.submit(job))
 
     def _run_batch(self, jobs: Sequence[_TimedJob]) -> None:
         run_batch(jobs, self._attempt, eldest_fails=(ConnectionLost, DeadlineExceeded))
@@ -196,14 +181,11 @@ class ServerBackend(SqlBackend):
         backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, deadline=self._deadline())
         while True:
             try:
-                connection = self.dialect.connect()
-                try:
+                with closing(self.dialect.connect()) as connection:
                     connection.begin_write()
                     landed = look_for(connection, changed, lock=self.lock)
                     connection.commit()
                     return landed
-                finally:
-                    connection.close()
             except (RetentiveError, SerializationConflict) as error:
                 if not (isinstance(error, (Unavailable, SerializationConflict)) and backoff.wait()):
                     raise OutcomeUnknown("the connection was lost at the commit, and the server is gone") from None
@@ -264,12 +246,9 @@ class _SharedTransaction:
 
     def commit(self, ran: Sequence[Ran[ServerTransaction]], changed: Sequence[ServerTransaction]) -> None:
         """Write the head and commit. The last version of the batch identifies the commit if its reply is lost."""
-        last: ServerTransaction | None = None
-        for transaction in changed:
-            if last is not None:
-                transaction.newest = transaction.newest or last.newest
-                transaction.untraced = transaction.untraced or last.untraced
-            last = transaction
-        if last is not None:
-            last.finish()
-            self._backend.commit_for(self._connection, last)
+        for earlier, later in pairwise(changed):
+            later.newest = later.newest or earlier.newest
+            later.untraced = later.untraced or earlier.untraced
+        if changed:
+            changed[-1].finish()
+            self._backend.commit_for(self._connection, changed[-1])

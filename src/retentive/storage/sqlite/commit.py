@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from retentive.errors import Damaged, OutcomeUnknown, PermissionDenied, Refused, RetentiveError, StoreFull, Unavailable
@@ -112,32 +113,24 @@ class Writer:
             connection.roll_back()
 
 
+@dataclass(slots=True)
 class SharedTransaction(Generic[X]):
     """Open transaction with a savepoint for each job, or without one if a job is `alone`."""
 
-    def __init__(
-        self,
-        writer: Writer,
-        before_commit: Callable[[Writer, Sequence[X]], None],
-        transaction: Callable[[str], X],
-        *,
-        alone: bool,
-    ) -> None:
-        self._writer = writer
-        self._connection = writer.connection
-        self._before_commit = before_commit
-        self._transaction = transaction
-        self._alone = alone
+    writer: Writer
+    before_commit: Callable[[Writer, Sequence[X]], None]
+    transaction: Callable[[str], X]
+    alone: bool
 
     def start(self, job: StoreJob) -> X:
-        if not self._alone:
-            self._connection.run("SAVEPOINT job")
-        return self._transaction(job.store_id)
+        if not self.alone:
+            self.writer.connection.run("SAVEPOINT job")
+        return self.transaction(job.store_id)
 
     def finish(self, transaction: X) -> None:
         transaction.finish()
-        if not self._alone:
-            self._connection.run("RELEASE job")
+        if not self.alone:
+            self.writer.connection.run("RELEASE job")
 
     def undo(self, transaction: X | None, error: Exception) -> bool:
         if isinstance(error, _STORAGE_ERRORS):
@@ -145,12 +138,12 @@ class SharedTransaction(Generic[X]):
         if isinstance(error, Refused) and transaction is not None and transaction.outlasts_refusal:
             self.finish(transaction)
             return True
-        self._connection.run("ROLLBACK" if self._alone else "ROLLBACK TO job")
-        if not self._alone:
-            self._connection.run("RELEASE job")
+        self.writer.connection.run("ROLLBACK" if self.alone else "ROLLBACK TO job")
+        if not self.alone:
+            self.writer.connection.run("RELEASE job")
         return False
 
     def commit(self, ran: Sequence[Ran[X]], changed: Sequence[X]) -> None:
         if changed:
-            self._before_commit(self._writer, changed)
-            self._writer.commit()
+            self.before_commit(self.writer, changed)
+            self.writer.commit()

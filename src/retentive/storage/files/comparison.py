@@ -6,28 +6,28 @@ clock tick of the last change (Git's rule for racy timestamps). Otherwise the te
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
 from retentive.errors import Refused
-from retentive.storage.contract import Entry
+from retentive.storage.contract import Change, Entry
 from retentive.storage.files.known import KnownFiles
-from retentive.storage.files.tree import Found, Kind, Mark, found_of, mark_of
+from retentive.storage.files.tree import MISSING, Found, Kind, Mark, found_of, mark_of
 from retentive.storage.sql.snapshot import SqlSnapshot, below
-from retentive.values.paths import ancestors
+from retentive.values.paths import ROOT, ancestors
 
 _MAX_TRIES = 5
 Row: TypeAlias = tuple[str, str, int]
 """Path, version, and size in bytes of a memory."""
 
 
+@dataclass(slots=True)
 class Verified:
     """Marks of files that match their records, and paths without a file."""
 
-    def __init__(self) -> None:
-        self.marks: dict[str, Mark] = {}
-        self.free: set[str] = set()
+    marks: dict[str, Mark] = field(default_factory=dict)
+    free: set[str] = field(default_factory=set)
 
     def add(self, path: str, found: Found) -> None:
         """Record that the file at a path matches."""
@@ -35,11 +35,8 @@ class Verified:
         if found.kind is Kind.MISSING:
             self.free.add(path)
 
-    def add_all(self, files: dict[str, os.stat_result]) -> None:
-        """Record that all these files match."""
-        self.marks |= {path: mark_of(status) for path, status in files.items()}
 
-
+@dataclass
 class Comparison:
     """Compares the records of one store with its files.
 
@@ -47,71 +44,89 @@ class Comparison:
     Writers pass `verified`, which collects the matches.
     """
 
-    def __init__(
-        self,
-        records: SqlSnapshot,
-        known: KnownFiles,
-        differs: Callable[[str], None],
-        verified: Verified | None = None,
-    ) -> None:
-        self._records = records
-        self._known = known
-        self._differs = differs
-        self._verified = verified
-        self._clean_below: set[str] = set()
+    records: SqlSnapshot
+    known: KnownFiles
+    differs: Callable[[str], None]
+    verified: Verified | None = None
+    _clean_below: set[str] = field(default_factory=set)
 
     def get(self, path: str) -> Entry:
         """Entry at a path, after comparing its file."""
         for _ in range(_MAX_TRIES):
-            entry, mark = self._records.get_marked(path)
-            if self._known.database_wins(path) or self._is_as_recorded(path, entry, mark):
+            entry, mark = self.records.get_marked(path)
+            if self.known.database_wins(path) or self._is_as_recorded(path, entry, mark):
                 return entry
-            self._differs(path)
+            self.differs(path)
         return entry  # edited continuously: the latest recorded state is a valid answer
+
+    def external_edits(self, path: str) -> list[Change]:
+        """Changes that bring the records up to date with the files at, above and below a path; deletions first."""
+        found = {one: self.known.tree.state(one) for one in _and_above(path)}
+        found |= dict.fromkeys([row[0] for row in self.rows(path)], MISSING)
+        found |= {one: found_of(status) for one, status in self.known.tree.scan(path).items()}
+        changes = [change for one, state in found.items() if (change := self._edit(one, state)) is not None]
+        changes.sort(key=lambda change: change.path is not None)  # a file may have become a directory
+        return changes
+
+    def _edit(self, path: str, found: Found) -> Change | None:
+        entry, mark = self.records.get_marked(path)
+        if entry.memory is not None and self.holds(path, entry.memory.version_id, mark, found, entry.data):
+            return None
+        text = self.known.text(path, found)
+        return None if text == entry.data else Change(entry.memory, None if text is None else path, text)
+
+    def repair(self, path: str) -> None:
+        """Restore the recorded files at, above and below a path of an encrypted store; quarantine altered ones."""
+        for one in (*_and_above(path), *(row[0] for row in self.rows(path))):
+            entry, mark = self.records.get_marked(one)
+            if entry.memory is None or entry.data is None:
+                continue
+            if not self.holds(one, entry.memory.version_id, mark, self.known.tree.state(one), entry.data):
+                self.known.tree.repair(one, entry.data)
 
     def rows_checked(self, under: str) -> list[Row]:
         """Memories below a path, after comparing their files."""
         rows = self.rows(under)
-        if under in self._clean_below or self._known.database_wins(under):
+        if under in self._clean_below or self.known.database_wins(under):
             return rows
         if not self._is_clean_below(under, rows):
-            self._differs(under)
+            self.differs(under)
             rows = self.rows(under)
         return rows
 
     def rows(self, under: str) -> list[Row]:
         """Recorded memories below a path."""
-        found = self._records.connection.rows(
+        found = self.records.connection.rows(
             "SELECT path, version, size_bytes FROM memories WHERE store = ? AND path > ? AND path < ? ORDER BY path",
-            (self._records.store, *below(under)),
+            (self.records.store, *below(under)),
         )
         return cast("list[Row]", found)
 
     def holds(self, path: str, version: str, mark: str | None, found: Found, data: bytes | None) -> bool:
         """True if the file at a path holds this version, whose text is `data`."""
-        if not self._known.trusts(path, version, mark, found):
+        if not self.known.trusts(path, version, mark, found):
             if found.kind is not Kind.FILE or found.size_bytes != len(data or b""):
                 return False
-            if self._known.tree.read(path) != data:
+            if self.known.tree.read(path) != data:
                 return False
-            self._known.note(path, version, found)
-        if self._verified is not None:
-            self._verified.add(path, found)
+            self.known.note(path, version, found)
+        if self.verified is not None:
+            self.verified.add(path, found)
         return True
 
     def _is_as_recorded(self, path: str, entry: Entry, mark: str | None) -> bool:
-        found = self._known.tree.state(path)
+        found = self.known.tree.state(path)
         if entry.memory is not None:
             return self.holds(path, entry.memory.version_id, mark, found, entry.data)
-        if self._known.folds and not self._known.tree.exact(path):
+        if self.known.folds and not self.known.tree.exact(path):
             raise Refused("path_folds", path=path)
         if self._taken(path, found) and not (entry.below or entry.above):
-            if self._known.tree.state(path) != found:
+            if self.known.tree.state(path) != found:
                 return False  # our file was moved meanwhile: compare again under the lock
             raise Refused("path_taken", path=path)
         clean = self._fits(path, entry, found)
-        if clean and self._verified is not None:
-            self._verified.add(path, found)
+        if clean and self.verified is not None:
+            self.verified.add(path, found)
         return clean
 
     def _fits(self, path: str, entry: Entry, found: Found) -> bool:
@@ -128,17 +143,17 @@ class Comparison:
 
     def _taken(self, path: str, found: Found) -> bool:
         if found.kind is Kind.BELOW_FILE:
-            states = [(above, self._known.tree.state(above)) for above in ancestors(path)]
+            states = [(above, self.known.tree.state(above)) for above in ancestors(path)]
             return any(state.kind is Kind.FILE and self._text(above, state) is None for above, state in states)
         return found.kind is Kind.OTHER or (found.kind is Kind.FILE and self._text(path, found) is None)
 
     def _text(self, path: str, found: Found) -> bytes | None:
         """Text of a file that may be a new memory, else None. Encrypted stores accept no new files."""
-        return None if self._records.seal is not None else self._known.text(path, found)
+        return None if self.records.seal is not None else self.known.text(path, found)
 
     def _is_clean_below(self, under: str, rows: list[Row]) -> bool:
-        marks = self._known.marks
-        files = self._known.tree.scan(under, marks)
+        marks = self.known.marks
+        files = self.known.tree.scan(under, marks)
         for path, version, size in rows:
             status = files.get(path)
             if status is None:
@@ -146,9 +161,9 @@ class Comparison:
             if marks.get(path) == (version, mark_of(status)):
                 continue
             found = found_of(status)
-            if found.size_bytes != size and self._records.seal is None:  # encryption makes a file longer than its text
+            if found.size_bytes != size and self.records.seal is None:  # encryption makes a file longer than its text
                 return False
-            entry, mark = self._records.get_marked(path)
+            entry, mark = self.records.get_marked(path)
             if not self.holds(path, version, mark, found, entry.data):
                 return False
         if len(files) > len(rows):
@@ -156,6 +171,11 @@ class Comparison:
             if any(self._text(path, found_of(files[path])) is not None for path in added):
                 return False
         self._clean_below.add(under)
-        if self._verified is not None:
-            self._verified.add_all(files)
+        if self.verified is not None:
+            self.verified.marks |= {path: mark_of(status) for path, status in files.items()}
         return True
+
+
+def _and_above(path: str) -> tuple[str, ...]:
+    """A path and those above it; nothing for the root, which is no memory."""
+    return () if path == ROOT else (*ancestors(path), path)

@@ -1,6 +1,6 @@
 """Journal: records which committed versions have been written to the files, for recovery after a kill.
 
-The versions of a commit are its intent: they name the files to write (`intents.py`). In batches, after a sync of the
+The versions of a commit are its intent: they name the files to write (`numbering.py`). In batches, after a sync of the
 file system, the database records the version up to which the files are durable. For later versions the journal records
 which were written. It is in the lock file, is never synced, and is trusted only while at least one process has held
 the directory open continuously (`live`). After a gap, unsynced writes to files may be lost.
@@ -13,7 +13,8 @@ import fcntl
 import os
 import struct
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from retentive.errors import Unavailable
@@ -38,17 +39,42 @@ class Journal:
 class LockFile:
     """Lock file over the database and files of one directory, between processes; it also has the journal."""
 
-    def __init__(self, path: str) -> None:
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
+    def __init__(self, path: str, *, read_only: bool = False, directory: int | None = None) -> None:
+        mode = os.O_RDONLY if read_only else os.O_RDWR | os.O_CREAT
+        self._descriptor = os.open(path, mode | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE, dir_fd=directory)
 
-    def acquire(self) -> None:
-        """Acquire the lock. Raises `Unavailable` if another process does not release it in time."""
-        _wait(self._descriptor, fcntl.LOCK_EX)
+    def acquire(self, *, shared: bool = False) -> None:
+        """Acquire the lock, or change its kind. Raises `Unavailable` if another process does not release it in time."""
+        if self.try_to_acquire(shared=shared):
+            return
+        backoff = lock_backoff()
+        while not self.try_to_acquire(shared=shared):
+            if not backoff.wait():
+                raise Unavailable("another process holds the memory store")
+
+    def try_to_acquire(self, *, shared: bool = False) -> bool:
+        """Acquire the lock if no other process holds it; True if it succeeded."""
+        try:
+            fcntl.flock(self._descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            raise os_error(error) from None
+        return True
 
     def release(self) -> None:
         """Release the lock."""
         with suppress(OSError):
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+
+    @contextmanager
+    def held(self, *, shared: bool = False) -> Iterator[None]:
+        """Context with the lock. Raises `Unavailable` if another process does not release it in time."""
+        self.acquire(shared=shared)
+        try:
+            yield
+        finally:
+            self.release()
 
     def read(self) -> Journal:
         """Read the journal. Raises OSError."""
@@ -65,28 +91,19 @@ class LockFile:
             raise OSError("short write")
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file, which releases the lock."""
         with suppress(OSError):
             os.close(self._descriptor)
 
 
-class LiveFile:
+class LiveFile(LockFile):
     """Lock that shows if another process has the directory open."""
 
     def __init__(self, path: str) -> None:
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
-        self.alone = _try_lock(self._descriptor, fcntl.LOCK_EX)
+        super().__init__(path)
+        self.alone = self.try_to_acquire()
         if not self.alone:
-            _wait(self._descriptor, fcntl.LOCK_SH)  # until a sole process has finished its recovery
-
-    def share(self) -> None:
-        """Downgrade to a shared lock after recovery, so that other processes can open the directory."""
-        _wait(self._descriptor, fcntl.LOCK_SH)
-
-    def close(self) -> None:
-        """Close the file and so release the lock."""
-        with suppress(OSError):
-            os.close(self._descriptor)
+            self.acquire(shared=True)  # until a sole process has finished its recovery
 
 
 def sync_file_system(descriptor: int) -> None:
@@ -101,23 +118,3 @@ def sync_file_system(descriptor: int) -> None:
     if libc.syncfs(descriptor) != 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
-
-
-def _wait(descriptor: int, operation: int) -> None:
-    """Acquire a lock. Raises `Unavailable` if another process does not release it in time."""
-    if _try_lock(descriptor, operation):
-        return
-    backoff = lock_backoff()
-    while not _try_lock(descriptor, operation):
-        if not backoff.wait():
-            raise Unavailable("another process holds the memory store")
-
-
-def _try_lock(descriptor: int, operation: int) -> bool:
-    try:
-        fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError as error:
-        raise os_error(error) from None
-    return True

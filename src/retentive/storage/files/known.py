@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from retentive.storage.files.quarantine import StoreTree
-from retentive.storage.files.tree import Found, Kind, Mark
+from dataclasses import dataclass, field
+
+from retentive.storage.files.tree import FileTree, Found, Kind, Mark
 from retentive.values.text import is_text
 
 _MAX_MARKS = 100_000
 
 
+@dataclass
 class KnownFiles:
     """State of the files of one store. Threads may share it; entries are replaced, never modified.
 
@@ -16,14 +18,13 @@ class KnownFiles:
     At, above and below both the database wins. `folds`: the file system folds case or Unicode form.
     """
 
-    def __init__(self, tree: StoreTree, *, folds: bool) -> None:
-        self.tree = tree
-        self.folds = folds
-        self.marks: dict[str, tuple[str, Mark]] = {}  # path -> version in the file, and the file's mark
-        self.unwritten: set[str] = set()
-        self.pending: frozenset[str] = frozenset()
-        self.unsaved: dict[str, tuple[str, Mark]] = {}  # marks not yet saved in the database
-        self._no_text: dict[str, Mark] = {}  # path -> mark of a file without a valid memory text
+    tree: FileTree
+    folds: bool
+    marks: dict[str, tuple[str, Mark]] = field(default_factory=dict)  # path -> version in the file, and its mark
+    unwritten: set[str] = field(default_factory=set)
+    pending: frozenset[str] = frozenset()
+    unsaved: dict[str, tuple[str, Mark]] = field(default_factory=dict)  # marks not yet saved in the database
+    _no_text: dict[str, Mark] = field(default_factory=dict)  # path -> mark of a file without a valid memory text
 
     def note(self, path: str, version: str, found: Found) -> None:
         """Remember that the file holds this version, if its mark is settled."""

@@ -13,25 +13,23 @@ from contextlib import AbstractContextManager, suppress
 
 from retentive.errors import RetentiveError
 from retentive.storage import forking
-from retentive.storage.contract import Snapshot, StoreInfo
+from retentive.storage.contract import Clock, NewId, Snapshot, StoreInfo
 from retentive.storage.disk import os_error
-from retentive.storage.files.folders import PRIVATE, parts_of
-from retentive.storage.files.intents import newest_number, paths_changed_since, synced_number
 from retentive.storage.files.journal import Journal, LiveFile, LockFile, sync_file_system
 from retentive.storage.files.known import KnownFiles, mark_text
-from retentive.storage.files.plan import Plan
-from retentive.storage.files.quarantine import StoreTree
-from retentive.storage.files.snapshot import DirectorySnapshot
-from retentive.storage.files.sync import recover, sync
+from retentive.storage.files.layout import PRIVATE, parts_of
+from retentive.storage.files.numbering import newest_number, paths_changed_since, synced_number
+from retentive.storage.files.sync import Plan, recover, sync
 from retentive.storage.files.temporary import Scratch
-from retentive.storage.files.transaction import DirectoryTransaction
-from retentive.storage.sql import stores as sql_stores
+from retentive.storage.files.transaction import DirectorySnapshot, DirectoryTransaction
+from retentive.storage.files.tree import FileTree
 from retentive.storage.sql.connection import Connection
-from retentive.storage.sql.snapshot import SqlSnapshot
+from retentive.storage.sql.snapshot import select_head
+from retentive.storage.sql.stores import find_store
 from retentive.storage.sql.transaction import SqlTransaction
 from retentive.storage.sqlite.commit import Writer
 from retentive.storage.sqlite.connection import SqliteConnection
-from retentive.storage.sqlite.observer import CommitObserver, ObservedTransaction
+from retentive.storage.sqlite.observer import CommitObserver
 
 SYNC_AFTER = 512  # versions; amortized, the file system sync costs about 20 microseconds per command
 
@@ -51,8 +49,6 @@ class FilesObserver(CommitObserver):
         self._closed = False
         self._open_locks()
         forking.watch(self)
-
-    # -- opening, forking, closing ---------------------------------------------------------------------------
 
     def _open_locks(self) -> None:
         self._lock = LockFile(os.path.join(self._private, "lock"))
@@ -81,16 +77,13 @@ class FilesObserver(CommitObserver):
         """Recover after a dead process, unless another process has the directory open and recovers itself."""
         try:
             if self._live.alone:
-                self._lock.acquire()
-                try:
+                with self._lock.held():
                     self._scratch.clean()
                     self._lock.write(Journal())
-                finally:
-                    self._lock.release()
                 with suppress(RetentiveError), exclusive() as writer:
                     if not self._journal.busy and self._journal.applied > self._journal.synced:
                         self.make_durable(writer)
-            self._live.share()
+            self._live.acquire(shared=True)  # so that other processes can open the directory
         except OSError as error:
             raise os_error(error) from None
 
@@ -98,11 +91,9 @@ class FilesObserver(CommitObserver):
         """Reset the journal, so that the next command recovers from the database. Raises OSError."""
         self._lock.write(Journal())
 
-    # -- stores ----------------------------------------------------------------------------------------------
-
-    def tree(self, store: StoreInfo) -> StoreTree:
+    def tree(self, store: StoreInfo) -> FileTree:
         """File tree of a store."""
-        return StoreTree(self._base, parts_of(store), self._scratch)
+        return FileTree(self._base, parts_of(store), self._scratch)
 
     def forget(self, store_id: str) -> None:
         """Drop the in-memory state of the files of a store."""
@@ -111,17 +102,18 @@ class FilesObserver(CommitObserver):
     def _known(self, connection: Connection, store_id: str) -> KnownFiles:
         known = self._stores.get(store_id)
         if known is None:
-            info = sql_stores.find_store(connection, store_id)
+            info = find_store(connection, store_id)
             known = self._stores.setdefault(store_id, KnownFiles(self.tree(info), folds=self._folds))
         return known
 
-    # -- following commits -----------------------------------------------------------------------------------
+    def snapshot(self, connection: Connection, store_id: str) -> Snapshot:
+        head = select_head(connection, store_id)
+        return DirectorySnapshot(connection, store_id, head, self._known(connection, store_id))
 
-    def snapshot(self, records: SqlSnapshot) -> Snapshot:
-        return DirectorySnapshot(records, self._known(records.connection, records.store_id))
-
-    def transaction(self, records: SqlTransaction) -> ObservedTransaction:
-        return DirectoryTransaction(records, self._known(records.connection, records.store_id))
+    def transaction(self, connection: Connection, store_id: str, clock: Clock, new_id: NewId) -> SqlTransaction:
+        head = select_head(connection, store_id)
+        known = self._known(connection, store_id)
+        return DirectoryTransaction(connection, store_id, head, known, clock=clock, new_id=new_id)
 
     def lock(self, writer: Writer) -> None:
         self._lock.acquire()
@@ -129,11 +121,10 @@ class FilesObserver(CommitObserver):
             self._journal = self._lock.read()
             if self._journal.busy:
                 self._recover(writer.connection)
-        except OSError as error:
+        except BaseException as error:
             self._lock.release()
-            raise os_error(error) from None
-        except BaseException:
-            self._lock.release()
+            if isinstance(error, OSError):
+                raise os_error(error) from None
             raise
 
     def unlock(self) -> None:
@@ -141,7 +132,7 @@ class FilesObserver(CommitObserver):
             known.pending = frozenset()
         self._lock.release()
 
-    def before_commit(self, writer: Writer, batch: Sequence[ObservedTransaction]) -> None:
+    def before_commit(self, writer: Writer, batch: Sequence[SqlTransaction]) -> None:
         self._plans = {}
         for transaction in batch:
             if isinstance(transaction, DirectoryTransaction):
@@ -154,7 +145,7 @@ class FilesObserver(CommitObserver):
         except OSError as error:
             raise os_error(error) from None
 
-    def after_commit(self, writer: Writer, batch: Sequence[ObservedTransaction]) -> None:
+    def after_commit(self, writer: Writer) -> None:
         with suppress(OSError, RetentiveError):  # the commit stands; recovery writes missing files
             whole = [
                 sync(writer.connection, self._stores[store_id], store_id, plan)

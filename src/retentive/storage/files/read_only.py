@@ -12,9 +12,8 @@ from retentive.errors import NotFound, Unavailable
 from retentive.storage.capabilities import PlainFiles
 from retentive.storage.contract import StoreInfo
 from retentive.storage.disk import os_error
-from retentive.storage.files.folders import PRIVATE, parts_of
-from retentive.storage.files.format import check_format
-from retentive.storage.files.quarantine import count_quarantined
+from retentive.storage.files.layout import PRIVATE, check_format, parts_of
+from retentive.storage.files.tree import count_quarantined
 from retentive.storage.findings import Finding
 from retentive.storage.sqlite.read_only import ReadOnlyBackend
 

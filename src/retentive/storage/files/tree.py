@@ -3,6 +3,9 @@
 Paths are opened one component at a time, relative to descriptors, and never through a symbolic link. So replacing a
 component with a link during a command has no effect. An entry that is neither a regular file nor a directory is
 `OTHER`: not followed, read, listed or removed.
+
+Nobody edits a file of an encrypted store, so one that differs from its record was tampered with or damaged. It is moved
+to `.retentive/quarantine`, never deleted, and the last recorded text is written in its place.
 """
 
 from __future__ import annotations
@@ -13,25 +16,27 @@ import re
 import stat
 import time
 from collections.abc import Container, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
-from retentive.errors import Refused, Unavailable
+from retentive.errors import Refused, RetentiveError, Unavailable
 from retentive.storage.disk import DIRECTORY_MODE, os_error
 from retentive.storage.files.exchange import exchange, rename_if_free
+from retentive.storage.files.layout import PRIVATE
 from retentive.storage.files.temporary import Scratch
 from retentive.values.paths import MAX_PATH_BYTES, MAX_SEGMENTS, MemoryPath, visible
 
-RACY_NS = (
-    20_000_000  # a file changed within the clock tick of our stat may look unchanged (10 ms at 100 Hz); Git's rule
-)
+RACY_NS = 20_000_000  # a file changed within a clock tick of our stat may look unchanged (10 ms at 100 Hz); Git's rule
 MAX_FILE_BYTES = 256 * 1024 * 1024  # larger files are not read as memories
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}")
 _ROOMY_BYTES = MAX_PATH_BYTES - 100  # in a directory path up to this length, a plain name is within all limits
 _IN_USE = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY, errno.ENOTDIR, errno.EACCES, errno.EPERM})
 _MAX_REPORTS = 1_000
 _READ_BYTES = 1 << 20
+_QUARANTINE = (PRIVATE, "quarantine")
+_NAME_BYTES = 200  # of the old name of a quarantined file; with the time prefix it fits NAME_MAX
+_ALTERED = "a file of an encrypted memory store was altered or removed; it is restored, and was quarantined: %s"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # nonblocking: it may have become a pipe
 
@@ -198,6 +203,32 @@ class FileTree:
         except OSError as error:
             raise os_error(error) from None
 
+    def repair(self, path: str, data: bytes) -> None:
+        """Quarantine the entry at a path and write the recorded text; logs a warning.
+
+        On failure the next comparison of the file tries again.
+        """
+        with suppress(OSError, RetentiveError):
+            if self.state(path).kind is Kind.DIRECTORY:
+                self.prune(path)
+            with suppress(FileNotFoundError):  # the file or a directory above it is missing
+                self._quarantine(path)
+            self.put(path, data, ())
+        _warn(_ALTERED, path)
+
+    def _quarantine(self, path: str) -> None:
+        """Quarantine the entry at a path, or the entry in place of a directory above it. Raises OSError."""
+        names = self._names(path)
+        for end in range(len(self._parts) + 1, len(names) + 1):
+            *above, name = names[:end]
+            with self._opened(above) as directory:
+                found = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
+                if end < len(names) and stat.S_ISDIR(found):
+                    continue
+                with self._opened(_QUARANTINE, make=True) as quarantine:
+                    rename_if_free(name, directory, _new_name(name), quarantine)
+            return
+
     def exact(self, path: str) -> bool:
         """True if each component that exists on disk has exactly this spelling: not folded, not normalised."""
         names = self._names(path)
@@ -228,19 +259,23 @@ class FileTree:
     def _names(self, path: str) -> list[str]:
         return [*self._parts, *path.split("/")[2:]]
 
-    @contextmanager
-    def _opened(self, names: Sequence[str], *, make: bool = False) -> Iterator[int]:
-        """Open the directory `names` below the base; yields its descriptor."""
-        descriptor = self._base
-        try:
-            for name in names:
-                above, descriptor = descriptor, _open_directory(name, descriptor, make=make)
-                if above != self._base:
-                    os.close(above)
-            yield descriptor
-        finally:
-            if descriptor != self._base:
-                os.close(descriptor)
+    def _opened(self, names: Sequence[str], *, make: bool = False) -> AbstractContextManager[int]:
+        return opened(self._base, names, make=make)
+
+
+@contextmanager
+def opened(base: int, names: Sequence[str], *, make: bool = False) -> Iterator[int]:
+    """Open the directory `names` below the directory open as `base`; yields its descriptor. Raises OSError."""
+    descriptor = base
+    try:
+        for name in names:
+            above, descriptor = descriptor, _open_directory(name, descriptor, make=make)
+            if above != base:
+                os.close(above)
+        yield descriptor
+    finally:
+        if descriptor != base:
+            os.close(descriptor)
 
 
 def _open_directory(name: str, above: int, *, make: bool) -> int:
@@ -296,44 +331,54 @@ def _scan(directory: int, under: str, files: dict[str, os.stat_result], known: C
         for entry in entries:
             name = entry.name
             path = f"{under}/{name}"
-            if not (path in known or (roomy and _PLAIN_NAME.fullmatch(name)) or _nameable(path)):
-                _report(path)
+            if not (path in known or (roomy and _PLAIN_NAME.fullmatch(name)) or is_memory_path(path)):
+                _report_name(path)
                 continue
             try:
                 if entry.is_file(follow_symlinks=False):
                     files[path] = entry.stat(follow_symlinks=False)
                 elif entry.is_dir(follow_symlinks=False):
-                    _scan_inner(name, directory, path, files, known)
+                    with opened(directory, [name]) as inner:
+                        _scan(inner, path, files, known)
             except (FileNotFoundError, NotADirectoryError):
                 continue  # removed or replaced by a link meanwhile
 
 
-def _scan_inner(name: str, directory: int, path: str, files: dict[str, os.stat_result], known: Container[str]) -> None:
-    inner = os.open(name, _DIRECTORY, dir_fd=directory)
-    try:
-        _scan(inner, path, files, known)
-    finally:
-        os.close(inner)
-
-
-def _nameable(path: str) -> bool:
+def is_memory_path(path: str) -> bool:
+    """True if a memory can have this path."""
     try:
         return MemoryPath.parse(path).text == path
     except Refused:
         return False
 
 
+def count_quarantined(base: int) -> int:
+    """Number of entries in quarantine below the directory open as `base`."""
+    with suppress(OSError), opened(base, _QUARANTINE) as quarantine:
+        return len(os.listdir(quarantine))
+    return 0
+
+
+def _new_name(name: str) -> str:
+    now_ns = time.time_ns()
+    at = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now_ns // 1_000_000_000))
+    return f"{at}.{now_ns % 1_000_000_000:09d}-{os.fsencode(name)[:_NAME_BYTES].decode('utf-8', 'ignore')}"
+
+
 _reported: set[str] = set()
 
 
-def _report(path: str) -> None:
+def _report_name(path: str) -> None:
     """Log once that a name on disk is not a valid memory path. The entry is left alone."""
-    if path in _reported or len(_reported) >= _MAX_REPORTS:
-        return
-    _reported.add(path)
+    if path not in _reported and len(_reported) < _MAX_REPORTS:
+        _reported.add(path)
+        _warn("left alone, as no memory can have this name: %s", path)
+
+
+def _warn(message: str, path: str) -> None:
     import logging  # noqa: PLC0415 - rarely needed, and not free to import
 
-    logging.getLogger("retentive").warning("left alone, as no memory can have this name: %s", visible(path))
+    logging.getLogger("retentive").warning(message, visible(path))
 
 
 def _prune(directory: int, depth: int = 0) -> None:
@@ -343,9 +388,6 @@ def _prune(directory: int, depth: int = 0) -> None:
         names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
     for name in names:
         with suppress(OSError):
-            inner = os.open(name, _DIRECTORY, dir_fd=directory)
-            try:
+            with opened(directory, [name]) as inner:
                 _prune(inner, depth + 1)
-            finally:
-                os.close(inner)
             os.rmdir(name, dir_fd=directory)

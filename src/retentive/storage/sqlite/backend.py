@@ -24,10 +24,9 @@ from retentive.storage.pool import Pool
 from retentive.storage.queue import BatchFailed, StoreJob, WriteQueue, run_batch, run_together
 from retentive.storage.sql.backend import SqlBackend
 from retentive.storage.sql.connection import Connection
-from retentive.storage.sql.snapshot import SqlSnapshot
 from retentive.storage.sql.transaction import SqlTransaction
 from retentive.storage.sqlite.check import integrity
-from retentive.storage.sqlite.commit import FinishableTransaction, SharedTransaction, Writer
+from retentive.storage.sqlite.commit import SharedTransaction, Writer
 from retentive.storage.sqlite.connection import SqliteConnection, connect
 from retentive.storage.sqlite.format import SCHEMA, check_format
 from retentive.storage.sqlite.observer import CommitObserver
@@ -127,7 +126,7 @@ class SqliteBackend(SqlBackend, Purgeable):
         with self.reading() as connection:
             connection.run("BEGIN")
             try:
-                return work(self._observer.snapshot(SqlSnapshot(connection, store_id)))
+                return work(self._observer.snapshot(connection, store_id))
             finally:
                 connection.roll_back()
 
@@ -186,7 +185,7 @@ class SqliteBackend(SqlBackend, Purgeable):
             finally:
                 self._writer.roll_back()
             if committed:
-                self._follow(committed)
+                self._follow()
         except StoreFull:
             if len(jobs) > 1 or not jobs[0].may_use_reserve or not self._space or not self._space.give_up():
                 raise
@@ -208,9 +207,9 @@ class SqliteBackend(SqlBackend, Purgeable):
         except RetentiveError as error:  # another process holds the database: holds for every job
             raise BatchFailed(error) from error
 
-    def _follow(self, committed: Sequence[FinishableTransaction]) -> None:
+    def _follow(self) -> None:
         """Notify the observer after a commit, and check the free disk space."""
-        self._observer.after_commit(self._writer, committed)
+        self._observer.after_commit(self._writer)
         self._commits += 1
         if self._space is None or not (self._is_space_low or self._commits % SPACE_CHECK_EVERY == 0):
             return
@@ -218,9 +217,8 @@ class SqliteBackend(SqlBackend, Purgeable):
         if self._is_space_low:
             self._space.make_room(self._writer.connection)
 
-    def _transaction(self, store_id: str) -> FinishableTransaction:
-        records = SqlTransaction(self._writer.connection, store_id, clock=self.clock, new_id=self.new_id)
-        return self._observer.transaction(records)
+    def _transaction(self, store_id: str) -> SqlTransaction:
+        return self._observer.transaction(self._writer.connection, store_id, self.clock, self.new_id)
 
 
 def _identity(path: str) -> tuple[int, int] | None:

@@ -4,27 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import TypeVar
 
 from retentive.errors import Damaged, OutcomeUnknown, PermissionDenied, Refused, RetentiveError, StoreFull, Unavailable
-from retentive.storage.queue import JobTransaction, Ran, StoreJob
+from retentive.storage.queue import Ran, StoreJob
+from retentive.storage.sql.transaction import SqlTransaction
 from retentive.storage.sqlite.connection import SqliteConnection, connect, wait_for_lock
 from retentive.storage.sqlite.space import Space
 
 T = TypeVar("T")
-X = TypeVar("X", bound="FinishableTransaction")
 _STORAGE_ERRORS = (StoreFull, Unavailable, Damaged, PermissionDenied)  # they undo the whole transaction
-
-
-class FinishableTransaction(JobTransaction, Protocol):
-    """Transaction of one job, with the parts that a commit uses."""
-
-    @property
-    def outlasts_refusal(self) -> bool:
-        """True if the records are committed although the job was refused."""
-
-    def finish(self) -> None:
-        """Complete the job: write its counters."""
 
 
 class Writer:
@@ -114,25 +103,25 @@ class Writer:
 
 
 @dataclass(slots=True)
-class SharedTransaction(Generic[X]):
+class SharedTransaction:
     """Open transaction with a savepoint for each job, or without one if a job is `alone`."""
 
     writer: Writer
-    before_commit: Callable[[Writer, Sequence[X]], None]
-    transaction: Callable[[str], X]
+    before_commit: Callable[[Writer, Sequence[SqlTransaction]], None]
+    transaction: Callable[[str], SqlTransaction]
     alone: bool
 
-    def start(self, job: StoreJob) -> X:
+    def start(self, job: StoreJob) -> SqlTransaction:
         if not self.alone:
             self.writer.connection.run("SAVEPOINT job")
         return self.transaction(job.store_id)
 
-    def finish(self, transaction: X) -> None:
+    def finish(self, transaction: SqlTransaction) -> None:
         transaction.finish()
         if not self.alone:
             self.writer.connection.run("RELEASE job")
 
-    def undo(self, transaction: X | None, error: Exception) -> bool:
+    def undo(self, transaction: SqlTransaction | None, error: Exception) -> bool:
         if isinstance(error, _STORAGE_ERRORS):
             raise error
         if isinstance(error, Refused) and transaction is not None and transaction.outlasts_refusal:
@@ -143,7 +132,7 @@ class SharedTransaction(Generic[X]):
             self.writer.connection.run("RELEASE job")
         return False
 
-    def commit(self, ran: Sequence[Ran[X]], changed: Sequence[X]) -> None:
+    def commit(self, ran: Sequence[Ran[SqlTransaction]], changed: Sequence[SqlTransaction]) -> None:
         if changed:
             self.before_commit(self.writer, changed)
             self.writer.commit()

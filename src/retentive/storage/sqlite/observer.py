@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
-from retentive.storage.contract import Snapshot
+from retentive.storage.contract import Clock, NewId, Snapshot
+from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot
 from retentive.storage.sql.transaction import SqlTransaction
-from retentive.storage.sqlite.commit import FinishableTransaction, Writer
-
-ObservedTransaction: TypeAlias = FinishableTransaction
-"""Transaction of one job, as wrapped by the observer."""
+from retentive.storage.sqlite.commit import Writer
 
 
 class CommitObserver:
@@ -28,16 +25,16 @@ class CommitObserver:
     def unlock(self) -> None:
         """Release the observer's lock."""
 
-    def snapshot(self, records: SqlSnapshot) -> Snapshot:
+    def snapshot(self, connection: Connection, store_id: str) -> Snapshot:
         """Snapshot for a reader of one store. Called from any thread."""
-        return records
+        return SqlSnapshot(connection, store_id)
 
-    def transaction(self, records: SqlTransaction) -> ObservedTransaction:
+    def transaction(self, connection: Connection, store_id: str, clock: Clock, new_id: NewId) -> SqlTransaction:
         """Transaction for one job of a batch."""
-        return records
+        return SqlTransaction(connection, store_id, clock=clock, new_id=new_id)
 
-    def before_commit(self, writer: Writer, batch: Sequence[ObservedTransaction]) -> None:
+    def before_commit(self, writer: Writer, batch: Sequence[SqlTransaction]) -> None:
         """Prepare for the commit of these transactions, as the last step of their database transaction."""
 
-    def after_commit(self, writer: Writer, batch: Sequence[ObservedTransaction]) -> None:
-        """Handle committed, durable transactions. The next batch waits for this call. Must not raise."""
+    def after_commit(self, writer: Writer) -> None:
+        """Handle the commit, which is durable. The next batch waits for this call. Must not raise."""

@@ -1,6 +1,7 @@
-"""Intents: the versions of a commit name the files to write, and their increasing numbers track progress.
+"""Numbers of versions: they increase with every version of the database, and so track which files are written.
 
-`synced` in the database is the number up to which all versions are durable in the files as well.
+`synced` in the database is the number up to which all versions are durable in the files as well. A later version is an
+intent: it names the files to write.
 """
 
 from __future__ import annotations
@@ -19,6 +20,12 @@ def newest_number(connection: Connection) -> int:
 def synced_number(connection: Connection) -> int:
     """Number up to which versions are durable in the files."""
     return cast("int", connection.rows("SELECT seq FROM synced")[0][0])
+
+
+def are_synced(connection: Connection, store: int, newest: str) -> bool:
+    """True if the versions of a store up to `newest` are durable in the files."""
+    later = "SELECT 1 FROM versions WHERE store = ? AND id = ? AND seq > (SELECT seq FROM synced)"
+    return not connection.rows(later, (store, newest))
 
 
 def lower_synced(connection: Connection) -> None:

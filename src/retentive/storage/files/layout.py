@@ -1,22 +1,36 @@
-"""Format number of the bookkeeping folder of a directory.
+"""Layout of a directory: names below its root, and the format number of the bookkeeping folder.
 
-It covers the folder layout, the journal and the quarantine. The database has its own format number.
+The number covers the folder layout, the journal and the quarantine. The database has its own format number.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 
 from retentive.errors import UnknownSchema
+from retentive.storage.contract import StoreInfo
 from retentive.storage.disk import FILE_MODE, sync_directory
 from retentive.storage.sql.schema import ForeignSchema
 
+DEFAULT_KEY = "default"
+PRIVATE = ".retentive"
+"""Bookkeeping folder: database, locks, temporary files and quarantine."""
+_FOLDER = re.compile(r"(?!memstore_)[a-z0-9][a-z0-9_-]{0,63}")  # safe on file systems that fold case
 FORMAT = 1
 _NAME = "format"
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_BYTES = 64
+
+
+def parts_of(store: StoreInfo) -> tuple[str, ...]:
+    """Path components of a store below the root: its key if that is a portable name, else its id."""
+    if store.key == DEFAULT_KEY:
+        return ("memories",)
+    key = store.key or ""
+    return ("stores", key if _FOLDER.fullmatch(key) else store.id, "memories")
 
 
 def check_format(private: str) -> None:
@@ -38,12 +52,10 @@ def write_format(private: str) -> None:
     scratch = os.path.join(private, f"{_NAME}.{os.getpid()}")
     with suppress(FileNotFoundError):
         os.unlink(scratch)
-    descriptor = os.open(scratch, _NEW, FILE_MODE)
-    try:
-        os.write(descriptor, f"{FORMAT}\n".encode())
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    with os.fdopen(os.open(scratch, _NEW, FILE_MODE), "wb") as file:
+        file.write(f"{FORMAT}\n".encode())
+        file.flush()
+        os.fsync(file.fileno())
     os.rename(scratch, os.path.join(private, _NAME))
     sync_directory(private)
 
@@ -51,12 +63,9 @@ def write_format(private: str) -> None:
 def _number(private: str) -> int | None:
     """Format number of the folder, or None. Raises `UnknownSchema` if it is not a number; also OSError."""
     try:
-        descriptor = os.open(os.path.join(private, _NAME), _READ)
+        with os.fdopen(os.open(os.path.join(private, _NAME), _READ), "rb") as file:
+            return int(file.read(_MAX_BYTES))
     except FileNotFoundError:
         return None
-    try:
-        return int(os.read(descriptor, _MAX_BYTES))
     except ValueError:
         raise UnknownSchema("the format number of the directory cannot be read") from None
-    finally:
-        os.close(descriptor)

@@ -1,29 +1,56 @@
-"""Migrations: numbered SQL files for each dialect. Each is applied once (`sql/schema.py`)."""
+"""Migrations: numbered SQL files, each applied once (`sql/schema.py`).
+
+`{words}` in a file are replaced by those of the dialect. A line with the comment `only sqlite` or `except sqlite` applies
+to that dialect alone, or to the others.
+"""
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib import resources
 
-_BY_STORE = {
-    "sqlite": "",
-    "postgresql": "PARTITION BY HASH (store)",
-    "mariadb": "PARTITION BY HASH (store) PARTITIONS {}",
-}
+_MARKED = re.compile(r"-- (only|except) (\w+)")
+_TEXT = 'TEXT COLLATE "C"'
+_INNODB = "ENGINE = InnoDB ROW_FORMAT = DYNAMIC"
+_WORDS = {
+    "sqlite": {
+        "int": "INTEGER", "row_number": "INTEGER PRIMARY KEY", "id": "TEXT", "word": "TEXT", "name": "TEXT",
+        "text": "TEXT", "bytes": "BLOB", "if_new": "", "of_stores": "", "by_path": "WITHOUT ROWID", "end": "",
+    },
+    "postgresql": {
+        "int": "BIGINT", "row_number": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", "id": _TEXT, "word": _TEXT,
+        "name": _TEXT, "text": "TEXT", "bytes": "BYTEA", "if_new": "", "by_path": "", "end": "",
+        "of_stores": "WITH (fillfactor = 50)",  # every write changes the row, in place if the page has room
+    },
+    # VARBINARY compares as bytes, without padding, and a path of 1,034 bytes fits into a key, for which utf8mb4 would need
+    # four times as many. IF NOT EXISTS, since MariaDB commits at every CREATE: an interrupted migration is repeated.
+    "mariadb": {
+        "int": "BIGINT", "row_number": "BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY", "id": "VARBINARY(64)",
+        "word": "VARBINARY(200)", "name": "VARBINARY(1100)", "text": "LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+        "bytes": "LONGBLOB", "if_new": "IF NOT EXISTS ", "of_stores": _INNODB, "by_path": _INNODB, "end": _INNODB,
+    },
+}  # fmt: skip
+_BY_STORE = {"postgresql": "PARTITION BY HASH (store)", "mariadb": "PARTITION BY HASH (store) PARTITIONS {}"}
 
 
 @cache
 def migrations(dialect: str) -> list[tuple[int, str]]:
-    """Number and SQL of every migration, in order."""
-    files = [file for file in (resources.files(__name__) / dialect).iterdir() if file.name.endswith(".sql")]
-    return sorted((int(file.name.split("_", 1)[0]), file.read_text("utf-8")) for file in files)
+    """Number and SQL of every migration of a dialect, in order."""
+    files = [file for file in resources.files(__name__).iterdir() if file.name.endswith(".sql")]
+    return sorted((int(file.name.split("_", 1)[0]), _lines_for(dialect, file.read_text("utf-8"))) for file in files)
+
+
+def _lines_for(dialect: str, script: str) -> str:
+    marks = [(line, _MARKED.search(line)) for line in script.splitlines()]
+    return "\n".join(line for line, mark in marks if mark is None or (mark[1] == "only") == (mark[2] == dialect))
 
 
 def statements(script: str, dialect: str, partitions: int) -> list[str]:
     """Statements of a migration. `partitions` is the number of partitions by store, 0 for no partitioning."""
-    text = "\n".join(line.split("--", 1)[0] for line in script.splitlines())
+    text = "\n".join(line.split("--", 1)[0].rstrip() for line in script.splitlines())
     by_store = _BY_STORE[dialect].format(partitions) if partitions else ""
-    text = text.replace("{by_store}", by_store)
+    text = text.format(**_WORDS[dialect], by_store=by_store)
     found = [statement.strip() for statement in text.split(";") if statement.strip()]
     if not (partitions and dialect == "postgresql"):
         return found

@@ -95,7 +95,7 @@ def open_read_only(at: str | os.PathLike[str]) -> Backend:
         from retentive.storage.sqlite.read_only import ReadOnlyBackend  # noqa: PLC0415 - drivers come late
 
         return ReadOnlyBackend(rest.removeprefix("/"))
-    from retentive.storage.files.read_only import ReadOnlyDirectory  # noqa: PLC0415 - drivers come late
+    from retentive.storage.files.backend import ReadOnlyDirectory  # noqa: PLC0415 - drivers come late
 
     return ReadOnlyDirectory(location)
 

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 
+from retentive.errors import Unavailable
+
 LOCK_TIMEOUT_S = 30.0  # longest wait of a command for other processes
 
 
@@ -40,3 +42,13 @@ class Backoff:
 def lock_backoff(*, timeout_s: float = LOCK_TIMEOUT_S) -> Backoff:
     """Backoff for a lock that other processes of this machine hold for milliseconds at most."""
     return Backoff(0.0002, 0.002, factor=1.5, deadline=time.monotonic() + timeout_s)
+
+
+def wait_until(attempt: Callable[[], bool], failure: str) -> None:
+    """Repeat `attempt` until it returns True. Raises `Unavailable` with the text `failure` after `LOCK_TIMEOUT_S`."""
+    if attempt():
+        return
+    backoff = lock_backoff()
+    while not attempt():
+        if not backoff.wait():
+            raise Unavailable(failure)

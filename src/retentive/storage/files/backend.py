@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from typing import TypeVar, Unpack
 
-from retentive.errors import InvalidInput, RetentiveError, Unavailable
+from retentive.errors import InvalidInput, NotFound, RetentiveError, Unavailable
 from retentive.storage.capabilities import PlainFiles
 from retentive.storage.contract import (
     Actor,
@@ -40,6 +40,7 @@ from retentive.storage.files.tree import count_quarantined
 from retentive.storage.findings import Finding
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sqlite.backend import SqliteBackend
+from retentive.storage.sqlite.read_only import ReadOnlyBackend
 from retentive.values.paths import ROOT
 
 T = TypeVar("T")
@@ -160,6 +161,46 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
         super().__del__()
         with suppress(Exception):  # partly constructed, or interpreter shutdown
             self._opened.close()
+
+
+class ReadOnlyDirectory(ReadOnlyBackend, PlainFiles):
+    """Memory stores below the directory `root`, read-only: writes, creates and recovers nothing.
+
+    Used to examine a directory that may be damaged, and to find external edits without recording them.
+    """
+
+    def __init__(self, root: str) -> None:
+        self.root = os.path.abspath(root)
+        private = os.path.join(self.root, PRIVATE)
+        try:
+            check_format(private)
+        except FileNotFoundError:
+            raise NotFound("there is no database at the place") from None
+        except OSError as error:
+            raise os_error(error) from None
+        super().__init__(os.path.join(private, "memory.db"))
+        try:
+            self._base = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            self._connection.close()
+            raise Unavailable("the directory of the memories cannot be opened") from None
+
+    def directory_of(self, store: StoreInfo) -> str:
+        return os.path.join(self.root, *parts_of(store))
+
+    def quarantined(self) -> int:
+        return count_quarantined(self._base)
+
+    def check(self) -> Iterator[Finding]:
+        yield from super().check()
+        with self._lock:
+            yield from examine_files(self._connection, self._base)
+
+    def close(self) -> None:
+        super().close()
+        if self._base >= 0:
+            os.close(self._base)
+            self._base = -1
 
 
 def _delete_all(tx: Transaction, actor: Actor | None) -> None:

@@ -16,9 +16,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 
-from retentive.errors import Unavailable
-from retentive.storage.backoff import lock_backoff
+from retentive.storage.backoff import wait_until
 from retentive.storage.disk import FILE_MODE, os_error
 
 _LAYOUT = struct.Struct("<qqB")
@@ -45,12 +45,7 @@ class LockFile:
 
     def acquire(self, *, shared: bool = False) -> None:
         """Acquire the lock, or change its kind. Raises `Unavailable` if another process does not release it in time."""
-        if self.try_to_acquire(shared=shared):
-            return
-        backoff = lock_backoff()
-        while not self.try_to_acquire(shared=shared):
-            if not backoff.wait():
-                raise Unavailable("another process holds the memory store")
+        wait_until(partial(self.try_to_acquire, shared=shared), "another process holds the memory store")
 
     def try_to_acquire(self, *, shared: bool = False) -> bool:
         """Acquire the lock if no other process holds it; True if it succeeded."""

@@ -1,14 +1,17 @@
-"""Interface between the backend and each kind of database server: connections and errors."""
+"""Interface between the backend and each kind of database server: connections, errors, and options of URLs."""
 
 from __future__ import annotations
 
+import urllib.parse
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from retentive.errors import Unavailable
-from retentive.storage.server.urls import ServerOptions
+from retentive.errors import InvalidInput, Unavailable
 from retentive.storage.sql.connection import Connection
+
+MIN_TIMEOUT_S, MAX_TIMEOUT_S = 1.0, 3_600.0
 
 
 class ConnectionLost(Unavailable):
@@ -46,6 +49,20 @@ class ServerConnection(Connection, Protocol):
         """False after a failure that ended the connection."""
 
 
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """Limits of one process: timeout of one command, and open connections."""
+
+    timeout_s: float = 30.0
+    connections: int = 16
+
+    def __post_init__(self) -> None:
+        if not MIN_TIMEOUT_S <= self.timeout_s <= MAX_TIMEOUT_S:
+            raise InvalidInput(f"timeout_s must be {MIN_TIMEOUT_S:.0f} to {MAX_TIMEOUT_S:.0f} seconds")
+        if not 1 <= self.connections <= 10_000:
+            raise InvalidInput("connections must be 1 to 10000")
+
+
 class Dialect(ABC):
     """Differences between servers. `timeout_s` is the timeout of one command."""
 
@@ -62,3 +79,19 @@ class Dialect(ABC):
     @abstractmethod
     def schema_locked(self, connection: ServerConnection) -> AbstractContextManager[None]:
         """Hold the schema lock. Leave the context after the commit."""
+
+
+def split_options(rest: str) -> tuple[str, ServerOptions, dict[str, str]]:
+    """Split the part after `scheme://` into the address, our options and the remaining query options.
+
+    Raises `InvalidInput`; its message omits the URL, which may have a password.
+    """
+    address, _, query = rest.partition("?")
+    try:
+        given = dict(urllib.parse.parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query)))
+        ours = ServerOptions(
+            timeout_s=float(given.pop("timeout_s", "30")), connections=int(given.pop("connections", "16"))
+        )
+    except ValueError:
+        raise InvalidInput("the options of a place are `?name=value&name=value`; timeouts are numbers") from None
+    return address, ours, given

@@ -19,8 +19,14 @@ from pymysql.converters import conversions
 from retentive.errors import Damaged, InvalidInput, PermissionDenied, Refused, StoreFull
 from retentive.storage.contract import Clock, NewId
 from retentive.storage.server.backend import ServerBackend
-from retentive.storage.server.dialect import ConnectionLost, Dialect, SerializationConflict, ServerConnection
-from retentive.storage.server.urls import ServerOptions, refuse_unknown, split_options
+from retentive.storage.server.dialect import (
+    ConnectionLost,
+    Dialect,
+    SerializationConflict,
+    ServerConnection,
+    ServerOptions,
+    split_options,
+)
 from retentive.storage.sql.connection import Row, Value
 
 T = TypeVar("T")
@@ -42,7 +48,7 @@ def _text(data: object) -> object:
 _CONVERSIONS = conversions | {FIELD_TYPE.VAR_STRING: _text, FIELD_TYPE.STRING: _text}  # all text columns are VARBINARY
 
 
-class MariadbConnection:
+class MariadbConnection(ServerConnection):
     """Runs statements. Raises the errors of `retentive.errors`, `ConnectionLost` and `SerializationConflict`.
 
     Statements without rows are sent with the next query or the commit, except on a node of a cluster. There a
@@ -58,10 +64,7 @@ class MariadbConnection:
         self._batch_bytes = 0
         self._max_bytes = 1 << 20
         self._one_by_one = False
-        limits = {
-            "innodb_lock_wait_timeout": wait_s,
-            "idle_transaction_timeout": 2 * wait_s,
-        }  # the server then releases the locks
+        limits = {"innodb_lock_wait_timeout": wait_s, "idle_transaction_timeout": 2 * wait_s}  # then locks are released
         for statement in (*_SETTINGS, *(f"SET SESSION {name} = {max(int(s), 1)}" for name, s in limits.items())):
             self.run(statement)
         max_bytes, in_cluster = cast("tuple[int, int]", self.rows("SELECT @@max_allowed_packet, @@wsrep_on")[0])
@@ -92,10 +95,6 @@ class MariadbConnection:
         with self._guarded(), self._raw.cursor() as cursor:
             self._batch.append(cursor.mogrify(_translated(sql), values or None))
         self._batch_bytes += size
-
-    def run_many(self, sql: str, values: Sequence[Sequence[Value]]) -> None:
-        for each in values:
-            self.run(sql, each)
 
     def commit(self) -> None:
         self.run("COMMIT")
@@ -204,7 +203,10 @@ def open_mariadb(rest: str, *, clock: Clock, new_id: NewId, check: bool = True) 
     Without `check`, the schema is not checked or created.
     """
     address, options, given = split_options(rest)
-    refuse_unknown(given, _TLS_OPTIONS)
+    for name in given:
+        if name not in _TLS_OPTIONS:
+            known = f"timeout_s, connections, {_TLS_OPTIONS}"
+            raise InvalidInput(f"unknown option {name!r} of the place; known are {known}")
     login, separator, place = address.rpartition("@")
     hosts, slash, database = place.partition("/")
     if not separator or not slash or not database:

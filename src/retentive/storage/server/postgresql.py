@@ -18,9 +18,15 @@ from psycopg import errors as pg
 from retentive.errors import Damaged, InvalidInput, PermissionDenied, Refused, StoreFull, Unavailable
 from retentive.storage.contract import Clock, NewId
 from retentive.storage.server.backend import ServerBackend
-from retentive.storage.server.dialect import ConnectionLost, Dialect, SerializationConflict, ServerConnection
+from retentive.storage.server.dialect import (
+    ConnectionLost,
+    Dialect,
+    SerializationConflict,
+    ServerConnection,
+    ServerOptions,
+    split_options,
+)
 from retentive.storage.server.postgresql_wire import NoAnswer, Wire
-from retentive.storage.server.urls import ServerOptions, split_options
 from retentive.storage.sql.connection import Row, Value
 
 _SCHEMA_LOCK = 0x636F6D6D6F6E  # arbitrary, but the same in every process: "common"
@@ -38,7 +44,7 @@ _SETTINGS = (
 _MAX_BYTES = 512 * 1024 * 1024  # the limit of a value is 1 GB, and its text form may be twice as long
 
 
-class PostgresqlConnection:
+class PostgresqlConnection(ServerConnection):
     """Runs statements. Raises the errors of `retentive.errors`, `ConnectionLost` and `SerializationConflict`."""
 
     def __init__(self, raw: psycopg.Connection[Any], *, answer_s: float) -> None:
@@ -83,10 +89,6 @@ class PostgresqlConnection:
             raise Refused("too_large_to_keep")
         with self._guarded():
             self._wire.send(sql, values)
-
-    def run_many(self, sql: str, values: Sequence[Sequence[Value]]) -> None:
-        for each in values:
-            self.run(sql, each)
 
     def commit(self) -> None:
         with self._guarded():
@@ -189,19 +191,13 @@ def _unreachable(error: psycopg.Error) -> Exception:
 _CONFLICTS = (pg.SerializationFailure, pg.DeadlockDetected, pg.UniqueViolation, pg.LockNotAvailable, pg.QueryCanceled)
 _MEANINGS: tuple[tuple[tuple[type[psycopg.Error], ...], Callable[[], Exception]], ...] = (
     (_CONFLICTS, lambda: SerializationConflict("a concurrent transaction changed the same rows")),
-    (
-        (pg.DiskFull, pg.InsufficientResources),
-        lambda: StoreFull("no space is left on the database server"),
-    ),
+    ((pg.DiskFull, pg.InsufficientResources), lambda: StoreFull("no space is left on the database server")),
     ((pg.ProgramLimitExceeded,), lambda: Refused("too_large_to_keep")),
     ((pg.IdleInTransactionSessionTimeout,), lambda: ConnectionLost("the database server ended an idle transaction")),
     ((pg.ReadOnlySqlTransaction,), lambda: ConnectionLost("the database server takes no writes")),
     ((pg.InsufficientPrivilege,), lambda: PermissionDenied("the database user may not do this")),
     ((pg.UndefinedTable, pg.UndefinedColumn), lambda: Damaged("a table of the database is missing or damaged")),
-    (
-        (pg.DataCorrupted, pg.IndexCorrupted),
-        lambda: Unavailable("the database server reports damaged data"),
-    ),
+    ((pg.DataCorrupted, pg.IndexCorrupted), lambda: Unavailable("the database server reports damaged data")),
 )
 
 

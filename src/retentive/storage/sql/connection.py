@@ -20,3 +20,5 @@ class Connection(Protocol):
 
     def run_many(self, sql: str, values: Sequence[Sequence[Value]]) -> None:
         """Run a statement once for each item of `values`, like `run`."""
+        for each in values:
+            self.run(sql, each)

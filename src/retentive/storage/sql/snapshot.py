@@ -137,13 +137,9 @@ class SqlSnapshot(Snapshot):
             + (f" UNION ALL SELECT path FROM memories WHERE store = ? AND path IN ({places})" if above else ""),
             (self.store, *below(path), *above_values),
         )
-        upper, lower = None, False
-        for (path_found,) in found:
-            if path_found in above:
-                upper = upper or str(path_found)
-            else:
-                lower = True
-        return Entry(above=upper, below=lower)
+        taken = [str(path_found) for (path_found,) in found]
+        upper = next((each for each in taken if each in above), None)
+        return Entry(above=upper, below=any(each not in above for each in taken))
 
     def memories(self, under: str) -> Iterator[Memory]:
         found = self.connection.rows(
@@ -237,11 +233,6 @@ class SqlSnapshot(Snapshot):
         return _version(tuple(fields)), cast("bytes | None", data)
 
 
-def has_version(connection: Connection, head: Head, version_id: str) -> bool:
-    """True if the version exists."""
-    return bool(connection.rows("SELECT 1 FROM versions WHERE store = ? AND id = ?", (head.no, version_id)))
-
-
 def could_be_id(text: str) -> bool:
     """True for text that every database accepts: some reject NUL or lone surrogates."""
     return text.isascii() and text.isprintable()
@@ -270,20 +261,9 @@ def _version(row: Row) -> Version:
         " int | None, str | None]",
         row,
     )
-    return Version(
-        id_,
-        memory,
-        operation,
-        path,
-        size,
-        sha256,
-        _actor(actor),
-        to_datetime(created),
-        revision,
-        seal,
-        None if redacted is None else to_datetime(redacted),
-        _actor(by),
-    )
+    redacted_at = None if redacted is None else to_datetime(redacted)
+    changed = _actor(actor), to_datetime(created), revision, seal, redacted_at, _actor(by)
+    return Version(id_, memory, operation, path, size, sha256, *changed)
 
 
 def _actor(text: str | None) -> Actor | None:

@@ -16,15 +16,15 @@ from retentive.storage.contract import (
     Memory,
     Metadata,
     NewId,
+    Operation,
     Recorded,
     Transaction,
-    Version,
     now_us,
     sortable_id,
 )
 from retentive.storage.sql import stores
 from retentive.storage.sql.connection import Connection, Value
-from retentive.storage.sql.snapshot import VERSION, Head, SqlSnapshot, has_version, select_head
+from retentive.storage.sql.snapshot import VERSION, Head, SqlSnapshot, select_head
 from retentive.values.records import to_us
 
 _AT_ONCE = 200  # ids in one statement
@@ -62,18 +62,15 @@ class SqlTransaction(SqlSnapshot, Transaction):
         for change in changes:
             who = name if change.origin is None else _name(change.origin.actor)
             is_redacted = change.origin is not None and change.origin.redacted_at is not None
-            is_move = change.before is not None and change.path is not None and change.data is None
-            if is_move and change.size_bytes is None and not is_redacted:
-                assert change.before is not None
-                assert change.path is not None
+            keeps_bytes = change.data is None and change.size_bytes is None and not is_redacted
+            if keeps_bytes and change.before is not None and change.path is not None:
                 moves.append(self._move(change.before, change, change.path, who))
                 recorded.append(Recorded(change.before.id, str(self.newest)))
                 continue
             if moves:
                 self._carry_out(moves)  # a later change may reuse a vacated path, or rename from a new one
             recorded.append(self._record_one(change, who))
-        if moves:
-            self._carry_out(moves)
+        self._carry_out(moves)
         return recorded
 
     def _record_one(self, change: Change, who: str | None) -> Recorded:
@@ -81,13 +78,16 @@ class SqlTransaction(SqlSnapshot, Transaction):
         before, origin = change.before, change.origin
         size = change.size_bytes if change.data is None or change.sealing is not None else len(change.data)
         if origin is not None and origin.redacted_at is not None:
-            return self._put_redacted(origin)
+            redacted = to_us(origin.redacted_at), _name(origin.redacted_by)
+            return self._put_bare(change, origin.memory_id, origin.operation, "", who, redacted=redacted)
         self.head.memories += (before is None) - (change.path is None)
         if change.path is None and before is not None:
             self.head.size_bytes -= before.size_bytes
-            return self._delete(before, change, who)
-        if change.path is None and origin is not None:
-            return self._put_end(change, origin, who)
+            recorded = self._put_bare(change, before.id, "deleted", before.path, who)
+            self.connection.run("DELETE FROM memories WHERE store = ? AND path = ?", (self.store, before.path))
+            return recorded
+        if change.path is None and origin is not None:  # a deletion without an earlier version
+            return self._put_bare(change, origin.memory_id, "deleted", origin.path, who)
         if change.path is None or size is None:
             raise InvalidInput("a new memory needs a path and a text")
         self.head.size_bytes += size - (before.size_bytes if before is not None else 0)
@@ -227,29 +227,22 @@ class SqlTransaction(SqlSnapshot, Transaction):
         )
         return (path, version, at, seal, self.store, before.path)
 
-    def _delete(self, before: Memory, change: Change, who: str | None) -> Recorded:
+    def _put_bare(
+        self,
+        change: Change,
+        memory: str,
+        operation: Operation,
+        path: str,
+        who: str | None,
+        *,
+        redacted: tuple[int | None, str | None] = (None, None),
+    ) -> Recorded:
+        """Insert a version without text."""
         at, version = self._tick(change)
-        seal = change.kept(before.id, version).seal
-        values = (version, before.id, "deleted", before.path, None, None, who, at, self._revision(change), seal)
-        self.connection.run(_NEW_VERSION, (self.store, *values, None, None, None, None))
-        self.connection.run("DELETE FROM memories WHERE store = ? AND path = ?", (self.store, before.path))
-        return Recorded(before.id, version)
-
-    def _put_end(self, change: Change, origin: Version, who: str | None) -> Recorded:
-        """Record a deletion without an earlier version."""
-        at, version = self._tick(change)
-        seal = change.kept(origin.memory_id, version).seal
-        values = (version, origin.memory_id, "deleted", origin.path, None, None, who, at, origin.revision, seal)
-        self.connection.run(_NEW_VERSION, (self.store, *values, None, None, None, None))
-        return Recorded(origin.memory_id, version)
-
-    def _put_redacted(self, origin: Version) -> Recorded:
-        at, version = self._tick(Change(None, None, origin=origin))
-        who, by = _name(origin.actor), _name(origin.redacted_by)
-        redacted = None if origin.redacted_at is None else to_us(origin.redacted_at)
-        values = (version, origin.memory_id, origin.operation, "", None, None, who, at, origin.revision, None)
-        self.connection.run(_NEW_VERSION, (self.store, *values, redacted, by, None, None))
-        return Recorded(origin.memory_id, version)
+        seal = change.kept(memory, version).seal if redacted[0] is None else None
+        values = (version, memory, operation, path, None, None, who, at, self._revision(change), seal, *redacted)
+        self.connection.run(_NEW_VERSION, (self.store, *values, None, None))
+        return Recorded(memory, version)
 
     def _memory_id(self, change: Change, at: int) -> str:
         if change.before is not None:
@@ -298,7 +291,8 @@ def look_for(connection: Connection, changed: SqlTransaction, *, lock: str) -> b
     """
     head = select_head(connection, changed.store_id, lock=lock)
     if changed.newest is not None:
-        landed = has_version(connection, head, changed.newest)
+        sql = "SELECT 1 FROM versions WHERE store = ? AND id = ?"
+        landed = bool(connection.rows(sql, (head.no, changed.newest)))
     else:
         landed = not changed.untraced and (head.seal, head.settings) == (changed.head.seal, changed.head.settings)
     connection.run("UPDATE stores SET last_at = last_at + 1 WHERE no = ?", (head.no,))

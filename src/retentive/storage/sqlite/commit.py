@@ -9,7 +9,7 @@ from typing import TypeVar
 from retentive.errors import Damaged, OutcomeUnknown, PermissionDenied, Refused, RetentiveError, StoreFull, Unavailable
 from retentive.storage.queue import Ran, StoreJob
 from retentive.storage.sql.transaction import SqlTransaction
-from retentive.storage.sqlite.connection import SqliteConnection, connect, wait_for_lock
+from retentive.storage.sqlite.connection import SqliteConnection, connect
 from retentive.storage.sqlite.space import Space
 
 T = TypeVar("T")
@@ -55,7 +55,7 @@ class Writer:
         """Start a write transaction, waiting for other processes."""
         if self._overwrite_due:
             self._overwrite_failed_commit()
-        wait_for_lock(self.connection)
+        self.connection.begin()
 
     def roll_back(self) -> None:
         """Roll back the transaction, if any."""
@@ -93,7 +93,7 @@ class Writer:
     def _commit_trifle(self) -> None:
         connection = self.connection
         try:
-            wait_for_lock(connection)
+            connection.begin()
             # SQLite increments this header field itself, so a change only makes other connections reread the schema.
             number = int(connection.rows("PRAGMA schema_version")[0][0] or 0) % 1_000_000_000
             connection.run(f"PRAGMA schema_version = {number + 1}")

@@ -9,7 +9,7 @@ from typing import Literal
 from urllib.parse import quote
 
 from retentive.errors import Damaged, PermissionDenied, Refused, RetentiveError, StoreFull, Unavailable
-from retentive.storage.backoff import lock_backoff
+from retentive.storage.backoff import lock_backoff, wait_until
 from retentive.storage.sql.connection import Row, Value
 
 READ_TIMEOUT_S = 30.0
@@ -62,27 +62,28 @@ class SqliteConnection:
         except sqlite3.Error as error:
             raise meaning(error) from None
 
-    def begin(self) -> bool:
-        """Start a write transaction; False if another process is writing."""
-        try:
-            self._raw.execute("BEGIN IMMEDIATE")
-        except sqlite3.Error as error:
-            if _primary_code(error) == sqlite3.SQLITE_BUSY:
-                return False
-            raise meaning(error) from None
-        return True
+    def begin(self) -> None:
+        """Start a write transaction. SQLite's own busy handler sleeps up to 100 ms at a time, ours at most 2."""
+        wait_until(lambda: self._answer("BEGIN IMMEDIATE") is not None, "another process holds the memory store")
 
-    def use_log(self) -> bool:
-        """Enable the write-ahead log; False if another process holds a lock."""
+    def use_log(self) -> None:
+        """Enable the write-ahead log. SQLite's busy handler does not cover this if many processes open a new file."""
+        wait_until(self._uses_log, "another process has locked the database; try again later")
+
+    def _uses_log(self) -> bool:
+        mode = self._answer("PRAGMA journal_mode = WAL")
+        if mode is not None and mode != [("wal",)]:
+            raise Unavailable("the database cannot keep a write-ahead log here")
+        return mode is not None
+
+    def _answer(self, sql: str) -> list[Row] | None:
+        """Rows of a statement, or None if another process holds a lock."""
         try:
-            mode = self._raw.execute("PRAGMA journal_mode = WAL").fetchall()
+            return self._raw.execute(sql).fetchall()
         except sqlite3.Error as error:
             if _primary_code(error) == sqlite3.SQLITE_BUSY:
-                return False
+                return None
             raise meaning(error) from None
-        if mode != [("wal",)]:
-            raise Unavailable("the database cannot keep a write-ahead log here")
-        return True
 
     def clear_log(self, *, wait_s: float) -> bool:
         """Checkpoint and truncate the write-ahead log; False if a reader still uses it."""
@@ -109,7 +110,7 @@ def connect(path: str | None, *, timeout_s: float = READ_TIMEOUT_S) -> SqliteCon
     connection = SqliteConnection(path, timeout_s=timeout_s)
     try:
         if path is not None:
-            _use_log(connection)
+            connection.use_log()
         for pragma in _PRAGMAS:
             connection.run(pragma)
     except RetentiveError:
@@ -131,24 +132,6 @@ def connect_to_look(path: str, *, immutable: bool = False) -> SqliteConnection:
         connection.close()
         raise
     return connection
-
-
-def wait_for_lock(connection: SqliteConnection) -> None:
-    """Start a write transaction. SQLite's own busy handler sleeps up to 100 ms at a time, ours at most 2."""
-    if connection.begin():
-        return
-    backoff = lock_backoff()
-    while not connection.begin():
-        if not backoff.wait():
-            raise Unavailable("another process holds the memory store")
-
-
-def _use_log(connection: SqliteConnection) -> None:
-    """Enable the write-ahead log. SQLite's busy handler does not cover this if many processes open a new file."""
-    backoff = lock_backoff()
-    while not connection.use_log():
-        if not backoff.wait():
-            raise Unavailable("another process has locked the database; try again later")
 
 
 @contextmanager

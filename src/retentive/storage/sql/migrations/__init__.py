@@ -1,7 +1,7 @@
 """Migrations: numbered SQL files, each applied once (`sql/schema.py`).
 
-`{words}` in a file are replaced by those of the dialect. A line with the comment `only sqlite` or `except sqlite` applies
-to that dialect alone, or to the others.
+`{words}` in a file are replaced by those of the dialect. A line with the comment `only sqlite` or `except sqlite`
+applies to that dialect alone, or to the others.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ _WORDS = {
         "name": _TEXT, "text": "TEXT", "bytes": "BYTEA", "if_new": "", "by_path": "", "end": "",
         "of_stores": "WITH (fillfactor = 50)",  # every write changes the row, in place if the page has room
     },
-    # VARBINARY compares as bytes, without padding, and a path of 1,034 bytes fits into a key, for which utf8mb4 would need
-    # four times as many. IF NOT EXISTS, since MariaDB commits at every CREATE: an interrupted migration is repeated.
+    # VARBINARY compares as bytes, without padding, and a path of 1,034 bytes fits into a key, for which utf8mb4 would
+    # need four times as many. IF NOT EXISTS: MariaDB commits at every CREATE, and an interrupted migration is repeated.
     "mariadb": {
         "int": "BIGINT", "row_number": "BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY", "id": "VARBINARY(64)",
-        "word": "VARBINARY(200)", "name": "VARBINARY(1100)", "text": "LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
-        "bytes": "LONGBLOB", "if_new": "IF NOT EXISTS ", "of_stores": _INNODB, "by_path": _INNODB, "end": _INNODB,
+        "word": "VARBINARY(200)", "name": "VARBINARY(1100)", "bytes": "LONGBLOB",
+        "text": "LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+        "if_new": "IF NOT EXISTS ", "of_stores": _INNODB, "by_path": _INNODB, "end": _INNODB,
     },
 }  # fmt: skip
 _BY_STORE = {"postgresql": "PARTITION BY HASH (store)", "mariadb": "PARTITION BY HASH (store) PARTITIONS {}"}

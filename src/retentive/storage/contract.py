@@ -26,9 +26,7 @@ from retentive.values.paths import ROOT
 from retentive.values.records import (
     ACTOR_KINDS,
     EXTERNAL,
-    MAX_NAME_CHARS,
     Actor,
-    ActorKind,
     Change,
     Clock,
     Entry,
@@ -49,34 +47,10 @@ from retentive.values.records import (
 )
 
 __all__ = [
-    "ACTOR_KINDS",
-    "EXTERNAL",
-    "MAX_NAME_CHARS",
-    "Actor",
-    "ActorKind",
-    "Backend",
-    "Change",
-    "Clock",
-    "Entry",
-    "Kept",
-    "Memory",
-    "NewId",
-    "NewStore",
-    "Operation",
-    "Recorded",
-    "Sealing",
-    "Selection",
-    "Snapshot",
-    "StoreInfo",
-    "Transaction",
-    "Usage",
-    "Version",
-    "as_actor",
-    "now_us",
-    "plain_name",
-    "sortable_id",
-    "to_datetime",
-]
+    "ACTOR_KINDS", "EXTERNAL", "Actor", "Backend", "Change", "Clock", "Entry", "Kept", "Memory", "NewId",
+    "NewStore", "Operation", "Recorded", "Sealing", "Selection", "Snapshot", "StoreInfo", "Transaction", "Usage",
+    "Version", "as_actor", "now_us", "plain_name", "sortable_id", "to_datetime",
+]  # fmt: skip
 
 T = TypeVar("T")
 
@@ -167,7 +141,7 @@ class Snapshot(ABC):
     def records(self, kind: str) -> Iterator[tuple[str, str]]:
         """Keys and values of all records of a kind, in key order."""
 
-    # -- derived; a backend overrides them if its storage can answer faster --------------------------------------
+    # Derived: a backend overrides these if its storage can answer faster.
 
     def find(self, memory_id: str) -> Memory | None:
         """Present memory with this id, at any path, or None."""

@@ -14,7 +14,7 @@ from retentive.errors import Refused
 from retentive.storage.contract import Change, Entry
 from retentive.storage.files.known import KnownFiles
 from retentive.storage.files.tree import MISSING, Found, Kind, Mark, found_of, mark_of
-from retentive.storage.sql.snapshot import SqlSnapshot, below
+from retentive.storage.sql.snapshot import SqlSnapshot
 from retentive.values.paths import ROOT, ancestors
 
 _MAX_TRIES = 5
@@ -96,11 +96,7 @@ class Comparison:
 
     def rows(self, under: str) -> list[Row]:
         """Recorded memories below a path."""
-        found = self.records.connection.rows(
-            "SELECT path, version, size_bytes FROM memories WHERE store = ? AND path > ? AND path < ? ORDER BY path",
-            (self.records.store, *below(under)),
-        )
-        return cast("list[Row]", found)
+        return cast("list[Row]", self.records.rows_below("m.path, m.version, m.size_bytes", under))
 
     def holds(self, path: str, version: str, mark: str | None, found: Found, data: bytes | None) -> bool:
         """True if the file at a path holds this version, whose text is `data`."""

@@ -91,16 +91,6 @@ class LockFile:
             os.close(self._descriptor)
 
 
-class LiveFile(LockFile):
-    """Lock that shows if another process has the directory open."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
-        self.alone = self.try_to_acquire()
-        if not self.alone:
-            self.acquire(shared=True)  # until a sole process has finished its recovery
-
-
 def sync_file_system(descriptor: int) -> None:
     """Flush the file system of `descriptor` to disk on Linux (`syncfs`), all file systems elsewhere.
 

@@ -15,7 +15,7 @@ from retentive.errors import RetentiveError
 from retentive.storage import forking
 from retentive.storage.contract import Clock, NewId, Snapshot, StoreInfo
 from retentive.storage.disk import os_error
-from retentive.storage.files.journal import Journal, LiveFile, LockFile, sync_file_system
+from retentive.storage.files.journal import Journal, LockFile, sync_file_system
 from retentive.storage.files.known import KnownFiles, mark_text
 from retentive.storage.files.layout import PRIVATE, parts_of
 from retentive.storage.files.numbering import newest_number, paths_changed_since, synced_number
@@ -52,7 +52,10 @@ class FilesObserver(CommitObserver):
 
     def _open_locks(self) -> None:
         self._lock = LockFile(os.path.join(self._private, "lock"))
-        self._live = LiveFile(os.path.join(self._private, "live"))
+        self._live = LockFile(os.path.join(self._private, "live"))  # shared while a process has the directory open
+        self._is_alone = self._live.try_to_acquire()
+        if not self._is_alone:
+            self._live.acquire(shared=True)  # until a sole process has finished its recovery
 
     def forget_threads(self) -> None:
         """Reopen the lock files in a forked child, which shares the locks of its parent."""
@@ -76,7 +79,7 @@ class FilesObserver(CommitObserver):
     def start(self, exclusive: Callable[[], AbstractContextManager[Writer]]) -> None:
         """Recover after a dead process, unless another process has the directory open and recovers itself."""
         try:
-            if self._live.alone:
+            if self._is_alone:
                 with self._lock.held():
                     self._scratch.clean()
                     self._lock.write(Journal())

@@ -141,27 +141,21 @@ class SqlSnapshot(Snapshot):
         upper = next((each for each in taken if each in above), None)
         return Entry(above=upper, below=any(each not in above for each in taken))
 
+    def rows_below(self, columns: str, under: str) -> list[Row]:
+        """Columns of all memories strictly below a path, in byte order of their paths."""
+        sql = f"SELECT {columns} FROM memories m WHERE m.store = ? AND m.path > ? AND m.path < ? ORDER BY m.path"
+        return self.connection.rows(sql, (self.store, *below(under)))
+
     def memories(self, under: str) -> Iterator[Memory]:
-        found = self.connection.rows(
-            f"SELECT {_MEMORY} FROM memories m WHERE store = ? AND path > ? AND path < ? ORDER BY path",
-            (self.store, *below(under)),
-        )
-        return map(_memory, found)
+        return map(_memory, self.rows_below(_MEMORY, under))
 
     def sizes(self, under: str) -> Iterator[tuple[str, int]]:
-        found = self.connection.rows(
-            "SELECT path, size_bytes FROM memories WHERE store = ? AND path > ? AND path < ? ORDER BY path",
-            (self.store, *below(under)),
-        )
-        return iter(cast("list[tuple[str, int]]", found))
+        return iter(cast("list[tuple[str, int]]", self.rows_below("m.path, m.size_bytes", under)))
 
     def texts(self, under: str) -> Iterator[tuple[Memory, bytes]]:
-        found = self.connection.rows(
-            # A subquery instead of a join: with outdated statistics a planner might scan all texts ever stored.
-            f"SELECT (SELECT v.text FROM versions v WHERE v.store = m.store AND v.id = m.text_of), {_MEMORY}"
-            " FROM memories m WHERE m.store = ? AND m.path > ? AND m.path < ? ORDER BY m.path",
-            (self.store, *below(under)),
-        )
+        # A subquery instead of a join: with outdated statistics a planner might scan all texts ever stored.
+        text = "(SELECT v.text FROM versions v WHERE v.store = m.store AND v.id = m.text_of)"
+        found = self.rows_below(f"{text}, {_MEMORY}", under)
         return ((_memory(fields), cast("bytes", data)) for data, *fields in found)
 
     def find(self, memory_id: str) -> Memory | None:
@@ -215,7 +209,9 @@ class SqlSnapshot(Snapshot):
     def get_record(self, kind: str, key: str) -> str | None:
         if not could_be_id(key):
             return None
-        return stores.select_record(self.connection, self.store, kind, key)
+        sql = "SELECT value FROM records WHERE store = ? AND kind = ? AND name = ?"
+        found = self.connection.rows(sql, (self.store, kind, key))
+        return cast("str", found[0][0]) if found else None
 
     def records(self, kind: str) -> Iterator[tuple[str, str]]:
         return iter(stores.select_records(self.connection, self.store, kind))

@@ -81,12 +81,6 @@ def no_store(store_id: str) -> NotFound:
     return NotFound(f"there is no memory store {store_id}")
 
 
-def select_record(connection: Connection, store: int, kind: str, key: str) -> str | None:
-    """Value of a record, or None."""
-    found = connection.rows("SELECT value FROM records WHERE store = ? AND kind = ? AND name = ?", (store, kind, key))
-    return cast("str", found[0][0]) if found else None
-
-
 def select_records(connection: Connection, store: int, kind: str, *, after: str = "") -> list[tuple[str, str]]:
     """Keys and values of a kind with keys greater than `after`, in key order."""
     found = connection.rows(

@@ -25,10 +25,9 @@ from retentive.storage.queue import BatchFailed, StoreJob, WriteQueue, run_batch
 from retentive.storage.sql.backend import SqlBackend
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.transaction import SqlTransaction
-from retentive.storage.sqlite.check import integrity
 from retentive.storage.sqlite.commit import SharedTransaction, Writer
 from retentive.storage.sqlite.connection import SqliteConnection, connect
-from retentive.storage.sqlite.format import SCHEMA, check_format
+from retentive.storage.sqlite.format import SCHEMA, check_format, integrity
 from retentive.storage.sqlite.observer import CommitObserver
 from retentive.storage.sqlite.space import Space
 
@@ -166,7 +165,7 @@ class SqliteBackend(SqlBackend, Purgeable):
 
     def _admitted(self, jobs: Sequence[StoreJob]) -> Sequence[StoreJob]:
         """Jobs that may run: while the reserve is incomplete, only jobs that may use it."""
-        if self._space is None or self._space.reserve.whole or self._space.reserve.keep():
+        if self._space is None or self._space.whole or self._space.keep():
             return jobs
         for job in jobs:
             job.error = StoreFull("no space is left for the memory store")
@@ -175,9 +174,12 @@ class SqliteBackend(SqlBackend, Purgeable):
     def _attempt(self, jobs: Sequence[StoreJob], *, is_locked: bool = False) -> None:
         """Run and commit; on a full disk, a deletion may use the reserve."""
         if not is_locked:
-            self._lock()
+            with _fails_all_jobs():
+                self.check_open()
+                self._observer.lock(self._writer)
         try:
-            self._begin()
+            with _fails_all_jobs():  # another process may hold the database
+                self._writer.begin()
             before_commit = self._observer.before_commit
             shared = SharedTransaction(self._writer, before_commit, self._transaction, alone=len(jobs) == 1)
             try:
@@ -194,19 +196,6 @@ class SqliteBackend(SqlBackend, Purgeable):
             if not is_locked:
                 self._observer.unlock()
 
-    def _lock(self) -> None:
-        try:
-            self.check_open()
-            self._observer.lock(self._writer)
-        except RetentiveError as error:  # holds for every job
-            raise BatchFailed(error) from error
-
-    def _begin(self) -> None:
-        try:
-            self._writer.begin()
-        except RetentiveError as error:  # another process holds the database: holds for every job
-            raise BatchFailed(error) from error
-
     def _follow(self) -> None:
         """Notify the observer after a commit, and check the free disk space."""
         self._observer.after_commit(self._writer)
@@ -219,6 +208,14 @@ class SqliteBackend(SqlBackend, Purgeable):
 
     def _transaction(self, store_id: str) -> SqlTransaction:
         return self._observer.transaction(self._writer.connection, store_id, self.clock, self.new_id)
+
+
+@contextmanager
+def _fails_all_jobs() -> Iterator[None]:
+    try:
+        yield
+    except RetentiveError as error:
+        raise BatchFailed(error) from error
 
 
 def _identity(path: str) -> tuple[int, int] | None:

@@ -1,4 +1,4 @@
-"""Format of a SQLite file: our application id and the schema version, both in the file header.
+"""Format and integrity of a SQLite file. The format is our application id and the schema version, both in its header.
 
 A file of another application or of a newer version is refused before any write to it or beside it. Setting its journal
 mode would already be a write.
@@ -7,12 +7,18 @@ mode would already be a write.
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterator
 from contextlib import closing
 
+from retentive.errors import RetentiveError
+from retentive.storage.findings import Finding, found
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.schema import ForeignSchema, Schema
 from retentive.storage.sqlite.connection import READ_TIMEOUT_S, SqliteConnection, connect_to_look
 
+_MOST_FINDINGS = 100
+_UNPRINTABLE = re.compile(r"[^\x20-\x7e]")
 APPLICATION_ID = 0x52544E56  # "RTNV", as `file` shows it
 
 
@@ -67,3 +73,17 @@ def _size(path: str) -> int:
         return os.stat(path).st_size
     except FileNotFoundError:
         return 0
+
+
+def integrity(connection: Connection) -> Iterator[Finding]:
+    """Findings of SQLite's integrity check of pages, rows and indexes."""
+    try:
+        said = [str(row[0]) for row in connection.rows(f"PRAGMA integrity_check({_MOST_FINDINGS})")]
+    except RetentiveError as error:
+        yield found("file_damaged", None, str(error))
+        return
+    for text in said:
+        if text != "ok":
+            yield from (
+                found("file_damaged", None, _UNPRINTABLE.sub("?", line)) for line in text.splitlines()[:_MOST_FINDINGS]
+            )

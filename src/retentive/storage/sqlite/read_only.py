@@ -15,9 +15,8 @@ from retentive.storage.sql.backend import SqlBackend
 from retentive.storage.sql.check import examine
 from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import SqlSnapshot
-from retentive.storage.sqlite.check import integrity
 from retentive.storage.sqlite.connection import connect_to_look
-from retentive.storage.sqlite.format import SCHEMA, check_format
+from retentive.storage.sqlite.format import SCHEMA, check_format, integrity
 
 T = TypeVar("T")
 

@@ -12,26 +12,18 @@ from retentive.storage.sqlite.connection import SqliteConnection
 LOW_SPACE_BYTES = 16 * 1024 * 1024  # four times the longest log
 
 
-class Space:
-    """Disk space for the database file at `path`. The caller has exclusive access."""
+class Space(Reserve):
+    """Disk space for the database file at `path`, with a reserve. The caller has exclusive access."""
 
     def __init__(self, path: str) -> None:
-        self._path = path
+        super().__init__(path + "-reserve")
+        self._database = path
         self._file_system = local_file_system(os.path.dirname(path))
-        self.reserve = Reserve(path + "-reserve")
-
-    def keep(self) -> bool:
-        """Allocate the reserve; False if there is not enough space."""
-        return self.reserve.keep()
-
-    def give_up(self) -> bool:
-        """Free the reserve; False if it was already free."""
-        return self.reserve.give_up()
 
     @property
     def is_low(self) -> bool:
         """True if so little space is left that the log must be kept short."""
-        return free_bytes(self._path, self._file_system) < LOW_SPACE_BYTES
+        return free_bytes(self._database, self._file_system) < LOW_SPACE_BYTES
 
     def make_room(self, connection: SqliteConnection) -> None:
         """Truncate the log and allocate the reserve, on a full or nearly full disk.
@@ -41,7 +33,7 @@ class Space:
         """
         with suppress(RetentiveError, OSError):
             pages = int(connection.rows("PRAGMA page_count")[0][0] or 0)
-            growth = pages * int(connection.rows("PRAGMA page_size")[0][0] or 0) - os.stat(self._path).st_size
-            if growth <= free_bytes(self._path, self._file_system):
+            growth = pages * int(connection.rows("PRAGMA page_size")[0][0] or 0) - os.stat(self._database).st_size
+            if growth <= free_bytes(self._database, self._file_system):
                 connection.rows("PRAGMA wal_checkpoint(TRUNCATE)")
-        self.reserve.keep()
+        self.keep()

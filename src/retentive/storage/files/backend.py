@@ -31,10 +31,10 @@ from retentive.storage.contract import (
 )
 from retentive.storage.disk import DIRECTORY_MODE, make_directory, os_error
 from retentive.storage.files.check import examine_files
+from retentive.storage.files.exchange import Scratch
 from retentive.storage.files.layout import PRIVATE, check_format, parts_of, write_format
 from retentive.storage.files.numbering import keep_numbering, lower_synced
 from retentive.storage.files.observer import FilesObserver
-from retentive.storage.files.temporary import Scratch
 from retentive.storage.files.transaction import ExternalEdit, Unsynced
 from retentive.storage.files.tree import count_quarantined
 from retentive.storage.findings import Finding

@@ -8,14 +8,13 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from typing import NamedTuple
 
 from retentive.storage.contract import StoreInfo
+from retentive.storage.files.exchange import Scratch
 from retentive.storage.files.journal import LockFile
 from retentive.storage.files.layout import PRIVATE, parts_of
 from retentive.storage.files.numbering import newest_number, paths_changed_since, synced_number
 from retentive.storage.files.sync import stale_paths
-from retentive.storage.files.temporary import Scratch
 from retentive.storage.files.tree import MAX_FILE_BYTES, FileTree, Kind, count_quarantined, is_memory_path, opened
 from retentive.storage.findings import Finding, found
 from retentive.storage.sql.connection import Connection
@@ -26,13 +25,6 @@ from retentive.values.text import is_text
 
 _LEFT_AFTER_S = 3_600.0  # a temporary file normally exists for milliseconds
 _MOST = 1_000  # findings of one code for one store
-
-
-class _Entry(NamedTuple):
-    """Entry below the directory of a store; `why` is the reason it cannot be a memory, or None."""
-
-    path: str
-    why: str | None
 
 
 def examine_files(connection: Connection, base: int) -> Iterator[Finding]:
@@ -110,21 +102,21 @@ class _StoreFiles:
     def foreign(self) -> Iterator[Finding]:
         """Yield a finding for each file without a record, and for each empty directory."""
         with suppress(FileNotFoundError), opened(self._base, self._parts) as directory:  # made with the first memory
-            for entry in _walk(directory, ROOT):
-                if entry.path.endswith("/"):
-                    yield found("directory_empty", self._id, visible(entry.path[:-1]))
-                elif entry.path not in self._recorded and entry.path not in self._behind:
-                    yield from self._without_record(entry)
+            for path, why in _walk(directory, ROOT):
+                if path.endswith("/"):
+                    yield found("directory_empty", self._id, visible(path[:-1]))
+                elif path not in self._recorded and path not in self._behind:
+                    yield from self._without_record(path, why)
 
-    def _without_record(self, entry: _Entry) -> Iterator[Finding]:
-        why = entry.why or ("the store is sealed" if self._sealed else _no_text(self._tree.read(entry.path)))
+    def _without_record(self, path: str, why: str | None) -> Iterator[Finding]:
+        why = why or ("the store is sealed" if self._sealed else _no_text(self._tree.read(path)))
         if why is not None:
-            yield found("file_foreign", self._id, f"{visible(entry.path)} ({why})")
+            yield found("file_foreign", self._id, f"{visible(path)} ({why})")
             return
         with self._lock.held(shared=True):  # it may have been recorded or removed meanwhile
-            is_recorded = self._snapshot.get(entry.path).memory is not None
-            if not is_recorded and self._tree.state(entry.path).kind is Kind.FILE:
-                yield found("file_new", self._id, entry.path)
+            is_recorded = self._snapshot.get(path).memory is not None
+            if not is_recorded and self._tree.state(path).kind is Kind.FILE:
+                yield found("file_new", self._id, path)
 
 
 def _no_text(data: bytes | None) -> str | None:
@@ -142,12 +134,12 @@ def _left_over(base: int) -> int:
     return 0
 
 
-def _walk(directory: int, under: str) -> Iterator[_Entry]:
-    """Yield entries in name order; the path of an empty directory ends with `/`."""
+def _walk(directory: int, under: str) -> Iterator[tuple[str, str | None]]:
+    """Yield paths in name order, and why each cannot be a memory; the path of an empty directory ends with `/`."""
     with os.scandir(directory) as entries:
         inside = sorted(entries, key=lambda entry: entry.name)
     if not inside and under != ROOT:
-        yield _Entry(under + "/", None)
+        yield under + "/", None
     for entry in inside:
         path = f"{under}/{entry.name}"
         try:
@@ -156,13 +148,13 @@ def _walk(directory: int, under: str) -> Iterator[_Entry]:
             continue
         why = _why_not(path, status)
         if why is not None or not stat.S_ISDIR(status.st_mode):
-            yield _Entry(path, why)
+            yield path, why
             continue
         try:
             with opened(directory, [entry.name]) as inner:
                 yield from _walk(inner, path)
         except OSError:
-            yield _Entry(path, "cannot be opened")
+            yield path, "cannot be opened"
 
 
 def _why_not(path: str, status: os.stat_result) -> str | None:

@@ -1,8 +1,12 @@
-"""Renames that never overwrite a file: exchange two names, or rename only to a free name.
+"""Temporary files, and renames that never overwrite a file: exchange two names, or rename only to a free name.
 
 Linux offers both through `renameat2`, which Python lacks. A plain rename onto an existing file also makes ext4 flush
 the new file at once (`auto_da_alloc`): 3 ms in the command without benefit, since the text is already durable in the
 database.
+
+A text is written to a temporary file, which is then exchanged with the target. The replaced file is checked once more
+before it is removed. Reusing it for the next text would save a file creation but is unsafe: after a power cut the old
+name can refer to it again, now with the text of another memory.
 """
 
 from __future__ import annotations
@@ -12,10 +16,58 @@ import errno
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 
+from retentive.storage.disk import FILE_MODE
+
 _NO_REPLACE, _EXCHANGE = 1, 2  # linux/fs.h
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _UNSUPPORTED = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP})
+
+
+class Scratch:
+    """Private directory on the same file system as the memories, open as `directory`. Not thread-safe."""
+
+    def __init__(self, directory: int) -> None:
+        self.directory = directory
+        self._made = 0
+
+    def write(self, data: bytes) -> str:
+        """Write `data` to a new file; returns its name. The caller discards the file. Raises OSError."""
+        name = self.new_name()
+        descriptor = os.open(name, _NEW, FILE_MODE, dir_fd=self.directory)
+        try:
+            try:
+                rest = memoryview(data)
+                while rest:
+                    rest = rest[os.write(descriptor, rest) :]
+            finally:
+                os.close(descriptor)
+        except OSError:
+            self.discard(name)
+            raise
+        return name
+
+    def new_name(self) -> str:
+        """Unused file name."""
+        self._made += 1
+        return f"{os.getpid()}-{id(self):x}-{self._made}"
+
+    def discard(self, name: str) -> None:
+        """Remove a file if it exists."""
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=self.directory)
+
+    def clean(self) -> None:
+        """Remove all files, including those of other processes."""
+        for name in os.listdir(self.directory):
+            self.discard(name)
+
+    def close(self) -> None:
+        """Close the directory."""
+        with suppress(OSError):
+            os.close(self.directory)
 
 
 def exchange(name: str, directory: int, other: str, other_directory: int) -> bool:

@@ -15,12 +15,12 @@ from retentive.errors import RetentiveError
 from retentive.storage import forking
 from retentive.storage.contract import Clock, NewId, Snapshot, StoreInfo
 from retentive.storage.disk import os_error
+from retentive.storage.files.exchange import Scratch
 from retentive.storage.files.journal import Journal, LockFile, sync_file_system
 from retentive.storage.files.known import KnownFiles, mark_text
 from retentive.storage.files.layout import PRIVATE, parts_of
 from retentive.storage.files.numbering import newest_number, paths_changed_since, synced_number
 from retentive.storage.files.sync import Plan, recover, sync
-from retentive.storage.files.temporary import Scratch
 from retentive.storage.files.transaction import DirectorySnapshot, DirectoryTransaction
 from retentive.storage.files.tree import FileTree
 from retentive.storage.sql.connection import Connection

@@ -22,9 +22,8 @@ from typing import NamedTuple, TypeAlias
 
 from retentive.errors import Refused, RetentiveError, Unavailable
 from retentive.storage.disk import DIRECTORY_MODE, os_error
-from retentive.storage.files.exchange import exchange, rename_if_free
+from retentive.storage.files.exchange import Scratch, exchange, rename_if_free
 from retentive.storage.files.layout import PRIVATE
-from retentive.storage.files.temporary import Scratch
 from retentive.values.paths import MAX_PATH_BYTES, MAX_SEGMENTS, MemoryPath, visible
 
 RACY_NS = 20_000_000  # a file changed within a clock tick of our stat may look unchanged (10 ms at 100 Hz); Git's rule

@@ -107,16 +107,7 @@ class SqliteConnection:
 
 def connect(path: str | None, *, timeout_s: float = READ_TIMEOUT_S) -> SqliteConnection:
     """Open the file at `path` (None: a new database in memory) with settings for durable commits."""
-    connection = SqliteConnection(path, timeout_s=timeout_s)
-    try:
-        if path is not None:
-            connection.use_log()
-        for pragma in _PRAGMAS:
-            connection.run(pragma)
-    except RetentiveError:
-        connection.close()
-        raise
-    return connection
+    return _prepared(SqliteConnection(path, timeout_s=timeout_s), _PRAGMAS, use_log=path is not None)
 
 
 def connect_to_look(path: str, *, immutable: bool = False) -> SqliteConnection:
@@ -125,9 +116,15 @@ def connect_to_look(path: str, *, immutable: bool = False) -> SqliteConnection:
     `immutable`: it creates no files beside the database, takes no locks, and ignores the log.
     """
     connection = SqliteConnection(path, timeout_s=READ_TIMEOUT_S, only_looks="immutable" if immutable else "ro")
+    return _prepared(connection, ("PRAGMA query_only = ON", "PRAGMA trusted_schema = OFF"))
+
+
+def _prepared(connection: SqliteConnection, pragmas: Sequence[str], *, use_log: bool = False) -> SqliteConnection:
     try:
-        connection.run("PRAGMA query_only = ON")
-        connection.run("PRAGMA trusted_schema = OFF")
+        if use_log:
+            connection.use_log()
+        for pragma in pragmas:
+            connection.run(pragma)
     except RetentiveError:
         connection.close()
         raise

@@ -75,9 +75,12 @@ class DirectoryBackend(SqliteBackend, PlainFiles):
         check_format(private)
         write_format(private)
         _own_directory("memories", self._base)
-        scratch = _open_scratch(os.path.join(private, "tmp"))
+        temporary = os.path.join(private, "tmp")
+        make_directory(temporary)
+        scratch = Scratch(os.open(temporary, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC))
         self._opened.callback(scratch.close)
-        files = FilesObserver(self.root, self._base, scratch, folds=_folds(private))
+        folds = os.path.exists(os.path.join(self.root, PRIVATE.upper()))  # the file system folds case, or Unicode form
+        files = FilesObserver(self.root, self._base, scratch, folds=folds)
         self._opened.callback(files.close)
         return files
 
@@ -227,13 +230,3 @@ def _refuse_links(private: str) -> None:
     with os.scandir(private) as entries:
         if any(entry.is_symlink() for entry in entries):
             raise InvalidInput(f"{PRIVATE} in the memory directory must hold no links")
-
-
-def _open_scratch(path: str) -> Scratch:
-    make_directory(path)
-    return Scratch(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC))
-
-
-def _folds(private: str) -> bool:
-    """True if the file system folds case or Unicode normalization form in names."""
-    return os.path.exists(os.path.join(os.path.dirname(private), PRIVATE.upper()))

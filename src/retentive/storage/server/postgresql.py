@@ -147,10 +147,7 @@ class PostgresqlDialect(Dialect):
         answer_s = max(self.timeout_s / 3, 1.0)  # leaves time for a retry
         try:
             raw: psycopg.Connection[Any] = psycopg.Connection.connect(
-                self._conninfo,
-                autocommit=True,
-                connect_timeout=max(int(answer_s), 2),
-                client_encoding="utf8",
+                self._conninfo, autocommit=True, connect_timeout=max(int(answer_s), 2), client_encoding="utf8"
             )
         except psycopg.Error as error:
             raise _unreachable(error) from None

@@ -7,25 +7,11 @@ from hashlib import sha256
 from os import urandom
 
 from retentive.errors import InvalidInput
-from retentive.storage.contract import (
-    UNCHANGED,
-    Actor,
-    Change,
-    Clock,
-    Kept,
-    Memory,
-    Metadata,
-    NewId,
-    Operation,
-    Recorded,
-    Transaction,
-    now_us,
-    sortable_id,
-)
+from retentive.storage.contract import UNCHANGED, Actor, Change, Clock, Memory, Metadata, NewId, Transaction
 from retentive.storage.sql import stores
 from retentive.storage.sql.connection import Connection, Value
 from retentive.storage.sql.snapshot import VERSION, Head, SqlSnapshot, select_head
-from retentive.values.records import to_us
+from retentive.values.records import Kept, Operation, Recorded, now_us, sortable_id, to_us
 
 _AT_ONCE = 200  # ids in one statement
 

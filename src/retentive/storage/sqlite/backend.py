@@ -165,7 +165,7 @@ class SqliteBackend(SqlBackend, Purgeable):
 
     def _admitted(self, jobs: Sequence[StoreJob]) -> Sequence[StoreJob]:
         """Jobs that may run: while the reserve is incomplete, only jobs that may use it."""
-        if self._space is None or self._space.whole or self._space.keep():
+        if self._space is None or self._space.is_reserved or self._space.keep():
             return jobs
         for job in jobs:
             job.error = StoreFull("no space is left for the memory store")

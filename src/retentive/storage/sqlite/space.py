@@ -3,27 +3,58 @@
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import suppress
 
 from retentive.errors import RetentiveError
-from retentive.storage.disk import Reserve, free_bytes, local_file_system
+from retentive.storage.disk import CLOSE_ON_EXEC, FILE_MODE, local_file_system
 from retentive.storage.sqlite.connection import SqliteConnection
 
+RESERVE_BYTES = 64 * 1024  # enough for the log of one deletion: some 8 pages of 4 KB
 LOW_SPACE_BYTES = 16 * 1024 * 1024  # four times the longest log
 
 
-class Space(Reserve):
-    """Disk space for the database file at `path`, with a reserve. The caller has exclusive access."""
+class Space:
+    """Disk space for the database file at `path`, and a reserve of it in another. The caller has exclusive access."""
 
     def __init__(self, path: str) -> None:
-        super().__init__(path + "-reserve")
-        self._database = path
+        self._path = path
+        self._reserve = path + "-reserve"
+        self.is_reserved = False
         self._file_system = local_file_system(os.path.dirname(path))
+
+    def keep(self) -> bool:
+        """Allocate the reserve if space permits; True if it is complete."""
+        if not self.is_reserved:
+            with suppress(OSError):
+                self.is_reserved = os.path.getsize(self._reserve) >= RESERVE_BYTES
+        if not self.is_reserved:
+            with suppress(OSError):
+                descriptor = os.open(self._reserve, os.O_CREAT | os.O_WRONLY | CLOSE_ON_EXEC, FILE_MODE)
+                try:  # written, not only extended: a sparse file reserves no space
+                    self.is_reserved = os.write(descriptor, bytes(RESERVE_BYTES)) == RESERVE_BYTES
+                    os.fsync(descriptor)
+                except OSError:
+                    self.is_reserved = False
+                    os.ftruncate(descriptor, 0)
+                finally:
+                    os.close(descriptor)
+        return self.is_reserved
+
+    def give_up(self) -> bool:
+        """Free the reserve; True if it had any space."""
+        self.is_reserved = False
+        try:
+            size = os.path.getsize(self._reserve)
+            os.truncate(self._reserve, 0)
+        except OSError:
+            return False
+        return size > 0
 
     @property
     def is_low(self) -> bool:
         """True if so little space is left that the log must be kept short."""
-        return free_bytes(self._database, self._file_system) < LOW_SPACE_BYTES
+        return _free_bytes(self._path, self._file_system) < LOW_SPACE_BYTES
 
     def make_room(self, connection: SqliteConnection) -> None:
         """Truncate the log and allocate the reserve, on a full or nearly full disk.
@@ -33,7 +64,21 @@ class Space(Reserve):
         """
         with suppress(RetentiveError, OSError):
             pages = int(connection.rows("PRAGMA page_count")[0][0] or 0)
-            growth = pages * int(connection.rows("PRAGMA page_size")[0][0] or 0) - os.stat(self._database).st_size
-            if growth <= free_bytes(self._database, self._file_system):
+            growth = pages * int(connection.rows("PRAGMA page_size")[0][0] or 0) - os.stat(self._path).st_size
+            if growth <= _free_bytes(self._path, self._file_system):
                 connection.rows("PRAGMA wal_checkpoint(TRUNCATE)")
         self.keep()
+
+
+def _free_bytes(path: str, file_system: str) -> int:
+    """Bytes this process can still write next to `path`; `sys.maxsize` if unknown."""
+    if not hasattr(os, "statvfs"):
+        return sys.maxsize
+    try:
+        found = os.statvfs(path)
+    except OSError:
+        return sys.maxsize
+    if os.geteuid() != 0:
+        return found.f_bavail * found.f_frsize
+    kept = min(found.f_blocks // 50, 4_096) if file_system == "ext4" else 0  # reserved even from root, and not reported
+    return max(found.f_bfree - kept, 0) * found.f_frsize

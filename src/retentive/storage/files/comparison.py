@@ -173,5 +173,5 @@ class Comparison:
 
 
 def _and_above(path: str) -> tuple[str, ...]:
-    """A path and those above it; nothing for the root, which is no memory."""
+    """A path and those above it; nothing for the root, which cannot be a memory."""
     return () if path == ROOT else (*ancestors(path), path)

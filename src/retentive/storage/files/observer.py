@@ -42,7 +42,7 @@ class FilesObserver(CommitObserver):
         self._base = base
         self._scratch = scratch
         self._folds = folds
-        self._stores: dict[str, KnownFiles] = {}
+        self._stores: dict[str, KnownFiles] = {}  # readers add stores at any time, so iterate over copies
         self._journal = Journal()
         self._newest = 0
         self._plans: dict[str, Plan] = {}
@@ -74,7 +74,9 @@ class FilesObserver(CommitObserver):
     @property
     def is_unsynced(self) -> bool:
         """True if files were written since the last sync."""
-        return self._journal.applied > self._journal.synced or any(known.unsaved for known in self._stores.values())
+        return self._journal.applied > self._journal.synced or any(
+            known.unsaved for known in tuple(self._stores.values())
+        )
 
     def start(self, exclusive: Callable[[], AbstractContextManager[Writer]]) -> None:
         """Recover after a dead process, unless another process has the directory open and recovers itself."""
@@ -131,7 +133,7 @@ class FilesObserver(CommitObserver):
             raise
 
     def unlock(self) -> None:
-        for known in self._stores.values():
+        for known in tuple(self._stores.values()):
             known.pending = frozenset()
         self._lock.release()
 
@@ -176,14 +178,14 @@ class FilesObserver(CommitObserver):
         with suppress(OSError, RetentiveError):
             sync_file_system(self._base)
             writer.transact(lambda connection: self._note_durable(connection, applied))
-            for known in self._stores.values():
+            for known in tuple(self._stores.values()):
                 known.unsaved = {}
             self._journal = Journal(applied, applied, busy=self._journal.busy)
             self._lock.write(self._journal)
 
     def _note_durable(self, connection: SqliteConnection, applied: int) -> None:
         connection.run("UPDATE synced SET seq = ?", (applied,))
-        for store_id, known in self._stores.items():
+        for store_id, known in tuple(self._stores.items()):
             marks = [(mark_text(mark), store_id, path, version) for path, (version, mark) in known.unsaved.items()]
             connection.run_many(
                 "UPDATE memories SET mark = ? WHERE store = (SELECT no FROM stores WHERE id = ?)"

@@ -62,13 +62,15 @@ def sync(connection: Connection, known: KnownFiles, store_id: str, plan: Plan) -
     drops = [path for path, change in changes.items() if change.path != path and path not in sources]
     puts = [path for path, change in changes.items() if change.path == path and path not in moves]
     for path in drops:  # first, since an emptied directory frees its name
-        _attempt(failed, path, partial(_drop, tree, path, expected))
+        if expected.get(path):
+            _attempt(failed, path, partial(tree.drop, path, expected[path]))
     for new, old in moves.items():
         _attempt(failed, new, partial(tree.move, old, new))
     for path in puts:
         data = changes[path].data
         text = SqlSnapshot(connection, store_id).get(path).data if data is None else data
-        _attempt(failed, path, partial(_put, tree, path, text, expected))
+        if text is not None and path in expected:
+            _attempt(failed, path, partial(tree.put, path, text, expected[path]))
     doubtful = [path for path in changes if path not in expected]
     known.unwritten = (known.unwritten - changes.keys()) | failed
     return not failed and (not doubtful or recover(connection, known, store_id, doubtful))
@@ -123,16 +125,6 @@ def _attempt(failed: set[str], path: str, step: Callable[[], object]) -> None:
         step()
     except (OSError, RetentiveError):
         failed.add(path)
-
-
-def _drop(tree: FileTree, path: str, expected: dict[str, Mark]) -> None:
-    if expected.get(path):
-        tree.drop(path, expected[path])
-
-
-def _put(tree: FileTree, path: str, text: bytes | None, expected: dict[str, Mark]) -> None:
-    if text is not None and path in expected:
-        tree.put(path, text, expected[path])
 
 
 def _restore(tree: FileTree, path: str, text: bytes | None, seen: Found) -> None:

@@ -25,25 +25,27 @@ MIN_COMPACT_TRIGGER_TOKENS: Final = 50_000
 
 
 @dataclass(frozen=True, slots=True)
-class InputTokens:
-    """Trigger measured in input tokens."""
-
+class _Trigger:
+    type: ClassVar[str]
     value: int
 
     def request(self) -> dict[str, Any]:
         """Trigger in the format of the API."""
-        return {"type": "input_tokens", "value": self.value}
+        return {"type": self.type, "value": self.value}
 
 
 @dataclass(frozen=True, slots=True)
-class ToolUses:
+class InputTokens(_Trigger):
+    """Trigger measured in input tokens."""
+
+    type: ClassVar[str] = "input_tokens"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUses(_Trigger):
     """Trigger measured in tool uses in the conversation."""
 
-    value: int
-
-    def request(self) -> dict[str, Any]:
-        """Trigger in the format of the API."""
-        return {"type": "tool_uses", "value": self.value}
+    type: ClassVar[str] = "tool_uses"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,11 +83,11 @@ class ClearToolUses:
         edit: dict[str, Any] = {
             "type": self.type,
             "trigger": self.trigger.request(),
-            "keep": {"type": "tool_uses", "value": self.keep},
+            "keep": ToolUses(self.keep).request(),
             "clear_tool_inputs": inputs if isinstance(inputs, bool) else list(inputs),
         }
         if self.clear_at_least is not None:
-            edit["clear_at_least"] = {"type": "input_tokens", "value": self.clear_at_least}
+            edit["clear_at_least"] = InputTokens(self.clear_at_least).request()
         if self.exclude_tools:
             edit["exclude_tools"] = list(self.exclude_tools)
         return edit
@@ -112,12 +114,10 @@ class ClearThinking:
 
     def request(self) -> dict[str, Any]:
         """Edit in the format of the API."""
-        edit: dict[str, Any] = {"type": self.type}
-        if self.keep == "all":
-            edit["keep"] = "all"
-        elif self.keep is not None:
-            edit["keep"] = {"type": "thinking_turns", "value": self.keep}
-        return edit
+        if self.keep is None:
+            return {"type": self.type}
+        keep = self.keep if self.keep == "all" else {"type": "thinking_turns", "value": self.keep}
+        return {"type": self.type, "keep": keep}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -81,14 +81,13 @@ def system_prompt(
     for name, value in {"tidy": tidy, "protocol": protocol}.items():
         if not isinstance(value, bool):
             raise InvalidInput(f"{name} must be True or False")
-    parts = [base.rstrip()]
-    if protocol:
-        parts.append(memory_protocol())
-    if tidy:
-        parts.append(tidy_note(language=language))
-    if topic is not None:
-        parts.append(topic_guidance(topic, language=language))
-    return "\n\n".join(text for text in parts if text)
+    parts = (
+        base.rstrip(),
+        memory_protocol() if protocol else "",
+        tidy_note(language=language) if tidy else "",
+        topic_guidance(topic, language=language) if topic is not None else "",
+    )
+    return "\n\n".join(part for part in parts if part)
 
 
 def _known(language: str) -> str:

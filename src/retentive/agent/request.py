@@ -1,17 +1,38 @@
-"""Fields of an agent's API requests other than the messages, checked before anything is sent."""
+"""Arguments of an agent: its memory, and the fields of its API requests other than the messages, with their checks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from retentive import opening
 from retentive.agent.characters import check_text
 from retentive.agent.context import ContextManagement
 from retentive.agent.turns import MAX_UNSTREAMED_TOKENS, Budget
 from retentive.errors import InvalidInput
+from retentive.integrations.function_tool import SupportsExecute
 from retentive.storage.contract import Actor
 
 _AGENT_FIELDS = {"model", "max_tokens", "messages", "tools", "system", "stream", "thread", "context_management"}
+
+
+def open_memory(memory: SupportsExecute | str | os.PathLike[str]) -> tuple[SupportsExecute, Callable[[], None]]:
+    """Open `memory` if it is a location. Returns the memory and a function that closes it if it was opened here.
+
+    Raises `InvalidInput` and the errors of storage.
+    """
+    if isinstance(memory, str | os.PathLike):
+        connection = opening.open(memory)
+        return connection.store(), connection.close
+    check_memory(memory, "a location (a directory, sqlite:///...), ")
+    return memory, lambda: None
+
+
+def check_memory(memory: object, alternatives: str = "") -> None:
+    """Raise `InvalidInput` for an object without `execute`. `alternatives` is added to the message."""
+    if not callable(getattr(memory, "execute", None)):
+        raise InvalidInput(f"memory must be {alternatives}a MemoryStore, or an object with an `execute` method")
 
 
 def request_fields(
@@ -25,10 +46,9 @@ def request_fields(
     if budget.max_tokens > MAX_UNSTREAMED_TOKENS and not stream:
         raise InvalidInput(f"max_tokens above {MAX_UNSTREAMED_TOKENS:,} requires stream=True")
     extra_betas = extra.pop("betas", None) or ()
-    if isinstance(extra_betas, str) or not isinstance(extra_betas, Iterable):
-        raise InvalidInput("betas in request must be a list of strings")
-    betas = [*extra_betas, *(context.betas if context is not None else ())]
-    if not all(isinstance(beta, str) and beta for beta in betas):
+    valid = isinstance(extra_betas, Iterable) and not isinstance(extra_betas, str)
+    betas = [*(extra_betas if valid else ()), *(context.betas if context is not None else ())]
+    if not valid or not all(isinstance(beta, str) and beta for beta in betas):
         raise InvalidInput("betas in request must be a list of strings")
     fields = {**extra, "model": model, "max_tokens": budget.max_tokens, "stream": stream, "thread": False}
     if betas:

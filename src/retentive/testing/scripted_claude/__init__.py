@@ -54,10 +54,11 @@ null accepts both.
 from __future__ import annotations
 
 from retentive.testing.scripted_claude.choices import Choices
+from retentive.testing.scripted_claude.claude import Exchange, Options, ScriptedClaude
 from retentive.testing.scripted_claude.faults import Disconnect, ErrorResponse, StreamError
-from retentive.testing.scripted_claude.prompt import Prompt, ToolUse
+from retentive.testing.scripted_claude.http import scripted_claude
+from retentive.testing.scripted_claude.prompt import Prompt, Result, ToolUse
 from retentive.testing.scripted_claude.reply import MODEL, THE_END, Failure
-from retentive.testing.scripted_claude.result import Result
 from retentive.testing.scripted_claude.script import (
     Call,
     Check,
@@ -67,7 +68,6 @@ from retentive.testing.scripted_claude.script import (
     Turn,
     scripts_from_json,
 )
-from retentive.testing.scripted_claude.server import Exchange, Options, ScriptedClaude, scripted_claude
 
 __all__ = [
     "MODEL",

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from retentive.testing.scripted_claude.messages import COMPACTION
-from retentive.testing.scripted_claude.prompt import parse_result
+from retentive.testing.scripted_claude.context import Compaction, Context
+from retentive.testing.scripted_claude.messages import COMPACTION, Block, Conversation
+from retentive.testing.scripted_claude.prompt import Prompt, parse_result
 from retentive.testing.scripted_claude.script import (
     Call,
     Script,
@@ -23,11 +23,6 @@ from retentive.testing.scripted_claude.script import (
     to_turn,
 )
 from retentive.testing.scripted_claude.tokens import blocks_tokens
-
-if TYPE_CHECKING:
-    from retentive.testing.scripted_claude.context import Compaction, Context
-    from retentive.testing.scripted_claude.messages import Block, Conversation
-    from retentive.testing.scripted_claude.prompt import Prompt
 
 MODEL = "scripted-claude"
 THE_END = "[scripted Claude] The script ends here; a real model would go on."

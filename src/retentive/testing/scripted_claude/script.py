@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from retentive.testing.scripted_claude.prompt import Prompt
-from retentive.testing.scripted_claude.result import Result
+from retentive.testing.scripted_claude.prompt import Prompt, Result
 
 MEMORY = "memory"  # the only name the API accepts for the tool of type memory_20250818
 

@@ -8,14 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING
 
+from retentive.testing.scripted_claude.choices import Choices
+from retentive.testing.scripted_claude.edits import ClearToolUses
 from retentive.testing.scripted_claude.messages import THINKING, Block, Message, merge_messages
 from retentive.testing.scripted_claude.tokens import blocks_tokens, messages_tokens
-
-if TYPE_CHECKING:
-    from retentive.testing.scripted_claude.choices import Choices
-    from retentive.testing.scripted_claude.edits import ClearToolUses
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,8 +38,7 @@ class SharingSuite(SuiteOpening):
 
     def test_no_update_is_lost_between_openings(self, tmp_path: Path) -> None:
         """The same location is opened three times."""
-        if not self.lasting:
-            pytest.skip("this backend keeps nothing once it is closed")
+        self.needs_lasting()
         stores = [Opened(self.opened(tmp_path)) for _ in range(3)]
         stores[0].create({A: b"0"})
         together([partial(count_up, one, 20) for one in stores for _ in range(2)])
@@ -56,7 +55,7 @@ class SharingSuite(SuiteOpening):
                 tx.record([Change(None, A, str(number).encode())], None)
 
             try:
-                store.backend.write(store.id, work)
+                store.write(work)
             except ExpectedFailure:
                 return
             won.append(number)
@@ -82,11 +81,11 @@ class SharingSuite(SuiteOpening):
 
             if number % 3 == 0:
                 with pytest.raises(ExpectedFailure, match=f"^{number}$"):
-                    store.backend.write(store.id, work)
+                    store.write(work)
             else:
-                store.backend.write(store.id, work)
+                store.write(work)
 
-        leader = threading.Thread(target=lambda: store.backend.write(store.id, first))
+        leader = threading.Thread(target=lambda: store.write(first))
         leader.start()
         assert started.wait(PATIENCE_S)
         followers = start([partial(write, number) for number in range(30)])
@@ -103,12 +102,12 @@ class SharingSuite(SuiteOpening):
 
         def write() -> None:
             for number in range(1, 60):
-                store.backend.write(store.id, partial(put_both, data=str(number).encode()))
+                store.write(partial(put_both, data=str(number).encode()))
             done.set()
 
         def read() -> None:
             while not done.is_set():
-                a, b, revision, versions = store.backend.read(store.id, both)
+                a, b, revision, versions = store.read(both)
                 assert a == b
                 assert versions == revision * 2
                 assert a == str(revision - 1).encode()
@@ -121,7 +120,7 @@ class SharingSuite(SuiteOpening):
         written = threading.Event()
 
         def write() -> None:
-            store.backend.write(store.id, partial(put_both, data=b"2"))
+            store.write(partial(put_both, data=b"2"))
             written.set()
 
         def read(snapshot: Snapshot) -> tuple[bytes | None, ...]:
@@ -132,7 +131,7 @@ class SharingSuite(SuiteOpening):
             return first, snapshot.get(B).data, snapshot.get(A).data
 
         writer = threading.Thread(target=write)
-        assert len(set(store.backend.read(store.id, read))) == 1
+        assert len(set(store.read(read))) == 1
         writer.join(PATIENCE_S)
         assert store.tree() == {A: b"2", B: b"2"}
 
@@ -245,7 +244,7 @@ def count_up(store: Opened, times: int) -> None:
         tx.record([Change(look.memory, A, str(int(look.data or b"0") + 1).encode())], None)
 
     for _ in range(times):
-        store.backend.write(store.id, work)
+        store.write(work)
 
 
 def put_both(tx: Transaction, data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Backend suite: the versions that changes record."""
+"""Backend suite: the versions that changes record, renames included."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ ODD_PATHS = (
 WHO = Actor("user", "ann")
 
 
-class RecordsSuite(SuiteOpening):
+class VersionsSuite(SuiteOpening):
     """Tests of versions: one per change, with operation, time, actor and the text after it."""
 
     def test_a_creation_is_recorded(self, store: Opened) -> None:
@@ -108,7 +108,7 @@ class RecordsSuite(SuiteOpening):
             tx.record([Change(tx.get(A).memory, None)], None)
             tx.record([Change(None, A, b"two")], None)
 
-        store.backend.write(store.id, replace)
+        store.write(replace)
         assert store.memory(A).id != first.id
         assert store.tree() == {A: b"two"}
         assert [version.operation for version in store.versions()] == ["created", "deleted", "created"]
@@ -121,18 +121,13 @@ class RecordsSuite(SuiteOpening):
         store.create(files)
         assert (store.tree(), store.revision(), len(store.versions())) == (files, 1, count)
         moved = {path.replace("/memories/", "/memories/moved/"): data for path, data in files.items()}
-        store.backend.write(
-            store.id,
-            lambda tx: tx.record([Change(one, f"/memories/moved{one.path[9:]}") for one in tx.memories(ROOT)], None),
+        store.write(
+            lambda tx: tx.record([Change(one, f"/memories/moved{one.path[9:]}") for one in tx.memories(ROOT)], None)
         )
         assert (store.tree(), store.revision(), len(store.versions())) == (moved, 2, 2 * count)
-        store.backend.write(
-            store.id, lambda tx: tx.record([Change(one, one.path, b"!" * 9) for one in tx.memories(ROOT)], None)
-        )
+        store.write(lambda tx: tx.record([Change(one, one.path, b"!" * 9) for one in tx.memories(ROOT)], None))
         assert (set(store.tree().values()), store.usage()) == ({b"!" * 9}, Usage(count, 9 * count))
-        store.backend.write(
-            store.id, lambda tx: tx.record([Change(one, None) for one in tx.memories("/memories/moved/d3")], None)
-        )
+        store.write(lambda tx: tx.record([Change(one, None) for one in tx.memories("/memories/moved/d3")], None))
         assert set(store.tree()) == {path for path in moved if not path.startswith("/memories/moved/d3/")}
         self._check_order(store)
 
@@ -146,7 +141,7 @@ class RecordsSuite(SuiteOpening):
                 [Change(a, None), Change(b, B, b"bb"), Change(c, "/memories/e"), Change(None, "/memories/n", b"")], WHO
             )
 
-        store.backend.write(store.id, mixed)
+        store.write(mixed)
         assert store.tree() == {B: b"bb", "/memories/e": b"c", "/memories/n": b""}
         assert store.usage() == Usage(3, 3)
         assert sorted((one.operation, one.path) for one in store.versions()[:4]) == [
@@ -184,7 +179,7 @@ class RecordsSuite(SuiteOpening):
             store.move(path, "/memories/elsewhere")
             assert store.tree()["/memories/elsewhere"] == b"changed"
             store.move("/memories/elsewhere", path)
-            assert [one.path for one in store.chosen(path=path)] == [path] * 3
+            assert [one.path for one in store.versions(path=path)] == [path] * 3
         store.delete(*ODD_PATHS)
         assert store.tree() == {}
 
@@ -228,6 +223,76 @@ class RecordsSuite(SuiteOpening):
         times = [time_us for _, time_us in told]
         assert times == sorted(times)
 
+    def test_a_change_of_path_and_text_is_one_version(self, store: Opened) -> None:
+        """At the new path with the new text. The id and the creation time stay."""
+        store.create({A: b"one"})
+        before = store.memory(A)
+        move_and_edit(store, A, C, b"other")
+        memory, versions = store.memory(C), store.versions()
+        sha256 = hashlib.sha256(b"other").hexdigest()
+        assert len(versions) == 2
+        assert (memory.id, memory.created_at, memory.path) == (before.id, before.created_at, C)
+        assert (memory.size_bytes, memory.sha256, memory.version_id) == (5, sha256, versions[0].id)
+        assert (versions[0].operation, versions[0].path, versions[0].memory_id) == ("modified", C, before.id)
+        assert (versions[0].size_bytes, versions[0].sha256, versions[0].actor) == (5, sha256, WHO)
+        assert store.version_text(before.version_id) == b"one"
+        assert (store.tree(), store.usage()) == ({C: b"other"}, Usage(1, 5))
+        assert store.found(before.id) == memory
+        assert store.versions(path=A) == versions[1:]
+
+    def test_a_memory_that_was_moved_and_edited_can_be_changed_further(self, store: Opened) -> None:
+        """Edited, moved back, deleted: its old path is free."""
+        store.create({A: b"one", B: b"two"})
+        move_and_edit(store, A, C, b"other")
+        store.create({A: b"new"})
+        store.put(C, b"edited")
+        assert store.tree() == {A: b"new", B: b"two", C: b"edited"}
+        store.delete(A)
+        move_and_edit(store, C, A, b"back")
+        assert store.tree() == {A: b"back", B: b"two"}
+        store.delete(A, B)
+        assert (store.tree(), store.usage()) == ({}, Usage(0, 0))
+
+    def test_moves_with_text_are_durable(self, tmp_path: Path) -> None:
+        """They exist when the location is opened again."""
+        self.needs_lasting()
+        store = Opened(self.opened(tmp_path))
+        store.create({A: b"one"})
+        move_and_edit(store, A, C, b"other")
+        versions = store.versions()
+        store.backend.close()
+        again = Opened(self.opened(tmp_path))
+        assert again.tree() == {C: b"other"}
+        assert again.versions() == versions
+
+    def test_changes_of_one_record_apply_in_order(self, store: Opened) -> None:
+        """A path that one change frees is free for the next."""
+        store.create({A: b"one", B: b"two"})
+        ids = store.memory(A).id, store.memory(B).id
+
+        def work(tx: Transaction) -> None:
+            one, two = tx.get(A).memory, tx.get(B).memory
+            tx.record([Change(one, C, b"one, moved"), Change(two, A), Change(None, B, b"new")], WHO)
+            assert (tx.get(C).data, tx.get(A).data, tx.get(B).data) == (b"one, moved", b"two", b"new")
+
+        store.write(work)
+        assert store.tree() == {A: b"two", B: b"new", C: b"one, moved"}
+        assert (store.memory(C).id, store.memory(A).id) == ids
+        assert store.usage() == Usage(3, 16)
+        assert [version.path for version in store.versions()[:3]] == [B, A, C]
+
+    def test_a_rename_frees_its_path_for_a_later_change(self, store: Opened) -> None:
+        """In one record: the rename applies before the changes after it."""
+        store.create({A: b"one", B: b"two"})
+
+        def work(tx: Transaction) -> None:
+            one, two = tx.get(A).memory, tx.get(B).memory
+            tx.record([Change(one, C), Change(two, A, b"two, edited")], WHO)
+
+        store.write(work)
+        assert store.tree() == {A: b"two, edited", C: b"one"}
+        assert len(store.versions()) == 4
+
     def _check_order(self, store: Opened) -> None:
         versions = store.versions()
         times, ids = [one.created_at for one in versions], [one.id for one in versions]
@@ -237,3 +302,8 @@ class RecordsSuite(SuiteOpening):
         assert len(set(ids)) == len(ids)
         revisions = [one.revision for one in versions]
         assert revisions == sorted(revisions, reverse=True)
+
+
+def move_and_edit(store: Opened, path: str, new: str, data: bytes) -> None:
+    """Change path and text of a memory in one change."""
+    store.write(lambda tx: tx.record([Change(tx.get(path).memory, new, data)], WHO))

@@ -106,9 +106,7 @@ def api_errors() -> Iterator[None]:
         raise NotAuthorized(_NO_KEY) from None
     except (httpx2.TransportError, json.JSONDecodeError) as error:
         # The SDK does not wrap these while it reads a stream. A stream that ends inside an event is invalid JSON.
-        raise ConnectionLost(
-            "the connection to the API was interrupted; call run() without a message to retry"
-        ) from error
+        raise ConnectionLost(_INTERRUPTED) from error
 
 
 @contextmanager

@@ -53,9 +53,9 @@ class Opened:
         """Replace the text of a memory."""
         self.write(lambda tx: tx.record([Change(tx.get(path).memory, path, data)], actor))
 
-    def move(self, path: str, new: str, actor: Actor | None = None) -> None:
-        """Rename a memory."""
-        self.write(lambda tx: tx.record([Change(tx.get(path).memory, new)], actor))
+    def move(self, path: str, new: str, actor: Actor | None = None, *, data: bytes | None = None) -> None:
+        """Rename a memory, and replace its text unless `data` is None, in one change."""
+        self.write(lambda tx: tx.record([Change(tx.get(path).memory, new, data)], actor))
 
     def delete(self, *paths: str, actor: Actor | None = None) -> None:
         """Delete memories in one write."""

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
-import signal
-import sys
 import threading
-import time
-import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
@@ -208,32 +206,21 @@ class SharingSuite(SuiteOpening):
                 os.close(descriptor)
 
 
-def exit_status(child: int) -> int:
-    """Wait for a child process and return its exit status. A hanging child is killed."""
-    deadline = time.monotonic() + PATIENCE_S / 3
-    while time.monotonic() < deadline:
-        pid, status = os.waitpid(child, os.WNOHANG)
-        if pid:
-            return status
-        time.sleep(0.005)
-    os.kill(child, signal.SIGKILL)
-    return os.waitpid(child, 0)[1]
-
-
-def fork_child(work: Callable[[], object]) -> int:
+def fork_child(work: Callable[[], object]) -> BaseProcess:
     """Fork a child process that runs the work and exits with 0 on success."""
+    child = multiprocessing.get_context("fork").Process(target=work)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # warning about forks with threads
-        child = os.fork()
-    if child:
-        return child
-    try:
-        work()
-    except BaseException:
-        traceback.print_exc()
-        sys.stderr.flush()
-        os._exit(1)
-    os._exit(0)
+        child.start()
+    return child
+
+
+def exit_status(child: BaseProcess) -> int | None:
+    """Wait for a child process and return its exit status. A hanging child is killed."""
+    child.join(PATIENCE_S / 3)
+    child.kill()
+    child.join()
+    return child.exitcode
 
 
 def count_up(store: Opened, times: int) -> None:
@@ -265,24 +252,21 @@ def together(works: Sequence[Callable[[], object]]) -> None:
 
 
 class Worker(threading.Thread):
-    """Thread that stores its exception."""
+    """Daemon thread that stores its exception."""
 
-    def __init__(self, work: Callable[[], object]) -> None:
-        super().__init__(daemon=True)
-        self._work = work
-        self.error: BaseException | None = None
+    error: BaseException | None = None
 
     def run(self) -> None:
         """Do the work."""
         try:
-            self._work()
+            super().run()
         except BaseException as error:
             self.error = error
 
 
 def start(works: Sequence[Callable[[], object]]) -> list[Worker]:
     """Start a thread for each function."""
-    workers = [Worker(work) for work in works]
+    workers = [Worker(target=work, daemon=True) for work in works]
     for worker in workers:
         worker.start()
     return workers

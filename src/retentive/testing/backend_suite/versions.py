@@ -7,6 +7,8 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
 from retentive.storage.contract import ACTOR_KINDS, Actor, Change, Transaction, Usage, sortable_id
 from retentive.testing.backend_suite.opening import A, B, C, Opened, SuiteOpening
 from retentive.values.paths import ROOT
@@ -64,29 +66,24 @@ class VersionsSuite(SuiteOpening):
         assert memory.created_at == memory.updated_at == version.created_at
         assert before - timedelta(seconds=1) <= memory.created_at <= datetime.now(UTC) + timedelta(seconds=1)
 
-    def test_a_change_of_text_is_recorded(self, store: Opened) -> None:
-        """The id and the creation time stay."""
+    @pytest.mark.parametrize(("path", "data"), [(A, b"other"), (C, None), (C, b"other")], ids=["text", "path", "both"])
+    def test_a_modification_is_recorded(self, store: Opened, path: str, data: bytes | None) -> None:
+        """One version, at the new path with the new text. The id and the creation time stay."""
         store.create({A: b"one"})
         before = store.memory(A)
-        store.put(A, b"other", WHO)
-        memory, version = store.memory(A), store.versions()[0]
-        assert (memory.id, memory.created_at, memory.path) == (before.id, before.created_at, A)
+        store.move(A, path, WHO, data=data)
+        memory, (version, first) = store.memory(path), store.versions()
+        text = data or b"one"
+        sha256 = hashlib.sha256(text).hexdigest()
+        assert (memory.id, memory.created_at, memory.path) == (before.id, before.created_at, path)
         assert memory.updated_at == version.created_at > before.updated_at
-        assert (memory.size_bytes, memory.sha256) == (5, hashlib.sha256(b"other").hexdigest())
-        assert (version.operation, version.path, version.actor, version.revision) == ("modified", A, WHO, 2)
-        assert (version.size_bytes, version.sha256, version.id) == (5, memory.sha256, memory.version_id)
-
-    def test_a_rename_is_recorded_and_keeps_the_text(self, store: Opened) -> None:
-        """As a modification at the new path."""
-        store.create({A: b"one"})
-        before = store.memory(A)
-        store.move(A, C, WHO)
-        memory, version = store.memory(C), store.versions()[0]
-        assert (memory.id, memory.created_at, memory.sha256) == (before.id, before.created_at, before.sha256)
-        assert (version.operation, version.path, version.memory_id) == ("modified", C, before.id)
-        assert (version.size_bytes, version.sha256, version.id) == (3, before.sha256, memory.version_id)
-        assert store.tree() == {C: b"one"}
-        assert store.usage() == Usage(1, 3)
+        assert (memory.size_bytes, memory.sha256, memory.version_id) == (len(text), sha256, version.id)
+        assert (version.operation, version.path, version.memory_id) == ("modified", path, before.id)
+        assert (version.size_bytes, version.sha256, version.actor, version.revision) == (len(text), sha256, WHO, 2)
+        assert (first.id, store.version_text(first.id)) == (before.version_id, b"one")
+        assert (store.tree(), store.usage()) == ({path: text}, Usage(1, len(text)))
+        assert store.found(before.id) == memory
+        assert store.versions(path=A) == [each for each in (version, first) if each.path == A]
 
     def test_a_deletion_is_recorded(self, store: Opened) -> None:
         """Without size and hash. Earlier versions stay."""
@@ -223,47 +220,18 @@ class VersionsSuite(SuiteOpening):
         times = [time_us for _, time_us in told]
         assert times == sorted(times)
 
-    def test_a_change_of_path_and_text_is_one_version(self, store: Opened) -> None:
-        """At the new path with the new text. The id and the creation time stay."""
-        store.create({A: b"one"})
-        before = store.memory(A)
-        move_and_edit(store, A, C, b"other")
-        memory, versions = store.memory(C), store.versions()
-        sha256 = hashlib.sha256(b"other").hexdigest()
-        assert len(versions) == 2
-        assert (memory.id, memory.created_at, memory.path) == (before.id, before.created_at, C)
-        assert (memory.size_bytes, memory.sha256, memory.version_id) == (5, sha256, versions[0].id)
-        assert (versions[0].operation, versions[0].path, versions[0].memory_id) == ("modified", C, before.id)
-        assert (versions[0].size_bytes, versions[0].sha256, versions[0].actor) == (5, sha256, WHO)
-        assert store.version_text(before.version_id) == b"one"
-        assert (store.tree(), store.usage()) == ({C: b"other"}, Usage(1, 5))
-        assert store.found(before.id) == memory
-        assert store.versions(path=A) == versions[1:]
-
     def test_a_memory_that_was_moved_and_edited_can_be_changed_further(self, store: Opened) -> None:
         """Edited, moved back, deleted: its old path is free."""
         store.create({A: b"one", B: b"two"})
-        move_and_edit(store, A, C, b"other")
+        store.move(A, C, WHO, data=b"other")
         store.create({A: b"new"})
         store.put(C, b"edited")
         assert store.tree() == {A: b"new", B: b"two", C: b"edited"}
         store.delete(A)
-        move_and_edit(store, C, A, b"back")
+        store.move(C, A, WHO, data=b"back")
         assert store.tree() == {A: b"back", B: b"two"}
         store.delete(A, B)
         assert (store.tree(), store.usage()) == ({}, Usage(0, 0))
-
-    def test_moves_with_text_are_durable(self, tmp_path: Path) -> None:
-        """They exist when the location is opened again."""
-        self.needs_lasting()
-        store = Opened(self.opened(tmp_path))
-        store.create({A: b"one"})
-        move_and_edit(store, A, C, b"other")
-        versions = store.versions()
-        store.backend.close()
-        again = Opened(self.opened(tmp_path))
-        assert again.tree() == {C: b"other"}
-        assert again.versions() == versions
 
     def test_changes_of_one_record_apply_in_order(self, store: Opened) -> None:
         """A path that one change frees is free for the next."""
@@ -302,8 +270,3 @@ class VersionsSuite(SuiteOpening):
         assert len(set(ids)) == len(ids)
         revisions = [one.revision for one in versions]
         assert revisions == sorted(revisions, reverse=True)
-
-
-def move_and_edit(store: Opened, path: str, new: str, data: bytes) -> None:
-    """Change path and text of a memory in one change."""
-    store.write(lambda tx: tx.record([Change(tx.get(path).memory, new, data)], WHO))

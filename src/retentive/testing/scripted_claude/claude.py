@@ -160,9 +160,9 @@ class ScriptedClaude:
         try:
             summary = self._summarize(prompt)
         except Exception as error:  # the function of a test may raise anything
-            raise ScriptFailure(Failure("summarize", 0, f"the function raised {error!r}")) from error
+            raise ScriptFailure("summarize", 0, f"the function raised {error!r}") from error
         if summary is not None and not isinstance(summary, str):
-            raise ScriptFailure(Failure("summarize", 0, f"summarize must return a string or None, got {summary!r}"))
+            raise ScriptFailure("summarize", 0, f"summarize must return a string or None, got {summary!r}")
         return summary
 
     def _check_sizes(self, context: Context) -> None:

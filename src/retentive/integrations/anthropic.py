@@ -98,10 +98,8 @@ class _MemoryTool(_OpenedStore, Generic[R]):
         self._cache_control = cache_control
         location = _location(location, base_path)
         self.actor = as_actor(actor)  # first, so that an invalid actor raises before a store is created
-        if store is None or isinstance(store, str):
-            self._open(location, store, replies, keys, settings)
-        else:
-            self._open(store, None, replies, keys, settings)
+        memory, key = (location, store) if store is None or isinstance(store, str) else (store, None)
+        self._open(memory, key, replies, keys, settings)
 
     @property
     def store(self) -> MemoryStore:

@@ -19,7 +19,7 @@ from contextlib import aclosing, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar
 
 from retentive.agent import sdk
-from retentive.agent.characters import replace_surrogates
+from retentive.agent.checks import replace_surrogates
 from retentive.agent.context import ContextManagement, memory_context
 from retentive.agent.conversation import Message, Response, parse_messages, parse_response, user_message
 from retentive.agent.errors import ConnectionLost, RequestRefused, Stopped

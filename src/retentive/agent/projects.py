@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from retentive.agent.characters import check_text
+from retentive.agent.checks import check_list, check_text
 from retentive.agent.errors import NotSaved
 from retentive.errors import InvalidInput, NotFound
 from retentive.mounts import Mounts
@@ -27,6 +27,7 @@ KEPT_SESSIONS = 40  # about 500 bytes each, well below the size limit; older ses
 SHOWN_SESSIONS = 3
 _ATTEMPTS = 50  # another session wins each lost race, so this many conflicts point to a different problem
 _ENTRY = "## Session "
+_FEATURES = "features must be a list of strings or Features"
 _NO_PROJECT = "no project found in {directory}; create one with start_project"
 _RULES = """\
 How to work:
@@ -158,7 +159,7 @@ def _check_memory(memory: object) -> None:
 
 def _texts(name: str, value: object) -> list[str]:
     """Turn one string or several into a list without blank strings."""
-    texts: list[Any] = [value] if isinstance(value, str) else list(value) if isinstance(value, Iterable) else [None]
+    texts = [value] if isinstance(value, str) else check_list(value, f"{name} must be a string or a list of strings")
     for text in texts:
         check_text(name, text)
     return [text for text in texts if text.strip()]
@@ -192,9 +193,9 @@ def _read(memory: MemoryStore | Mounts, path: str) -> tuple[str | None, str | No
 
 
 def _new_checklist(features: Iterable[Feature | str]) -> list[dict[str, Any]]:
-    listed: list[Any] = [None] if isinstance(features, str) or not isinstance(features, Iterable) else list(features)
+    listed = check_list(features, _FEATURES)
     if not all(isinstance(feature, Feature | str) for feature in listed):
-        raise InvalidInput("features must be a list of strings or Features")
+        raise InvalidInput(_FEATURES)
     entries = [Feature(f"f{n}", each) if isinstance(each, str) else each for n, each in enumerate(listed, 1)]
     ids = [feature.id for feature in entries]
     if len(set(ids)) < len(ids) or not all(ids):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from retentive.agent.characters import check_text
+from retentive.agent.checks import check_bool, check_text
 from retentive.errors import InvalidInput
 
 _PROTOCOL: Final = """\
@@ -78,9 +78,8 @@ def system_prompt(
     """
     _known(language)
     check_text("the system prompt", base)
-    for name, value in {"tidy": tidy, "protocol": protocol}.items():
-        if not isinstance(value, bool):
-            raise InvalidInput(f"{name} must be True or False")
+    check_bool("tidy", tidy)
+    check_bool("protocol", protocol)
     parts = (
         base.rstrip(),
         memory_protocol() if protocol else "",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from retentive.agent.characters import replace_surrogates
+from retentive.agent.checks import check_at_least, replace_surrogates
 from retentive.agent.conversation import Message, Response, to_json
 from retentive.agent.events import (
     Compaction,
@@ -22,7 +22,6 @@ from retentive.agent.events import (
     UsageReport,
 )
 from retentive.agent.responses import applied_edits, billed_tokens, compactions, field, items, iterations, usage
-from retentive.errors import InvalidInput
 
 MAX_UNSTREAMED_TOKENS = 21_333  # above this the SDK requires streaming: it expects over 10 minutes for a response
 NOT_RUN = "Error: The reply was cut off here, and the call was not run. Make it again."
@@ -53,14 +52,10 @@ class Budget:
     max_total_tokens: int | None = None
 
     def __post_init__(self) -> None:
-        limits: dict[str, object] = {
-            "max_turns": self.max_turns,
-            "max_tokens": self.max_tokens,
-            "max_total_tokens": 1 if self.max_total_tokens is None else self.max_total_tokens,
-        }
-        for name, value in limits.items():
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InvalidInput(f"{name} must be an integer of at least 1")
+        check_at_least(1, "max_turns", self.max_turns)
+        check_at_least(1, "max_tokens", self.max_tokens)
+        if self.max_total_tokens is not None:
+            check_at_least(1, "max_total_tokens", self.max_total_tokens)
 
 
 class Turns:

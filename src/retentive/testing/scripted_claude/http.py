@@ -12,12 +12,13 @@ from typing import Unpack
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from retentive.testing.scripted_claude.claude import Answer, Options, ScriptedClaude
+from retentive.testing.scripted_claude.claude import Options, ScriptedClaude
 from retentive.testing.scripted_claude.errors import ApiError
 from retentive.testing.scripted_claude.faults import Disconnect, ErrorResponse, StreamError
 from retentive.testing.scripted_claude.reply import Reply
@@ -46,30 +47,6 @@ def scripted_claude(
     finally:
         site.server.should_exit = True
         thread.join()
-
-
-class DisconnectResponse(Response):
-    """Response that closes the connection after `pieces`, or before the first byte if `pieces` is None."""
-
-    def __init__(
-        self, server: uvicorn.Server, pieces: Sequence[bytes] | None, headers: Mapping[str, str], media_type: str
-    ) -> None:
-        super().__init__(None, 200, headers, media_type)
-        self._connections = server.server_state.connections
-        self._pieces = pieces
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the pieces, close the connection and wait until it is closed."""
-        if self._pieces is not None:
-            headers = [(name, value) for name, value in self.raw_headers if name != b"content-length"]
-            await send({"type": "http.response.start", "status": 200, "headers": headers})
-            for piece in self._pieces:
-                await send({"type": "http.response.body", "body": piece, "more_body": True})
-        for connection in self._connections:
-            if getattr(connection, "client", None) == scope["client"]:
-                connection.transport.close()  # after the buffered data is sent
-        while (await receive())["type"] != "http.disconnect":
-            pass
 
 
 class Site:
@@ -105,25 +82,38 @@ class Site:
         """Serve in the calling thread, until `server.should_exit`, or a signal if this is the main thread."""
         self.server.run(sockets=[self._listener])
 
-    async def _post_message(self, request: Request) -> Response:
+    async def _post_message(self, request: Request) -> ASGIApp:
         answered = self._claude.answer(dict(request.headers), await request.body())
         if answered.fault == Disconnect(None):
-            return DisconnectResponse(self.server, None, {}, EVENTS)
+            return self._cut_off(None)
         if isinstance(answered.reply, ApiError):
             return _error(answered.reply)
-        if isinstance(answered.fault, Disconnect):
-            return self._disconnect(answered, answered.reply, answered.fault.after_events)
-        if not answered.stream:
-            return _json(200, answered.reply.message())
-        sent = _encoded_events(answered.reply, answered.fault)
-        return StreamingResponse(sent, media_type=EVENTS, headers=_headers())
-
-    def _disconnect(self, answered: Answer, reply: Reply, after_events: int | None) -> Response:
         if answered.stream:
-            pieces = list(_encoded_events(reply, None))[:after_events]
-            return DisconnectResponse(self.server, pieces, _headers(), EVENTS)
-        body = json.dumps(reply.message()).encode("ascii")
-        return DisconnectResponse(self.server, [body[: len(body) // 2]], _headers(), "application/json")
+            sent = _encoded_events(answered.reply, answered.fault)
+            if isinstance(answered.fault, Disconnect):
+                return self._cut_off(list(sent)[: answered.fault.after_events])
+            return StreamingResponse(sent, media_type=EVENTS, headers=_headers())
+        if isinstance(answered.fault, Disconnect):
+            body = json.dumps(answered.reply.message()).encode("ascii")
+            return self._cut_off([body[: len(body) // 2]], media_type="application/json")
+        return _json(200, answered.reply.message())
+
+    def _cut_off(self, pieces: Sequence[bytes] | None, *, media_type: str = EVENTS) -> ASGIApp:
+        """Response that closes the connection after `pieces`, or before the first byte if `pieces` is None."""
+
+        async def respond(scope: Scope, receive: Receive, send: Send) -> None:
+            if pieces is not None:
+                headers = Headers({**_headers(), "content-type": media_type}).raw
+                await send({"type": "http.response.start", "status": 200, "headers": headers})
+                for piece in pieces:
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+            for connection in self.server.server_state.connections:
+                if getattr(connection, "client", None) == scope["client"]:
+                    connection.transport.close()  # after the buffered data is sent
+            while (await receive())["type"] != "http.disconnect":
+                pass
+
+        return respond
 
     async def _post_count(self, request: Request) -> Response:
         counted = self._claude.count(dict(request.headers), await request.body())

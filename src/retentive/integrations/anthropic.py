@@ -58,7 +58,6 @@ class _OpenedStore:
 
     tree: MemoryTree
     _opened: opening.Retentive | None = None
-    _cache_control: BetaCacheControlEphemeralParam | None
 
     def _open(
         self,
@@ -95,7 +94,8 @@ class _MemoryTool(_OpenedStore, Generic[R]):
         cache_control: BetaCacheControlEphemeralParam | None = None,
         **settings: Unpack[Pins],
     ) -> None:
-        self._cache_control = cache_control
+        init: Any = super().__init__  # the SDK's tool, the next base class
+        init(cache_control=cache_control)
         location = _location(location, base_path)
         self.actor = as_actor(actor)  # first, so that an invalid actor raises before a store is created
         memory, key = (location, store) if store is None or isinstance(store, str) else (store, None)

@@ -13,8 +13,7 @@ from retentive.store import MemoryStore
 from retentive.values.replies import Replies, Reply
 
 if TYPE_CHECKING:
-    from retentive.integrations.anthropic import AsyncMemoryTool, MemoryTool
-    from retentive.integrations.anthropic_search import AsyncMemorySearchTool, MemorySearchTool
+    from retentive.integrations.anthropic import AsyncMemorySearchTool, AsyncMemoryTool, MemorySearchTool, MemoryTool
 
 __version__ = "0.1.0"
 
@@ -44,12 +43,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import the classes that need the Anthropic SDK at first use, since the SDK takes a second to import."""
-    if name in {"AsyncMemoryTool", "MemoryTool"}:
+    if name in {"AsyncMemorySearchTool", "AsyncMemoryTool", "MemorySearchTool", "MemoryTool"}:
         from retentive.integrations import anthropic  # noqa: PLC0415 - see above
 
         return getattr(anthropic, name)
-    if name in {"AsyncMemorySearchTool", "MemorySearchTool"}:
-        from retentive.integrations import anthropic_search  # noqa: PLC0415 - see above
-
-        return getattr(anthropic_search, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -28,7 +28,7 @@ from retentive.agent.errors import (
     Stopped,
 )
 from retentive.agent.events import Compaction, EditsApplied, Event, Finished, Text, ToolCall, ToolReply, UsageReport
-from retentive.agent.function_tool import FunctionTool, function_tool
+from retentive.agent.function_tool import function_tool
 from retentive.agent.projects import Feature, close_session, open_session, start_project
 from retentive.agent.prompts import LANGUAGES, memory_protocol, system_prompt, tidy_note, topic_guidance
 from retentive.agent.responses import (
@@ -46,6 +46,7 @@ from retentive.agent.responses import (
     usage,
 )
 from retentive.agent.turns import Budget
+from retentive.integrations.function_tool import FunctionTool
 
 if TYPE_CHECKING:
     from retentive.agent.loop import Agent, AsyncAgent

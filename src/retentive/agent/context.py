@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
-from retentive.agent.characters import check_text
+from retentive.agent.checks import check_at_least, check_bool, check_list, check_text
 from retentive.errors import InvalidInput
 
 EDITING_BETA: Final = "context-management-2025-06-27"
@@ -25,25 +25,27 @@ MIN_COMPACT_TRIGGER_TOKENS: Final = 50_000
 
 
 @dataclass(frozen=True, slots=True)
-class InputTokens:
-    """Trigger measured in input tokens."""
-
+class _Trigger:
+    type: ClassVar[str]
     value: int
 
     def request(self) -> dict[str, Any]:
         """Trigger in the format of the API."""
-        return {"type": "input_tokens", "value": self.value}
+        return {"type": self.type, "value": self.value}
 
 
 @dataclass(frozen=True, slots=True)
-class ToolUses:
+class InputTokens(_Trigger):
+    """Trigger measured in input tokens."""
+
+    type: ClassVar[str] = "input_tokens"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUses(_Trigger):
     """Trigger measured in tool uses in the conversation."""
 
-    value: int
-
-    def request(self) -> dict[str, Any]:
-        """Trigger in the format of the API."""
-        return {"type": "tool_uses", "value": self.value}
+    type: ClassVar[str] = "tool_uses"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,10 +69,10 @@ class ClearToolUses:
     def __post_init__(self) -> None:
         if not isinstance(self.trigger, InputTokens | ToolUses):
             raise InvalidInput("trigger must be InputTokens(n) or ToolUses(n)")
-        _require_at_least(1, "trigger of ClearToolUses", self.trigger.value)
-        _require_at_least(0, "keep of ClearToolUses", self.keep)
+        check_at_least(1, "trigger of ClearToolUses", self.trigger.value)
+        check_at_least(0, "keep of ClearToolUses", self.keep)
         if self.clear_at_least is not None:
-            _require_at_least(0, "clear_at_least of ClearToolUses", self.clear_at_least)
+            check_at_least(0, "clear_at_least of ClearToolUses", self.clear_at_least)
         object.__setattr__(self, "exclude_tools", _names("exclude_tools", self.exclude_tools))
         if not isinstance(self.clear_tool_inputs, bool):
             object.__setattr__(self, "clear_tool_inputs", _names("clear_tool_inputs", self.clear_tool_inputs))
@@ -81,11 +83,11 @@ class ClearToolUses:
         edit: dict[str, Any] = {
             "type": self.type,
             "trigger": self.trigger.request(),
-            "keep": {"type": "tool_uses", "value": self.keep},
+            "keep": ToolUses(self.keep).request(),
             "clear_tool_inputs": inputs if isinstance(inputs, bool) else list(inputs),
         }
         if self.clear_at_least is not None:
-            edit["clear_at_least"] = {"type": "input_tokens", "value": self.clear_at_least}
+            edit["clear_at_least"] = InputTokens(self.clear_at_least).request()
         if self.exclude_tools:
             edit["exclude_tools"] = list(self.exclude_tools)
         return edit
@@ -108,16 +110,14 @@ class ClearThinking:
             if self.keep != "all":
                 raise InvalidInput(f"keep of ClearThinking must be a number of turns or 'all', not {self.keep!r}")
         elif self.keep is not None:
-            _require_at_least(1, "keep of ClearThinking", self.keep)
+            check_at_least(1, "keep of ClearThinking", self.keep)
 
     def request(self) -> dict[str, Any]:
         """Edit in the format of the API."""
-        edit: dict[str, Any] = {"type": self.type}
-        if self.keep == "all":
-            edit["keep"] = "all"
-        elif self.keep is not None:
-            edit["keep"] = {"type": "thinking_turns", "value": self.keep}
-        return edit
+        if self.keep is None:
+            return {"type": self.type}
+        keep = self.keep if self.keep == "all" else {"type": "thinking_turns", "value": self.keep}
+        return {"type": self.type, "keep": keep}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,13 +138,12 @@ class Compact:
     def __post_init__(self) -> None:
         if not isinstance(self.trigger, InputTokens):
             raise InvalidInput("trigger of Compact must be InputTokens(n)")
-        _require_at_least(MIN_COMPACT_TRIGGER_TOKENS, "trigger of Compact", self.trigger.value)
+        check_at_least(MIN_COMPACT_TRIGGER_TOKENS, "trigger of Compact", self.trigger.value)
         if self.instructions is not None:
             check_text("instructions", self.instructions)
             if not self.instructions.strip():
                 raise InvalidInput("instructions must not be blank; leave them out to use the API's own")
-        if not isinstance(self.pause_after_compaction, bool):
-            raise InvalidInput("pause_after_compaction must be True or False")
+        check_bool("pause_after_compaction", self.pause_after_compaction)
 
     def request(self) -> dict[str, Any]:
         """Edit in the format of the API."""
@@ -205,14 +204,10 @@ def memory_context(
     return ContextManagement(edit)
 
 
-def _require_at_least(minimum: int, name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
-        raise InvalidInput(f"{name} must be an integer of at least {minimum:,}")
-
-
 def _names(field: str, value: object) -> tuple[str, ...]:
     """Copy the names: the caller's list may change later."""
-    names = value if isinstance(value, Sequence) and not isinstance(value, str) else [None]
+    message = f"{field} must be a list of tool names"
+    names = check_list(value, message)
     if not all(isinstance(name, str) and name for name in names):
-        raise InvalidInput(f"{field} must be a list of tool names")
-    return tuple(str(name) for name in names)
+        raise InvalidInput(message)
+    return tuple(names)

@@ -7,11 +7,11 @@ reject every later request. From the application they raise `InvalidInput`; in a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from retentive.agent.characters import check_text, replace_surrogates
+from retentive.agent.checks import check_list, check_text, replace_surrogates
 from retentive.agent.errors import ApiFailed
 from retentive.agent.responses import field
 from retentive.errors import InvalidInput
@@ -75,9 +75,7 @@ def user_message(message: object) -> Message:
 
 def parse_messages(messages: object) -> list[Message]:
     """Check the messages of an earlier conversation and return a copy. Raises `InvalidInput`."""
-    if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
-        raise InvalidInput("messages must be a list of messages, such as `agent.messages` of an earlier agent")
-    checked: list[Any] = list(messages)
+    checked = check_list(messages, "messages must be a list of messages, such as `agent.messages` of an earlier agent")
     for n, message in enumerate(checked):
         name = f"messages[{n}]"
         if not isinstance(message, Mapping) or message.get("role") not in ("user", "assistant", "system"):

@@ -7,44 +7,15 @@ reply = tool.reply(call.function.arguments)
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from retentive.agent.memory import check_memory
 from retentive.agent.prompts import memory_protocol
+from retentive.agent.request import check_memory
 from retentive.errors import InvalidInput
-from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA, NAME, SupportsExecute
+from retentive.integrations.function_tool import DESCRIPTION, INPUT_SCHEMA, NAME, FunctionTool, SupportsExecute
 from retentive.integrations.named import named
 from retentive.storage.contract import Actor, as_actor
-from retentive.values.replies import Reply
-
-
-@dataclass(frozen=True, slots=True)
-class FunctionTool:
-    """Function tool with the six memory commands: a definition for requests and methods that run calls. Thread-safe."""
-
-    memory: SupportsExecute
-    actor: Actor | None
-    name: str
-    description: str
-    parameters: Mapping[str, Any]
-    strict: bool
-
-    @property
-    def definition(self) -> dict[str, Any]:
-        """Definition in the form most clients accept: `name`, `description`, `parameters` and, if set, `strict`."""
-        fields = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
-        return {**fields, "strict": True} if self.strict else fields
-
-    def reply(self, arguments: Mapping[str, Any] | str) -> Reply:
-        """Run a call and return the reply with `is_error`. Invalid input gets an error reply, never an exception."""
-        return named(self.memory, "function_tool").execute(_command(arguments), actor=self.actor)
-
-    def call(self, arguments: Mapping[str, Any] | str) -> str:
-        """Run a call and return only the text, for clients without an error flag. Error texts start with "Error"."""
-        return self.reply(arguments).text
 
 
 def function_tool(
@@ -65,27 +36,17 @@ def function_tool(
     if not name:
         raise InvalidInput("name must not be empty: the model calls the tool by it")
     description = f"{DESCRIPTION}\n\n{memory_protocol()}" if protocol else DESCRIPTION
-    return FunctionTool(memory, as_actor(actor), name, description, _parameters(strict=strict), strict)
+    execute = partial(named(memory, "function_tool").execute, actor=as_actor(actor))
+    return FunctionTool(name, description, _parameters(strict=strict), execute, strict)
 
 
 def _parameters(*, strict: bool) -> dict[str, Any]:
     fields: dict[str, dict[str, Any]] = INPUT_SCHEMA["properties"]
     if strict:
         required = INPUT_SCHEMA["required"]
-        fields = {name: field if name in required else _nullable(field) for name, field in fields.items()}
+        fields = {
+            name: field if name in required else {**field, "type": [field["type"], "null"]}
+            for name, field in fields.items()
+        }
     schema = {**INPUT_SCHEMA, "properties": fields, "additionalProperties": False}
     return {**schema, "required": list(fields)} if strict else schema
-
-
-def _nullable(field: Mapping[str, Any]) -> dict[str, Any]:
-    return {**field, "type": [field["type"], "null"]}
-
-
-def _command(arguments: Mapping[str, Any] | str) -> object:
-    """Parse the arguments. Text that is not valid JSON is returned unchanged and gets an error reply."""
-    if not isinstance(arguments, str):
-        return arguments
-    try:
-        return json.loads(arguments)
-    except (ValueError, RecursionError):
-        return arguments

@@ -14,20 +14,18 @@ import os
 import secrets
 import threading
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar
 
 from retentive.agent import sdk
-from retentive.agent.characters import replace_surrogates
+from retentive.agent.checks import replace_surrogates
 from retentive.agent.context import ContextManagement, memory_context
 from retentive.agent.conversation import Message, Response, parse_messages, parse_response, user_message
 from retentive.agent.errors import ConnectionLost, RequestRefused, Stopped
 from retentive.agent.events import Event, Finished, Text
-from retentive.agent.memory import open_memory
 from retentive.agent.prompts import system_prompt
-from retentive.agent.request import check_actor, request_fields, tool_list
+from retentive.agent.request import check_actor, open_memory, request_fields, tool_list
 from retentive.agent.turns import Budget, Turns, runs_tools
 from retentive.errors import InvalidInput
 from retentive.integrations.function_tool import SupportsExecute
@@ -36,42 +34,30 @@ from retentive.opening import DEFAULT_LOCATION
 from retentive.storage.contract import Actor, as_actor
 
 if TYPE_CHECKING:
+    pass
+
+if TYPE_CHECKING:
     from anthropic import Anthropic, AsyncAnthropic
 
+C = TypeVar("C")
 MODEL = "claude-sonnet-5-5"
 _CONTEXT = memory_context()
 _BUDGET = Budget()
 _INVALID_REQUEST_STATUSES = (400, 413, 422)
 _STREAM_INTERRUPTED = "the response of the API was interrupted; call run() without a message to retry"
 
-
 UserInput: TypeAlias = str | Sequence[Mapping[str, object]] | None
 """User message: a string or content blocks. None continues the conversation without a new message."""
 
 
-class Options(TypedDict, total=False):
-    """Optional arguments of an agent other than the client, described at `Agent`."""
-
-    model: str
-    memory: SupportsExecute | str | os.PathLike[str]
-    tools: Iterable[Any]
-    context: ContextManagement | None
-    system: str
-    language: str
-    tidy: bool
-    topic: str | None
-    budget: Budget
-    actor: Actor | str | None
-    messages: Iterable[Mapping[str, Any]]
-    stream: bool
-    request: Mapping[str, Any] | None
-
-
-class _Conversation:
+class _Conversation(Generic[C]):
     """State and request building shared by both agents."""
+
+    _new_client: Callable[[], C]
 
     def __init__(
         self,
+        client: C | None = None,
         *,
         model: str = MODEL,
         memory: SupportsExecute | str | os.PathLike[str] = DEFAULT_LOCATION,
@@ -99,6 +85,8 @@ class _Conversation:
         self.actor = as_actor(actor) or Actor("session", secrets.token_hex(8))
         self.messages: list[Message] = parse_messages(messages)
         self.memory, self._close_memory = open_memory(memory)
+        self._own_client = client is None
+        self.client = self._new_client() if client is None else client
 
     def _start_run(self, message: UserInput, run: list[weakref.ref[Any]]) -> Turns:
         """Start a run and append the user's message to the conversation. `run` holds the generator of the run."""
@@ -139,7 +127,7 @@ class _Conversation:
         return True
 
 
-class Agent(_Conversation):
+class Agent(_Conversation["Anthropic"]):
     """Agent with a memory: one conversation, one run at a time. A run yields events (`retentive.agent.events`).
 
     Arguments:
@@ -159,10 +147,7 @@ class Agent(_Conversation):
     the API rejects is removed from it.
     """
 
-    def __init__(self, client: Anthropic | None = None, **options: Unpack[Options]) -> None:
-        super().__init__(**options)
-        self._own_client = client is None
-        self.client = sdk.new_client() if client is None else client
+    _new_client: Callable[[], Anthropic] = staticmethod(sdk.new_client)
 
     def run(self, message: UserInput = None) -> Iterator[Event]:
         """Start a run and return an iterator over its events. The last event is a `Finished`.
@@ -214,9 +199,7 @@ class Agent(_Conversation):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     @contextmanager
@@ -237,21 +220,18 @@ class Agent(_Conversation):
                 event = _checked(next(item, None))
             if event.type == "message_stop":
                 return None
-            if _is_text(event):
+            if event.type == "content_block_delta" and event.delta.type == "text_delta":
                 return Text(replace_surrogates(event.delta.text))
         return None
 
 
-class AsyncAgent(_Conversation):
+class AsyncAgent(_Conversation["AsyncAnthropic"]):
     """Async version of `Agent`, with an `AsyncAnthropic` client. Memory commands run in a worker thread.
 
     To end a run immediately when its loop is left early, use `async with aclosing(agent.run("...")) as events`.
     """
 
-    def __init__(self, client: AsyncAnthropic | None = None, **options: Unpack[Options]) -> None:
-        super().__init__(**options)
-        self._own_client = client is None
-        self.client = sdk.new_async_client() if client is None else client
+    _new_client: Callable[[], AsyncAnthropic] = staticmethod(sdk.new_async_client)
 
     def run(self, message: UserInput = None) -> AsyncGenerator[Event, None]:
         """Async version of `Agent.run`."""
@@ -304,9 +284,7 @@ class AsyncAgent(_Conversation):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         await self.close()
 
     @asynccontextmanager
@@ -327,13 +305,9 @@ class AsyncAgent(_Conversation):
                 event = _checked(await anext(item, None))
             if event.type == "message_stop":
                 return None
-            if _is_text(event):
+            if event.type == "content_block_delta" and event.delta.type == "text_delta":
                 return Text(replace_surrogates(event.delta.text))
         return None
-
-
-def _is_text(event: Any) -> bool:
-    return bool(event.type == "content_block_delta" and event.delta.type == "text_delta")
 
 
 def _checked(event: Any) -> Any:

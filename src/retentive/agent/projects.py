@@ -12,10 +12,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
-from retentive.agent.characters import check_text
+from retentive.agent.checks import check_list, check_text
 from retentive.agent.errors import NotSaved
 from retentive.errors import InvalidInput, NotFound
 from retentive.mounts import Mounts
@@ -28,6 +27,7 @@ KEPT_SESSIONS = 40  # about 500 bytes each, well below the size limit; older ses
 SHOWN_SESSIONS = 3
 _ATTEMPTS = 50  # another session wins each lost race, so this many conflicts point to a different problem
 _ENTRY = "## Session "
+_FEATURES = "features must be a list of strings or Features"
 _NO_PROJECT = "no project found in {directory}; create one with start_project"
 _RULES = """\
 How to work:
@@ -69,15 +69,17 @@ def start_project(
     check_text("setup", setup)
     if not goal.strip():
         raise InvalidInput("goal must not be blank; describe the purpose of the project")
-    _if_absent(directory, "", _read(memory, f"{directory}/progress.md")[1])
-    parts = {
-        "setup.md": f"# How to start\n{setup.strip() or 'Not known yet: write it here once it is.'}\n",
-        "features.json": _json({"features": checklist}),
-    }
-    for name, text in parts.items():
-        _save(memory, f"{directory}/{name}", partial(_overwrite, text), actor)
-    log = f"# Progress\nGoal: {goal.strip()}\nBegun: {_day(clock)}\n"
-    _save(memory, f"{directory}/progress.md", partial(_if_absent, directory, log), actor)
+
+    def new_log(old: str | None) -> str:
+        if old is not None:
+            raise InvalidInput(f"a project already exists in {directory}; continue it with open_session")
+        return f"# Progress\nGoal: {goal.strip()}\nBegun: {_day(clock)}\n"
+
+    new_log(_read(memory, f"{directory}/progress.md")[1])
+    how_to_start = f"# How to start\n{setup.strip() or 'Not known yet: write it here once it is.'}\n"
+    _save(memory, f"{directory}/setup.md", lambda _old: how_to_start, actor)
+    _save(memory, f"{directory}/features.json", lambda _old: _json({"features": checklist}), actor)
+    _save(memory, f"{directory}/progress.md", new_log, actor)  # another session may have created the project by now
 
 
 def open_session(memory: MemoryStore | Mounts, *, directory: str = DIRECTORY) -> str:
@@ -157,7 +159,7 @@ def _check_memory(memory: object) -> None:
 
 def _texts(name: str, value: object) -> list[str]:
     """Turn one string or several into a list without blank strings."""
-    texts: list[Any] = [value] if isinstance(value, str) else list(value) if isinstance(value, Iterable) else [None]
+    texts = [value] if isinstance(value, str) else check_list(value, f"{name} must be a string or a list of strings")
     for text in texts:
         check_text(name, text)
     return [text for text in texts if text.strip()]
@@ -181,17 +183,6 @@ def _save(
     raise NotSaved(f"saving {path} failed: other sessions changed it {_ATTEMPTS} times in a row; try again later")
 
 
-def _overwrite(text: str, _old: str | None) -> str:
-    return text
-
-
-def _if_absent(directory: str, text: str, old: str | None) -> str:
-    """Return `text` if the memory does not exist. Also detects a project that another session just created."""
-    if old is not None:
-        raise InvalidInput(f"a project already exists in {directory}; continue it with open_session")
-    return text
-
-
 def _read(memory: MemoryStore | Mounts, path: str) -> tuple[str | None, str | None]:
     """Return the version id and the text of a memory, or None for both if it does not exist."""
     try:
@@ -202,14 +193,10 @@ def _read(memory: MemoryStore | Mounts, path: str) -> tuple[str | None, str | No
 
 
 def _new_checklist(features: Iterable[Feature | str]) -> list[dict[str, Any]]:
-    if isinstance(features, str) or not isinstance(features, Iterable):
-        raise InvalidInput("features must be a list of strings or Features")
-    features = list(features)
-    if not all(isinstance(feature, Feature | str) for feature in features):
-        raise InvalidInput("features must be a list of strings or Features")
-    entries = [
-        feature if isinstance(feature, Feature) else Feature(f"f{n}", feature) for n, feature in enumerate(features, 1)
-    ]
+    listed = check_list(features, _FEATURES)
+    if not all(isinstance(feature, Feature | str) for feature in listed):
+        raise InvalidInput(_FEATURES)
+    entries = [Feature(f"f{n}", each) if isinstance(each, str) else each for n, each in enumerate(listed, 1)]
     ids = [feature.id for feature in entries]
     if len(set(ids)) < len(ids) or not all(ids):
         raise InvalidInput("each feature needs a unique, non-empty id")
@@ -228,13 +215,10 @@ def _mark_features(text: str | None, path: str, verified: Sequence[str], broken:
         )
     known = {str(feature.get("id")): feature for feature in features}
     if unknown := [name for name in (*verified, *broken) if name not in known]:
-        raise InvalidInput(
-            f"unknown feature {', '.join(unknown)} in {path}; known features: {', '.join(known) or 'none'}"
-        )
-    for name in verified:
-        known[name]["passes"] = True
-    for name in broken:
-        known[name]["passes"] = False
+        names = ", ".join(known) or "none"
+        raise InvalidInput(f"unknown feature {', '.join(unknown)} in {path}; known features: {names}")
+    for name in (*verified, *broken):
+        known[name]["passes"] = name in verified
     return _json(content)
 
 
@@ -282,10 +266,7 @@ def _entry(
     for title, texts in (("Done", done), ("Next", next_steps)):
         # Joined to one line: a line of the text must not look like the heading of another session.
         lines += [f"{title}: {' '.join(text.split())}" for text in texts]
-    if verified:
-        lines.append(f"Verified: {', '.join(verified)}")
-    if broken:
-        lines.append(f"Broken: {', '.join(broken)}")
+    lines += [f"{title}: {', '.join(ids)}" for title, ids in (("Verified", verified), ("Broken", broken)) if ids]
     return "\n".join(lines) + "\n\n"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from retentive.agent.characters import check_text
+from retentive.agent.checks import check_bool, check_text
 from retentive.errors import InvalidInput
 
 _PROTOCOL: Final = """\
@@ -78,17 +78,15 @@ def system_prompt(
     """
     _known(language)
     check_text("the system prompt", base)
-    for name, value in {"tidy": tidy, "protocol": protocol}.items():
-        if not isinstance(value, bool):
-            raise InvalidInput(f"{name} must be True or False")
-    parts = [base.rstrip()]
-    if protocol:
-        parts.append(memory_protocol())
-    if tidy:
-        parts.append(tidy_note(language=language))
-    if topic is not None:
-        parts.append(topic_guidance(topic, language=language))
-    return "\n\n".join(text for text in parts if text)
+    check_bool("tidy", tidy)
+    check_bool("protocol", protocol)
+    parts = (
+        base.rstrip(),
+        memory_protocol() if protocol else "",
+        tidy_note(language=language) if tidy else "",
+        topic_guidance(topic, language=language) if topic is not None else "",
+    )
+    return "\n\n".join(part for part in parts if part)
 
 
 def _known(language: str) -> str:

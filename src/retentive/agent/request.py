@@ -1,17 +1,39 @@
-"""Fields of an agent's API requests other than the messages, checked before anything is sent."""
+"""Arguments of an agent: its memory, and the fields of its API requests other than the messages, with their checks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from retentive.agent.characters import check_text
+from retentive import opening
+from retentive.agent.checks import check_bool, check_list, check_text
 from retentive.agent.context import ContextManagement
 from retentive.agent.turns import MAX_UNSTREAMED_TOKENS, Budget
 from retentive.errors import InvalidInput
+from retentive.integrations.function_tool import SupportsExecute
 from retentive.storage.contract import Actor
 
+_BETAS = "betas in request must be a list of strings"
 _AGENT_FIELDS = {"model", "max_tokens", "messages", "tools", "system", "stream", "thread", "context_management"}
+
+
+def open_memory(memory: SupportsExecute | str | os.PathLike[str]) -> tuple[SupportsExecute, Callable[[], None]]:
+    """Open `memory` if it is a location. Returns the memory and a function that closes it if it was opened here.
+
+    Raises `InvalidInput` and the errors of storage.
+    """
+    if isinstance(memory, str | os.PathLike):
+        connection = opening.open(memory)
+        return connection.store(), connection.close
+    check_memory(memory, "a location (a directory, sqlite:///...), ")
+    return memory, lambda: None
+
+
+def check_memory(memory: object, alternatives: str = "") -> None:
+    """Raise `InvalidInput` for an object without `execute`. `alternatives` is added to the message."""
+    if not callable(getattr(memory, "execute", None)):
+        raise InvalidInput(f"memory must be {alternatives}a MemoryStore, or an object with an `execute` method")
 
 
 def request_fields(
@@ -24,12 +46,10 @@ def request_fields(
         raise InvalidInput(f"request must not contain {', '.join(reserved)}: the agent sets these from its arguments")
     if budget.max_tokens > MAX_UNSTREAMED_TOKENS and not stream:
         raise InvalidInput(f"max_tokens above {MAX_UNSTREAMED_TOKENS:,} requires stream=True")
-    extra_betas = extra.pop("betas", None) or ()
-    if isinstance(extra_betas, str) or not isinstance(extra_betas, Iterable):
-        raise InvalidInput("betas in request must be a list of strings")
+    extra_betas = check_list(extra.pop("betas", None) or (), _BETAS)
+    if not all(isinstance(beta, str) and beta for beta in extra_betas):
+        raise InvalidInput(_BETAS)
     betas = [*extra_betas, *(context.betas if context is not None else ())]
-    if not all(isinstance(beta, str) and beta for beta in betas):
-        raise InvalidInput("betas in request must be a list of strings")
     fields = {**extra, "model": model, "max_tokens": budget.max_tokens, "stream": stream, "thread": False}
     if betas:
         fields["betas"] = list(dict.fromkeys(betas))
@@ -40,9 +60,7 @@ def request_fields(
 
 def tool_list(tools: Iterable[Any]) -> list[Any]:
     """Check the tools other than the memory and return them as a list. Raises `InvalidInput`."""
-    if isinstance(tools, str | bytes | Mapping) or not isinstance(tools, Iterable):
-        raise InvalidInput("tools must be a list of tools")
-    checked = list(tools)
+    checked = check_list(tools, "tools must be a list of tools")
     for tool in checked:
         entry = isinstance(tool, Mapping) and any(isinstance(tool.get(name), str) for name in ("type", "name"))
         if not entry and not (hasattr(tool, "to_dict") and hasattr(tool, "call")):
@@ -67,7 +85,6 @@ def _check_types(model: object, context: object, budget: object, *, stream: obje
         raise InvalidInput("context must be a ContextManagement, or None")
     if not isinstance(budget, Budget):
         raise InvalidInput("budget must be a Budget")
-    if not isinstance(stream, bool):
-        raise InvalidInput("stream must be True or False")
+    check_bool("stream", stream)
     if request is not None and not isinstance(request, Mapping):
         raise InvalidInput("request must be a dict of API fields, or None")

@@ -6,7 +6,7 @@ No function here raises.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -67,12 +67,12 @@ class TokenCount:
 def applied_edits(response: object) -> tuple[AppliedEdit, ...]:
     """Edits that a message or a message_delta event reports, in order."""
     edits = field(field(response, "context_management"), "applied_edits")
-    return tuple(_edit(edit) for edit in _items(edits))
+    return tuple(_edit(edit) for edit in items(edits))
 
 
 def compactions(response: object) -> tuple[str | None, ...]:
     """Summary of each compaction block in a message. A failed compaction gives None."""
-    blocks = [block for block in _items(field(response, "content")) if field(block, "type") == "compaction"]
+    blocks = [block for block in items(field(response, "content")) if field(block, "type") == "compaction"]
     summaries = (field(block, "content") for block in blocks)
     return tuple(summary if isinstance(summary, str) else None for summary in summaries)
 
@@ -84,7 +84,7 @@ def usage(response: object) -> Usage:
 
 def iterations(response: object) -> tuple[Usage, ...]:
     """Token usage of each step in a message: compactions and server tool rounds. Empty if the API reports no steps."""
-    return tuple(_usage(step, "unknown") for step in _items(field(field(response, "usage"), "iterations")))
+    return tuple(_usage(step, "unknown") for step in items(field(field(response, "usage"), "iterations")))
 
 
 def billed_tokens(response: object) -> int:
@@ -96,7 +96,7 @@ def billed_tokens(response: object) -> int:
 def token_count(response: object) -> TokenCount:
     """Read a `count_tokens` response."""
     original = field(field(response, "context_management"), "original_input_tokens")
-    return TokenCount(_count(field(response, "input_tokens")), _count(original) if _is_count(original) else None)
+    return TokenCount(_count(field(response, "input_tokens")) or 0, _count(original))
 
 
 def field(value: object, name: str) -> object:
@@ -104,19 +104,19 @@ def field(value: object, name: str) -> object:
     return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
 
 
-def _items(value: object) -> Iterable[object]:
+def items(value: object) -> Sequence[object]:
+    """Return the items of a list, or nothing for a value that is not a list."""
     return value if isinstance(value, list | tuple) else ()
 
 
 def _edit(edit: object) -> AppliedEdit:
     kind = field(edit, "type")
-    tokens, uses, turns = (
-        field(edit, name) for name in ("cleared_input_tokens", "cleared_tool_uses", "cleared_thinking_turns")
-    )
-    if kind == ClearToolUses.type and _is_count(tokens) and _is_count(uses):
-        return ClearedToolUses(_count(uses), _count(tokens))
-    if kind == ClearThinking.type and _is_count(tokens) and _is_count(turns):
-        return ClearedThinking(_count(turns), _count(tokens))
+    names = ("cleared_input_tokens", "cleared_tool_uses", "cleared_thinking_turns")
+    tokens, uses, turns = (_count(field(edit, name)) for name in names)
+    if kind == ClearToolUses.type and tokens is not None and uses is not None:
+        return ClearedToolUses(uses, tokens)
+    if kind == ClearThinking.type and tokens is not None and turns is not None:
+        return ClearedThinking(turns, tokens)
     return OtherEdit(kind if isinstance(kind, str) else "unknown", _fields(edit))
 
 
@@ -128,18 +128,10 @@ def _fields(value: object) -> Mapping[str, object]:
 
 def _usage(value: object, kind: str) -> Usage:
     reported_kind = field(value, "type")
-    return Usage(
-        reported_kind if isinstance(reported_kind, str) else kind,
-        _count(field(value, "input_tokens")),
-        _count(field(value, "output_tokens")),
-        _count(field(value, "cache_read_input_tokens")),
-        _count(field(value, "cache_creation_input_tokens")),
-    )
+    names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    counts = [_count(field(value, name)) or 0 for name in names]
+    return Usage(reported_kind if isinstance(reported_kind, str) else kind, *counts)
 
 
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _count(value: object) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -7,7 +7,6 @@ import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from retentive.values.extras import pip_install
 
@@ -15,6 +14,7 @@ try:
     import anthropic
     import httpx2
     from anthropic.lib.tools import BetaAsyncBuiltinFunctionTool, BetaBuiltinFunctionTool, ToolError
+    from anthropic.types.beta import BetaMemoryTool20250818Param
 except ImportError as error:
     raise ImportError(f"Agent needs the SDK: {pip_install('anthropic')}") from error
 
@@ -37,10 +37,8 @@ from retentive.integrations.named import named
 from retentive.storage.contract import Actor
 from retentive.values.replies import REPLIES
 
-if TYPE_CHECKING:
-    from anthropic.types.beta import BetaMemoryTool20250818Param
-
 _NO_KEY = "no API key found; set ANTHROPIC_API_KEY or pass a client"
+_INTERRUPTED = "the connection to the API was interrupted; call run() without a message to retry"
 _LOG = logging.getLogger("retentive.agent")
 
 
@@ -56,7 +54,7 @@ def new_async_client() -> anthropic.AsyncAnthropic:
         return anthropic.AsyncAnthropic()
 
 
-class MemoryCommands(BetaBuiltinFunctionTool):
+class _MemoryCommands:
     """Memory tool for the SDK's tool runner, over any object with `execute`."""
 
     def __init__(self, memory: SupportsExecute, actor: Actor) -> None:
@@ -67,37 +65,32 @@ class MemoryCommands(BetaBuiltinFunctionTool):
         """Entry for the `tools` list of a request."""
         return {**TOOL}
 
+    def _answer(self, command: object) -> str:
+        try:
+            reply = named(self._memory, "agent").execute(command, actor=self._actor)
+        except Exception:
+            # A bug in this package or in the application's memory. The SDK would pass the exception text to the model.
+            _LOG.exception("the memory raised an unexpected error")
+            raise ToolError(REPLIES.unavailable) from None
+        if reply.is_error:
+            raise ToolError(reply.text)
+        return reply.text
+
+
+class MemoryCommands(_MemoryCommands, BetaBuiltinFunctionTool):
+    """Memory tool for a sync client."""
+
     def call(self, input: object) -> str:  # noqa: A002 - the SDK's name
         """Run a command and return the text of the reply. Raises `ToolError` for an error reply."""
-        return _answer(self._memory, input, self._actor)
+        return self._answer(input)
 
 
-class AsyncMemoryCommands(BetaAsyncBuiltinFunctionTool):
-    """Async version of `MemoryCommands`. Each command runs in a worker thread and completes even if cancelled."""
-
-    def __init__(self, memory: SupportsExecute, actor: Actor) -> None:
-        self._memory = memory
-        self._actor = actor
-
-    def to_dict(self) -> BetaMemoryTool20250818Param:
-        """Entry for the `tools` list of a request."""
-        return {**TOOL}
+class AsyncMemoryCommands(_MemoryCommands, BetaAsyncBuiltinFunctionTool):
+    """Memory tool for an async client. Each command runs in a worker thread and completes even if cancelled."""
 
     async def call(self, input: object) -> str:  # noqa: A002 - the SDK's name
         """Run a command and return the text of the reply. Raises `ToolError` for an error reply."""
-        return await to_thread.run_sync(_answer, self._memory, input, self._actor)
-
-
-def _answer(memory: SupportsExecute, command: object, actor: Actor) -> str:
-    try:
-        reply = named(memory, "agent").execute(command, actor=actor)
-    except Exception:
-        # A bug in this package or in the application's memory. The SDK would pass the exception text to the model.
-        _LOG.exception("the memory raised an unexpected error")
-        raise ToolError(REPLIES.unavailable) from None
-    if reply.is_error:
-        raise ToolError(reply.text)
-    return reply.text
+        return await to_thread.run_sync(self._answer, input)
 
 
 @contextmanager
@@ -113,9 +106,7 @@ def api_errors() -> Iterator[None]:
         raise NotAuthorized(_NO_KEY) from None
     except (httpx2.TransportError, json.JSONDecodeError) as error:
         # The SDK does not wrap these while it reads a stream. A stream that ends inside an event is invalid JSON.
-        raise ConnectionLost(
-            "the connection to the API was interrupted; call run() without a message to retry"
-        ) from error
+        raise ConnectionLost(_INTERRUPTED) from error
 
 
 @contextmanager
@@ -148,12 +139,10 @@ def read_errors() -> Iterator[None]:
         yield
     except json.JSONDecodeError:
         raise
-    except (TypeError, ValueError, AttributeError, LookupError, AssertionError) as error:
+    except (TypeError, ValueError, AttributeError, LookupError, AssertionError, RuntimeError) as error:
         if "authentication method" in str(error):  # no request was sent, see api_errors
             raise
-        raise ApiFailed(MALFORMED_RESPONSE) from error
-    except RuntimeError as error:
-        if "Unexpected event order" not in str(error):
+        if isinstance(error, RuntimeError) and "Unexpected event order" not in str(error):
             raise
         raise ApiFailed(MALFORMED_RESPONSE) from error
 
@@ -168,31 +157,19 @@ def ignore_unknown_tool_warnings() -> None:
     warnings.filterwarnings("ignore", message, UserWarning, r"retentive\.agent\.")
 
 
-_BY_TYPE: dict[str, type[AgentError]] = {
-    "authentication_error": NotAuthorized,
-    "permission_error": NotAuthorized,
-    "billing_error": NotAuthorized,
-    "rate_limit_error": RateLimited,
-    "overloaded_error": Overloaded,
+_BY_TYPE_OR_STATUS: dict[str | int | None, type[AgentError]] = {
+    **dict.fromkeys(("authentication_error", "permission_error", "billing_error", 401, 402, 403), NotAuthorized),
+    **dict.fromkeys(("rate_limit_error", 429), RateLimited),
+    **dict.fromkeys(("overloaded_error", 503, 529), Overloaded),
+    **dict.fromkeys(("timeout_error", 408, 504), ConnectionLost),
     "api_error": ApiFailed,
-    "timeout_error": ConnectionLost,
-}
-_BY_STATUS: dict[int, type[AgentError]] = {
-    401: NotAuthorized,
-    402: NotAuthorized,
-    403: NotAuthorized,
-    408: ConnectionLost,
-    429: RateLimited,
-    503: Overloaded,
-    504: ConnectionLost,
-    529: Overloaded,
 }
 
 
 def to_agent_error(error: anthropic.AnthropicError) -> AgentError:
     """Convert an SDK error. The message includes the API's explanation, but nothing from the request."""
     if isinstance(error, anthropic.APIStatusError):
-        kind = _BY_TYPE.get(error.type or "") or _BY_STATUS.get(error.status_code)
+        kind = _BY_TYPE_OR_STATUS.get(error.type) or _BY_TYPE_OR_STATUS.get(error.status_code)
         kind = kind or (ApiFailed if error.status_code >= 500 else RequestRefused)
         # An error inside a stream has the status of the stream, 200.
         reason = f"{error.type or error.status_code}: {error.api_message or 'no reason given'}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from retentive.agent.characters import replace_surrogates
+from retentive.agent.checks import check_at_least, replace_surrogates
 from retentive.agent.conversation import Message, Response, to_json
 from retentive.agent.events import (
     Compaction,
@@ -21,8 +21,7 @@ from retentive.agent.events import (
     ToolReply,
     UsageReport,
 )
-from retentive.agent.responses import applied_edits, billed_tokens, compactions, field, iterations, usage
-from retentive.errors import InvalidInput
+from retentive.agent.responses import applied_edits, billed_tokens, compactions, field, items, iterations, usage
 
 MAX_UNSTREAMED_TOKENS = 21_333  # above this the SDK requires streaming: it expects over 10 minutes for a response
 NOT_RUN = "Error: The reply was cut off here, and the call was not run. Make it again."
@@ -53,14 +52,10 @@ class Budget:
     max_total_tokens: int | None = None
 
     def __post_init__(self) -> None:
-        limits: dict[str, object] = {
-            "max_turns": self.max_turns,
-            "max_tokens": self.max_tokens,
-            "max_total_tokens": 1 if self.max_total_tokens is None else self.max_total_tokens,
-        }
-        for name, value in limits.items():
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InvalidInput(f"{name} must be an integer of at least 1")
+        check_at_least(1, "max_turns", self.max_turns)
+        check_at_least(1, "max_tokens", self.max_tokens)
+        if self.max_total_tokens is not None:
+            check_at_least(1, "max_total_tokens", self.max_total_tokens)
 
 
 class Turns:
@@ -97,7 +92,7 @@ class Turns:
         calls = {call["id"]: call["name"] for call in response.calls}
         if response.stop_reason == "refusal":  # the API would refuse again if the response stayed in the conversation
             return [_reply_event(_not_run(call_id, DECLINED), calls) for call_id in calls]
-        results = [replace_surrogates(to_json(result)) for result in _list(field(tool_results, "content"))]
+        results = [replace_surrogates(to_json(result)) for result in items(field(tool_results, "content"))]
         if calls and not results:
             results = [_not_run(call_id, NOT_RUN) for call_id in calls]
         messages = (("assistant", response.content), ("user", results))  # the API rejects empty messages
@@ -138,10 +133,6 @@ def runs_tools(response: Response) -> bool:
     return response.stop_reason in _CONTINUING
 
 
-def _list(value: object) -> list[object]:
-    return list(value) if isinstance(value, list | tuple) else []
-
-
 def _input(block: Message) -> Mapping[str, object]:
     value = block.get("input")
     return dict(value) if isinstance(value, Mapping) else {"input": value}
@@ -154,7 +145,7 @@ def _not_run(call_id: str, reason: str) -> Message:
 def _reply_event(result: object, calls: Mapping[str, str]) -> ToolReply:
     call_id = str(field(result, "tool_use_id"))
     content = field(result, "content")
-    text = content if isinstance(content, str) else "".join(_block_text(item) for item in _list(content))
+    text = content if isinstance(content, str) else "".join(_block_text(item) for item in items(content))
     return ToolReply(call_id, calls.get(call_id, ""), text, field(result, "is_error") is True)
 
 

@@ -1,29 +1,37 @@
-"""Memory tools for the `tool_runner` of the official SDK, sync and async.
+"""Memory tools and search tools for the `tool_runner` of the official SDK, sync and async.
 
-Both classes are drop-in replacements for the SDK's local memory tool: `MemoryTool(base_path="./memory")`. Importing
-this module imports the SDK, which takes about a second.
+`MemoryTool(base_path="./memory")` is a drop-in replacement for the SDK's local memory tool. Importing this module
+imports the SDK, which takes about a second.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 import anyio
+from anyio import to_thread
 
 from retentive.values.extras import pip_install
 
 try:
-    from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
+    from anthropic.lib.tools import (
+        BetaAbstractMemoryTool,
+        BetaAsyncAbstractMemoryTool,
+        BetaAsyncBuiltinFunctionTool,
+        BetaBuiltinFunctionTool,
+        ToolError,
+    )
 except ImportError as error:
     raise ImportError(f"MemoryTool needs the SDK: {pip_install('anthropic')}") from error
 
 from retentive import aio, opening
 from retentive.errors import InvalidInput
 from retentive.integrations.named import named
-from retentive.mounts import MemoryTree
+from retentive.integrations.search_tool import DESCRIPTION, INPUT_SCHEMA, NAME, search_reply
+from retentive.mounts import MemoryTree, Mounts
 from retentive.storage.contract import Actor, as_actor
 from retentive.store import MemoryStore
 from retentive.values.replies import REPLIES, Replies, Reply
@@ -39,68 +47,40 @@ if TYPE_CHECKING:
         BetaMemoryTool20250818RenameCommand,
         BetaMemoryTool20250818StrReplaceCommand,
         BetaMemoryTool20250818ViewCommand,
+        BetaToolParam,
     )
+
+R = TypeVar("R")
 
 
 class _OpenedStore:
-    """Opening and closing, shared by the sync and the async tool."""
+    """Opening and closing, shared by all tools."""
 
     tree: MemoryTree
-    actor: Actor | None
     _opened: opening.Retentive | None = None
 
     def _open(
         self,
         location: str | os.PathLike[str] | MemoryTree,
-        *,
-        store: str | MemoryTree | None,
-        actor: Actor | str | None,
+        store: str | None,
         replies: Replies,
         keys: opening.Keys | None,
         settings: Pins,
     ) -> None:
-        self.actor = as_actor(actor)  # first, so that an invalid actor raises before a store is created
-        memory = location if store is None or isinstance(store, str) else store
-        if isinstance(memory, MemoryTree):
-            self.tree = memory
+        if isinstance(location, MemoryTree):
+            self.tree = location
         else:
-            self._opened = opening.open(memory, replies=replies, keys=keys, **settings)
-            self.tree = self._opened.store(store if isinstance(store, str) else None)
-
-    @property
-    def store(self) -> MemoryStore:
-        """Memory store the tool works on."""
-        if not isinstance(self.tree, MemoryStore):
-            raise AttributeError("the tool works on several memory stores; use `tree`")  # noqa: TRY004 - as base_path
-        return self.tree
+            self._opened = opening.open(location, replies=replies, keys=keys, **settings)
+            self.tree = self._opened.store(store)
 
     def close(self) -> None:
         """Close the storage if this tool opened it. Without this call no data is lost."""
         if self._opened is not None:
             self._opened.close()
 
-    @property
-    def _named(self) -> MemoryTree:
-        return named(self.tree, "anthropic")
 
-    def _files(self) -> Path:
-        root = self.tree.directory()
-        if root is None:
-            raise AttributeError("base_path and memory_root exist only for a directory of plain files")
-        return Path(root)
-
-
-class MemoryTool(_OpenedStore, BetaAbstractMemoryTool):
-    """Memory tool for `client.beta.messages.tool_runner(tools=[MemoryTool("./memory")])`. Thread-safe.
-
-    `location` is a location as for `retentive.open`; `base_path` is the same argument under the name of the SDK's
-    local tool. `store` is the key or id of a memory store, which is created if missing. Instead of either you can
-    pass an open `MemoryStore` or `Mounts`. `keys` (encryption) and `settings` such as `view_chars` work as in
-    `retentive.open`.
-
-    `call` raises the SDK's `ToolError` for an error reply. Invalid input and storage failures raise `ToolError`
-    too; nothing else is raised for them.
-    """
+class _MemoryTool(_OpenedStore, Generic[R]):
+    """Memory tool, apart from how it runs commands. `R` is the result of a command: a text, or a coroutine."""
 
     def __init__(
         self,
@@ -114,9 +94,74 @@ class MemoryTool(_OpenedStore, BetaAbstractMemoryTool):
         cache_control: BetaCacheControlEphemeralParam | None = None,
         **settings: Unpack[Pins],
     ) -> None:
-        super().__init__(cache_control=cache_control)
+        init: Any = super().__init__  # the SDK's tool, the next base class
+        init(cache_control=cache_control)
         location = _location(location, base_path)
-        self._open(location, store=store, actor=actor, replies=replies, keys=keys, settings=settings)
+        self.actor = as_actor(actor)  # first, so that an invalid actor raises before a store is created
+        memory, key = (location, store) if store is None or isinstance(store, str) else (store, None)
+        self._open(memory, key, replies, keys, settings)
+
+    @property
+    def store(self) -> MemoryStore:
+        """Memory store the tool works on."""
+        if not isinstance(self.tree, MemoryStore):
+            raise AttributeError("the tool works on several memory stores; use `tree`")  # noqa: TRY004 - as base_path
+        return self.tree
+
+    @property
+    def _named(self) -> MemoryTree:
+        return named(self.tree, "anthropic")
+
+    def _files(self) -> Path:
+        root = self.tree.directory()
+        if root is None:
+            raise AttributeError("base_path and memory_root exist only for a directory of plain files")
+        return Path(root)
+
+    def call(self, input: object) -> R:  # noqa: A002 - the SDK's name
+        """Run a command and return the text of the reply. Raises `ToolError` for an error reply."""
+        raise NotImplementedError
+
+    def execute(self, command: BetaMemoryTool20250818Command) -> R:
+        """Run a command given as an SDK command object."""
+        return self.call(_fields(command))
+
+    def view(self, command: BetaMemoryTool20250818ViewCommand) -> R:
+        """Run a view command."""
+        return self.call(_fields(command, "view"))
+
+    def create(self, command: BetaMemoryTool20250818CreateCommand) -> R:
+        """Run a create command."""
+        return self.call(_fields(command, "create"))
+
+    def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> R:
+        """Run a str_replace command."""
+        return self.call(_fields(command, "str_replace"))
+
+    def insert(self, command: BetaMemoryTool20250818InsertCommand) -> R:
+        """Run an insert command."""
+        return self.call(_fields(command, "insert"))
+
+    def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> R:
+        """Run a delete command."""
+        return self.call(_fields(command, "delete"))
+
+    def rename(self, command: BetaMemoryTool20250818RenameCommand) -> R:
+        """Run a rename command."""
+        return self.call(_fields(command, "rename"))
+
+
+class MemoryTool(_MemoryTool[str], BetaAbstractMemoryTool):
+    """Memory tool for `client.beta.messages.tool_runner(tools=[MemoryTool("./memory")])`. Thread-safe.
+
+    `location` is a location as for `retentive.open`; `base_path` is the same argument under the name of the SDK's
+    local tool. `store` is the key or id of a memory store, which is created if missing. Instead of either you can
+    pass an open `MemoryStore` or `Mounts`. `keys` (encryption) and `settings` such as `view_chars` work as in
+    `retentive.open`.
+
+    `call` raises the SDK's `ToolError` for an error reply. Invalid input and storage failures raise `ToolError`
+    too; nothing else is raised for them.
+    """
 
     @property
     def base_path(self) -> Path:
@@ -130,62 +175,18 @@ class MemoryTool(_OpenedStore, BetaAbstractMemoryTool):
 
     def call(self, input: object) -> str:  # noqa: A002 - the SDK's name
         """Run a command and return the text of the reply. Raises `ToolError` for an error reply."""
-        return _text(self._named.execute(input, actor=self.actor))
-
-    def execute(self, command: BetaMemoryTool20250818Command) -> str:
-        """Run a command given as an SDK command object."""
-        return self.call(_fields(command))
-
-    def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        """Run a view command."""
-        return self.call(_fields(command, "view"))
-
-    def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        """Run a create command."""
-        return self.call(_fields(command, "create"))
-
-    def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        """Run a str_replace command."""
-        return self.call(_fields(command, "str_replace"))
-
-    def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        """Run an insert command."""
-        return self.call(_fields(command, "insert"))
-
-    def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        """Run a delete command."""
-        return self.call(_fields(command, "delete"))
-
-    def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        """Run a rename command."""
-        return self.call(_fields(command, "rename"))
+        return text_or_error(self._named.execute(input, actor=self.actor))
 
     def clear_all_memory(self) -> str:
         """Delete all memories, each store in one transaction. The history keeps them."""
-        return _text(self._named.clear(actor=self.actor))
+        return text_or_error(self._named.clear(actor=self.actor))
 
 
-class AsyncMemoryTool(_OpenedStore, BetaAsyncAbstractMemoryTool):
+class AsyncMemoryTool(_MemoryTool[Coroutine[Any, Any, str]], BetaAsyncAbstractMemoryTool):
     """Async version of `MemoryTool`, for `AsyncAnthropic`.
 
     The constructor opens the storage synchronously, which is quick. Commands run in a worker thread.
     """
-
-    def __init__(
-        self,
-        location: str | os.PathLike[str] | MemoryTree | None = None,
-        *,
-        base_path: str | os.PathLike[str] | None = None,
-        store: str | MemoryTree | None = None,
-        actor: Actor | str | None = None,
-        replies: Replies = REPLIES,
-        keys: opening.Keys | None = None,
-        cache_control: BetaCacheControlEphemeralParam | None = None,
-        **settings: Unpack[Pins],
-    ) -> None:
-        super().__init__(cache_control=cache_control)
-        location = _location(location, base_path)
-        self._open(location, store=store, actor=actor, replies=replies, keys=keys, settings=settings)
 
     @property
     def base_path(self) -> anyio.Path:
@@ -199,39 +200,57 @@ class AsyncMemoryTool(_OpenedStore, BetaAsyncAbstractMemoryTool):
 
     async def call(self, input: object) -> str:  # noqa: A002 - the SDK's name
         """Run a command and return the text of the reply. Raises `ToolError` for an error reply."""
-        return _text(await aio.execute(self._named, input, actor=self.actor))
-
-    async def execute(self, command: BetaMemoryTool20250818Command) -> str:
-        """Run a command given as an SDK command object."""
-        return await self.call(_fields(command))
-
-    async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        """Run a view command."""
-        return await self.call(_fields(command, "view"))
-
-    async def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        """Run a create command."""
-        return await self.call(_fields(command, "create"))
-
-    async def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        """Run a str_replace command."""
-        return await self.call(_fields(command, "str_replace"))
-
-    async def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        """Run an insert command."""
-        return await self.call(_fields(command, "insert"))
-
-    async def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        """Run a delete command."""
-        return await self.call(_fields(command, "delete"))
-
-    async def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        """Run a rename command."""
-        return await self.call(_fields(command, "rename"))
+        return text_or_error(await aio.execute(self._named, input, actor=self.actor))
 
     async def clear_all_memory(self) -> str:
         """Delete all memories, each store in one transaction. The history keeps them."""
-        return _text(await aio.clear(self._named, actor=self.actor))
+        return text_or_error(await aio.clear(self._named, actor=self.actor))
+
+
+class _SearchTool(_OpenedStore):
+    """Search tool, apart from how it runs a search."""
+
+    tree: MemoryStore | Mounts
+
+    def __init__(
+        self,
+        location: str | os.PathLike[str] | MemoryStore | Mounts = opening.DEFAULT_LOCATION,
+        *,
+        store: str | None = None,
+        replies: Replies = REPLIES,
+        keys: opening.Keys | None = None,
+        cache_control: BetaCacheControlEphemeralParam | None = None,
+    ) -> None:
+        self._cache_control = cache_control
+        self._open(location, store, replies, keys, {})
+
+    def to_dict(self) -> BetaToolParam:
+        """Entry for the `tools` list of a request."""
+        entry: BetaToolParam = {"name": NAME, "description": DESCRIPTION, "input_schema": INPUT_SCHEMA}
+        if self._cache_control is not None:
+            entry["cache_control"] = self._cache_control
+        return entry
+
+
+class MemorySearchTool(_SearchTool, BetaBuiltinFunctionTool):
+    """Search tool for models: `tool_runner(tools=[MemoryTool(store), MemorySearchTool(store)])`. Thread-safe.
+
+    `location` is an open `MemoryStore` or `Mounts`, usually the one of the memory tool. It can also be a location as
+    for `retentive.open`, with `store` as the key or id. An invalid call raises the SDK's `ToolError`. A search
+    without matches is an ordinary reply.
+    """
+
+    def call(self, input: object) -> str:  # noqa: A002 - the SDK's name
+        """Run a search and return the text of the reply. Raises `ToolError` for an error reply."""
+        return text_or_error(search_reply(named(self.tree, "anthropic"), input))
+
+
+class AsyncMemorySearchTool(_SearchTool, BetaAsyncBuiltinFunctionTool):
+    """Async version of `MemorySearchTool`, for `AsyncAnthropic`. Searches run in a worker thread."""
+
+    async def call(self, input: object) -> str:  # noqa: A002 - the SDK's name
+        """Run a search and return the text of the reply. Raises `ToolError` for an error reply."""
+        return text_or_error(await to_thread.run_sync(search_reply, named(self.tree, "anthropic"), input))
 
 
 def _location(
@@ -244,7 +263,8 @@ def _location(
     return opening.DEFAULT_LOCATION if location is None else location
 
 
-def _text(reply: Reply) -> str:
+def text_or_error(reply: Reply) -> str:
+    """Text of a reply. Raises `ToolError` for an error reply."""
     if reply.is_error:
         raise ToolError(reply.text)
     return reply.text

@@ -1,10 +1,13 @@
-"""Name, description and schema of the memory tool as a function tool, for models without a built-in memory tool.
+"""Function tools for any model and client, and the definition of the memory tool as a function tool.
 
-Claude has a built-in memory tool and does not need them.
+Claude has a built-in memory tool and does not need that definition.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from retentive.integrations.messages import TOOL
@@ -17,6 +20,37 @@ class SupportsExecute(Protocol):
 
     def execute(self, command: object, *, actor: Actor | str | None = None) -> Reply:
         """Run a command, given as the raw input of a tool call."""
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionTool:
+    """Function tool: a definition for requests, and methods that run calls. Thread-safe."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    run: Callable[[object], Reply]
+    strict: bool = False
+
+    @property
+    def definition(self) -> dict[str, Any]:
+        """Definition in the form most clients accept: `name`, `description`, `parameters` and, if set, `strict`."""
+        fields = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
+        return {**fields, "strict": True} if self.strict else fields
+
+    def reply(self, arguments: Mapping[str, Any] | str) -> Reply:
+        """Run a call and return the reply with `is_error`. Invalid input gets an error reply, never an exception."""
+        request: object = arguments
+        if isinstance(arguments, str):
+            try:
+                request = json.loads(arguments)
+            except (ValueError, RecursionError):
+                request = arguments
+        return self.run(request)
+
+    def call(self, arguments: Mapping[str, Any] | str) -> str:
+        """Run a call and return only the text, for clients without an error flag. Error texts start with "Error"."""
+        return self.reply(arguments).text
 
 
 NAME: Final = TOOL["name"]

@@ -28,14 +28,11 @@ if TYPE_CHECKING:
     from retentive.mounts import MemoryTree
 
 ActorLike: TypeAlias = Actor | str | None
+MemoryOfRun: TypeAlias = SupportsExecute | Callable[[RunnableConfig], SupportsExecute]
+ActorOfRun: TypeAlias = ActorLike | Callable[[RunnableConfig], ActorLike]
 
 
-def memory_tool(
-    memory: SupportsExecute | Callable[[RunnableConfig], SupportsExecute],
-    *,
-    actor: ActorLike | Callable[[RunnableConfig], ActorLike] = None,
-    native: bool = True,
-) -> BaseTool:
+def memory_tool(memory: MemoryOfRun, *, actor: ActorOfRun = None, native: bool = True) -> BaseTool:
     """Create a LangChain memory tool for sync and async use. Async calls run in a worker thread. Thread-safe.
 
     For an agent that serves several users, pass functions of the run's config as `memory` and `actor`. An error reply
@@ -49,16 +46,10 @@ def memory_tool(
 
 
 class _MemoryTool(BaseTool):
-    _memory: SupportsExecute | Callable[[RunnableConfig], SupportsExecute] = PrivateAttr()
-    _actor: ActorLike | Callable[[RunnableConfig], ActorLike] = PrivateAttr()
+    _memory: MemoryOfRun = PrivateAttr()
+    _actor: ActorOfRun = PrivateAttr()
 
-    def __init__(
-        self,
-        memory: SupportsExecute | Callable[[RunnableConfig], SupportsExecute],
-        actor: ActorLike | Callable[[RunnableConfig], ActorLike],
-        *,
-        extras: dict[str, Any] | None,
-    ) -> None:
+    def __init__(self, memory: MemoryOfRun, actor: ActorOfRun, *, extras: dict[str, Any] | None) -> None:
         super().__init__(
             name=NAME, description=DESCRIPTION, args_schema=INPUT_SCHEMA, handle_tool_error=True, extras=extras
         )

@@ -11,39 +11,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final
 
 from retentive.engine.rendering import Say, error_reply
 from retentive.errors import InvalidInput, Refused, RetentiveError
+from retentive.integrations.function_tool import FunctionTool
 from retentive.integrations.named import named
+from retentive.mounts import Mounts
 from retentive.search.query import Hit, Results
+from retentive.store import MemoryStore
 from retentive.values.paths import ROOT, MemoryPath, visible
-from retentive.values.replies import Replies, Reply
-
-
-class SupportsSearch(Protocol):
-    """Object that can be searched: a `MemoryStore` or `Mounts`."""
-
-    @property
-    def replies(self) -> Replies:
-        """Catalogue of error replies."""
-
-    def redacted(self, text: str) -> str:
-        """Redact sensitive values in input text before a reply echoes it."""
-
-    def search(
-        self,
-        query: str,
-        *,
-        under: str = ROOT,
-        paths: Sequence[str] = (),
-        regex: bool = False,
-        limit: int | None = 20,
-    ) -> Results:
-        """Search the memories."""
-
+from retentive.values.replies import Reply
 
 NAME: Final = "memory_search"
 LIMIT, MAX_LIMIT = 10, 20  # memories; 20 with three lines of 200 characters each fill about one page of a view
@@ -75,46 +55,16 @@ INPUT_SCHEMA: Final[dict[str, Any]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SearchTool:
-    """Search as a function tool: a definition for requests and methods that run calls. Thread-safe."""
-
-    memory: SupportsSearch
-    name: str
-    description: str
-    parameters: Mapping[str, Any]
-
-    @property
-    def definition(self) -> dict[str, Any]:
-        """Definition in the form most clients accept: `name`, `description` and `parameters`."""
-        return {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
-
-    def reply(self, arguments: Mapping[str, Any] | str) -> Reply:
-        """Run a search and return the reply with `is_error`. Invalid input gets an error reply, never an exception."""
-        request: object = arguments
-        if isinstance(arguments, str):
-            try:
-                request = json.loads(arguments)
-            except (ValueError, RecursionError):
-                request = arguments
-        return search_reply(named(self.memory, "search_tool"), request)
-
-    def call(self, arguments: Mapping[str, Any] | str) -> str:
-        """Run a search and return only the text, for clients without an error flag. Error texts start with "Error"."""
-        return self.reply(arguments).text
-
-
-def search_tool(memory: SupportsSearch, *, name: str = NAME) -> SearchTool:
+def search_tool(memory: MemoryStore | Mounts, *, name: str = NAME) -> FunctionTool:
     """Create a search tool for a memory, usable with any model and client."""
-    return SearchTool(memory, name, DESCRIPTION, INPUT_SCHEMA)
+    return FunctionTool(name, DESCRIPTION, INPUT_SCHEMA, partial(search_reply, named(memory, "search_tool")))
 
 
-def search_reply(memory: SupportsSearch, request: object) -> Reply:
+def search_reply(memory: MemoryStore | Mounts, request: object) -> Reply:
     """Run a search, given as the raw input of a tool call.
 
     Invalid input and storage failures get an error reply. A search without matches is not an error.
     """
-
     try:
         query, under, limit = _parse(request)
         return Reply(_text(memory.search(query, under=under.text, limit=limit), under))
@@ -126,20 +76,19 @@ def search_reply(memory: SupportsSearch, request: object) -> Reply:
 
 def _parse(request: object) -> tuple[str, MemoryPath, int]:
     """Return the query, the path to search, and the limit. Raises `Refused`."""
-    if not isinstance(request, Mapping):
-        raise Refused("missing_field", field="query", command=NAME, expected=_QUERY)
-    query, limit = request.get("query"), request.get("limit")
+    fields = request if isinstance(request, Mapping) else {}
+    query, limit = fields.get("query"), fields.get("limit")
     if query is None:
         raise Refused("missing_field", field="query", command=NAME, expected=_QUERY)
     if not isinstance(query, str):
         raise _bad_field("query", query, _QUERY)
-    if isinstance(limit, str) and _INTEGER.fullmatch(limit):
-        limit = int(limit)
     if limit is None:
         limit = LIMIT
+    if isinstance(limit, str) and _INTEGER.fullmatch(limit):
+        limit = int(limit)
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
         raise _bad_field("limit", limit, _LIMIT)
-    path = request.get("path")
+    path = fields.get("path")
     if path is not None and not isinstance(path, str):
         raise _bad_field("path", path, _PATH)
     return query, MemoryPath.parse(path or ROOT), min(limit, MAX_LIMIT)

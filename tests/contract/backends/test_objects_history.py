@@ -335,7 +335,7 @@ def test_other_processes_do_not_serve_redacted_texts_from_their_caches(url: str)
     store.backend.write(store.id, lambda tx: tx.redact(ids, PERSON))
     assert [reader.version_text(each) for each in ids[1:]] == [None] * 3
     assert PLACE not in [version.path for version in reader.versions()]
-    assert reader.chosen(path=PLACE) == []
+    assert reader.versions(path=PLACE) == []
 
 
 def test_pruning_a_long_history_keeps_it_small(url: str) -> None:
@@ -383,7 +383,7 @@ def test_concurrent_redactions_remove_exactly_their_versions(url: str) -> None:
         for number in range(20):
             store.put(path, f"secret {name}{number}.".encode())
             memory = store.memory(path)
-            ids = [version.id for version in store.chosen(memory_id=memory.id)]
+            ids = [version.id for version in store.versions(memory_id=memory.id)]
             store.backend.write(store.id, partial(_blank, ids=ids))
             if number % 7 == 0:
                 assert capabilities.purge(store.backend)

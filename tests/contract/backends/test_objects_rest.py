@@ -120,9 +120,9 @@ def check_history(model: Held, store: Opened) -> None:
     assert found == list(zip(versions, model.texts, strict=True))
     for version in versions[:: max(len(versions) // 20, 1)]:
         memory = version.memory_id
-        assert store.chosen(memory_id=memory) == [one for one in versions if one.memory_id == memory]
-        assert store.chosen(path=version.path) == [one for one in versions if one.path == version.path]
-        assert store.chosen(path=version.path, limit=1) == store.chosen(path=version.path)[:1]
+        assert store.versions(memory_id=memory) == [one for one in versions if one.memory_id == memory]
+        assert store.versions(path=version.path) == [one for one in versions if one.path == version.path]
+        assert store.versions(path=version.path, limit=1) == store.versions(path=version.path)[:1]
     for memory_now in store.memories(ROOT):
         assert store.found(memory_now.id) == memory_now
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 from contextlib import aclosing, closing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import Any, TypeVar
 
 import httpx2
 from anthropic import Anthropic, AsyncAnthropic
 
 from retentive.agent import Agent, AgentError, AsyncAgent, Event, Text
 from retentive.testing.scripted_claude import Call, Check, Script, Turn
-
-if TYPE_CHECKING:
-    from retentive.agent.loop import Options
 
 E = TypeVar("E")
 KINDS = ["sync", "async"]
@@ -54,7 +51,7 @@ def play(
     *prompts: str | None,
     stop_at: type[Event] | None = None,
     max_retries: int = 0,
-    **options: Unpack[Options],
+    **options: Any,
 ) -> Played:
     """Send each of `prompts` to one agent as a run. A run is left at the first event of type `stop_at`."""
     if kind == "async":
@@ -80,7 +77,7 @@ def client_of(url: str, *, max_retries: int = 0) -> Anthropic:
 
 
 async def _play_async(
-    url: str, *prompts: str | None, stop_at: type[Event] | None, max_retries: int, **options: Unpack[Options]
+    url: str, *prompts: str | None, stop_at: type[Event] | None, max_retries: int, **options: Any
 ) -> Played:
     played = Played()
     http = httpx2.AsyncClient(verify=False)

@@ -19,7 +19,7 @@ from retentive.testing.scripted_claude import (
     Turn,
     scripted_claude,
 )
-from retentive.testing.scripted_claude.compaction import after_compaction
+from retentive.testing.scripted_claude.context import after_compaction
 from retentive.testing.scripted_claude.messages import Message
 from retentive.testing.scripted_claude.tokens import text_tokens
 

@@ -191,7 +191,7 @@ def test_a_function_is_served_without_state(tmp_path: Path) -> None:
 def test_an_invalid_argument_is_a_usage_error(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from retentive.testing.scripted_claude.server import main
+    from retentive.testing.scripted_claude.__main__ import main
 
     with pytest.raises(SystemExit, match="2"):
         main(arguments)

@@ -16,7 +16,7 @@ from retentive import AsyncMemoryTool, MemoryStore, MemoryTool, Mounts, tool_res
 from retentive.agent import function_tool
 from retentive.agent.sdk import AsyncMemoryCommands, MemoryCommands
 from retentive.integrations import langchain, pydantic_ai
-from retentive.integrations.anthropic_search import AsyncMemorySearchTool, MemorySearchTool
+from retentive.integrations.anthropic import AsyncMemorySearchTool, MemorySearchTool
 from retentive.integrations.search_tool import search_tool
 from retentive.storage.contract import Actor
 

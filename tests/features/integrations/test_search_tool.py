@@ -144,7 +144,7 @@ except ImportError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout == "MemorySearchTool needs the SDK: pip install 'anthropic>=2.11,<3'\n"
+    assert done.stdout == "MemoryTool needs the SDK: pip install 'anthropic>=2.11,<3'\n"
 
 
 # -- the function ----------------------------------------------------------------------------------------------------

@@ -15,33 +15,19 @@ from __future__ import annotations
 
 import pytest
 
-_PARTS = (
-    "opening", "stores", "snapshots", "records", "moves", "history", "side_records", "promises", "seals", "sharing",
-)  # fmt: skip
+_PARTS = ("opening", "stores", "snapshots", "versions", "history", "layers", "promises", "sharing")
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in _PARTS))
 
 from retentive.testing.backend_suite.history import HistorySuite  # noqa: E402 - after the assert rewriting above
-from retentive.testing.backend_suite.moves import MovesSuite  # noqa: E402
+from retentive.testing.backend_suite.layers import LayersSuite  # noqa: E402
 from retentive.testing.backend_suite.promises import PromisesSuite  # noqa: E402
-from retentive.testing.backend_suite.records import RecordsSuite  # noqa: E402
-from retentive.testing.backend_suite.seals import SealsSuite  # noqa: E402
 from retentive.testing.backend_suite.sharing import SharingSuite  # noqa: E402
-from retentive.testing.backend_suite.side_records import SideRecordsSuite  # noqa: E402
 from retentive.testing.backend_suite.snapshots import SnapshotsSuite  # noqa: E402
 from retentive.testing.backend_suite.stores import StoresSuite  # noqa: E402
+from retentive.testing.backend_suite.versions import VersionsSuite  # noqa: E402
 
 __all__ = ["BackendSuite"]
 
 
-class BackendSuite(
-    StoresSuite,
-    SnapshotsSuite,
-    RecordsSuite,
-    MovesSuite,
-    HistorySuite,
-    SideRecordsSuite,
-    PromisesSuite,
-    SealsSuite,
-    SharingSuite,
-):
+class BackendSuite(StoresSuite, SnapshotsSuite, VersionsSuite, HistorySuite, LayersSuite, PromisesSuite, SharingSuite):
     """Tests of every guarantee in `retentive.storage.contract`."""

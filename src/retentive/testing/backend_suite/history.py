@@ -6,15 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from typing import TypeVar
 
 import pytest
 
 from retentive.errors import NotFound
-from retentive.storage.contract import Actor, Backend, Change, Transaction, Usage, Version
+from retentive.storage.contract import Actor, Backend, Change, Memory, Transaction, Usage, Version
 from retentive.testing.backend_suite.opening import A, B, C, Opened, SuiteOpening
 from retentive.values.paths import ROOT
 from retentive.values.records import Again
 
+SealedRecord = TypeVar("SealedRecord", Memory, Version)
 PERSON = Actor("user", "ann")
 
 
@@ -26,11 +28,11 @@ class HistorySuite(SuiteOpening):
         store.create({A: b"a", B: b"b"})
         a, b = store.memory(A), store.memory(B)
         changes = [Change(None, "/memories/new", b"new"), Change(a, A, b"aa"), Change(b, C)]
-        recorded = store.backend.write(store.id, lambda tx: tx.record(changes, None))
-        gone = store.backend.write(store.id, lambda tx: tx.record([Change(tx.get(A).memory, None)], None))
+        recorded = store.write(lambda tx: tx.record(changes, None))
+        gone = store.write(lambda tx: tx.record([Change(tx.get(A).memory, None)], None))
         made = [(version.memory_id, version.id) for version in reversed(store.versions()[:4])]
         assert [*recorded, *gone] == made
-        assert store.backend.write(store.id, lambda tx: tx.record([], None)) == []
+        assert store.write(lambda tx: tx.record([], None)) == []
 
     def test_versions_can_be_bounded_by_ids(self, store: Opened) -> None:
         """Bounds are exclusive and need not be existing ids."""
@@ -39,14 +41,14 @@ class HistorySuite(SuiteOpening):
             store.put(B, b"%d" % number)
         every = store.versions()
         ids = [version.id for version in every]
-        assert bounded_ids(store, after=ids[5]) == every[:5]
-        assert bounded_ids(store, before=ids[5]) == every[6:]
-        assert bounded_ids(store, before=ids[2], after=ids[9]) == every[3:9]
-        assert bounded_ids(store, before=ids[5] + "!", limit=3) == every[5:8]
+        assert store.versions(after=ids[5]) == every[:5]
+        assert store.versions(before=ids[5]) == every[6:]
+        assert store.versions(before=ids[2], after=ids[9]) == every[3:9]
+        assert store.versions(before=ids[5] + "!", limit=3) == every[5:8]
         of_a = [version for version in every if version.path == A]
-        assert bounded_ids(store, before=of_a[2].id, memory_id=of_a[0].memory_id) == of_a[3:]
-        assert bounded_ids(store, after=ids[0]) == bounded_ids(store, before=ids[-1]) == []
-        assert bounded_ids(store, before="\0") == []
+        assert store.versions(before=of_a[2].id, memory_id=of_a[0].memory_id) == of_a[3:]
+        assert store.versions(after=ids[0]) == store.versions(before=ids[-1]) == []
+        assert store.versions(before="\0") == []
 
     def test_earlier_states_can_be_read(self, store: Opened) -> None:
         """After each version: the newest version of every memory at that time."""
@@ -65,10 +67,10 @@ class HistorySuite(SuiteOpening):
         store.create(files)
         store.put(A, b"\xc3\xa9")
         store.move(A, "/memories/zz")
-        found = store.backend.read(store.id, lambda snapshot: list(snapshot.texts(ROOT)))
+        found = store.read(lambda snapshot: list(snapshot.texts(ROOT)))
         assert {memory.path: data for memory, data in found} == {**files, "/memories/zz": b"\xc3\xa9"}
         assert [memory for memory, _ in found] == store.memories(ROOT)
-        below = store.backend.read(store.id, lambda snapshot: list(snapshot.texts("/memories/003")))
+        below = store.read(lambda snapshot: list(snapshot.texts("/memories/003")))
         assert [data for _, data in below] == [b"3"]
 
     def test_a_deleted_memory_can_be_recreated(self, store: Opened) -> None:
@@ -77,12 +79,12 @@ class HistorySuite(SuiteOpening):
         before = store.memory(A)
         store.delete(A)
         again = Again(before.id, before.created_at)
-        store.backend.write(store.id, lambda tx: tx.record([Change(None, B, b"two", again=again)], PERSON))
+        store.write(lambda tx: tx.record([Change(None, B, b"two", again=again)], PERSON))
         after = store.memory(B)
         assert (after.id, after.created_at) == (before.id, before.created_at)
         assert after.updated_at > before.updated_at
         assert store.found(before.id) == after
-        operations = [version.operation for version in store.chosen(memory_id=before.id)]
+        operations = [version.operation for version in store.versions(memory_id=before.id)]
         assert operations == ["created", "deleted", "created"]
         assert store.usage() == Usage(1, 3)
 
@@ -92,12 +94,8 @@ class HistorySuite(SuiteOpening):
             step()
         other = Opened(backend, "copy")
         import_versions(store, other)
-        assert [replace(version, seal=None) for version in other.versions()] == [
-            replace(version, seal=None) for version in store.versions()
-        ]
-        assert [replace(memory, seal=None) for memory in other.memories(ROOT)] == [
-            replace(memory, seal=None) for memory in store.memories(ROOT)
-        ]
+        assert unsealed(other.versions()) == unsealed(store.versions())
+        assert unsealed(other.memories()) == unsealed(store.memories())
         assert other.tree() == store.tree()
         assert (other.usage(), other.revision()) == (store.usage(), store.revision())
         texts = [store.version_text(version.id) for version in store.versions()]
@@ -113,18 +111,18 @@ class HistorySuite(SuiteOpening):
         store.create({A: b"3"})
         third, deleted, *first = store.versions()
         other = Opened(backend, "copy")
-        other.backend.write(other.id, lambda tx: tx.record([Change(None, None, origin=deleted)], None))
-        assert [replace(version, seal=None) for version in other.versions()] == [replace(deleted, seal=None)]
+        other.write(lambda tx: tx.record([Change(None, None, origin=deleted)], None))
+        assert unsealed(other.versions()) == unsealed([deleted])
         assert (other.tree(), other.usage()) == ({}, Usage(0, 0))
         another = Opened(backend, "another")
         for version in reversed(first):
-            another.backend.write(another.id, partial(_take_one, version=version, data=store.version_text(version.id)))
+            another.write(partial(_take_one, version=version, data=store.version_text(version.id)))
 
         def work(tx: Transaction) -> None:
             tx.drop([memory for memory in [tx.get(A).memory] if memory is not None])
             _take_one(tx, third, b"3")
 
-        another.backend.write(another.id, work)
+        another.write(work)
         assert another.tree() == {A: b"3", B: b"2"}
         assert another.usage() == Usage(2, 2)
         assert [version.id for version in another.versions()] == [third.id, *(version.id for version in first)]
@@ -136,7 +134,7 @@ class HistorySuite(SuiteOpening):
         store.put(A, b"public")
         newest, first = store.versions()
         blank(store, [first.id])
-        blanked = store.chosen(memory_id=first.memory_id)[1]
+        blanked = store.versions(memory_id=first.memory_id)[1]
         assert blanked == replace(
             first,
             path="",
@@ -149,10 +147,10 @@ class HistorySuite(SuiteOpening):
         assert blanked.redacted_at is not None
         assert abs(blanked.redacted_at - newest.created_at) < timedelta(hours=1)
         assert store.version_text(first.id) is None
-        assert store.chosen(path=A) == [newest]
+        assert store.versions(path=A) == [newest]
         assert store.tree() == {A: b"public"}
         assert store.usage() == Usage(1, 6)
-        assert [version.path for version in heads(store, newest.id)] == [""]
+        assert [version.path for version in store.read(lambda found: list(found.as_of(newest.id)))] == [""]
 
     def test_a_current_version_cannot_be_redacted(self, store: Opened) -> None:
         """Nor can a redacted one. A text shared with a rename stays for the other version."""
@@ -195,7 +193,7 @@ class HistorySuite(SuiteOpening):
         assert [store.version_text(version.id) for version in store.versions()] == [b"5", b"4", b"2", b"0"]
         with pytest.raises(NotFound):
             store.version_text(versions[4].id)
-        assert store.chosen(memory_id=versions[0].memory_id) == []
+        assert store.versions(memory_id=versions[0].memory_id) == []
         assert store.tree() == {A: b"5"}
 
     def test_needed_versions_are_not_pruned(self, store: Opened) -> None:
@@ -224,7 +222,7 @@ class HistorySuite(SuiteOpening):
     def test_an_erased_store_is_removed(self, backend: Backend, store: Opened) -> None:
         """Its id stays reserved; its key can be used again."""
         store.create({A: b"one", C: b"two"}, PERSON)
-        backend.write(store.id, lambda tx: tx.put_record("kind", "key", "value"))
+        store.write(lambda tx: tx.put_record("kind", "key", "value"))
         backend.put_side_records(store.id, "beside", {"key": "value"})
         other = Opened(backend, "other")
         other.create({A: b"stays"})
@@ -266,47 +264,30 @@ def steps(store: Opened) -> Sequence[Callable[[], None]]:
     )
 
 
-def bounded_ids(
-    store: Opened,
-    *,
-    memory_id: str | None = None,
-    after: str | None = None,
-    before: str | None = None,
-    limit: int | None = None,
-) -> list[Version]:
-    """Some versions."""
-    return store.backend.read(
-        store.id,
-        lambda found: list(found.versions(memory_id=memory_id, after=after, before=before, limit=limit)),
-    )
-
-
-def heads(store: Opened, before: str) -> list[Version]:
-    """Newest version of each memory."""
-    return store.backend.read(store.id, lambda snapshot: list(snapshot.as_of(before)))
-
-
 def state_at(store: Opened, before: str) -> dict[str, bytes | None]:
     """Tree at an earlier version."""
-    return store.backend.read(
-        store.id, lambda found: {version.path: found.text(version.id) for version in found.as_of(before)}
-    )
+    return store.read(lambda found: {version.path: found.text(version.id) for version in found.as_of(before)})
+
+
+def unsealed(records: Sequence[SealedRecord]) -> list[SealedRecord]:
+    """Memories or versions without their seals, which differ between stores."""
+    return [replace(record, seal=None) for record in records]
 
 
 def blank(store: Opened, ids: Sequence[str], actor: Actor | None = None) -> None:
     """Redact versions."""
-    store.backend.write(store.id, lambda tx: tx.redact(ids, actor or Actor("user", "bob")))
+    store.write(lambda tx: tx.redact(ids, actor or Actor("user", "bob")))
 
 
 def prune(store: Opened, ids: Sequence[str]) -> None:
     """Remove versions."""
-    store.backend.write(store.id, lambda tx: tx.prune(ids))
+    store.write(lambda tx: tx.prune(ids))
 
 
 def import_versions(store: Opened, other: Opened) -> None:
     """Copy all versions of one store to another, oldest first."""
     for version in reversed(store.versions()):
-        other.backend.write(other.id, partial(_take_one, version=version, data=store.version_text(version.id)))
+        other.write(partial(_take_one, version=version, data=store.version_text(version.id)))
 
 
 def _take_one(tx: Transaction, version: Version, data: bytes | None) -> None:

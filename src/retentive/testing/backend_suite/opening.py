@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
-from retentive.storage.contract import Actor, Backend, Change, Clock, Entry, Memory, NewId, Usage, Version, sortable_id
+from retentive.storage.contract import (
+    Actor,
+    Backend,
+    Change,
+    Clock,
+    Entry,
+    Memory,
+    NewId,
+    Snapshot,
+    Transaction,
+    Usage,
+    Version,
+    sortable_id,
+)
 from retentive.values.paths import ROOT
 
+R = TypeVar("R")
 A, B, C = "/memories/a", "/memories/b", "/memories/d/c"
 
 
@@ -22,86 +37,91 @@ class Opened:
         self.backend = backend
         self.id = backend.create_store(key=key, name=key).id
 
+    def write(self, work: Callable[[Transaction], R], *, may_use_reserve: bool = False) -> R:
+        """Run the work in a transaction."""
+        return self.backend.write(self.id, work, may_use_reserve=may_use_reserve)
+
+    def read(self, work: Callable[[Snapshot], R]) -> R:
+        """Run the work on a snapshot."""
+        return self.backend.read(self.id, work)
+
     def create(self, files: Mapping[str, bytes], actor: Actor | None = None) -> None:
         """Create memories in one write."""
-        changes = [Change(None, path, data) for path, data in files.items()]
-        self.backend.write(self.id, lambda tx: tx.record(changes, actor))
+        self.write(lambda tx: tx.record([Change(None, path, data) for path, data in files.items()], actor))
 
     def put(self, path: str, data: bytes, actor: Actor | None = None) -> None:
         """Replace the text of a memory."""
-        self.backend.write(self.id, lambda tx: tx.record([Change(tx.get(path).memory, path, data)], actor))
+        self.write(lambda tx: tx.record([Change(tx.get(path).memory, path, data)], actor))
 
-    def move(self, path: str, new: str, actor: Actor | None = None) -> None:
-        """Rename a memory."""
-        self.backend.write(self.id, lambda tx: tx.record([Change(tx.get(path).memory, new)], actor))
+    def move(self, path: str, new: str, actor: Actor | None = None, *, data: bytes | None = None) -> None:
+        """Rename a memory, and replace its text unless `data` is None, in one change."""
+        self.write(lambda tx: tx.record([Change(tx.get(path).memory, new, data)], actor))
 
     def delete(self, *paths: str, actor: Actor | None = None) -> None:
         """Delete memories in one write."""
-        self.backend.write(
-            self.id,
-            lambda tx: tx.record([Change(tx.get(path).memory, None) for path in paths], actor),
-            may_use_reserve=True,
+        self.write(
+            lambda tx: tx.record([Change(tx.get(path).memory, None) for path in paths], actor), may_use_reserve=True
         )
 
     def memory(self, path: str) -> Memory:
         """Return the memory at a path."""
-        found = self.backend.read(self.id, lambda snapshot: snapshot.get(path).memory)
+        found = self.get(path).memory
         assert found is not None, f"no memory at {path}"
         return found
 
     def found(self, memory_id: str) -> Memory | None:
         """Return the current memory with an id."""
-        return self.backend.read(self.id, lambda snapshot: snapshot.find(memory_id))
-
-    def chosen(
-        self, *, memory_id: str | None = None, path: str | None = None, limit: int | None = None
-    ) -> list[Version]:
-        """Return selected versions, newest first."""
-        return self.backend.read(
-            self.id, lambda snapshot: list(snapshot.versions(memory_id=memory_id, path=path, limit=limit))
-        )
+        return self.read(lambda snapshot: snapshot.find(memory_id))
 
     def version_text(self, version_id: str) -> bytes | None:
         """Return the bytes of a version."""
-        return self.backend.read(self.id, lambda snapshot: snapshot.text(version_id))
+        return self.read(lambda snapshot: snapshot.text(version_id))
 
     def get(self, path: str) -> Entry:
         """Return the entry at a path."""
-        return self.backend.read(self.id, lambda snapshot: snapshot.get(path))
+        return self.read(lambda snapshot: snapshot.get(path))
 
-    def memories(self, under: str) -> list[Memory]:
+    def memories(self, under: str = ROOT) -> list[Memory]:
         """Return all memories below a path."""
-        return self.backend.read(self.id, lambda snapshot: list(snapshot.memories(under)))
+        return self.read(lambda snapshot: list(snapshot.memories(under)))
 
     def sizes(self, under: str) -> list[tuple[str, int]]:
         """Return paths and sizes below a path."""
-        return self.backend.read(self.id, lambda snapshot: list(snapshot.sizes(under)))
+        return self.read(lambda snapshot: list(snapshot.sizes(under)))
 
     def tree(self) -> dict[str, bytes | None]:
         """Return all memories with their bytes."""
-        return self.backend.read(
-            self.id, lambda found: {one.path: found.text(one.version_id) for one in found.memories(ROOT)}
-        )
+        return self.read(lambda found: {one.path: found.text(one.version_id) for one in found.memories(ROOT)})
 
-    def versions(self) -> list[Version]:
-        """Return all versions, newest first."""
-        return self.backend.read(self.id, lambda snapshot: list(snapshot.versions()))
+    def versions(
+        self,
+        *,
+        memory_id: str | None = None,
+        path: str | None = None,
+        after: str | None = None,
+        before: str | None = None,
+        limit: int | None = None,
+    ) -> list[Version]:
+        """Return the selected versions, newest first."""
+        return self.read(
+            lambda found: list(found.versions(memory_id=memory_id, path=path, after=after, before=before, limit=limit))
+        )
 
     def usage(self) -> Usage:
         """Return the usage of the store."""
-        return self.backend.read(self.id, lambda snapshot: snapshot.usage())
+        return self.read(lambda snapshot: snapshot.usage())
 
     def revision(self) -> int:
         """Return the number of writes to the store."""
-        return self.backend.read(self.id, lambda snapshot: snapshot.revision)
+        return self.read(lambda snapshot: snapshot.revision)
+
+    def seal(self) -> str | None:
+        """Return the store data of an encryption layer."""
+        return self.read(lambda snapshot: snapshot.seal)
 
     def state(self) -> tuple[object, ...]:
         """Return the whole visible state of the store."""
         return self.tree(), self.versions(), self.usage(), self.revision(), self.seal()
-
-    def seal(self) -> str | None:
-        """Return the store data of an encryption layer."""
-        return self.backend.read(self.id, lambda snapshot: snapshot.seal)
 
 
 class SuiteOpening:
@@ -122,6 +142,18 @@ class SuiteOpening:
         backend = self.open_backend(place, clock=clock, new_id=new_id)
         self._closing.callback(backend.close)
         return backend
+
+    def reopened(self, backend: Backend, place: Path) -> Backend:
+        """Close the backend and open its location again, or return it unchanged if it keeps nothing after closing."""
+        if not self.lasting:
+            return backend
+        backend.close()
+        return self.opened(place)
+
+    def needs_lasting(self) -> None:
+        """Skip the test for a backend that keeps nothing after closing."""
+        if not self.lasting:
+            pytest.skip("this backend keeps nothing once it is closed")
 
     @pytest.fixture(autouse=True)
     def _close_all(self) -> Iterator[None]:

@@ -32,7 +32,7 @@ class PromisesSuite(SuiteOpening):
             raise error
 
         with pytest.raises(type(error)) as caught:
-            store.backend.write(store.id, fail)
+            store.write(fail)
         assert caught.value is error
         assert store.state() == before
         store.put(A, b"after")
@@ -47,7 +47,7 @@ class PromisesSuite(SuiteOpening):
             raise error
 
         with pytest.raises(Bug) as caught:
-            store.backend.read(store.id, fail)
+            store.read(fail)
         assert caught.value is error
         assert store.tree() == {A: b"one"}
         store.put(A, b"two")
@@ -63,23 +63,22 @@ class PromisesSuite(SuiteOpening):
             raise Bug
 
         with pytest.raises(Bug):
-            backend.write(store.id, fail)
+            store.write(fail)
         before = store.state()
-        if self.lasting:
-            backend.close()
-            store = Opened(self.opened(tmp_path))
+        store = Opened(self.reopened(backend, tmp_path))
         assert store.state() == before
         assert store.tree() == {A: b"one"}
 
     def test_everything_is_durable(self, tmp_path: Path) -> None:
         """Memories, texts, versions, usage, revision, ids and keys exist after reopening."""
-        self._needs_lasting()
+        self.needs_lasting()
         backend = self.opened(tmp_path)
         store, other = Opened(backend), Opened(backend, "other")
         store.create({A: b"one", B: b"two\r\n"})
         store.put(A, "é".encode())
         store.move(B, C)
         store.delete(A)
+        store.move(C, B, data=b"moved and edited")
         other.create({A: b"other"})
         states, stores = (store.state(), other.state()), backend.list_stores()
         for _ in range(3):
@@ -92,7 +91,7 @@ class PromisesSuite(SuiteOpening):
 
     def test_time_does_not_go_back_after_reopening(self, tmp_path: Path) -> None:
         """Even if the clock does."""
-        self._needs_lasting()
+        self.needs_lasting()
         for number, now in enumerate((1_800_000_000.0, 1_700_000_000.0)):
             backend = self.opened(tmp_path, clock=iter([now] * 100).__next__)
             store = Opened(backend)
@@ -106,9 +105,9 @@ class PromisesSuite(SuiteOpening):
         backend = self.opened(tmp_path)
         store = Opened(backend)
         store.create({A: b"one"})
-        assert backend.read(store.id, lambda snapshot: snapshot.settings) is None
+        assert store.read(lambda snapshot: snapshot.settings) is None
         settings = '{"a": "é😀"}' + "x" * 60_000
-        backend.write(store.id, lambda tx: tx.set_metadata(settings=settings))
+        store.write(lambda tx: tx.set_metadata(settings=settings))
 
         def fail(tx: Transaction) -> None:
             assert tx.settings == settings
@@ -116,30 +115,23 @@ class PromisesSuite(SuiteOpening):
             raise Bug
 
         with pytest.raises(Bug):
-            backend.write(store.id, fail)
-        if self.lasting:
-            backend.close()
-            backend = self.opened(tmp_path)
-            store = Opened(backend)
-        assert backend.read(store.id, lambda snapshot: (snapshot.get(A).data, snapshot.settings)) == (b"one", settings)
-        assert backend.read(store.id, lambda snapshot: snapshot.settings) == settings
+            store.write(fail)
+        store = Opened(self.reopened(backend, tmp_path))
+        assert store.read(lambda snapshot: (snapshot.get(A).data, snapshot.settings)) == (b"one", settings)
+        assert store.read(lambda snapshot: snapshot.settings) == settings
         assert (store.revision(), len(store.versions())) == (1, 1)
-        backend.write(store.id, lambda tx: tx.set_metadata(settings=None))
-        assert backend.read(store.id, lambda snapshot: snapshot.settings) is None
-
-    def test_closing_twice_is_allowed(self, backend: Backend) -> None:
-        """Later calls of `close` do nothing."""
-        for _ in range(3):
-            backend.close()
+        store.write(lambda tx: tx.set_metadata(settings=None))
+        assert store.read(lambda snapshot: snapshot.settings) is None
 
     def test_a_closed_backend_is_unavailable(self, backend: Backend, store: Opened) -> None:
-        """For every method."""
+        """For every method but `close`, which can be called again."""
         store.create({A: b"one"})
-        backend.close()
+        for _ in range(3):
+            backend.close()
         calls = (
-            lambda: backend.read(store.id, lambda snapshot: snapshot.revision),
-            lambda: backend.write(store.id, lambda tx: tx.revision),
-            lambda: backend.write(store.id, lambda tx: tx.revision, may_use_reserve=True),
+            lambda: store.read(lambda snapshot: snapshot.revision),
+            lambda: store.write(lambda tx: tx.revision),
+            lambda: store.write(lambda tx: tx.revision, may_use_reserve=True),
             lambda: backend.create_store(key="new", name="new"),
             lambda: backend.create_store(key="tested", name="tested"),
             lambda: backend.get_store(store.id),
@@ -153,10 +145,6 @@ class PromisesSuite(SuiteOpening):
         """Reads, writes without changes, and repeated creation of a store."""
         store.create({A: b"one"})
         before = store.state()
-        store.backend.write(store.id, lambda tx: list(tx.memories("/memories")))
+        store.write(lambda tx: list(tx.memories("/memories")))
         store.backend.create_store(key="tested", name="again")
         assert store.state() == before
-
-    def _needs_lasting(self) -> None:
-        if not self.lasting:
-            pytest.skip("this backend keeps nothing once it is closed")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
-import signal
-import sys
 import threading
-import time
-import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
@@ -38,8 +36,7 @@ class SharingSuite(SuiteOpening):
 
     def test_no_update_is_lost_between_openings(self, tmp_path: Path) -> None:
         """The same location is opened three times."""
-        if not self.lasting:
-            pytest.skip("this backend keeps nothing once it is closed")
+        self.needs_lasting()
         stores = [Opened(self.opened(tmp_path)) for _ in range(3)]
         stores[0].create({A: b"0"})
         together([partial(count_up, one, 20) for one in stores for _ in range(2)])
@@ -56,7 +53,7 @@ class SharingSuite(SuiteOpening):
                 tx.record([Change(None, A, str(number).encode())], None)
 
             try:
-                store.backend.write(store.id, work)
+                store.write(work)
             except ExpectedFailure:
                 return
             won.append(number)
@@ -82,11 +79,11 @@ class SharingSuite(SuiteOpening):
 
             if number % 3 == 0:
                 with pytest.raises(ExpectedFailure, match=f"^{number}$"):
-                    store.backend.write(store.id, work)
+                    store.write(work)
             else:
-                store.backend.write(store.id, work)
+                store.write(work)
 
-        leader = threading.Thread(target=lambda: store.backend.write(store.id, first))
+        leader = threading.Thread(target=lambda: store.write(first))
         leader.start()
         assert started.wait(PATIENCE_S)
         followers = start([partial(write, number) for number in range(30)])
@@ -103,12 +100,12 @@ class SharingSuite(SuiteOpening):
 
         def write() -> None:
             for number in range(1, 60):
-                store.backend.write(store.id, partial(put_both, data=str(number).encode()))
+                store.write(partial(put_both, data=str(number).encode()))
             done.set()
 
         def read() -> None:
             while not done.is_set():
-                a, b, revision, versions = store.backend.read(store.id, both)
+                a, b, revision, versions = store.read(both)
                 assert a == b
                 assert versions == revision * 2
                 assert a == str(revision - 1).encode()
@@ -121,7 +118,7 @@ class SharingSuite(SuiteOpening):
         written = threading.Event()
 
         def write() -> None:
-            store.backend.write(store.id, partial(put_both, data=b"2"))
+            store.write(partial(put_both, data=b"2"))
             written.set()
 
         def read(snapshot: Snapshot) -> tuple[bytes | None, ...]:
@@ -132,7 +129,7 @@ class SharingSuite(SuiteOpening):
             return first, snapshot.get(B).data, snapshot.get(A).data
 
         writer = threading.Thread(target=write)
-        assert len(set(store.backend.read(store.id, read))) == 1
+        assert len(set(store.read(read))) == 1
         writer.join(PATIENCE_S)
         assert store.tree() == {A: b"2", B: b"2"}
 
@@ -209,32 +206,21 @@ class SharingSuite(SuiteOpening):
                 os.close(descriptor)
 
 
-def exit_status(child: int) -> int:
-    """Wait for a child process and return its exit status. A hanging child is killed."""
-    deadline = time.monotonic() + PATIENCE_S / 3
-    while time.monotonic() < deadline:
-        pid, status = os.waitpid(child, os.WNOHANG)
-        if pid:
-            return status
-        time.sleep(0.005)
-    os.kill(child, signal.SIGKILL)
-    return os.waitpid(child, 0)[1]
-
-
-def fork_child(work: Callable[[], object]) -> int:
+def fork_child(work: Callable[[], object]) -> BaseProcess:
     """Fork a child process that runs the work and exits with 0 on success."""
+    child = multiprocessing.get_context("fork").Process(target=work)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # warning about forks with threads
-        child = os.fork()
-    if child:
-        return child
-    try:
-        work()
-    except BaseException:
-        traceback.print_exc()
-        sys.stderr.flush()
-        os._exit(1)
-    os._exit(0)
+        child.start()
+    return child
+
+
+def exit_status(child: BaseProcess) -> int | None:
+    """Wait for a child process and return its exit status. A hanging child is killed."""
+    child.join(PATIENCE_S / 3)
+    child.kill()
+    child.join()
+    return child.exitcode
 
 
 def count_up(store: Opened, times: int) -> None:
@@ -245,7 +231,7 @@ def count_up(store: Opened, times: int) -> None:
         tx.record([Change(look.memory, A, str(int(look.data or b"0") + 1).encode())], None)
 
     for _ in range(times):
-        store.backend.write(store.id, work)
+        store.write(work)
 
 
 def put_both(tx: Transaction, data: bytes) -> None:
@@ -266,24 +252,21 @@ def together(works: Sequence[Callable[[], object]]) -> None:
 
 
 class Worker(threading.Thread):
-    """Thread that stores its exception."""
+    """Daemon thread that stores its exception."""
 
-    def __init__(self, work: Callable[[], object]) -> None:
-        super().__init__(daemon=True)
-        self._work = work
-        self.error: BaseException | None = None
+    error: BaseException | None = None
 
     def run(self) -> None:
         """Do the work."""
         try:
-            self._work()
+            super().run()
         except BaseException as error:
             self.error = error
 
 
 def start(works: Sequence[Callable[[], object]]) -> list[Worker]:
     """Start a thread for each function."""
-    workers = [Worker(work) for work in works]
+    workers = [Worker(target=work, daemon=True) for work in works]
     for worker in workers:
         worker.start()
     return workers

@@ -113,14 +113,14 @@ class SnapshotsSuite(SuiteOpening):
         operations = ["deleted", "created", "modified", "modified", "created", "created"]
         assert [version.operation for version in every] == operations
         assert [version.path for version in every] == [B, A, C, C, B, A]
-        assert store.chosen(memory_id=first.id) == [version for version in every if version.memory_id == first.id]
-        assert store.chosen(path=A) == [every[1], every[5]]
-        assert store.chosen(path=C, memory_id=first.id) == [every[2], every[3]]
-        assert store.chosen(path=B, memory_id=first.id) == []
-        assert store.chosen(path="/memories") == store.chosen(memory_id="mem_nothing") == []
+        assert store.versions(memory_id=first.id) == [version for version in every if version.memory_id == first.id]
+        assert store.versions(path=A) == [every[1], every[5]]
+        assert store.versions(path=C, memory_id=first.id) == [every[2], every[3]]
+        assert store.versions(path=B, memory_id=first.id) == []
+        assert store.versions(path="/memories") == store.versions(memory_id="mem_nothing") == []
         for limit in (0, 1, 4, 6, 100):
-            assert store.chosen(limit=limit) == every[:limit]
-        assert store.chosen(path=A, limit=1) == [every[1]]
+            assert store.versions(limit=limit) == every[:limit]
+        assert store.versions(path=A, limit=1) == [every[1]]
 
     def test_texts_of_all_versions_can_be_read(self, store: Opened) -> None:
         """None for a deletion; `NotFound` for an unknown version."""
@@ -148,25 +148,25 @@ class SnapshotsSuite(SuiteOpening):
         assert (store.usage(), store.revision()) == (Usage(3, 3), 3)
         store.delete(B, C)
         assert (store.usage(), store.revision()) == (Usage(1, 1), 4)
-        store.backend.write(store.id, lambda tx: tx.get(A))
-        store.backend.write(store.id, lambda tx: tx.record([], Actor("job", "idle")))
+        store.write(lambda tx: tx.get(A))
+        store.write(lambda tx: tx.record([], Actor("job", "idle")))
         assert store.revision() == 4
 
     def test_a_transaction_sees_its_own_changes(self, store: Opened) -> None:
         """With every read method, before the commit."""
         store.create({A: b"1", B: b"2"})
-        seen = store.backend.write(store.id, _record_and_look)
+        seen = store.write(_record_and_look)
         assert seen == _look_again(store)
 
     def test_a_read_returns_the_result_of_its_work(self, backend: Backend, store: Opened) -> None:
         """A write does too."""
         thing = object()
-        assert backend.read(store.id, lambda snapshot: thing) is thing
-        assert backend.write(store.id, lambda tx: thing) is thing
+        assert store.read(lambda snapshot: thing) is thing
+        assert store.write(lambda tx: thing) is thing
 
 
 def _look_again(store: Opened) -> tuple[object, ...]:
-    return store.backend.read(store.id, _all_ways)
+    return store.read(_all_ways)
 
 
 def _record_and_look(tx: Transaction) -> tuple[object, ...]:

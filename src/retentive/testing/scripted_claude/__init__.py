@@ -13,26 +13,16 @@ model "scripted-claude" and an id `msg_scripted_...`.
 
 **The next turn** follows from the number of assistant messages in the conversation. Conversations can therefore run
 concurrently and in any order. With several scripts, the server plays the first one whose `when` occurs in the first
-user message. After its last turn, every reply is a closing text with "end_turn".
+user message. After its last turn, every reply is a closing text with "end_turn". A script can also be a function of the
+`Prompt`, the request as the model sees it.
 
-**Checks** belong to a call and run on its result. A failed check returns HTTP 400 with an error that names the turn,
-the expected and the actual value, and is appended to `server.failures`. The same happens for a call of a tool that the
-request does not offer, for tool calls that the client sent back modified, and for a conversation without a script.
+**Failures** return HTTP 400 with an error that names the turn, the expected and the actual value, and are appended to
+`server.failures`: a failed check, a call of a tool that the request does not offer, tool calls that the client sent
+back modified, and a conversation without a script.
 
-**A function as a script** receives the `Prompt`, the request as the model sees it, and returns a text, a `Call`, a
-`Turn`, or a list of blocks. The prompt shows cleared and compacted messages in their edited form, so a test can prove
-that an agent continues from its memory.
-
-    def answer(prompt: Prompt) -> Turn | str | Call | list: ...
-    with scripted_claude(answer, context_window=20_000) as server: ...
-
-**API features.** The server supports plain and streamed requests, `messages` and `beta.messages`, and message threads
-(the default of the SDK's `tool_runner`; disabled by `thread=False`). It stores a threaded conversation under the id of
-its last reply. Each reply can be continued once, and `context_management` cannot be combined with threads. The server
-clears tool uses and thinking, compacts, estimates token counts, warns before clearing, and simulates faults. It rejects
-the same requests as the API, with the API's error format: a missing key, version or field, tool calls without results,
-results without calls, and fields without their beta header. It does not simulate caching, server tools or truncation at
-`max_tokens`. docs/testing-your-agent.md lists each rule with its test, and the `Choices` for undocumented behaviour.
+**API features.** Each reply in a message thread can be continued once, and `context_management` cannot be combined with
+threads. Caching, server tools and truncation at `max_tokens` are not simulated. docs/testing-your-agent.md lists each
+rule of the API with its test, and the `Choices` for undocumented behaviour.
 
 **Command line.** `python -m retentive.testing.scripted_claude --port 8765 SCRIPT.json` prints its URL on the first line
 and serves until stopped. The exit status is 1 if a script failed. `GET /scripted` returns request counts and failures.
@@ -54,11 +44,13 @@ null accepts both.
 from __future__ import annotations
 
 from retentive.testing.scripted_claude.choices import Choices
+from retentive.testing.scripted_claude.claude import Exchange, Options, ScriptedClaude
 from retentive.testing.scripted_claude.faults import Disconnect, ErrorResponse, StreamError
-from retentive.testing.scripted_claude.prompt import Prompt, ToolUse
-from retentive.testing.scripted_claude.reply import MODEL, THE_END, Failure
-from retentive.testing.scripted_claude.result import Result
+from retentive.testing.scripted_claude.http import scripted_claude
+from retentive.testing.scripted_claude.prompt import Prompt, Result, ToolUse
+from retentive.testing.scripted_claude.reply import MODEL, Failure
 from retentive.testing.scripted_claude.script import (
+    THE_END,
     Call,
     Check,
     Script,
@@ -67,7 +59,6 @@ from retentive.testing.scripted_claude.script import (
     Turn,
     scripts_from_json,
 )
-from retentive.testing.scripted_claude.server import Exchange, Options, ScriptedClaude, scripted_claude
 
 __all__ = [
     "MODEL",

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from retentive.testing.scripted_claude.compaction import after_compaction, compaction_block
+from retentive.testing.scripted_claude.choices import Choices
 from retentive.testing.scripted_claude.edits import (
     CLEAR_THINKING,
     CLEAR_TOOL_USES,
@@ -18,15 +17,12 @@ from retentive.testing.scripted_claude.edits import (
     Compact,
     Edit,
 )
-from retentive.testing.scripted_claude.messages import Conversation, Message
+from retentive.testing.scripted_claude.messages import COMPACTION, Block, Conversation, Message, merge_messages
 from retentive.testing.scripted_claude.prompt import Prompt
 from retentive.testing.scripted_claude.tokens import block_tokens, prompt_tokens
 from retentive.testing.scripted_claude.tool_clearing import Cleared, clear_thinking, clear_tool_uses, measure
 
-if TYPE_CHECKING:
-    from retentive.testing.scripted_claude.choices import Choices
-    from retentive.testing.scripted_claude.messages import Block
-
+SUMMARY_CHARS = 2_000  # per part of the default summary
 Summarize = Callable[[Prompt], str | None]
 MEMORY = "memory"
 
@@ -115,8 +111,9 @@ def _compacted(context: Context, edit: Compact, choices: Choices, summarize: Sum
     size = context.tokens
     if size < edit.trigger or (size == edit.trigger and not choices.compacts_when_reached):
         return context
-    block = compaction_block(summarize(context.prompt(choices, instructions=edit.instructions)))
-    failed = block["content"] is None
+    summary = summarize(context.prompt(choices, instructions=edit.instructions))
+    failed = not summary
+    block = {"type": COMPACTION, "content": summary or None}
     compaction = Compaction(block, size, max(1, block_tokens(block)), edit.pause and not failed)
     if failed:
         return replace(context, compaction=compaction)
@@ -135,5 +132,31 @@ def _with(context: Context, messages: tuple[Message, ...]) -> Context:
     """Replace the messages of the context and update the token count."""
     if messages == context.conversation.messages:
         return context
-    conversation = Conversation(messages, context.conversation.system, context.conversation.tools)
+    conversation = replace(context.conversation, messages=messages)
     return replace(context, conversation=conversation, tokens=prompt_tokens(conversation))
+
+
+def after_compaction(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Return the messages from the last compaction block with a summary onwards. A block without one has no effect."""
+    left: list[Message] = []
+    for message in messages:
+        blocks: tuple[Block, ...] = ()
+        for block in message.blocks:
+            if block.get("type") != COMPACTION:
+                blocks = (*blocks, block)
+            elif block.get("content"):
+                left, blocks = [], (block,)
+        if blocks:
+            left.append(Message(message.role, blocks))
+    return merge_messages(left)
+
+
+def default_summary(prompt: Prompt) -> str:
+    """Build the default summary: the earlier summary, the task, the number of tool calls and the last texts."""
+    parts = [
+        prompt.summary or "",
+        f"Task: {prompt.opening}" if prompt.opening else "",
+        f"{len(prompt.calls)} tool calls were made.",
+        *[f"Last: {message.text}" for message in prompt.messages[-2:] if message.text],
+    ]
+    return "\n".join(part[:SUMMARY_CHARS] for part in parts if part)

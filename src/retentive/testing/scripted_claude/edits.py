@@ -6,14 +6,12 @@ known. Other messages follow their format: the field, a colon, the expected valu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-from retentive.testing.scripted_claude.errors import invalid
-
-if TYPE_CHECKING:
-    from retentive.testing.scripted_claude.choices import Choices
+from retentive.testing.scripted_claude.choices import Choices
+from retentive.testing.scripted_claude.errors import invalid, typed
 
 CONTEXT_BETA = "context-management-2025-06-27"
 COMPACT_BETA = "compact-2026-01-12"
@@ -73,9 +71,8 @@ def parse_edits(body: Mapping[str, object], betas: Set[str], choices: Choices) -
     listed = _record(data, _FIELD, ("edits",)).get("edits")
     if listed is None:
         return ()
-    if not isinstance(listed, list):
-        raise invalid(f"{_FIELD}.edits: Input should be a valid list")
-    edits = tuple(_edit(entry, f"{_FIELD}.edits.{n}", betas) for n, entry in enumerate(listed))
+    entries = typed(listed, list, f"{_FIELD}.edits")
+    edits = tuple(_edit(entry, f"{_FIELD}.edits.{n}", betas) for n, entry in enumerate(entries))
     _check_order(edits, choices)
     _check_thinking(edits, body.get("thinking"), choices)
     return edits
@@ -115,13 +112,7 @@ def _edit(data: object, where: str, betas: Set[str]) -> Edit:
     if BETAS[kind] not in betas:
         raise invalid(f"{where}: `{kind}` needs the beta header {BETAS[kind]}")
     where = f"{where}.{kind}"
-    match kind:
-        case "clear_tool_uses_20250919":
-            return _clear_tool_uses(data, where)
-        case "clear_thinking_20251015":
-            return ClearThinking(_keep_thinking(_record(data, where, ("type", "keep")).get("keep"), f"{where}.keep"))
-        case _:
-            return _compact(data, where)
+    return _PARSERS[kind](data, where)
 
 
 def _clear_tool_uses(data: object, where: str) -> ClearToolUses:
@@ -143,24 +134,31 @@ def _clear_tool_uses(data: object, where: str) -> ClearToolUses:
     )
 
 
-def _keep_thinking(keep: object, where: str) -> int | Literal["all"] | None:
-    if keep is None:
-        return None
+def _clear_thinking(data: object, where: str) -> ClearThinking:
+    record = _record(data, where, ("type", "keep"))
+    keep = record.get("keep")
     if keep == "all" or (isinstance(keep, Mapping) and keep.get("type") == "all"):
-        return "all"
-    found = _amount({"keep": keep}, where.removesuffix(".keep"), "keep", ("thinking_turns",), least=1)
-    return found.value if found else None
+        return ClearThinking("all")
+    turns = _amount(record, where, "keep", ("thinking_turns",), least=1)
+    return ClearThinking(turns.value if turns else None)
 
 
 def _compact(data: object, where: str) -> Compact:
     record = _record(data, where, ("type", "trigger", "pause_after_compaction", "instructions"))
     trigger = _amount(record, where, "trigger", ("input_tokens",), least=MIN_COMPACT_TRIGGER)
     pause, instructions = record.get("pause_after_compaction"), record.get("instructions")
-    if pause is not None and not isinstance(pause, bool):
-        raise invalid(f"{where}.pause_after_compaction: Input should be a valid boolean")
-    if instructions is not None and not isinstance(instructions, str):
-        raise invalid(f"{where}.instructions: Input should be a valid string")
-    return Compact(trigger.value if trigger else Compact().trigger, pause is True, instructions or None)
+    return Compact(
+        trigger.value if trigger else Compact().trigger,
+        pause is not None and typed(pause, bool, f"{where}.pause_after_compaction"),
+        None if instructions is None else typed(instructions, str, f"{where}.instructions") or None,
+    )
+
+
+_PARSERS: Mapping[str, Callable[[object, str], Edit]] = {
+    CLEAR_TOOL_USES: _clear_tool_uses,
+    CLEAR_THINKING: _clear_thinking,
+    COMPACT: _compact,
+}
 
 
 def _amount(
@@ -171,11 +169,10 @@ def _amount(
         return None
     where = f"{where}.{name}"
     given = _record(record[name], where, ("type", "value"))
-    kind, value = given.get("type"), given.get("value")
+    kind = given.get("type")
     if not isinstance(kind, str) or kind not in kinds:
         raise invalid(f"{where}.type: Input should be {' or '.join(repr(name) for name in kinds)}")
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise invalid(f"{where}.value: Input should be a valid integer")
+    value = typed(given.get("value"), int, f"{where}.value")
     if value < least:
         raise invalid(f"{where}.value: Input should be greater than or equal to {least}")
     return Trigger(kind, value)
@@ -190,9 +187,8 @@ def _names(value: object, where: str) -> frozenset[str]:
 
 
 def _record(data: object, where: str, known: tuple[str, ...]) -> Mapping[str, object]:
-    if not isinstance(data, Mapping):
-        raise invalid(f"{where}: Input should be an object")
-    for name in data:
+    record = typed(data, dict, where)
+    for name in record:
         if name not in known:
             raise invalid(f"{where}.{name}: Extra inputs are not permitted (known here: {', '.join(known)})")
-    return data
+    return record

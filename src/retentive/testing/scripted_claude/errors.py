@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import TypeVar
 
+T = TypeVar("T")
+_TYPES = {str: "a valid string", int: "a valid integer", bool: "a valid boolean", list: "a valid list"}
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -38,3 +41,10 @@ class ApiError(Exception):
 def invalid(message: str) -> ApiError:
     """Create the error response for an invalid request."""
     return ApiError(400, "invalid_request_error", message)
+
+
+def typed(value: object, kind: type[T], where: str) -> T:
+    """Return `value` if it is of this JSON type. Raises `ApiError`."""
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise invalid(f"{where}: Input should be {_TYPES.get(kind, 'an object')}")
+    return value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 
 Block = Mapping[str, object]
 COMPACTION = "compaction"
@@ -53,12 +54,8 @@ class Conversation:
 
 def merge_messages(messages: Iterable[Message]) -> tuple[Message, ...]:
     """Merge consecutive messages of one role and drop system messages."""
-    turns: list[Message] = []
-    for message in messages:
-        if message.role == "system":
-            continue
-        if turns and turns[-1].role == message.role:
-            turns[-1] = Message(message.role, (*turns[-1].blocks, *message.blocks))
-        else:
-            turns.append(message)
-    return tuple(turns)
+    kept = (message for message in messages if message.role != "system")
+    return tuple(
+        Message(role, tuple(block for message in group for block in message.blocks))
+        for role, group in groupby(kept, key=lambda message: message.role)
+    )

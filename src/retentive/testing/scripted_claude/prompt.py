@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from retentive.testing.scripted_claude.messages import COMPACTION
-from retentive.testing.scripted_claude.result import Result
+from retentive.testing.scripted_claude.messages import COMPACTION, Block, Conversation
 
-if TYPE_CHECKING:
-    from retentive.testing.scripted_claude.messages import Block, Message
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Result of a tool call: the text of the tool_result block and its `is_error`."""
+
+    text: str
+    is_error: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,25 +28,17 @@ class ToolUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
-    """Request after clearing and compaction.
+class Prompt(Conversation):
+    """Conversation after clearing and compaction, as the model sees it.
 
     `input_tokens` is the size of this prompt. `warning` is the API's warning that clearing is near, or None.
     `instructions` is the summary prompt of the request, set only for a summary.
     """
 
-    messages: tuple[Message, ...]
-    system: object
-    tools: tuple[Block, ...]
     input_tokens: int
     warning: str | None = None
     placeholder: str = ""
     instructions: str | None = None
-
-    @property
-    def opening(self) -> str:
-        """Text of the first user message in the prompt, or an empty text without user messages."""
-        return next((message.text for message in self.messages if message.role == "user"), "")
 
     @property
     def summary(self) -> str | None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from retentive.testing.scripted_claude.messages import COMPACTION
-from retentive.testing.scripted_claude.prompt import parse_result
+from retentive.testing.scripted_claude.context import Compaction, Context
+from retentive.testing.scripted_claude.messages import COMPACTION, Block, Conversation
+from retentive.testing.scripted_claude.prompt import Prompt, parse_result
 from retentive.testing.scripted_claude.script import (
     Call,
     Script,
@@ -24,13 +24,7 @@ from retentive.testing.scripted_claude.script import (
 )
 from retentive.testing.scripted_claude.tokens import blocks_tokens
 
-if TYPE_CHECKING:
-    from retentive.testing.scripted_claude.context import Compaction, Context
-    from retentive.testing.scripted_claude.messages import Block, Conversation
-    from retentive.testing.scripted_claude.prompt import Prompt
-
 MODEL = "scripted-claude"
-THE_END = "[scripted Claude] The script ends here; a real model would go on."
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +42,9 @@ class Failure:
 class ScriptFailure(Exception):
     """Raised if a script fails. Holds the `Failure`."""
 
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(str(failure))
-        self.failure = failure
+    def __init__(self, script: str, turn: int, message: str) -> None:
+        self.failure = Failure(script, turn, message)
+        super().__init__(str(self.failure))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +83,7 @@ class Reply:
 
 def build_reply(turn: Turn | None, context: Context, *, suffix: str, edited: bool) -> Reply:
     """Build the reply for a turn. `turn` is None if a compaction pauses. `suffix` makes the ids unique."""
-    content = _blocks(turn, suffix) if turn is not None else []
+    content = [_block(block, f"{suffix}_{n}") for n, block in enumerate(turn.blocks)] if turn is not None else []
     blocks = [context.compaction.block, *content] if context.compaction is not None else content
     input_tokens, output_tokens = (context.tokens, max(1, blocks_tokens(content))) if turn is not None else (0, 0)
     return Reply(
@@ -106,18 +100,17 @@ def build_reply(turn: Turn | None, context: Context, *, suffix: str, edited: boo
 def next_turn(scripts: Sequence[Script | ScriptFunction], conversation: Conversation, prompt: Prompt) -> Turn:
     """Return the next turn of a valid conversation. Raises `ScriptFailure`.
 
-    A function is called with `prompt`. For a fixed script the checks of the last turn run first. After the last turn
-    of a script, a closing text is returned, so that no agent loop runs forever.
+    A function is called with `prompt`. For a fixed script the checks of the last turn run first.
     """
     script = select_script(scripts, conversation.opening)
     number = _completed_turns(script, conversation) + 1
     if script is None:
         opening = conversation.opening[:200]
-        raise ScriptFailure(Failure("none", 0, f"no script matches the first user message {opening!r}"))
+        raise ScriptFailure("none", 0, f"no script matches the first user message {opening!r}")
     if isinstance(script, Script):
         if 1 < number <= len(script.turns) + 1:
             _check_turn(script, number - 1, conversation)
-        name, turn = script.name, script.turns[number - 1] if number <= len(script.turns) else Turn((THE_END,))
+        name, turn = script.name, script.turn(number)
     else:
         name = getattr(script, "__name__", "function")
         turn = _call_script(script, prompt, name, number)
@@ -134,8 +127,9 @@ def _completed_turns(script: Script | ScriptFunction | None, conversation: Conve
         remaining = len(reply.blocks) - len(reply.of_type(COMPACTION))
         paused = True
         while paused:
-            turn = script.turns[completed] if completed < len(script.turns) else Turn((THE_END,))
-            completed, remaining = completed + 1, remaining - len(turn.blocks)
+            completed += 1
+            turn = script.turn(completed)
+            remaining -= len(turn.blocks)
             paused = turn.stop_reason == "pause_turn" and not turn.calls and remaining > 0
     return completed
 
@@ -144,7 +138,7 @@ def _call_script(script: ScriptFunction, prompt: Prompt, name: str, number: int)
     try:
         return to_turn(script(prompt))
     except Exception as error:  # the function of a test may raise anything
-        raise ScriptFailure(Failure(name, number, f"the function raised {error!r}")) from error
+        raise ScriptFailure(name, number, f"the function raised {error!r}") from error
 
 
 def _check_turn(script: Script, number: int, conversation: Conversation) -> None:
@@ -156,12 +150,12 @@ def _check_turn(script: Script, number: int, conversation: Conversation) -> None
     sent_back = [{"name": block.get("name"), "input": block.get("input")} for block in blocks]
     if json.dumps(expected, sort_keys=True) != json.dumps(sent_back, sort_keys=True):
         message = f"the client changed the history: expected the tool calls {expected}, got {sent_back}"
-        raise ScriptFailure(Failure(script.name, number, message))
+        raise ScriptFailure(script.name, number, message)
     results = {str(block.get("tool_use_id")): parse_result(block) for block in results_message.of_type("tool_result")}
     for call, block in zip(calls, blocks, strict=True):
         problem = call.check.problem(results[str(block.get("id"))]) if call.check else None
         if problem is not None:
-            raise ScriptFailure(Failure(script.name, number, f"{_describe(call)}: {problem}"))
+            raise ScriptFailure(script.name, number, f"{_describe(call)}: {problem}")
 
 
 def _check_tools(script: str, number: int, turn: Turn, conversation: Conversation) -> None:
@@ -170,15 +164,11 @@ def _check_tools(script: str, number: int, turn: Turn, conversation: Conversatio
     for call in turn.calls:
         if call.name not in offered:
             message = f"{_describe(call)}: the tool {call.name!r} is not in the request, which has {offered}"
-            raise ScriptFailure(Failure(script, number, message))
+            raise ScriptFailure(script, number, message)
 
 
 def _describe(call: Call) -> str:
     return f"{call.name} {json.dumps(dict(call.input), ensure_ascii=False)[:500]}"
-
-
-def _blocks(turn: Turn, suffix: str) -> list[Block]:
-    return [_block(block, f"{suffix}_{n}") for n, block in enumerate(turn.blocks)]
 
 
 def _block(block: str | Call | Thinking, suffix: str) -> Block:
@@ -188,12 +178,8 @@ def _block(block: str | Call | Thinking, suffix: str) -> Block:
         case Thinking():
             return {"type": "thinking", "thinking": block.text, "signature": f"scripted_{suffix}"}
         case Call():
-            return {
-                "type": "tool_use",
-                "id": f"toolu_scripted_{suffix}",
-                "name": block.name,
-                "input": dict(block.input),
-            }
+            use_id = f"toolu_scripted_{suffix}"
+            return {"type": "tool_use", "id": use_id, "name": block.name, "input": dict(block.input)}
 
 
 def _iterations(compaction: Compaction, input_tokens: int, output_tokens: int) -> tuple[Block, ...]:

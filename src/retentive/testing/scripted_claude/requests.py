@@ -9,16 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
-from retentive.testing.scripted_claude.edits import parse_edits
-from retentive.testing.scripted_claude.errors import ApiError, invalid
+from retentive.testing.scripted_claude.choices import Choices
+from retentive.testing.scripted_claude.edits import Edit, parse_edits
+from retentive.testing.scripted_claude.errors import ApiError, T, invalid, typed
 from retentive.testing.scripted_claude.messages import COMPACTION, Block, Conversation, Message, merge_messages
-
-if TYPE_CHECKING:
-    from retentive.testing.scripted_claude.choices import Choices
-    from retentive.testing.scripted_claude.edits import Edit
 
 THREADS_BETA = "message-threads-2026-08-12"
 MEMORY_TOOL = {"type": "memory_20250818", "name": "memory"}
@@ -42,18 +38,13 @@ class Request:
     edits: tuple[Edit, ...] | None
 
 
-@dataclass(slots=True)
-class _Thread:
-    conversation: Conversation
-    continued: bool = False
-
-
 class Threads:
     """Stored conversations of clients that use message threads, each under the id of its last reply."""
 
     def __init__(self, *, supported: bool = True) -> None:
         self._supported = supported
-        self._threads: dict[str, _Thread] = {}
+        self._threads: dict[str, Conversation] = {}
+        self._continued: set[str] = set()
 
     def join(self, request: Request) -> Conversation:
         """Return the whole conversation of a request, including the stored part of its thread."""
@@ -65,24 +56,23 @@ class Threads:
             raise invalid(
                 "thread: `system` and `tools` are taken from the thread; leave them out of a continue request"
             )
-        thread = self._threads.get(request.previous_message_id)
-        if thread is None:
+        past = self._threads.get(request.previous_message_id)
+        if past is None:
             message = f"No thread was found for previous_message_id {request.previous_message_id!r}."
             raise ApiError(404, "not_found_error", message, {"error_code": "thread_not_found"})
-        if thread.continued:
+        if request.previous_message_id in self._continued:
             message = f"The response {request.previous_message_id!r} has already been continued."
             raise ApiError(400, "invalid_request_error", message, {"error_code": "thread_already_continued"})
-        past = thread.conversation
-        return Conversation(merge_messages((*past.messages, *request.messages)), past.system, past.tools)
+        return replace(past, messages=merge_messages((*past.messages, *request.messages)))
 
     def keep(self, request: Request, conversation: Conversation, reply_id: str, reply: Sequence[Block]) -> None:
         """Store the conversation with its reply if the request uses a thread. Its previous id cannot be used again."""
         if request.thread is None:
             return
         if request.thread == "continue":
-            self._threads[request.previous_message_id].continued = True
+            self._continued.add(request.previous_message_id)
         messages = (*conversation.messages, Message("assistant", tuple(reply)))
-        self._threads[reply_id] = _Thread(Conversation(messages, conversation.system, conversation.tools))
+        self._threads[reply_id] = replace(conversation, messages=messages)
 
     def _check_supported(self, request: Request) -> None:
         details: dict[str, object] = {"error_code": "thread_unsupported_request"}
@@ -105,10 +95,17 @@ def parse(headers: Mapping[str, str], body: object, choices: Choices, *, countin
     if body.get("compaction") is not None:
         raise invalid("[scripted Claude] compaction: compaction on request is not supported; use compact_20260112")
     thread, previous_message_id = _thread(body.get("thread"))
+    model = _required(body, "model", str)
+    if not model:
+        raise invalid("model: Input should be a valid string")
+    max_tokens = 0 if counting else _required(body, "max_tokens", int)
+    if max_tokens < 0:
+        raise invalid("max_tokens: Input should be greater than or equal to 0")
+    messages = _required(body, "messages", list)
     return Request(
-        model=_model(body),
-        max_tokens=0 if counting else _max_tokens(body),
-        messages=_messages(body),
+        model=model,
+        max_tokens=max_tokens,
+        messages=tuple(_message(message, f"messages.{n}") for n, message in enumerate(messages)),
         system=body.get("system"),
         tools=_tools(body),
         stream=body.get("stream") is True and not counting,
@@ -176,33 +173,9 @@ def _check_headers(headers: Mapping[str, str]) -> None:
         raise invalid("anthropic-version: header is required")
 
 
-def _model(body: Mapping[str, object]) -> str:
-    model = _required(body, "model")
-    if not isinstance(model, str) or not model:
-        raise invalid("model: Input should be a valid string")
-    return model
-
-
-def _max_tokens(body: Mapping[str, object]) -> int:
-    max_tokens = _required(body, "max_tokens")
-    if not isinstance(max_tokens, int) or isinstance(max_tokens, bool):
-        raise invalid("max_tokens: Input should be a valid integer")
-    if max_tokens < 0:
-        raise invalid("max_tokens: Input should be greater than or equal to 0")
-    return max_tokens
-
-
-def _messages(body: Mapping[str, object]) -> tuple[Message, ...]:
-    messages = _required(body, "messages")
-    if not isinstance(messages, list):
-        raise invalid("messages: Input should be a valid list")
-    return tuple(_message(message, f"messages.{n}") for n, message in enumerate(messages))
-
-
 def _message(data: object, where: str) -> Message:
-    if not isinstance(data, dict):
-        raise invalid(f"{where}: Input should be an object")
-    role, content = data.get("role"), data.get("content")
+    record = typed(data, dict, where)
+    role, content = record.get("role"), record.get("content")
     if role not in ("user", "assistant", "system"):
         raise invalid(f"{where}.role: Input should be 'user', 'assistant' or 'system'")
     if isinstance(content, str):
@@ -229,13 +202,10 @@ def _check_text(text: object, where: str) -> None:
 
 
 def _tools(body: Mapping[str, object]) -> tuple[Block, ...]:
-    tools = body.get("tools") or []
-    if not isinstance(tools, list):
-        raise invalid("tools: Input should be a valid list")
+    tools = typed(body.get("tools") or [], list, "tools")
     names: set[str] = set()
     for n, tool in enumerate(tools):
-        if not isinstance(tool, dict):
-            raise invalid(f"tools.{n}: Input should be an object")
+        typed(tool, dict, f"tools.{n}")
         kind, name = str(tool.get("type") or "custom"), str(tool.get("name"))
         if kind.startswith("memory_") and (kind, name) != (MEMORY_TOOL["type"], MEMORY_TOOL["name"]):
             raise invalid(f"tools.{n}: the memory tool must be {MEMORY_TOOL}, got type {kind!r} and name {name!r}")
@@ -258,10 +228,10 @@ def _thread(data: object) -> tuple[str | None, str]:
     return "continue", previous
 
 
-def _required(body: Mapping[str, object], name: str) -> object:
+def _required(body: Mapping[str, object], name: str, kind: type[T]) -> T:
     if body.get(name) is None:
         raise invalid(f"{name}: Field required")
-    return body[name]
+    return typed(body[name], kind, name)
 
 
 def _check_results(n: int, message: Message, previous: Message | None) -> None:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from retentive.testing.scripted_claude.prompt import Prompt
-from retentive.testing.scripted_claude.result import Result
+from retentive.testing.scripted_claude.prompt import Prompt, Result
 
+THE_END = "[scripted Claude] The script ends here; a real model would go on."
 MEMORY = "memory"  # the only name the API accepts for the tool of type memory_20250818
 
 
@@ -104,6 +104,10 @@ class Script:
     turns: tuple[Turn, ...]
     name: str = "script"
     when: str = field(default="", kw_only=True)
+
+    def turn(self, number: int) -> Turn:
+        """Turn by number, from 1. After the last turn, a closing text, so that no agent loop runs forever."""
+        return self.turns[number - 1] if number <= len(self.turns) else Turn((THE_END,))
 
 
 ScriptFunction: TypeAlias = "Callable[[Prompt], Turn | Content | Sequence[Content]]"

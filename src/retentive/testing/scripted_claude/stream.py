@@ -8,13 +8,10 @@ Sources: "Streaming Messages"; "Context editing", response; "Compaction".
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from retentive.testing.scripted_claude.messages import Block
-    from retentive.testing.scripted_claude.reply import Reply
+from retentive.testing.scripted_claude.messages import Block
+from retentive.testing.scripted_claude.reply import Reply
 
 PIECE_CHARS = 24  # short, so that a text of a few words already has several deltas
 

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from retentive.testing.scripted_claude.messages import Block, Conversation, Message
+from retentive.testing.scripted_claude.messages import Block, Conversation, Message
 
 TEXT_BYTES_PER_TOKEN = 4  # a rule of thumb for English
 JSON_BYTES_PER_TOKEN = 3  # quotes, braces and keys are tokens of their own

@@ -5,17 +5,13 @@ Every request contains the whole history, so each request is edited from the sta
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING
 
+from retentive.testing.scripted_claude.choices import Choices
+from retentive.testing.scripted_claude.edits import ClearToolUses
 from retentive.testing.scripted_claude.messages import THINKING, Block, Message, merge_messages
 from retentive.testing.scripted_claude.tokens import blocks_tokens, messages_tokens
-
-if TYPE_CHECKING:
-    from retentive.testing.scripted_claude.choices import Choices
-    from retentive.testing.scripted_claude.edits import ClearToolUses
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +31,10 @@ def clear_tool_uses(messages: tuple[Message, ...], edit: ClearToolUses, choices:
     if measure(messages, edit, choices, size=size) <= edit.trigger.value:
         return Cleared(messages)
     selected = _selected_uses(messages, edit, choices)
-    after = _map_blocks(messages, lambda block: _clear_block(block, selected, edit, choices))
+    after = tuple(
+        Message(message.role, tuple(_clear_block(block, selected, edit, choices) for block in message.blocks))
+        for message in messages
+    )
     changed = {_use_id(new) for old, new in zip(_blocks(messages), _blocks(after), strict=True) if old != new}
     # A result can be shorter than its placeholder. Clearing it then frees nothing.
     tokens = max(0, messages_tokens(messages) - messages_tokens(after))
@@ -48,10 +47,8 @@ def measure(messages: tuple[Message, ...], edit: ClearToolUses, choices: Choices
     """Return the value to compare with the trigger: `size`, or the number of tool uses."""
     if edit.trigger.kind == "input_tokens":
         return size
-    uses = _tool_uses(messages)
-    if choices.excluded_count_for_trigger:
-        return len(uses)
-    return len([use for use in uses if use.get("name") not in edit.exclude_tools])
+    excluded = () if choices.excluded_count_for_trigger else edit.exclude_tools
+    return len([use for use in _tool_uses(messages) if use.get("name") not in excluded])
 
 
 def clear_thinking(messages: tuple[Message, ...], keep: int | None, choices: Choices) -> Cleared:
@@ -61,11 +58,8 @@ def clear_thinking(messages: tuple[Message, ...], keep: int | None, choices: Cho
     positions = set(chain.from_iterable(old))
     if not positions:
         return Cleared(messages)
-    after = merge_messages(
-        kept
-        for n, message in enumerate(messages)
-        if (kept := _without_thinking(message) if n in positions else message).blocks
-    )
+    kept = [_without_thinking(message) if n in positions else message for n, message in enumerate(messages)]
+    after = merge_messages(message for message in kept if message.blocks)
     return Cleared(after, len(old), messages_tokens(messages) - messages_tokens(after))
 
 
@@ -120,7 +114,3 @@ def _use_id(block: Block) -> str | None:
 
 def _blocks(messages: tuple[Message, ...]) -> list[Block]:
     return [block for message in messages for block in message.blocks]
-
-
-def _map_blocks(messages: tuple[Message, ...], change: Callable[[Block], Block]) -> tuple[Message, ...]:
-    return tuple(Message(message.role, tuple(map(change, message.blocks))) for message in messages)

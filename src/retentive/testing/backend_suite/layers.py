@@ -1,20 +1,21 @@
-"""Backend suite: records of a store and side records."""
+"""Backend suite: data of other layers: records, side records, and seals, which are stored without interpretation."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from retentive.errors import NotFound
-from retentive.storage.contract import Change, Transaction
-from retentive.testing.backend_suite.opening import A, Opened, SuiteOpening
+from retentive.storage.contract import Backend, Change, Kept, Sealing, Transaction, Version
+from retentive.testing.backend_suite.opening import A, B, Opened, SuiteOpening
 
 LONG = "é\n'\"\\" + "x" * 200_000
 
 
-class SideRecordsSuite(SuiteOpening):
-    """Tests of records and side records."""
+class LayersSuite(SuiteOpening):
+    """Tests of records, side records, and the seals of stores, versions and memories."""
 
     def test_records_are_stored_by_kind_and_key(self, store: Opened) -> None:
         """In key order. A new record replaces the old one, and None removes it."""
@@ -46,7 +47,7 @@ class SideRecordsSuite(SuiteOpening):
             tx.put_record("kind", "key", "value")
             return list(tx.records("kind"))
 
-        assert store.backend.write(store.id, work) == [("key", "value")]
+        assert store.write(work) == [("key", "value")]
         assert store.revision() == 1
 
         def failing(tx: Transaction) -> None:
@@ -56,7 +57,7 @@ class SideRecordsSuite(SuiteOpening):
             raise ValueError("no more")
 
         with pytest.raises(ValueError, match="no more"):
-            store.backend.write(store.id, failing)
+            store.write(failing)
         assert notes(store, "kind") == [("key", "value")]
         assert store.get(A).exists
 
@@ -89,6 +90,58 @@ class SideRecordsSuite(SuiteOpening):
         with pytest.raises(NotFound):
             list(store.backend.side_records("memstore_nothing", "kind"))
 
+    def test_sealed_changes_are_stored_unchanged(self, store: Opened) -> None:
+        """Creations, edits, renames and deletions: the sealed bytes and their ids, with the sizes of the plain text."""
+        self._needs_seals()
+        store.write(lambda tx: tx.record([Change(None, A, None, sealing(b"\x00\xff one", 3))], None))
+        made = store.memory(A)
+        assert (made.size_bytes, made.sha256) == (3, "")
+        assert store.get(A).data == b"\x00\xff one"
+        store.write(lambda tx: tx.record([Change(tx.get(A).memory, A, None, sealing(b"two", 9))], None))
+        store.write(lambda tx: tx.record([Change(tx.get(A).memory, B, None, sealing(None, None))], None))
+        moved = store.memory(B)
+        assert (moved.id, moved.size_bytes, store.usage().size_bytes) == (made.id, 9, 9)
+        assert store.get(B).data == b"two"
+        store.write(lambda tx: tx.record([Change(tx.get(B).memory, None, None, sealing(None, None))], None))
+        versions = store.versions()
+        assert [version.seal for version in versions] == [ids(version) for version in versions]
+        assert [version.size_bytes for version in versions] == [None, 9, 9, 3]
+        assert [store.version_text(version.id) for version in versions] == [None, b"two", b"two", b"\x00\xff one"]
+        assert moved.seal == versions[1].seal
+        assert store.usage().memories == store.usage().size_bytes == 0
+
+    def test_an_unsealed_change_has_no_seal(self, store: Opened) -> None:
+        """Neither the version nor the memory."""
+        self._needs_seals()
+        store.create({A: b"one"})
+        assert (store.memory(A).seal, store.versions()[0].seal, store.seal()) == (None, None, None)
+
+    def test_the_seal_of_a_store_is_stored_and_replaced(self, tmp_path: Path) -> None:
+        """Set at creation and changed in a write. The revision stays."""
+        self._needs_seals()
+        backend = self.opened(tmp_path)
+        made = backend.create_store(key="sealed", name="sealed", seal="first")
+        assert made.seal == "first"
+        assert backend.create_store(key="sealed", name="again", seal="other") == made
+        store = Opened(backend, "sealed")
+        store.create({A: b"one"})
+        store.write(lambda tx: tx.set_metadata(seal="é" * 500))
+        assert (store.seal(), store.revision()) == ("é" * 500, 1)
+        backend = self.reopened(backend, tmp_path)
+        self._is_sealed(backend, "é" * 500)
+        backend.write(made.id, lambda tx: tx.set_metadata(seal=None))
+        self._is_sealed(backend, None)
+
+    def _is_sealed(self, backend: Backend, seal: str | None) -> None:
+        found = backend.get_store("sealed")
+        assert found is not None
+        assert [found.seal] == [store.seal for store in backend.list_stores()] == [seal]
+        assert backend.read(found.id, lambda snapshot: snapshot.seal) == seal
+
+    def _needs_seals(self) -> None:
+        if not self.seals:
+            pytest.skip("this backend seals by itself, and keeps no seals for others")
+
 
 def put(store: Opened, kind: str, values: Mapping[str, str | None]) -> None:
     """Write records in one write."""
@@ -97,14 +150,24 @@ def put(store: Opened, kind: str, values: Mapping[str, str | None]) -> None:
         for key, value in values.items():
             tx.put_record(kind, key, value)
 
-    store.backend.write(store.id, work)
+    store.write(work)
 
 
 def notes(store: Opened, kind: str) -> list[tuple[str, str]]:
     """Return all records of a kind."""
-    return store.backend.read(store.id, lambda snapshot: list(snapshot.records(kind)))
+    return store.read(lambda snapshot: list(snapshot.records(kind)))
 
 
 def note(store: Opened, kind: str, key: str) -> str | None:
     """Return one record."""
-    return store.backend.read(store.id, lambda snapshot: snapshot.get_record(kind, key))
+    return store.read(lambda snapshot: snapshot.get_record(kind, key))
+
+
+def sealing(data: bytes | None, size: int | None) -> Sealing:
+    """Seal that stores `data` instead of a text of `size` bytes, with the ids of its version."""
+    return Sealing(size, lambda memory, version: Kept(data, "", f"{memory}|{version}".encode()))
+
+
+def ids(version: Version) -> bytes:
+    """The expected seal of a version."""
+    return f"{version.memory_id}|{version.id}".encode()

@@ -1,8 +1,8 @@
-"""Checks and repairs for lone surrogates. JSON requests are sent as UTF-8, which cannot encode them."""
+"""Checks of arguments, and repairs of lone surrogates: requests are sent as UTF-8, which cannot encode them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from retentive.errors import InvalidInput
@@ -14,6 +14,25 @@ def check_text(name: str, text: object) -> None:
         raise InvalidInput(f"{name} must be a string")
     if text != replace_surrogates(text):
         raise InvalidInput(f"{name} contains a lone surrogate; pass valid Unicode text")
+
+
+def check_list(value: object, message: str) -> list[Any]:
+    """Return the items of a list or another iterable. Raises `InvalidInput` for a string, a dict or a single value."""
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise InvalidInput(message)
+    return list(value)
+
+
+def check_bool(name: str, value: object) -> None:
+    """Raise `InvalidInput` unless `value` is a boolean."""
+    if not isinstance(value, bool):
+        raise InvalidInput(f"{name} must be True or False")
+
+
+def check_at_least(minimum: int, name: str, value: object) -> None:
+    """Raise `InvalidInput` unless `value` is an integer of at least `minimum`."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
+        raise InvalidInput(f"{name} must be an integer of at least {minimum:,}")
 
 
 def replace_surrogates(value: Any) -> Any:

@@ -1,51 +1,33 @@
-"""HTTP server of the scripted Claude, as a context manager and as a command."""
+"""The scripted Claude: answers to requests, independent of HTTP, and the record of them."""
 
 from __future__ import annotations
 
-import argparse
 import json
-import re
 import secrets
-import signal
-import sys
 from collections import Counter
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import import_module
-from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
+from typing import TypedDict
 
-from retentive.testing.scripted_claude.answer import Answer
 from retentive.testing.scripted_claude.choices import Choices
-from retentive.testing.scripted_claude.compaction import default_summary
-from retentive.testing.scripted_claude.context import Context, Summarize, manage_context
+from retentive.testing.scripted_claude.context import Context, Summarize, default_summary, manage_context
 from retentive.testing.scripted_claude.errors import ApiError, invalid
-from retentive.testing.scripted_claude.faults import (
-    Disconnect,
-    ErrorResponse,
-    Fault,
-    Plan,
-    StreamError,
-    fault_for,
-    parse_fault,
-)
-from retentive.testing.scripted_claude.http import BANNER, serve, serve_in_thread
+from retentive.testing.scripted_claude.faults import Disconnect, ErrorResponse, Fault, Plan, StreamError, fault_for
 from retentive.testing.scripted_claude.messages import Conversation, merge_messages
 from retentive.testing.scripted_claude.prompt import Prompt
 from retentive.testing.scripted_claude.reply import Failure, Reply, ScriptFailure, build_reply, next_turn
 from retentive.testing.scripted_claude.requests import PausedReplies, Request, Threads, check_conversation, parse
-from retentive.testing.scripted_claude.script import (
-    Script,
-    ScriptError,
-    ScriptFunction,
-    scripts_from_json,
-)
+from retentive.testing.scripted_claude.script import Script, ScriptFunction
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-_FUNCTION = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*")
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Response to a request: a reply or an error, whether it is streamed, and the simulated fault."""
+
+    reply: Reply | ApiError
+    stream: bool = False
+    fault: Fault | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,9 +160,9 @@ class ScriptedClaude:
         try:
             summary = self._summarize(prompt)
         except Exception as error:  # the function of a test may raise anything
-            raise ScriptFailure(Failure("summarize", 0, f"the function raised {error!r}")) from error
+            raise ScriptFailure("summarize", 0, f"the function raised {error!r}") from error
         if summary is not None and not isinstance(summary, str):
-            raise ScriptFailure(Failure("summarize", 0, f"summarize must return a string or None, got {summary!r}"))
+            raise ScriptFailure("summarize", 0, f"summarize must return a string or None, got {summary!r}")
         return summary
 
     def _check_sizes(self, context: Context) -> None:
@@ -206,72 +188,6 @@ class ScriptedClaude:
                 raise ErrorResponse(status).error()
             case Disconnect(None):
                 raise ErrorResponse(500).error()
-
-
-@contextmanager
-def scripted_claude(
-    *scripts: Script | ScriptFunction, port: int = 0, **options: Unpack[Options]
-) -> Iterator[ScriptedClaude]:
-    """Serve a `ScriptedClaude` on the loopback interface in a thread while the block runs. Port 0 picks a free port."""
-    claude = ScriptedClaude(*scripts, **options)
-    with serve_in_thread(claude, port=port):
-        yield claude
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve a script until SIGINT or SIGTERM. Returns exit status 1 if a script failed."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    try:
-        claude = _claude(options)
-    except (OSError, ValueError, ImportError, AttributeError) as error:
-        parser.error(str(error))
-
-    def announce() -> None:
-        print(claude.url, flush=True)
-        print(BANNER, file=sys.stderr, flush=True)
-
-    for signum in (signal.SIGINT, signal.SIGTERM):
-        # uvicorn raises the signal again after its shutdown. That would end the process before the report below.
-        signal.signal(signum, lambda _signum, _frame: None)
-    serve(claude, port=options.port, on_startup=announce)
-    for failure in claude.failures:
-        print(failure, file=sys.stderr)
-    return 1 if claude.failures else 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m retentive.testing.scripted_claude", description=BANNER)
-    parser.add_argument("script", help="JSON script file, described in the module documentation, or MODULE:FUNCTION")
-    parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1; the default 0 picks a free port")
-    parser.add_argument("--context-window", type=int, metavar="TOKENS", help="reject larger prompts")
-    parser.add_argument("--summarize", metavar="MODULE:FUNCTION", help="function that writes compaction summaries")
-    parser.add_argument("--choices", default="{}", metavar="JSON", help="options such as '{\"warn_at\": 0.5}'")
-    parser.add_argument("--fault", action="append", default=[], metavar="N=FAULT", help="such as 3=429:2 or 5=cut")
-    return parser
-
-
-def _claude(options: argparse.Namespace) -> ScriptedClaude:
-    """Create the server from the command line options. It records counts and failures, but no requests."""
-    is_function = _FUNCTION.fullmatch(options.script) is not None and not Path(options.script).exists()
-    return ScriptedClaude(
-        *([_function(options.script)] if is_function else scripts_from_json(Path(options.script).read_text("utf-8"))),
-        threads=not is_function,
-        context_window=options.context_window,
-        choices=Choices.parse(json.loads(options.choices)),
-        summarize=_function(options.summarize) if options.summarize else default_summary,
-        faults=dict(parse_fault(text) for text in options.fault),
-        keep_requests=False,
-    )
-
-
-def _function(name: str) -> Callable[[Prompt], Any]:
-    """Import `MODULE:FUNCTION`. The working directory is on the module search path."""
-    module, _, attribute = name.partition(":")
-    function = getattr(import_module(module), attribute)
-    if not callable(function):
-        raise ScriptError(f"{name} is not a function; expected MODULE:FUNCTION")
-    return cast("Callable[[Prompt], Any]", function)
 
 
 def _json(data: bytes) -> object:

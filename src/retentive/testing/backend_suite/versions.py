@@ -1,4 +1,4 @@
-"""Backend suite: the versions that changes record."""
+"""Backend suite: the versions that changes record, renames included."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import hashlib
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+
+import pytest
 
 from retentive.storage.contract import ACTOR_KINDS, Actor, Change, Transaction, Usage, sortable_id
 from retentive.testing.backend_suite.opening import A, B, C, Opened, SuiteOpening
@@ -47,7 +49,7 @@ ODD_PATHS = (
 WHO = Actor("user", "ann")
 
 
-class RecordsSuite(SuiteOpening):
+class VersionsSuite(SuiteOpening):
     """Tests of versions: one per change, with operation, time, actor and the text after it."""
 
     def test_a_creation_is_recorded(self, store: Opened) -> None:
@@ -64,29 +66,24 @@ class RecordsSuite(SuiteOpening):
         assert memory.created_at == memory.updated_at == version.created_at
         assert before - timedelta(seconds=1) <= memory.created_at <= datetime.now(UTC) + timedelta(seconds=1)
 
-    def test_a_change_of_text_is_recorded(self, store: Opened) -> None:
-        """The id and the creation time stay."""
+    @pytest.mark.parametrize(("path", "data"), [(A, b"other"), (C, None), (C, b"other")], ids=["text", "path", "both"])
+    def test_a_modification_is_recorded(self, store: Opened, path: str, data: bytes | None) -> None:
+        """One version, at the new path with the new text. The id and the creation time stay."""
         store.create({A: b"one"})
         before = store.memory(A)
-        store.put(A, b"other", WHO)
-        memory, version = store.memory(A), store.versions()[0]
-        assert (memory.id, memory.created_at, memory.path) == (before.id, before.created_at, A)
+        store.move(A, path, WHO, data=data)
+        memory, (version, first) = store.memory(path), store.versions()
+        text = data or b"one"
+        sha256 = hashlib.sha256(text).hexdigest()
+        assert (memory.id, memory.created_at, memory.path) == (before.id, before.created_at, path)
         assert memory.updated_at == version.created_at > before.updated_at
-        assert (memory.size_bytes, memory.sha256) == (5, hashlib.sha256(b"other").hexdigest())
-        assert (version.operation, version.path, version.actor, version.revision) == ("modified", A, WHO, 2)
-        assert (version.size_bytes, version.sha256, version.id) == (5, memory.sha256, memory.version_id)
-
-    def test_a_rename_is_recorded_and_keeps_the_text(self, store: Opened) -> None:
-        """As a modification at the new path."""
-        store.create({A: b"one"})
-        before = store.memory(A)
-        store.move(A, C, WHO)
-        memory, version = store.memory(C), store.versions()[0]
-        assert (memory.id, memory.created_at, memory.sha256) == (before.id, before.created_at, before.sha256)
-        assert (version.operation, version.path, version.memory_id) == ("modified", C, before.id)
-        assert (version.size_bytes, version.sha256, version.id) == (3, before.sha256, memory.version_id)
-        assert store.tree() == {C: b"one"}
-        assert store.usage() == Usage(1, 3)
+        assert (memory.size_bytes, memory.sha256, memory.version_id) == (len(text), sha256, version.id)
+        assert (version.operation, version.path, version.memory_id) == ("modified", path, before.id)
+        assert (version.size_bytes, version.sha256, version.actor, version.revision) == (len(text), sha256, WHO, 2)
+        assert (first.id, store.version_text(first.id)) == (before.version_id, b"one")
+        assert (store.tree(), store.usage()) == ({path: text}, Usage(1, len(text)))
+        assert store.found(before.id) == memory
+        assert store.versions(path=A) == [each for each in (version, first) if each.path == A]
 
     def test_a_deletion_is_recorded(self, store: Opened) -> None:
         """Without size and hash. Earlier versions stay."""
@@ -108,7 +105,7 @@ class RecordsSuite(SuiteOpening):
             tx.record([Change(tx.get(A).memory, None)], None)
             tx.record([Change(None, A, b"two")], None)
 
-        store.backend.write(store.id, replace)
+        store.write(replace)
         assert store.memory(A).id != first.id
         assert store.tree() == {A: b"two"}
         assert [version.operation for version in store.versions()] == ["created", "deleted", "created"]
@@ -121,18 +118,13 @@ class RecordsSuite(SuiteOpening):
         store.create(files)
         assert (store.tree(), store.revision(), len(store.versions())) == (files, 1, count)
         moved = {path.replace("/memories/", "/memories/moved/"): data for path, data in files.items()}
-        store.backend.write(
-            store.id,
-            lambda tx: tx.record([Change(one, f"/memories/moved{one.path[9:]}") for one in tx.memories(ROOT)], None),
+        store.write(
+            lambda tx: tx.record([Change(one, f"/memories/moved{one.path[9:]}") for one in tx.memories(ROOT)], None)
         )
         assert (store.tree(), store.revision(), len(store.versions())) == (moved, 2, 2 * count)
-        store.backend.write(
-            store.id, lambda tx: tx.record([Change(one, one.path, b"!" * 9) for one in tx.memories(ROOT)], None)
-        )
+        store.write(lambda tx: tx.record([Change(one, one.path, b"!" * 9) for one in tx.memories(ROOT)], None))
         assert (set(store.tree().values()), store.usage()) == ({b"!" * 9}, Usage(count, 9 * count))
-        store.backend.write(
-            store.id, lambda tx: tx.record([Change(one, None) for one in tx.memories("/memories/moved/d3")], None)
-        )
+        store.write(lambda tx: tx.record([Change(one, None) for one in tx.memories("/memories/moved/d3")], None))
         assert set(store.tree()) == {path for path in moved if not path.startswith("/memories/moved/d3/")}
         self._check_order(store)
 
@@ -146,7 +138,7 @@ class RecordsSuite(SuiteOpening):
                 [Change(a, None), Change(b, B, b"bb"), Change(c, "/memories/e"), Change(None, "/memories/n", b"")], WHO
             )
 
-        store.backend.write(store.id, mixed)
+        store.write(mixed)
         assert store.tree() == {B: b"bb", "/memories/e": b"c", "/memories/n": b""}
         assert store.usage() == Usage(3, 3)
         assert sorted((one.operation, one.path) for one in store.versions()[:4]) == [
@@ -184,7 +176,7 @@ class RecordsSuite(SuiteOpening):
             store.move(path, "/memories/elsewhere")
             assert store.tree()["/memories/elsewhere"] == b"changed"
             store.move("/memories/elsewhere", path)
-            assert [one.path for one in store.chosen(path=path)] == [path] * 3
+            assert [one.path for one in store.versions(path=path)] == [path] * 3
         store.delete(*ODD_PATHS)
         assert store.tree() == {}
 
@@ -227,6 +219,47 @@ class RecordsSuite(SuiteOpening):
         assert sorted(prefixes[1:]) == ["mem_", "memver_", "memver_"]
         times = [time_us for _, time_us in told]
         assert times == sorted(times)
+
+    def test_a_memory_that_was_moved_and_edited_can_be_changed_further(self, store: Opened) -> None:
+        """Edited, moved back, deleted: its old path is free."""
+        store.create({A: b"one", B: b"two"})
+        store.move(A, C, WHO, data=b"other")
+        store.create({A: b"new"})
+        store.put(C, b"edited")
+        assert store.tree() == {A: b"new", B: b"two", C: b"edited"}
+        store.delete(A)
+        store.move(C, A, WHO, data=b"back")
+        assert store.tree() == {A: b"back", B: b"two"}
+        store.delete(A, B)
+        assert (store.tree(), store.usage()) == ({}, Usage(0, 0))
+
+    def test_changes_of_one_record_apply_in_order(self, store: Opened) -> None:
+        """A path that one change frees is free for the next."""
+        store.create({A: b"one", B: b"two"})
+        ids = store.memory(A).id, store.memory(B).id
+
+        def work(tx: Transaction) -> None:
+            one, two = tx.get(A).memory, tx.get(B).memory
+            tx.record([Change(one, C, b"one, moved"), Change(two, A), Change(None, B, b"new")], WHO)
+            assert (tx.get(C).data, tx.get(A).data, tx.get(B).data) == (b"one, moved", b"two", b"new")
+
+        store.write(work)
+        assert store.tree() == {A: b"two", B: b"new", C: b"one, moved"}
+        assert (store.memory(C).id, store.memory(A).id) == ids
+        assert store.usage() == Usage(3, 16)
+        assert [version.path for version in store.versions()[:3]] == [B, A, C]
+
+    def test_a_rename_frees_its_path_for_a_later_change(self, store: Opened) -> None:
+        """In one record: the rename applies before the changes after it."""
+        store.create({A: b"one", B: b"two"})
+
+        def work(tx: Transaction) -> None:
+            one, two = tx.get(A).memory, tx.get(B).memory
+            tx.record([Change(one, C), Change(two, A, b"two, edited")], WHO)
+
+        store.write(work)
+        assert store.tree() == {A: b"two, edited", C: b"one"}
+        assert len(store.versions()) == 4
 
     def _check_order(self, store: Opened) -> None:
         versions = store.versions()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
+from contextlib import suppress
 
 from retentive.errors import NotFound
 from retentive.locations import existing_store
@@ -11,7 +11,8 @@ from retentive.storage.contract import Backend
 from retentive.storage.paging import all_stores
 from retentive.transfer.archive_writer import BACKUP, Progress, SectionWriter, about, new_archive
 from retentive.transfer.export import Exported
-from retentive.transfer.raw import below_encryption
+from retentive.transfer.lines import line
+from retentive.transfer.versions import below_encryption
 
 
 def back_up(
@@ -27,13 +28,17 @@ def back_up(
     chosen = [existing_store(source, name) for name in stores] if stores else list(all_stores(source))
     written: list[Exported] = []
     with new_archive(path) as archive:
-        archive.add(BACKUP, (json.dumps(about("a backup")) + "\n").encode())
+        archive.add(BACKUP, line(about("a backup")).encode())
         for info in sorted(chosen, key=lambda info: info.id):
-            prefix = f"stores/{info.id}/"
-            section = SectionWriter(archive, source, info, prefix=prefix, header="store.json", records=True)
-            try:
-                header = section.write(progress)
-            except NotFound:
-                continue
-            written.append(Exported.of(header))
+            section = SectionWriter(
+                archive=archive,
+                backend=source,
+                info=info,
+                prefix=f"stores/{info.id}/",
+                header="store.json",
+                records=True,
+                progress=progress,
+            )
+            with suppress(NotFound):
+                written.append(Exported.of(section.write()))
     return written

@@ -64,8 +64,16 @@ def export_whole(store: MemoryStore, path: str, *, records: bool = False, progre
     """
     store.run(BulkRead("export"), Invocation(None, None, store.integration)).value()
     with new_archive(path) as archive:
-        section = SectionWriter(archive, store.backend, store.info, prefix="", header=EXPORT, records=records)
-        return Exported.of(section.write(progress))
+        section = SectionWriter(
+            archive=archive,
+            backend=store.backend,
+            info=store.info,
+            prefix="",
+            header=EXPORT,
+            records=records,
+            progress=progress,
+        )
+        return Exported.of(section.write())
 
 
 def export_files(store: MemoryStore, path: str, *, progress: Progress | None = None) -> Exported:
@@ -97,32 +105,28 @@ def _write_files(snapshot: Snapshot, *, store: MemoryStore, part: str, progress:
     os.mkdir(part, DIRECTORY_MODE)
     usage = snapshot.usage()
     done = Exported(id=store.id, key=store.key, revision=snapshot.revision, memories=0, size_bytes=0)
-    for number, memory in enumerate(snapshot.memories(ROOT)):
-        data = _loaded(snapshot, memory)
-        if data is None:
-            done.damaged += 1
-            done.left_out.append((memory.path, _DAMAGED))
-        elif (why := _write_file(part, memory.path[len(ROOT) + 1 :], data)) is not None:
-            done.left_out.append((memory.path, why))
-        else:
+    for number, memory in enumerate(snapshot.memories(ROOT), start=1):
+        why = _write_file(snapshot, memory, part)
+        if why is None:
             done.memories += 1
-            done.size_bytes += len(data)
+            done.size_bytes += memory.size_bytes
+        else:
+            done.left_out.append((memory.path, why))
+            done.damaged += why == _DAMAGED
         if progress is not None:
-            progress(number + 1, usage.memories)
+            progress(number, usage.memories)
     return done
 
 
-def _loaded(snapshot: Snapshot, memory: Memory) -> bytes | None:
-    """The text of a memory; None if it is missing or damaged, so that the other memories can be saved."""
-    try:
-        return load(snapshot, memory.version_id, raw=False)[1]
-    except (Damaged, NotFound):
-        return None
+def _write_file(snapshot: Snapshot, memory: Memory, part: str) -> str | None:
+    """Write the file of a memory. Returns the reason if its text is damaged or its name impossible here."""
+    with suppress(Damaged, NotFound):
+        _, data = load(snapshot, memory.version_id, raw=False)
+        return _DAMAGED if data is None else _write_data(os.path.join(part, memory.path[len(ROOT) + 1 :]), data)
+    return _DAMAGED
 
 
-def _write_file(part: str, name: str, data: bytes) -> str | None:
-    """Write one file. Returns the reason if the file system cannot hold its name."""
-    path = os.path.join(part, name)
+def _write_data(path: str, data: bytes) -> str | None:
     try:
         os.makedirs(os.path.dirname(path), DIRECTORY_MODE, exist_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)

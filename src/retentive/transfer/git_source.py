@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from functools import partial
 from typing import IO, NamedTuple
 
 from retentive.errors import InvalidInput, NotFound, Unavailable
@@ -73,7 +73,7 @@ class GitSource:
                 elif entry.size > MAX_FILE_BYTES:
                     yield refused(entry.name, TOO_LARGE)
                 else:
-                    yield Item(entry.name, _blob_reader(process.stdin, process.stdout, entry))
+                    yield Item(entry.name, partial(_blob, process.stdin, process.stdout, entry))
 
     def _listed(self) -> Iterator[_Entry]:
         listing = ("ls-tree", "-r", "-l", "-z", "--full-tree", self._revision)
@@ -86,23 +86,12 @@ class GitSource:
             mode, _, number, size = facts.decode().split()
             yield _Entry(mode, number, int(size) if size != "-" else 0, os.fsdecode(name))
 
-    @contextmanager
-    def _run(self, *arguments: str, stderr: int = subprocess.DEVNULL) -> Iterator[subprocess.Popen[bytes]]:
+    def _run(self, *arguments: str, stderr: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
+        """Start git. It ends at the end of its input, which the end of a `with` block closes."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | _ENVIRONMENT
         command = [*self._command, *arguments]
         pipe = subprocess.PIPE
-        with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=stderr, env=environment) as process:  # noqa: S603 - no shell
-            try:
-                yield process
-            finally:
-                if process.stdin is not None and not process.stdin.closed:
-                    process.stdin.close()  # git ends at the end of its input
-                if process.poll() is None and process.stdout is not None and not process.stdout.closed:
-                    process.stdout.close()
-
-
-def _blob_reader(asked: IO[bytes], answered: IO[bytes], entry: _Entry) -> Callable[[], bytes | str]:
-    return lambda: _blob(asked, answered, entry)
+        return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=stderr, env=environment)  # noqa: S603 - no shell
 
 
 def _blob(asked: IO[bytes], answered: IO[bytes], entry: _Entry) -> bytes | str:

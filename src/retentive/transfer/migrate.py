@@ -17,14 +17,12 @@ from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Snapshot, StoreInfo, Transaction, Version
 from retentive.storage.paging import PAGE_VERSIONS, all_stores, version_pages
 from retentive.transfer.archive_writer import Progress, record_external_edits
-from retentive.transfer.contents import Contents
-from retentive.transfer.raw import below_encryption
-from retentive.transfer.restore import check_same, newest_version
-from retentive.transfer.side_records import read_side_records, replace_side_records
+from retentive.transfer.contents import Contents, create_copy, newest_version, read_side_records
 from retentive.transfer.versions import (
     ImportedVersion,
     VersionIndex,
     batches,
+    below_encryption,
     load_all,
     record_imported,
     versions_between,
@@ -84,41 +82,30 @@ class _Copy:
 
     def run(self, progress: Progress | None) -> Migrated:
         """Copy in rounds until nothing is new, at most `MAX_ROUNDS` times."""
-        self._create()
-        newest, digest, state = self._start(), "", None
-        behind = True
+        info = self._info
+        seal = info.seal if self._raw else None
+        create_copy(self._target, info.id, key=info.key, name=info.name, created_at=info.created_at, seal=seal)
+        newest = self._start()
         for _ in range(MAX_ROUNDS):
             record_external_edits(self._source, self._id)
-            state = self._source.read(self._id, partial(_SourceState, after=newest))
+            state = self._source.read(self._id, partial(_SourceState, after=newest, raw=self._raw))
             newest = self._copy(state, newest, progress)
-            digest = self._complete(state)
+            digest = state.contents.complete(self._target, self._id, read_side_records(self._source, self._id))
             if not state.history.count:
-                behind = False
                 break
-        assert state is not None
         self._copy_removals(newest)
         usage = state.contents.usage()
         return Migrated(
             id=self._id,
-            key=self._info.key,
+            key=info.key,
             memories=usage.memories,
             size_bytes=usage.size_bytes,
             versions=self._target.read(self._id, lambda snapshot: VersionIndex(snapshot).count),
             copied=self._copied,
             revision=state.revision,
-            behind=behind,
+            behind=state.history.count > 0,
             digest=digest,
         )
-
-    def _create(self) -> None:
-        info = self._info
-        seal = info.seal if self._raw else None
-        created = self._target.create_store(
-            key=info.key, name=info.name, seal=seal, store_id=info.id, created_at=info.created_at
-        )
-        check_same(created, info.id, info.key)
-        if not self._raw:
-            capabilities.unlock(self._target, created)
 
     def _start(self) -> str | None:
         """The newest version of the target. Raises `InvalidInput` if it was not copied from the source."""
@@ -148,20 +135,6 @@ class _Copy:
             if progress is not None:
                 progress(done, state.history.count)
         return newest
-
-    def _complete(self, state: _SourceState) -> str:
-        """Copy what versions do not hold, and check the copy. Returns the digest of its paths and hashes."""
-
-        def work(tx: Transaction) -> None:
-            state.contents.apply(tx)
-            if self._raw and tx.seal != state.seal:
-                tx.set_metadata(seal=state.seal)
-
-        self._target.write(self._id, work)
-        replace_side_records(read_side_records(self._source, self._id), self._target, self._id)
-        return self._target.read(self._id, state.contents.check)
-
-    # -- versions removed from the source since they were copied ---------------------------------------------
 
     def _copy_removals(self, newest: str | None) -> None:
         """Redact and prune what the source redacted and pruned since, and check that all else is equal."""
@@ -214,11 +187,10 @@ class _Copy:
 class _SourceState:
     """The source at the start of a round: its contents, and the versions that the target lacks."""
 
-    def __init__(self, snapshot: Snapshot, *, after: str | None) -> None:
-        self.contents = Contents.of(snapshot)
+    def __init__(self, snapshot: Snapshot, *, after: str | None, raw: bool) -> None:
+        self.contents = Contents.of(snapshot, raw=raw)
         self.history = VersionIndex(snapshot, after=after)
         self.revision = snapshot.revision
-        self.seal = snapshot.seal
 
 
 def _record(tx: Transaction, *, imported: Sequence[ImportedVersion]) -> None:

@@ -7,9 +7,10 @@ import stat
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
-from retentive.errors import InvalidInput, NotFound
+from retentive.errors import NotFound
 from retentive.transfer.archive_reader import Archive
 from retentive.values.paths import ROOT
 
@@ -44,14 +45,9 @@ class Source(Protocol):
         """All files. Read each one before asking for the next."""
 
 
-def refused(name: str, why: str) -> Item:
+def refused(name: str, why: str, *, expected: bool = False) -> Item:
     """A file that cannot be a memory, and the reason."""
-    return Item(name, lambda: why)
-
-
-def left(name: str) -> Item:
-    """A directory that never holds memories."""
-    return Item(name, lambda: "holds no memories", expected=True)
+    return Item(name, lambda: why, expected)
 
 
 class DirectorySource:
@@ -79,9 +75,12 @@ class DirectorySource:
                 below = os.path.relpath(directory, self._root)
                 prefix = "" if below == "." else below + "/"
                 for name in unfollowed:
-                    yield left(prefix + name) if name in LEFT_OUT else refused(prefix + name, "a symbolic link")
+                    expected = name in LEFT_OUT
+                    yield refused(
+                        prefix + name, "holds no memories" if expected else "a symbolic link", expected=expected
+                    )
                 for name in sorted(files):
-                    yield Item(prefix + name, _file_reader(name, descriptor))
+                    yield Item(prefix + name, partial(_read, name, descriptor))
 
     def _walk(self) -> Generator[tuple[str, list[str], list[str], int], None, None]:
         """For each directory: its path, the directories in it that are not entered, its files, its descriptor."""
@@ -101,11 +100,7 @@ class ArchiveSource:
     inside: str | None = None
 
     def __init__(self, archive: Archive) -> None:
-        if archive.is_backup:
-            raise InvalidInput("the file is a backup: `retentive restore-backup` takes it")
-        (self._section,) = archive.sections
-        if self._section.is_raw:
-            raise InvalidInput("the memory store in the file is encrypted")
+        self._section = archive.exported()
         self._archive = archive
 
     def count(self) -> int:
@@ -117,15 +112,11 @@ class ArchiveSource:
         paths = {text_of: memory.path for memory, text_of in self._section.memories()}
         for _, version_id, data in self._archive.texts():
             if version_id in paths:
-                yield Item(paths[version_id][len(ROOT) + 1 :], lambda data=data: data)  # type: ignore[misc]
+                yield Item(paths[version_id][len(ROOT) + 1 :], partial(bytes, data))
 
 
 def _is_link(name: str, descriptor: int) -> bool:
     return stat.S_ISLNK(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode)
-
-
-def _file_reader(name: str, descriptor: int) -> Callable[[], bytes | str]:
-    return lambda: _read(name, descriptor)
 
 
 def _read(name: str, descriptor: int) -> bytes | str:

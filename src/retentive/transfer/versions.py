@@ -9,7 +9,8 @@ from datetime import datetime
 from typing import TypeAlias, TypeVar
 
 from retentive.errors import Damaged, NotFound
-from retentive.storage.contract import Change, Kept, Memory, Sealing, Snapshot, Transaction, Version
+from retentive.storage.capabilities import Encrypting
+from retentive.storage.contract import Backend, Change, Kept, Memory, Sealing, Snapshot, Transaction, Version
 from retentive.storage.paging import PAGE_VERSIONS, version_pages
 from retentive.values.records import Again
 from retentive.values.text import is_text
@@ -34,6 +35,16 @@ class ImportedVersion:
     text_of: str | None = None
     created_at: datetime | None = None
     raw: bool = False
+
+
+def below_encryption(backend: Backend) -> Backend:
+    """The backend that an encrypting layer wraps; `backend` itself if there is no such layer."""
+    layer: Backend | None = backend
+    while layer is not None:
+        if isinstance(layer, Encrypting):
+            return layer.inner or backend
+        layer = layer.inner
+    return backend
 
 
 class VersionIndex:

@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 import retentive
-from retentive.transfer.kinds import RECORD_KINDS, SIDE_RECORD_KINDS
+from retentive.transfer.contents import RECORD_KINDS, SIDE_RECORD_KINDS
 
 ROOT = Path(retentive.__file__).parent
 ARGUMENT = {"put_record": 0, "put_side_records": 1}  # position of the kind

@@ -14,9 +14,7 @@ from retentive.errors import InvalidInput
 from retentive.values.patterns import check_path_pattern, covers, matches_actor
 
 NAMES = st.lists(st.text("ab", min_size=1, max_size=3), max_size=5)
-PATTERNS = st.lists(
-    st.sampled_from(["**", "**", "*", "?", "a", "b", "a*", "*b", "?a", "a*b", "*a*", "a?*b"]), max_size=5
-)
+PATTERNS = st.lists(st.sampled_from(["**", "**", "*", "?", "a", "b", "a*", "*b", "?a", "a*b", "a?*b"]), max_size=5)
 
 
 def test_stars_stay_within_a_name_or_do_not() -> None:

@@ -216,14 +216,10 @@ def _describe(value: object) -> str:
         case Mapping():
             return "an object"
         case list() | tuple():
-            return _describe_list(value)
+            if len(value) <= 4 and all(isinstance(item, bool | int | float | str) for item in value):
+                return f"[{', '.join(_describe(item) for item in value)}]"
+            return f"a list of {len(value)} items"
     return "something else"
-
-
-def _describe_list(value: list[object] | tuple[object, ...]) -> str:
-    if len(value) <= 4 and all(isinstance(item, bool | int | float | str) for item in value):
-        return f"[{', '.join(_describe(item) for item in value)}]"
-    return f"a list of {len(value)} items"
 
 
 _PATH = "a string, /memories or a path below it"
@@ -235,11 +231,7 @@ _COMMANDS: Mapping[str, tuple[Callable[..., Command], tuple[_Spec, ...]]] = {
     "create": (Create, (_PATH_FIELD, _Spec("file_text", _text, _STRING, alias="content"))),
     "str_replace": (
         StrReplace,
-        (
-            _PATH_FIELD,
-            _Spec("old_str", _text, _STRING),
-            _Spec("new_str", _text, _STRING, required=False, default=""),
-        ),
+        (_PATH_FIELD, _Spec("old_str", _text, _STRING), _Spec("new_str", _text, _STRING, required=False, default="")),
     ),
     "insert": (
         Insert,
@@ -250,9 +242,6 @@ _COMMANDS: Mapping[str, tuple[Callable[..., Command], tuple[_Spec, ...]]] = {
         ),
     ),
     "delete": (Delete, (_PATH_FIELD,)),
-    "rename": (
-        Rename,
-        (_Spec("old_path", _string, _PATH, alias="path"), _Spec("new_path", _string, _PATH)),
-    ),
+    "rename": (Rename, (_Spec("old_path", _string, _PATH, alias="path"), _Spec("new_path", _string, _PATH))),
 }
 _NAMES = ", ".join(_COMMANDS)

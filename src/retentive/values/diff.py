@@ -86,14 +86,11 @@ class DiffLine:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A range that both sides changed differently: its lines and text in each of the three versions."""
+    """A range that both sides changed differently: its lines in each of the three versions."""
 
     base: Span
     ours: Span
     theirs: Span
-    base_text: str
-    our_text: str
-    their_text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +170,7 @@ def merge(base: str, ours: str, theirs: str) -> Merged:
         parts = [rows[slice(*span)] for rows, span in zip(sides, spans, strict=True)]
         changed = {side for _, side in edits}
         if len(changed) == 2 and parts[0] != parts[1]:
-            base_text, our_text, their_text = ("".join(part) for part in (before[start:end], *parts))
-            conflicts.append(Conflict((start, end), spans[0], spans[1], base_text, our_text, their_text))
+            conflicts.append(Conflict((start, end), spans[0], spans[1]))
         text += before[at:start] + parts[min(changed)]
         at = end
     return Merged(None, tuple(conflicts)) if conflicts else Merged("".join(text + before[at:]))

@@ -129,15 +129,11 @@ def check_file_path(path: MemoryPath) -> None:
 @dataclass(frozen=True, slots=True)
 class _Spec:
     name: str
-    read: Callable[[object], object]
+    read: Callable[[object], object]  # raises TypeError, ValueError or RecursionError for a wrong value
     expected: str
     alias: str | None = None
     required: bool = True
     default: object = None
-
-
-class _WrongType(Exception):
-    """A value of the wrong type for its field."""
 
 
 def _field(command: str, spec: _Spec, raw: Mapping[str, object]) -> object:
@@ -150,7 +146,7 @@ def _field(command: str, spec: _Spec, raw: Mapping[str, object]) -> object:
         return spec.default
     try:
         parsed = spec.read(value)
-    except _WrongType:
+    except (TypeError, ValueError, RecursionError):
         raise Refused("bad_field", field=spec.name, value=_describe(value), expected=spec.expected) from None
     if spec.read is _text:
         check_text(spec.name, str(parsed))
@@ -159,7 +155,7 @@ def _field(command: str, spec: _Spec, raw: Mapping[str, object]) -> object:
 
 def _string(value: object) -> str:
     if not isinstance(value, str):
-        raise _WrongType
+        raise TypeError
     return value
 
 
@@ -181,22 +177,19 @@ def check_text(field: str, text: str) -> None:
 
 def _integer(value: object) -> int:
     if isinstance(value, bool):
-        raise _WrongType
+        raise TypeError
     if isinstance(value, int) and value.bit_length() <= _MAX_BITS:
         return int(value)
     if isinstance(value, str) and _INTEGER.fullmatch(value):
         return int(value)
-    raise _WrongType
+    raise TypeError
 
 
 def _range(value: object) -> tuple[int, int]:
     if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            raise _WrongType from None
+        value = json.loads(value)
     if not isinstance(value, list | tuple) or len(value) != 2:
-        raise _WrongType
+        raise TypeError
     return _integer(value[0]), _integer(value[1])
 
 

@@ -7,7 +7,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import IO, NamedTuple, TypeAlias, TypeVar
 
 from retentive.errors import Damaged, InvalidInput
@@ -318,8 +318,7 @@ class _SectionCheck:
             if (
                 version is None
                 or version.operation == "deleted"
-                or _facts(version)
-                != (memory.version_id, memory.path, memory.size_bytes, memory.sha256, memory.updated_at)
+                or memory != replace(Memory.of(version, memory.created_at), seal=None)
                 or memory.created_at > memory.updated_at
                 or text_of != self._texts[memory.id][0]
                 or memory.path <= path
@@ -336,10 +335,6 @@ def open_archive(path: str) -> Iterator[Archive]:
     """The export or backup at a path, verified. Raises `NotFound`, `Damaged` and `UnknownSchema`."""
     with mapped_os_errors(), open(path, "rb") as raw, spool() as spooled, spool() as facts:
         yield Archive(raw, spooled, facts)
-
-
-def _facts(version: Version) -> tuple[object, ...]:
-    return version.id, version.path, version.size_bytes, version.sha256, version.created_at
 
 
 def _misplaced(name: str) -> Damaged:

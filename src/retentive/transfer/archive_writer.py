@@ -107,17 +107,17 @@ def new_archive(path: str) -> Iterator[ArchiveWriter]:
                 writer.close()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class SectionWriter:
     """Writes the section of an archive that holds one memory store. `records` adds its records and side records."""
 
     archive: ArchiveWriter
     backend: Backend
     info: StoreInfo
+    progress: Progress | None
     prefix: str
     header: str
     records: bool
-    progress: Progress | None
 
     def write(self) -> lines.Header:
         """Add the store at one revision. Raises `NotFound` if it does not exist; nothing is added then.

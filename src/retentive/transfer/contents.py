@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Self, TypeAlias
 
@@ -14,21 +14,10 @@ from retentive.storage.contract import Backend, Memory, Snapshot, StoreInfo, Tra
 from retentive.values.paths import ROOT
 
 RECORD_KINDS: tuple[str, ...] = (
-    "audit",
-    "audit.detail",
-    "audit.head",
-    "erasing",
-    "history",
-    "proposal",
-    "proposal.after",
-    "proposal.before",
-    "removal",
-    "idempotency",
-    "reviewed",
-    "swept",
-    "tombstone",
-)
-"""Kinds of `Transaction.put_record` that are copied together with a memory store. Each new kind gets a line here."""
+    "audit", "audit.detail", "audit.head", "erasing", "history", "idempotency", "proposal", "proposal.after",
+    "proposal.before", "removal", "reviewed", "swept", "tombstone",
+)  # fmt: skip
+"""Kinds of `Transaction.put_record` that are copied together with a memory store. Each new kind is added here."""
 SIDE_RECORD_KINDS: tuple[str, ...] = ("accessed",)
 """Kinds of `Backend.put_side_records`, likewise."""
 SideRecord: TypeAlias = tuple[str, str, str]
@@ -82,7 +71,7 @@ class Contents:
         found = _memories(snapshot)
         for memory_id, memory in self.memories.items():
             copied = found.get(memory_id)
-            if copied is None or _facts(copied) != _facts(memory):
+            if copied is None or replace(copied, seal=memory.seal) != memory:
                 raise Damaged(f"the copy of {memory.path} differs from the original")
         if len(found) != len(self.memories) or snapshot.usage() != self.usage():
             raise Damaged("the copy holds memories that the original does not")
@@ -146,7 +135,3 @@ def _memories(snapshot: Snapshot) -> dict[str, Memory]:
 
 def _records(snapshot: Snapshot) -> dict[tuple[str, str], str]:
     return {(kind, key): value for kind in RECORD_KINDS for key, value in snapshot.records(kind)}
-
-
-def _facts(memory: Memory) -> tuple[object, ...]:
-    return memory.path, memory.version_id, memory.size_bytes, memory.sha256, memory.created_at, memory.updated_at

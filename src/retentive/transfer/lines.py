@@ -15,10 +15,6 @@ from retentive.storage.contract import Actor, Memory, Operation, Version, plain_
 from retentive.values.paths import MemoryPath
 
 FORMAT = 1
-_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
-_HASH = re.compile(r"[0-9a-f]{64}|")
-_NAME = re.compile(r"[ -~]{1,200}")
-_OPERATION = re.compile("|".join(get_args(Operation)))
 _INVALID = (ValueError, TypeError, KeyError, RecursionError, RetentiveError)
 Parser: TypeAlias = Callable[[object], object]
 """Function that returns the value of a field, or raises one of `_INVALID`."""
@@ -135,9 +131,9 @@ def _text(value: object) -> str:
     return value
 
 
-def _matching(pattern: re.Pattern[str]) -> Parser:
+def _matching(pattern: str) -> Parser:
     def parse(value: object) -> str:
-        if not isinstance(value, str) or not pattern.fullmatch(value):
+        if not isinstance(value, str) or not re.fullmatch(pattern, value):
             raise TypeError
         return value
 
@@ -175,7 +171,9 @@ def _time(value: object) -> datetime:
     return at
 
 
-_id = _matching(_ID)
+_id = _matching(r"[A-Za-z0-9_-]{1,128}")
+_hash = _matching(r"[0-9a-f]{64}|")
+_name = _matching(r"[ -~]{1,200}")
 _HEADER: Mapping[str, Parser] = {
     "id": _id,
     "key": _optional(lambda value: plain_name("a store key", _text(value))),
@@ -195,16 +193,16 @@ _MEMORY: Mapping[str, Parser] = {
     "created_at": _time,
     "updated_at": _time,
     "size_bytes": _number,
-    "sha256": _matching(_HASH),
+    "sha256": _hash,
     "text": _optional(_id),
 }
 _VERSION: Mapping[str, Parser] = {
     "id": _id,
     "memory_id": _id,
-    "operation": _matching(_OPERATION),
+    "operation": _matching("|".join(get_args(Operation))),
     "path": lambda value: value if value == "" else _path(value),  # empty in a redacted version
     "size_bytes": _optional(_number),
-    "sha256": _optional(_matching(_HASH)),
+    "sha256": _optional(_hash),
     "actor": _optional(_actor),
     "created_at": _time,
     "revision": _number,
@@ -213,4 +211,4 @@ _VERSION: Mapping[str, Parser] = {
     "redacted_by": _optional(_actor),
     "text": _optional(_id),
 }
-_RECORD: Mapping[str, Parser] = {"kind": _matching(_NAME), "key": _matching(_NAME), "value": _text}
+_RECORD: Mapping[str, Parser] = {"kind": _name, "key": _name, "value": _text}

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
 
 from retentive.errors import Damaged, InvalidInput, Locked, NotFound
 from retentive.locations import existing_store
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Snapshot, StoreInfo, Transaction, Version
-from retentive.storage.paging import PAGE_VERSIONS, all_stores, version_pages
+from retentive.storage.paging import all_stores
 from retentive.transfer.archive_writer import Progress, record_external_edits
 from retentive.transfer.contents import Contents, create_copy, newest_version, read_side_records
 from retentive.transfer.versions import (
@@ -93,14 +92,14 @@ class _Copy:
             digest = state.contents.complete(self._target, self._id, read_side_records(self._source, self._id))
             if not state.history.count:
                 break
-        self._copy_removals(newest)
+        versions = self._copy_removals()
         usage = state.contents.usage()
         return Migrated(
             id=self._id,
             key=info.key,
             memories=usage.memories,
             size_bytes=usage.size_bytes,
-            versions=self._target.read(self._id, lambda snapshot: VersionIndex(snapshot).count),
+            versions=versions,
             copied=self._copied,
             revision=state.revision,
             behind=state.history.count > 0,
@@ -136,13 +135,15 @@ class _Copy:
                 progress(done, state.history.count)
         return newest
 
-    def _copy_removals(self, newest: str | None) -> None:
-        """Redact and prune what the source redacted and pruned since, and check that all else is equal."""
-        if newest is None:
-            return
+    def _copy_removals(self) -> int:
+        """Redact and prune what the source redacted and pruned since. Returns the number of versions in the copy.
+
+        Raises `Damaged` if the copy lacks a version, or has a different one.
+        """
+        history = self._target.read(self._id, VersionIndex)
         pruned: list[str] = []
         redacted: dict[Actor | None, list[str]] = {}
-        for copied, original in self._pairs(newest):
+        for copied, original in self._pairs(history):
             if original is None:
                 pruned.append(copied.id)
             elif original.redacted_at is not None and copied.redacted_at is None:
@@ -159,25 +160,17 @@ class _Copy:
         if pruned or redacted:
             self._target.write(self._id, work, may_use_reserve=True)
             capabilities.purge(self._target)
+        return history.count - len(pruned)
 
-    def _pairs(self, newest: str) -> Iterator[tuple[Version, Version | None]]:
-        """Each version of the copy with its original, if that exists. Raises `Damaged` if the copy lacks a version."""
-        source, target = (self._newest_first(backend, newest) for backend in (self._source, self._target))
-        original = next(source, None)
-        for copied in target:
-            if original is not None and original.id == copied.id:
-                yield copied, original
-                original = next(source, None)
-            else:
-                yield copied, None
-        if original is not None:
-            raise Damaged(f"version {original.id} is missing in the copy")
-
-    def _newest_first(self, backend: Backend, newest: str) -> Iterator[Version]:
-        def read(before: str | None) -> list[Version]:
-            return backend.read(self._id, lambda found: list(found.versions(before=before, limit=PAGE_VERSIONS)))
-
-        return chain.from_iterable(version_pages(read, before=newest + "!"))
+    def _pairs(self, copy: VersionIndex) -> Iterator[tuple[Version, Version | None]]:
+        """Each version of the copy with its original, if that exists."""
+        for ids in copy.ranges:
+            read = partial(versions_between, ids=ids)
+            copies = self._target.read(self._id, read)
+            originals = {version.id: version for version in self._source.read(self._id, read)}
+            yield from ((copied, originals.pop(copied.id, None)) for copied in copies)
+            if originals:
+                raise Damaged(f"version {min(originals)} is missing in the copy")
 
     def _facts(self, version: Version) -> Version:
         """The parts of a version that a copy keeps. The seal is only kept in a raw copy."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias, TypeVar
@@ -19,8 +20,6 @@ BATCH_VERSIONS, BATCH_BYTES = 300, 4 * 1024 * 1024  # of one transaction, which 
 
 T = TypeVar("T")
 Range: TypeAlias = "tuple[str | None, str | None]"
-CreationTimes: TypeAlias = Mapping[str, datetime]
-"""Creation times of the present memories by id; a version cannot tell them if the first ones were removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,28 +47,26 @@ def below_encryption(backend: Backend) -> Backend:
 
 
 class VersionIndex:
-    """The versions of one snapshot after a given one, as ranges of ids. The versions are read again when needed."""
+    """The versions of one snapshot after a given one, as ranges of ids, newest first. They are read again on demand."""
 
     def __init__(self, snapshot: Snapshot, *, after: str | None = None) -> None:
         self.count = 0
-        self.newest: str | None = None
-        self._ranges: list[Range] = []
+        self.ranges: list[Range] = []
         upper: str | None = None
 
         def read(before: str | None) -> list[Version]:
             return list(snapshot.versions(after=after, before=before, limit=PAGE_VERSIONS))
 
         for page in version_pages(read):
-            if self._ranges:
-                self._ranges[-1] = (page[0].id, self._ranges[-1][1])
-            self.newest = self.newest or page[0].id
+            if self.ranges:
+                self.ranges[-1] = (page[0].id, self.ranges[-1][1])
             self.count += len(page)
-            self._ranges.append((after, upper or page[0].id + "!"))  # sorts right after the id: excludes later versions
+            self.ranges.append((after, upper or page[0].id + "!"))  # sorts right after the id: excludes later versions
             upper = page[-1].id
 
     def oldest_first(self, read: Callable[[Range], Sequence[Version]]) -> Iterator[Version]:
         """The versions. `read` returns those strictly between two ids, newest first."""
-        for ids in reversed(self._ranges):
+        for ids in reversed(self.ranges):
             yield from reversed(read(ids))
 
 
@@ -107,16 +104,17 @@ def load(snapshot: Snapshot, version_id: str, *, raw: bool) -> tuple[Version, by
 
 
 def load_all(
-    snapshot: Snapshot, batch: Sequence[Version], created: CreationTimes, *, raw: bool
+    snapshot: Snapshot, batch: Sequence[Version], created: Mapping[str, datetime], *, raw: bool
 ) -> list[ImportedVersion]:
-    """The versions of a batch with their texts, except those that were removed meanwhile."""
+    """The versions of a batch with their texts, except those that were removed meanwhile.
+
+    `created` has the creation times of the present memories: their first versions may have been removed.
+    """
     loaded: list[ImportedVersion] = []
     for known in batch:
-        try:
+        with suppress(NotFound):
             version, data = load(snapshot, known.id, raw=raw)
-        except NotFound:
-            continue
-        loaded.append(ImportedVersion(version, data, created_at=created.get(version.memory_id), raw=raw))
+            loaded.append(ImportedVersion(version, data, created_at=created.get(version.memory_id), raw=raw))
     return loaded
 
 

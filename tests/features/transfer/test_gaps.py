@@ -9,8 +9,7 @@ import pytest
 
 from retentive import MemoryStore, Retentive, Version
 from retentive.transfer.archive_reader import open_archive
-from retentive.transfer.backup import back_up
-from retentive.transfer.export import export_whole
+from retentive.transfer.export import back_up, export_whole
 from retentive.transfer.migrate import migrate
 from retentive.transfer.restore import import_whole, restore
 from retentive.transfer.versions import below_encryption

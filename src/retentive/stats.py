@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from heapq import nlargest, nsmallest
+from operator import attrgetter
 from typing import NamedTuple
 
 from retentive.engine.operation import Invocation, ReadOperation
@@ -143,6 +144,7 @@ class ReadStats(ReadOperation[Stats]):
         for version in all_versions(snapshot):
             past.add(version)
         size_bytes = sum(memory.size_bytes for memory in memories)
+        biggest = nlargest(top, memories, key=attrgetter("size_bytes"))
         return Stats(
             store_id=self.info.id,
             key=self.info.key,
@@ -153,11 +155,11 @@ class ReadStats(ReadOperation[Stats]):
             versions=past.versions,
             versions_bytes=past.size_bytes,
             days=past.days(size_bytes),
-            biggest=tuple(Sized(one.path, one.size_bytes) for one in nlargest(top, memories, key=_size)),
+            biggest=tuple(Sized(one.path, one.size_bytes) for one in biggest),
             least_used=tuple(nsmallest(top, _used(memories, self.accessed), key=lambda one: (one.at, one.path))),
             most_changed=past.most_changed({memory.id: memory.path for memory in memories}, top),
             actors=tuple(past.actors.most_common(top)),
-            near=tuple(_near(memories, size_bytes, settings, top)),
+            near=_near(len(memories), size_bytes, biggest, settings),
             expiring=tuple(_expiring(memories, self.accessed, settings, now)[:top]),
             proposals=sum(1 for _ in snapshot.records(PROPOSAL)),
         )
@@ -235,38 +237,25 @@ class _Past:
         )
 
 
-def _size(memory: Memory) -> int:
-    return memory.size_bytes
-
-
 def _used(memories: Iterable[Memory], accessed: Mapping[str, float]) -> Iterator[Used]:
     for memory in memories:
         viewed = datetime.fromtimestamp(accessed.get(memory.id, 0.0), UTC)
         yield Used(memory.path, max(memory.updated_at, viewed))
 
 
-def _near(memories: Iterable[Memory], size_bytes: int, settings: Settings, top: int) -> Iterator[Near]:
-    found = list(memories)
-    whole = [
-        Near("max_memories", None, len(found), settings.max_memories),
+def _near(memories: int, size_bytes: int, biggest: Iterable[Memory], settings: Settings) -> tuple[Near, ...]:
+    present = [
+        Near("max_memories", None, memories, settings.max_memories),
         Near("max_store_bytes", None, size_bytes, settings.max_store_bytes),
+        *(Near("max_memory_bytes", one.path, one.size_bytes, settings.max_memory_bytes) for one in biggest),
     ]
-    yield from (one for one in whole if one.limit and one.present >= one.limit * NEAR)
-    limit = settings.max_memory_bytes
-    if limit:
-        large = (memory for memory in found if memory.size_bytes >= limit * NEAR)
-        yield from (
-            Near("max_memory_bytes", one.path, one.size_bytes, limit) for one in nlargest(top, large, key=_size)
-        )
+    return tuple(one for one in present if one.limit and one.present >= one.limit * NEAR)
 
 
 def _expiring(
     memories: Iterable[Memory], accessed: Mapping[str, float], settings: Settings, now: float
 ) -> list[Expiring]:
     """Memories with at most `SOON_DAYS` left, soonest first."""
-    found: list[Expiring] = []
-    for memory in memories:
-        left = expiry_rules.days_left(memory, accessed, settings, now)
-        if left is not None and left <= SOON_DAYS:
-            found.append(Expiring(memory.path, left))
+    left = ((memory.path, expiry_rules.days_left(memory, accessed, settings, now)) for memory in memories)
+    found = [Expiring(path, days) for path, days in left if days is not None and days <= SOON_DAYS]
     return sorted(found, key=lambda one: (one.in_days, one.path))

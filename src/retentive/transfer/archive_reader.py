@@ -14,7 +14,7 @@ from retentive.errors import Damaged, InvalidInput
 from retentive.storage.contract import Memory, Version
 from retentive.transfer import lines
 from retentive.transfer.archive_writer import BACKUP, EXPORT, MANIFEST, RECORDS, SIDE_RECORDS, spool
-from retentive.transfer.contents import SideRecord
+from retentive.transfer.contents import Record
 from retentive.transfer.files import mapped_os_errors
 from retentive.transfer.replay import Replay
 from retentive.transfer.tar import CHUNK, TarReader, shown
@@ -57,13 +57,9 @@ class Section:
         """The present memories in path order, likewise."""
         return self._lines("memories.jsonl", lines.parse_memory)
 
-    def records(self) -> Iterator[SideRecord]:
-        """The records: kind, key and value."""
-        return self._lines(RECORDS, lines.parse_record)
-
-    def side_records(self) -> Iterator[SideRecord]:
-        """The side records."""
-        return self._lines(SIDE_RECORDS, lines.parse_record)
+    def records(self, part: str) -> Iterator[Record]:
+        """The records in `RECORDS` or `SIDE_RECORDS`."""
+        return self._lines(part, lines.parse_record)
 
     def begin(self, name: str, text: str | None) -> None:
         """Check the position of an entry. Raises `Damaged` if it is out of order or repeated."""
@@ -276,8 +272,8 @@ class _SectionCheck:
             raise Damaged(f"the file has {count} of {header.versions} versions")
         self._replay.check_history(header.revision)
         self._check_memories()
-        for parsed in (self._section.records(), self._section.side_records()):
-            deque(parsed, maxlen=0)
+        for part in (RECORDS, SIDE_RECORDS):
+            deque(self._section.records(part), maxlen=0)
 
     def _check_order(self, version: Version) -> None:
         last, header = self._last, self._section.header

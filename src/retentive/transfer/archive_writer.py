@@ -17,7 +17,7 @@ from typing import IO
 from retentive import __version__
 from retentive.storage.contract import Backend, Snapshot, StoreInfo, now_us, to_datetime
 from retentive.transfer import lines
-from retentive.transfer.contents import RECORD_KINDS, read_side_records
+from retentive.transfer.contents import read_records, read_side_records
 from retentive.transfer.files import mapped_os_errors, new_file
 from retentive.transfer.tar import CHUNK, TarWriter
 from retentive.transfer.versions import VersionIndex, below_encryption, load, versions_between
@@ -130,7 +130,7 @@ class SectionWriter:
         try:
             header = self.backend.read(store_id, partial(self._snapshot, mark=mark))
             if self.records:
-                beside = (lines.record_line(*record) for record in read_side_records(self.backend, store_id))
+                beside = (lines.record_line(record) for record in read_side_records(self.backend, store_id))
                 self.archive.add_lines(self.prefix + SIDE_RECORDS, beside)
         except BaseException:
             self.archive.roll_back(mark)
@@ -149,10 +149,10 @@ class SectionWriter:
             texts = self._texts(snapshot, history, versions, raw=raw)
             versions.seek(0)
             archive.add_lines(prefix + "versions.jsonl", (line.decode() for line in versions))
-        present = (lines.memory_line(memory, texts.get(memory.id)) for memory in memories)
+        present = (lines.value_line(memory, texts.get(memory.id)) for memory in memories)
         archive.add_lines(prefix + "memories.jsonl", present)
         if self.records:
-            records = (lines.record_line(kind, *record) for kind in RECORD_KINDS for record in snapshot.records(kind))
+            records = (lines.record_line(record) for record in read_records(snapshot))
             archive.add_lines(prefix + RECORDS, records)
         return header
 
@@ -187,7 +187,7 @@ class SectionWriter:
                 last[version.memory_id] = digest, text_of
                 if text_of == version.id:
                     self.archive.add(f"{self.prefix}texts/{version.id}", data)
-            versions.write(lines.version_line(version, text_of).encode())
+            versions.write(lines.value_line(version, text_of).encode())
             if self.progress is not None:
                 self.progress(done + 1, history.count)
         return {memory_id: text_of for memory_id, (_, text_of) in last.items()}

@@ -20,7 +20,7 @@ RECORD_KINDS: tuple[str, ...] = (
 """Kinds of `Transaction.put_record` that are copied together with a memory store. Each new kind is added here."""
 SIDE_RECORD_KINDS: tuple[str, ...] = ("accessed",)
 """Kinds of `Backend.put_side_records`, likewise."""
-SideRecord: TypeAlias = tuple[str, str, str]
+Record: TypeAlias = tuple[str, str, str]
 """Kind, key and value."""
 
 
@@ -43,7 +43,7 @@ class Contents:
         """The number and size of the memories."""
         return Usage(len(self.memories), sum(memory.size_bytes for memory in self.memories.values()))
 
-    def complete(self, target: Backend, store_id: str, side_records: Iterable[SideRecord]) -> str:
+    def complete(self, target: Backend, store_id: str, side_records: Iterable[Record]) -> str:
         """Complete a copy that has all versions, and return the digest of its paths and hashes.
 
         Raises `Damaged` if its memories differ from these.
@@ -109,14 +109,17 @@ def newest_version(snapshot: Snapshot) -> str | None:
     return next((version.id for version in snapshot.versions(limit=1)), None)
 
 
-def read_side_records(backend: Backend, store_id: str) -> Iterator[SideRecord]:
+def read_records(snapshot: Snapshot) -> Iterator[Record]:
+    """All records of a store."""
+    return ((kind, key, value) for kind in RECORD_KINDS for key, value in snapshot.records(kind))
+
+
+def read_side_records(backend: Backend, store_id: str) -> Iterator[Record]:
     """All side records of a store."""
-    for kind in SIDE_RECORD_KINDS:
-        for key, value in backend.side_records(store_id, kind):
-            yield kind, key, value
+    return ((kind, key, value) for kind in SIDE_RECORD_KINDS for key, value in backend.side_records(store_id, kind))
 
 
-def _replace_side_records(values: Iterable[SideRecord], target: Backend, store_id: str) -> None:
+def _replace_side_records(values: Iterable[Record], target: Backend, store_id: str) -> None:
     """Make these the only side records of a store."""
     wanted: dict[str, dict[str, str | None]] = {kind: {} for kind in SIDE_RECORD_KINDS}
     for kind, key, value in values:
@@ -134,4 +137,4 @@ def _memories(snapshot: Snapshot) -> dict[str, Memory]:
 
 
 def _records(snapshot: Snapshot) -> dict[tuple[str, str], str]:
-    return {(kind, key): value for kind in RECORD_KINDS for key, value in snapshot.records(kind)}
+    return {(kind, key): value for kind, key, value in read_records(snapshot)}

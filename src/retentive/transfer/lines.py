@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, get_args
 
 from retentive.errors import Damaged, InvalidInput, RetentiveError, UnknownSchema
 from retentive.storage.contract import Actor, Memory, Operation, Version, plain_name
+from retentive.transfer.contents import Record
 from retentive.values.paths import MemoryPath
 
 FORMAT = 1
@@ -36,29 +37,25 @@ class Header:
     versions: int
 
 
-def header_line(header: Header, about: Mapping[str, object]) -> str:
-    """The line of a header, with the description of the file in front."""
-    return line({**about, **{name: getattr(header, name) for name in Header.__slots__}})
-
-
-def memory_line(memory: Memory, text_of: str | None) -> str:
-    """The line of a present memory. `text_of` is the version whose entry holds its text."""
-    return line({name: getattr(memory, name, text_of) for name in _MEMORY})
-
-
-def version_line(version: Version, text_of: str | None) -> str:
-    """The line of a version. `text_of` is the version whose entry holds its text: itself or an earlier one."""
-    return line({name: getattr(version, name, text_of) for name in _VERSION})
-
-
-def record_line(kind: str, key: str, value: str) -> str:
-    """The line of a record or side record."""
-    return line({"kind": kind, "key": key, "value": value})
-
-
 def line(given: Mapping[str, object]) -> str:
     """A JSON line."""
     return json.dumps(given, separators=(",", ":"), default=_plain) + "\n"
+
+
+def header_line(header: Header, about: Mapping[str, object]) -> str:
+    """The line of a header, with the description of the file in front."""
+    return line({**about, **{name: getattr(header, name) for name in _HEADER}})
+
+
+def value_line(value: Memory | Version, text_of: str | None) -> str:
+    """The line of a present memory or a version. `text_of` is the version whose entry holds its text."""
+    names = _VERSION if isinstance(value, Version) else _MEMORY
+    return line({name: getattr(value, name, text_of) for name in names})
+
+
+def record_line(record: Record) -> str:
+    """The line of a record or side record."""
+    return line(dict(zip(_RECORD, record, strict=True)))
 
 
 def _plain(value: object) -> str:
@@ -82,14 +79,14 @@ def parse_header(text: bytes) -> Header:
 
 
 def parse_memory(text: bytes) -> tuple[Memory, str | None]:
-    """Parses a line of `memory_line`. Raises `Damaged`."""
+    """Parses a line of `value_line`. Raises `Damaged`."""
     given = _parsed(text, _MEMORY, "a memory")
     text_of = given.pop("text")
     return Memory(**given), text_of
 
 
 def parse_version(text: bytes) -> tuple[Version, str | None]:
-    """Parses a line of `version_line`. Raises `Damaged`."""
+    """Parses a line of `value_line`. Raises `Damaged`."""
     given = _parsed(text, _VERSION, "a version")
     text_of = given.pop("text")
     if not given["path"] and given["redacted_at"] is None:
@@ -97,8 +94,8 @@ def parse_version(text: bytes) -> tuple[Version, str | None]:
     return Version(**given), text_of
 
 
-def parse_record(text: bytes) -> tuple[str, str, str]:
-    """Kind, key and value in a line of `record_line`. Raises `Damaged`."""
+def parse_record(text: bytes) -> Record:
+    """Parses a line of `record_line`. Raises `Damaged`."""
     given = _parsed(text, _RECORD, "a record")
     return given["kind"], given["key"], given["value"]
 

@@ -9,7 +9,7 @@ from functools import partial
 from retentive.errors import Damaged, InvalidInput
 from retentive.storage.contract import Backend, Memory, plain_name
 from retentive.transfer.archive_reader import Archive, Section, Text
-from retentive.transfer.archive_writer import Progress
+from retentive.transfer.archive_writer import RECORDS, SIDE_RECORDS, Progress
 from retentive.transfer.contents import Contents, check_same, create_copy, newest_version
 from retentive.transfer.versions import ImportedVersion, batches, below_encryption, record_imported
 
@@ -64,7 +64,7 @@ def _import(
     """Create the store of a section, import the versions it lacks, and check the result."""
     header = section.header
     memories = {memory.id: memory for memory, _ in section.memories()}
-    records = {(kind, name): value for kind, name, value in section.records()}
+    records = {(kind, name): value for kind, name, value in section.records(RECORDS)}
     create_copy(target, header.id, key=key, name=header.name, created_at=header.created_at, seal=header.seal)
     newest = target.read(header.id, newest_version)
     added = 0
@@ -81,7 +81,7 @@ def _import(
         size_bytes=header.size_bytes,
         versions=header.versions,
         added=added,
-        digest=contents.complete(target, header.id, section.side_records()),
+        digest=contents.complete(target, header.id, section.records(SIDE_RECORDS)),
     )
 
 

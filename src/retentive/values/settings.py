@@ -44,27 +44,10 @@ def _names(name: str, value: object) -> tuple[str, ...] | None:
     return tuple(value)
 
 
-def _listed(check: Callable[[object], str], expected: str) -> Checker:
-    """Checker of a list of patterns."""
-
-    def checked(name: str, value: object) -> tuple[str, ...]:
-        if not isinstance(value, (list, tuple)):
-            raise InvalidInput(f"{name} must be a list of {expected}")
-        return tuple(_pattern(name, check, each) for each in value)
-
-    return checked
-
-
-def _mapped(check: Callable[[object], str], check_value: Checker, expected: str) -> Checker:
-    """Checker of a mapping from patterns."""
-
-    def checked(name: str, value: object) -> dict[str, object]:
-        if not isinstance(value, Mapping):
-            raise InvalidInput(f"{name} must map {expected}")
-        patterns = ((_pattern(name, check, pattern), given) for pattern, given in value.items())
-        return {pattern: check_value(f"{name} of {pattern}", given) for pattern, given in patterns}
-
-    return checked
+def _path_patterns(name: str, value: object) -> tuple[str, ...]:
+    if not isinstance(value, (list, tuple)):
+        raise InvalidInput(f"{name} must be a list of path patterns such as /memories/notes/**")
+    return tuple(_pattern(name, check_path_pattern, each) for each in value)
 
 
 def _pattern(name: str, check: Callable[[object], str], value: object) -> str:
@@ -74,12 +57,24 @@ def _pattern(name: str, check: Callable[[object], str], value: object) -> str:
         raise InvalidInput(f"{name}: {error}") from None
 
 
-_path_patterns = _listed(check_path_pattern, "path patterns such as /memories/notes/**")
-_actor_patterns = _listed(check_actor_pattern, "actor patterns such as session:*")
-_patterns_by_actor = _mapped(
-    check_actor_pattern, _path_patterns, 'actor patterns to path patterns: {"session:*": ["/memories/notes/**"]}'
-)
-_days_by_pattern = _mapped(check_path_pattern, _number, 'path patterns to days: {"/memories/scratch/**": 7}')
+def _patterns_by_actor(name: str, value: object) -> dict[str, tuple[str, ...]]:
+    if not isinstance(value, Mapping):
+        raise InvalidInput(f'{name} must map actor patterns to path patterns: {{"session:*": ["/memories/notes/**"]}}')
+    by_actor = ((_pattern(name, check_actor_pattern, actor), paths) for actor, paths in value.items())
+    return {actor: _path_patterns(f"{name} of {actor}", paths) for actor, paths in by_actor}
+
+
+def _days_by_pattern(name: str, value: object) -> dict[str, int]:
+    if not isinstance(value, Mapping):
+        raise InvalidInput(f'{name} must map path patterns to days: {{"/memories/scratch/**": 7}}')
+    by_pattern = ((_pattern(name, check_path_pattern, pattern), days) for pattern, days in value.items())
+    return {pattern: _number(f"{name} of {pattern}", days) for pattern, days in by_pattern}
+
+
+def _actor_patterns(name: str, value: object) -> tuple[str, ...]:
+    if not isinstance(value, (list, tuple)):
+        raise InvalidInput(f"{name} must be a list of actor patterns such as session:*")
+    return tuple(_pattern(name, check_actor_pattern, each) for each in value)
 
 
 def _setting(default: Any, check: Checker, text: str) -> Any:

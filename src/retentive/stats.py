@@ -166,13 +166,11 @@ class ReadStats(ReadOperation[Stats]):
 
 
 class _Oldest(NamedTuple):
-    """The oldest version of a memory so far."""
+    """The oldest version of a memory so far; its size is a guess if it is redacted."""
 
     day: date
     size_bytes: int
-    path: str
-    sha256: str | None
-    created: bool
+    version: Version
 
 
 class _Past:
@@ -209,16 +207,16 @@ class _Past:
             size = later.size_bytes if later is not None else 0
         if later is not None:
             self._growth[later.day] += later.size_bytes - size
-            if later.sha256 is not None and later.sha256 == version.sha256 and later.path != version.path:
+            newer = later.version
+            if newer.sha256 is not None and newer.sha256 == version.sha256 and newer.path != version.path:
                 self.size_bytes -= later.size_bytes  # a rename stores no text
-        created = version.operation == "created"
-        self._oldest[version.memory_id] = _Oldest(day, size, version.path, version.sha256, created)
+        self._oldest[version.memory_id] = _Oldest(day, size, version)
 
     def days(self, size_bytes: int) -> tuple[Day, ...]:
         """Every day of the history, oldest first. `size_bytes` is the present size."""
         growth = Counter(self._growth)
         for first in self._oldest.values():
-            if first.created:  # otherwise the memory is older than the known history
+            if first.version.operation == "created":  # otherwise the memory is older than the known history
                 growth[first.day] += first.size_bytes
         days: list[Day] = []
         day = self._today
@@ -232,7 +230,7 @@ class _Past:
     def most_changed(self, paths: Mapping[str, str], top: int) -> tuple[Changed, ...]:
         """The memories with the most versions in the window; deleted ones with their last path."""
         return tuple(
-            Changed(paths.get(memory_id) or self._oldest[memory_id].path, count)
+            Changed(paths.get(memory_id) or self._oldest[memory_id].version.path, count)
             for memory_id, count in self._changed.most_common(top)
         )
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import IO, NamedTuple, Protocol
+from typing import IO, NamedTuple, TypeAlias
 
 from retentive.errors import InvalidInput, NotFound, Unavailable
 from retentive.transfer.archive_reader import Archive
@@ -50,25 +50,13 @@ class Item:
     expected: bool = False
 
 
-class Source(Protocol):
-    """A source of files. `inside` is the directory `memories` if only its files are imported."""
-
-    inside: str | None
-
-    def count(self) -> int:
-        """The approximate number of files."""
-
-    def items(self) -> Iterator[Item]:
-        """All files. Read each one before asking for the next."""
-
-
 def refused(name: str, why: str, *, expected: bool = False) -> Item:
     """A file that cannot be a memory, and the reason."""
     return Item(name, lambda: why, expected)
 
 
 class DirectorySource:
-    """The files below a directory. If it has a directory `memories`, only the files in it.
+    """The files below a directory. If it has a directory `memories`, only the files in it: then it is `inside`.
 
     Symbolic links and devices are not read. Raises `NotFound`.
     """
@@ -246,3 +234,6 @@ def _failure(errors: bytes) -> Exception:
     if b"dubious ownership" in errors:
         return InvalidInput("git does not trust the repository, because another user owns it")
     return NotFound("the Git repository does not have this revision")
+
+
+Source: TypeAlias = DirectorySource | ArchiveSource | GitSource

@@ -11,7 +11,7 @@ from typing import TypeAlias, TypeVar
 
 from retentive.errors import Damaged, NotFound
 from retentive.storage.capabilities import Encrypting
-from retentive.storage.contract import Backend, Change, Kept, Memory, Sealing, Snapshot, Transaction, Version
+from retentive.storage.contract import Backend, Change, Kept, Sealing, Snapshot, Transaction, Version
 from retentive.storage.paging import PAGE_VERSIONS, version_pages
 from retentive.values.records import Again
 from retentive.values.text import is_text
@@ -155,11 +155,9 @@ def _change(tx: Transaction, one: ImportedVersion) -> Change:
 def _free_path(tx: Transaction, version: Version) -> None:
     """Drop other memories at, above or below the path of a version: their deletions are in a gap."""
     entry = tx.get(version.path)
-    found: list[Memory] = [] if entry.memory is None else [entry.memory]
-    if entry.above is not None and (above := tx.get(entry.above).memory) is not None:
-        found.append(above)
-    if entry.below:
-        found += tx.memories(version.path)
+    above = None if entry.above is None else tx.get(entry.above).memory
+    below = tx.memories(version.path) if entry.below else ()
+    found = [memory for memory in (entry.memory, above, *below) if memory is not None]
     others = [memory for memory in found if memory.id != version.memory_id]
     if others:
         tx.drop(others)

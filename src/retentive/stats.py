@@ -21,7 +21,6 @@ from retentive.values.paths import ROOT
 from retentive.values.settings import Settings
 
 DAYS = 30
-HISTORY_DAYS = 371  # 53 weeks, a calendar of one year
 SOON_DAYS = 7.0
 TOP = 10
 _MAX_DAYS = 36_600
@@ -106,21 +105,13 @@ class Stats:
     expiring: tuple[Expiring, ...]
     proposals: int
 
-    @property
-    def window(self) -> tuple[Day, ...]:
-        """The last `window_days` days."""
-        return self.days[-self.window_days :]
 
-
-def stats(store: MemoryStore, *, days: int = DAYS, history_days: int = HISTORY_DAYS, top: int = TOP) -> Stats:
+def stats(store: MemoryStore, *, days: int = DAYS) -> Stats:
     """Statistics of a memory store, from one pass over its memories and one over its versions.
 
-    Lists have at most `top` entries. Raises the errors of storage.
+    Lists have at most `TOP` entries. Raises the errors of storage.
     """
-    window = min(max(days, 1), _MAX_DAYS)
-    operation = ReadStats(
-        store.info, store.accesses.of(store.id), store.clock(), window, max(history_days, window), top
-    )
+    operation = ReadStats(store.info, store.accesses.of(store.id), store.clock(), min(max(days, 1), _MAX_DAYS))
     return store.run(operation, Invocation(None, None, store.integration)).value()
 
 
@@ -133,18 +124,16 @@ class ReadStats(ReadOperation[Stats]):
     accessed: Mapping[str, float]
     now: float
     window: int
-    history_days: int
-    top: int
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> Stats:
         """Count memories and versions."""
-        top, now = self.top, self.now
+        now = self.now
         memories = list(snapshot.memories(ROOT))
-        past = _Past(datetime.fromtimestamp(now, UTC).date(), self.window, self.history_days)
+        past = _Past(datetime.fromtimestamp(now, UTC).date(), self.window)
         for version in all_versions(snapshot):
             past.add(version)
         size_bytes = sum(memory.size_bytes for memory in memories)
-        biggest = nlargest(top, memories, key=attrgetter("size_bytes"))
+        biggest = nlargest(TOP, memories, key=attrgetter("size_bytes"))
         return Stats(
             store_id=self.info.id,
             key=self.info.key,
@@ -156,11 +145,11 @@ class ReadStats(ReadOperation[Stats]):
             versions_bytes=past.size_bytes,
             days=past.days(size_bytes),
             biggest=tuple(Sized(one.path, one.size_bytes) for one in biggest),
-            least_used=tuple(nsmallest(top, _used(memories, self.accessed), key=lambda one: (one.at, one.path))),
-            most_changed=past.most_changed({memory.id: memory.path for memory in memories}, top),
-            actors=tuple(past.actors.most_common(top)),
+            least_used=tuple(nsmallest(TOP, _used(memories, self.accessed), key=lambda one: (one.at, one.path))),
+            most_changed=past.most_changed({memory.id: memory.path for memory in memories}),
+            actors=tuple(past.actors.most_common(TOP)),
             near=_near(len(memories), size_bytes, biggest, settings),
-            expiring=tuple(_expiring(memories, self.accessed, settings, now)[:top]),
+            expiring=tuple(_expiring(memories, self.accessed, settings, now)[:TOP]),
             proposals=sum(1 for _ in snapshot.records(PROPOSAL)),
         )
 
@@ -176,12 +165,11 @@ class _Oldest(NamedTuple):
 class _Past:
     """Counts the versions of a store, newest first."""
 
-    def __init__(self, today: date, window_days: int, history_days: int) -> None:
+    def __init__(self, today: date, window_days: int) -> None:
         self.versions = self.size_bytes = 0
         self.actors: Counter[str] = Counter()
         self._today = today
-        self._window_from = today - timedelta(days=window_days - 1)
-        self._first = today - timedelta(days=history_days - 1)
+        self._first = today - timedelta(days=window_days - 1)
         self._counts: Counter[tuple[date, str]] = Counter()
         self._growth: Counter[date] = Counter()
         self._changed: Counter[str] = Counter()
@@ -193,7 +181,7 @@ class _Past:
         self.size_bytes += version.size_bytes or 0
         day = min(version.created_at.date(), self._today)  # the clock of a writer may be ahead
         self._counts[day, version.operation] += 1
-        if day >= self._window_from:
+        if day >= self._first:
             self._changed[version.memory_id] += 1
             if version.actor is not None:
                 self.actors[str(version.actor)] += 1
@@ -213,7 +201,7 @@ class _Past:
         self._oldest[version.memory_id] = _Oldest(day, size, version)
 
     def days(self, size_bytes: int) -> tuple[Day, ...]:
-        """Every day of the history, oldest first. `size_bytes` is the present size."""
+        """Every day of the window, oldest first. `size_bytes` is the present size."""
         growth = Counter(self._growth)
         for first in self._oldest.values():
             if first.version.operation == "created":  # otherwise the memory is older than the known history
@@ -227,11 +215,11 @@ class _Past:
             day -= timedelta(days=1)
         return tuple(reversed(days))
 
-    def most_changed(self, paths: Mapping[str, str], top: int) -> tuple[Changed, ...]:
+    def most_changed(self, paths: Mapping[str, str]) -> tuple[Changed, ...]:
         """The memories with the most versions in the window; deleted ones with their last path."""
         return tuple(
             Changed(paths.get(memory_id) or self._oldest[memory_id].version.path, count)
-            for memory_id, count in self._changed.most_common(top)
+            for memory_id, count in self._changed.most_common(TOP)
         )
 
 

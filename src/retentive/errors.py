@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 
@@ -127,8 +128,4 @@ class Refused(RetentiveError):
         self.values = values
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_refused, (self.key, self.values))
-
-
-def _refused(key: str, values: dict[str, object]) -> Refused:
-    return Refused(key, **values)
+        return partial(Refused, self.key, **self.values), ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -129,17 +129,13 @@ def migrate_schema(location: str | os.PathLike[str], *, partitions: int = 0) -> 
             raise InvalidInput("only a database server can have partitions")
         open_backend(location).close()
         return []
-    backend = _open_server(scheme, rest, time.time, sortable_id, check=False)
-    try:
+    with closing(_open_server(scheme, rest, time.time, sortable_id, check=False)) as backend:
         return backend.migrate(partitions=partitions)
-    finally:
-        backend.close()
 
 
 _SERVERS = ("postgresql", "mariadb")
-_OBJECTS = ("s3", "gs", "az", "memory")
 _SCHEMES: dict[str, Callable[[str, Clock, NewId], Backend]] = {
     "sqlite": _open_sqlite,
     **{scheme: partial(_open_server, scheme) for scheme in _SERVERS},
-    **{scheme: partial(_open_objects, scheme) for scheme in _OBJECTS},
+    **{scheme: partial(_open_objects, scheme) for scheme in ("s3", "gs", "az", "memory")},
 }

@@ -7,13 +7,12 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeAlias, Unpack
 
 from retentive.engine.access_times import Accesses
 from retentive.errors import InvalidInput, NotFound, RetentiveError
 from retentive.history.expiry_rules import is_on
-from retentive.locations import find_store, open_backend
+from retentive.locations import existing_store, find_store, open_backend
 from retentive.redaction.examiner import Detect, TextExaminer
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Clock, NewId, StoreInfo, as_actor, plain_name, sortable_id
@@ -99,9 +98,7 @@ class Retentive:
 
         Raises `NotFound`, and `InvalidInput` for an invalid key.
         """
-        info = find_store(self.backend, id_or_key)
-        if info is None or info.erased_at is not None:
-            raise NotFound(f"there is no memory store {id_or_key}")
+        info = existing_store(self.backend, id_or_key)
         self.backend.erase_store(info.id, as_actor(actor) or self._actor)
         from retentive.history.removal import Removed  # noqa: PLC0415 - rarely needed
 
@@ -116,12 +113,7 @@ class Retentive:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -160,8 +152,8 @@ def open(  # noqa: A001 - `retentive.open` is the name a reader expects
     guard = TextExaminer(rules, detectors)
     guard.check(DEFAULTS.changed(pins))  # refuse wrong settings before anything is created
     who = as_actor(actor)
-    seal = _sealing(keys, clock, seal_paths=seal_paths)
-    backend = seal(open_backend(location, clock=clock, new_id=new_id))
+    encrypted = encryption(keys, clock=clock, seal_paths=seal_paths)
+    backend = encrypted(open_backend(location, clock=clock, new_id=new_id))
     return Retentive(backend, pins=pins, guard=guard, replies=replies, actor=who, clock=clock, sweep=sweep)
 
 
@@ -177,7 +169,9 @@ def _sweep(store: MemoryStore) -> None:
     sweep_at_opening(store)
 
 
-def _sealing(keys: Keys | None, clock: Clock, *, seal_paths: bool) -> Callable[[Backend], Backend]:
+def encryption(
+    keys: Keys | None, *, clock: Clock = time.time, seal_paths: bool = False
+) -> Callable[[Backend], Backend]:
     """Return a function that adds encryption to a backend, or returns it unchanged without keys."""
     if keys is None:
         if seal_paths:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from heapq import nlargest, nsmallest
+from operator import attrgetter
 from typing import NamedTuple
 
 from retentive.engine.operation import Invocation, ReadOperation
@@ -20,7 +21,6 @@ from retentive.values.paths import ROOT
 from retentive.values.settings import Settings
 
 DAYS = 30
-HISTORY_DAYS = 371  # 53 weeks, a calendar of one year
 SOON_DAYS = 7.0
 TOP = 10
 _MAX_DAYS = 36_600
@@ -105,21 +105,13 @@ class Stats:
     expiring: tuple[Expiring, ...]
     proposals: int
 
-    @property
-    def window(self) -> tuple[Day, ...]:
-        """The last `window_days` days."""
-        return self.days[-self.window_days :]
 
-
-def stats(store: MemoryStore, *, days: int = DAYS, history_days: int = HISTORY_DAYS, top: int = TOP) -> Stats:
+def stats(store: MemoryStore, *, days: int = DAYS) -> Stats:
     """Statistics of a memory store, from one pass over its memories and one over its versions.
 
-    Lists have at most `top` entries. Raises the errors of storage.
+    Lists have at most `TOP` entries. Raises the errors of storage.
     """
-    window = min(max(days, 1), _MAX_DAYS)
-    operation = ReadStats(
-        store.info, store.accesses.of(store.id), store.clock(), window, max(history_days, window), top
-    )
+    operation = ReadStats(store.info, store.accesses.of(store.id), store.clock(), min(max(days, 1), _MAX_DAYS))
     return store.run(operation, Invocation(None, None, store.integration)).value()
 
 
@@ -132,17 +124,16 @@ class ReadStats(ReadOperation[Stats]):
     accessed: Mapping[str, float]
     now: float
     window: int
-    history_days: int
-    top: int
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> Stats:
         """Count memories and versions."""
-        top, now = self.top, self.now
+        now = self.now
         memories = list(snapshot.memories(ROOT))
-        past = _Past(datetime.fromtimestamp(now, UTC).date(), self.window, self.history_days)
+        past = _Past(datetime.fromtimestamp(now, UTC).date(), self.window)
         for version in all_versions(snapshot):
             past.add(version)
         size_bytes = sum(memory.size_bytes for memory in memories)
+        biggest = nlargest(TOP, memories, key=attrgetter("size_bytes"))
         return Stats(
             store_id=self.info.id,
             key=self.info.key,
@@ -153,35 +144,32 @@ class ReadStats(ReadOperation[Stats]):
             versions=past.versions,
             versions_bytes=past.size_bytes,
             days=past.days(size_bytes),
-            biggest=tuple(Sized(one.path, one.size_bytes) for one in nlargest(top, memories, key=_size)),
-            least_used=tuple(nsmallest(top, _used(memories, self.accessed), key=lambda one: (one.at, one.path))),
-            most_changed=past.most_changed({memory.id: memory.path for memory in memories}, top),
-            actors=tuple(past.actors.most_common(top)),
-            near=tuple(_near(memories, size_bytes, settings, top)),
-            expiring=tuple(_expiring(memories, self.accessed, settings, now)[:top]),
+            biggest=tuple(Sized(one.path, one.size_bytes) for one in biggest),
+            least_used=tuple(nsmallest(TOP, _used(memories, self.accessed), key=lambda one: (one.at, one.path))),
+            most_changed=past.most_changed({memory.id: memory.path for memory in memories}),
+            actors=tuple(past.actors.most_common(TOP)),
+            near=_near(len(memories), size_bytes, biggest, settings),
+            expiring=tuple(_expiring(memories, self.accessed, settings, now)[:TOP]),
             proposals=sum(1 for _ in snapshot.records(PROPOSAL)),
         )
 
 
 class _Oldest(NamedTuple):
-    """The oldest version of a memory so far."""
+    """The oldest version of a memory so far; its size is a guess if it is redacted."""
 
     day: date
     size_bytes: int
-    path: str
-    sha256: str | None
-    created: bool
+    version: Version
 
 
 class _Past:
     """Counts the versions of a store, newest first."""
 
-    def __init__(self, today: date, window_days: int, history_days: int) -> None:
+    def __init__(self, today: date, window_days: int) -> None:
         self.versions = self.size_bytes = 0
         self.actors: Counter[str] = Counter()
         self._today = today
-        self._window_from = today - timedelta(days=window_days - 1)
-        self._first = today - timedelta(days=history_days - 1)
+        self._first = today - timedelta(days=window_days - 1)
         self._counts: Counter[tuple[date, str]] = Counter()
         self._growth: Counter[date] = Counter()
         self._changed: Counter[str] = Counter()
@@ -193,7 +181,7 @@ class _Past:
         self.size_bytes += version.size_bytes or 0
         day = min(version.created_at.date(), self._today)  # the clock of a writer may be ahead
         self._counts[day, version.operation] += 1
-        if day >= self._window_from:
+        if day >= self._first:
             self._changed[version.memory_id] += 1
             if version.actor is not None:
                 self.actors[str(version.actor)] += 1
@@ -207,16 +195,16 @@ class _Past:
             size = later.size_bytes if later is not None else 0
         if later is not None:
             self._growth[later.day] += later.size_bytes - size
-            if later.sha256 is not None and later.sha256 == version.sha256 and later.path != version.path:
+            newer = later.version
+            if newer.sha256 is not None and newer.sha256 == version.sha256 and newer.path != version.path:
                 self.size_bytes -= later.size_bytes  # a rename stores no text
-        created = version.operation == "created"
-        self._oldest[version.memory_id] = _Oldest(day, size, version.path, version.sha256, created)
+        self._oldest[version.memory_id] = _Oldest(day, size, version)
 
     def days(self, size_bytes: int) -> tuple[Day, ...]:
-        """Every day of the history, oldest first. `size_bytes` is the present size."""
+        """Every day of the window, oldest first. `size_bytes` is the present size."""
         growth = Counter(self._growth)
         for first in self._oldest.values():
-            if first.created:  # otherwise the memory is older than the known history
+            if first.version.operation == "created":  # otherwise the memory is older than the known history
                 growth[first.day] += first.size_bytes
         days: list[Day] = []
         day = self._today
@@ -227,16 +215,12 @@ class _Past:
             day -= timedelta(days=1)
         return tuple(reversed(days))
 
-    def most_changed(self, paths: Mapping[str, str], top: int) -> tuple[Changed, ...]:
+    def most_changed(self, paths: Mapping[str, str]) -> tuple[Changed, ...]:
         """The memories with the most versions in the window; deleted ones with their last path."""
         return tuple(
-            Changed(paths.get(memory_id) or self._oldest[memory_id].path, count)
-            for memory_id, count in self._changed.most_common(top)
+            Changed(paths.get(memory_id) or self._oldest[memory_id].version.path, count)
+            for memory_id, count in self._changed.most_common(TOP)
         )
-
-
-def _size(memory: Memory) -> int:
-    return memory.size_bytes
 
 
 def _used(memories: Iterable[Memory], accessed: Mapping[str, float]) -> Iterator[Used]:
@@ -245,28 +229,19 @@ def _used(memories: Iterable[Memory], accessed: Mapping[str, float]) -> Iterator
         yield Used(memory.path, max(memory.updated_at, viewed))
 
 
-def _near(memories: Iterable[Memory], size_bytes: int, settings: Settings, top: int) -> Iterator[Near]:
-    found = list(memories)
-    whole = [
-        Near("max_memories", None, len(found), settings.max_memories),
+def _near(memories: int, size_bytes: int, biggest: Iterable[Memory], settings: Settings) -> tuple[Near, ...]:
+    present = [
+        Near("max_memories", None, memories, settings.max_memories),
         Near("max_store_bytes", None, size_bytes, settings.max_store_bytes),
+        *(Near("max_memory_bytes", one.path, one.size_bytes, settings.max_memory_bytes) for one in biggest),
     ]
-    yield from (one for one in whole if one.limit and one.present >= one.limit * NEAR)
-    limit = settings.max_memory_bytes
-    if limit:
-        large = (memory for memory in found if memory.size_bytes >= limit * NEAR)
-        yield from (
-            Near("max_memory_bytes", one.path, one.size_bytes, limit) for one in nlargest(top, large, key=_size)
-        )
+    return tuple(one for one in present if one.limit and one.present >= one.limit * NEAR)
 
 
 def _expiring(
     memories: Iterable[Memory], accessed: Mapping[str, float], settings: Settings, now: float
 ) -> list[Expiring]:
     """Memories with at most `SOON_DAYS` left, soonest first."""
-    found: list[Expiring] = []
-    for memory in memories:
-        left = expiry_rules.days_left(memory, accessed, settings, now)
-        if left is not None and left <= SOON_DAYS:
-            found.append(Expiring(memory.path, left))
+    left = ((memory.path, expiry_rules.days_left(memory, accessed, settings, now)) for memory in memories)
+    found = [Expiring(path, days) for path, days in left if days is not None and days <= SOON_DAYS]
     return sorted(found, key=lambda one: (one.in_days, one.path))

@@ -84,8 +84,6 @@ class MemoryStore(StoreContext):
         """The directory that holds the memories as plain files; None if they are stored otherwise."""
         return capabilities.directory_of(self.backend, self.info)
 
-    # -- commands --------------------------------------------------------------------------------------------
-
     def execute(self, command: object, *, actor: Actor | str | None = None, tool_use_id: str | None = None) -> Reply:
         """Run a command, given parsed or as the raw input of a tool call, and return the reply.
 
@@ -135,8 +133,6 @@ class MemoryStore(StoreContext):
     def follow_up(self, work: Callable[[Transaction], T], *, may_use_reserve: bool = False) -> T:
         """Run bookkeeping that changes no memory, in its own transaction."""
         return pipeline.follow_up(self, work, may_use_reserve=may_use_reserve)
-
-    # -- reading ---------------------------------------------------------------------------------------------
 
     def load(self, path: str) -> tuple[Memory, str]:
         """The memory at `path` and its text. Raises `NotFound`."""
@@ -192,8 +188,6 @@ class MemoryStore(StoreContext):
 
     def _parsed(self, path: str) -> MemoryPath:
         return parsed(path, self.replies)
-
-    # -- settings, history, review, audit ---------------------------------------------------------------------
 
     def change_settings(self, changes: Mapping[str, object], *, actor: Actor | str | None = None) -> Settings:
         """Change settings for every process that uses the store; return the stored settings.

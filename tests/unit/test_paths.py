@@ -250,4 +250,3 @@ def test_containment_is_by_whole_names() -> None:
     assert not parse("/memories/a").contains(parse("/memories/a/"))
     assert parse("/memories/a/b/c").ancestors == ("/memories/a", "/memories/a/b")
     assert parse("/memories").ancestors == ()
-    assert parse("/memories").segments == ()

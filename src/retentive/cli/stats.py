@@ -50,7 +50,7 @@ def _object(found: Stats) -> dict[str, object]:
     """The JSON form, with the days of the window."""
     names = ("biggest", "most_changed", "near", "expiring", "least_used")
     named = {name: [one._asdict() for one in getattr(found, name)] for name in names}
-    days = [{**day._asdict(), "day": day.day.isoformat()} for day in found.window]
+    days = [{**day._asdict(), "day": day.day.isoformat()} for day in found.days]
     actors = [{"actor": actor, "changes": count} for actor, count in found.actors]
     return asdict(found) | named | {"days": days, "actors": actors}
 
@@ -68,7 +68,7 @@ def _sections(found: Stats, *, plain: bool) -> list[Section]:
     ]
     days = [
         (str(day.day), str(day.created), str(day.modified), str(day.deleted), size(day.size_bytes))
-        for day in found.window
+        for day in found.days
         if plain or day.changes
     ]
     near = [(str(one.present), str(one.limit), one.limit_name, one.path or "") for one in found.near]

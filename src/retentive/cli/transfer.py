@@ -157,7 +157,7 @@ def backup(location: str, file: str, *, stores: Sequence[str]) -> None:
     store is a snapshot; the stores can stay in use. No keys are needed: encrypted memory stores stay encrypted in the
     backup, which is useless without their keys. Test your backups by restoring them.
     """
-    from retentive.transfer.backup import back_up  # noqa: PLC0415 - slow to import
+    from retentive.transfer.export import back_up  # noqa: PLC0415 - slow to import
 
     with _backend(location, None) as backend, naming("File", file), output.progress("Backing up") as progress:
         done = back_up(backend, file, stores=stores, progress=progress)
@@ -256,8 +256,7 @@ def _backend(
 def _source(source: str, revision: str | None) -> Iterator[Source]:
     """The source of an import."""
     from retentive.transfer.archive_reader import open_archive  # noqa: PLC0415 - slow to import
-    from retentive.transfer.git_source import GitSource  # noqa: PLC0415
-    from retentive.transfer.sources import ArchiveSource, DirectorySource  # noqa: PLC0415
+    from retentive.transfer.sources import ArchiveSource, DirectorySource, GitSource  # noqa: PLC0415
 
     if revision is not None:
         yield GitSource(source, revision)

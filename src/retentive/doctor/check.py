@@ -1,4 +1,4 @@
-"""Checks of all memory stores of an opened backend, through the contract and the backend's own check."""
+"""Checks of all memory stores of an opened backend, and repairs where the right value is certain."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from functools import partial
 from itertools import chain
 
 from retentive.audit.chain import ENTRY as AUDIT
+from retentive.doctor.records import can_be_read, orphaned_texts
 from retentive.doctor.store_check import Progress, StoreCheck
 from retentive.engine.access_times import KIND as ACCESSED
 from retentive.errors import Damaged, NotFound, RetentiveError
+from retentive.history.removal import finish
 from retentive.storage import capabilities
-from retentive.storage.contract import Backend, StoreInfo
+from retentive.storage.contract import Backend, StoreInfo, Transaction
 from retentive.storage.findings import Finding, found
 from retentive.store import MemoryStore
 
@@ -73,7 +75,7 @@ def _check_store(
 def _check_activity(backend: Backend, info: StoreInfo) -> Iterator[Finding]:
     """Checks access times and the audit log."""
     for key, value in backend.side_records(info.id, ACCESSED):
-        if not _is_number(value):
+        if not can_be_read(float, value):
             yield found("record_wrong", info.id, f"{ACCESSED} {key}")
     if backend.read(info.id, lambda snapshot: next(snapshot.records(AUDIT), None)) is None:
         return
@@ -95,14 +97,6 @@ def _is_found(backend: Backend, info: StoreInfo) -> bool:
     return named is not None and named.id == info.id
 
 
-def _is_number(value: str) -> bool:
-    try:
-        float(value)
-    except ValueError:
-        return False
-    return True
-
-
 def _guarded(store_id: str | None, check: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
     """The findings of a check, and `unreadable` if it raises. Damage can raise any error."""
     try:
@@ -120,26 +114,42 @@ def reason(error: Exception) -> str:
 
 def _readable_stores(backend: Backend, wrong: Iterable[str]) -> Iterator[StoreInfo | Finding]:
     """All memory stores. If a store in `wrong` makes the list fail, the others are listed one by one."""
-    failure: Exception | None = None
     try:
         yield from backend.list_stores()
     except Exception as error:
-        failure = error
-    if failure is None:
+        failure = found("unreadable", None, reason(error))
+    else:
         return
-    after, passed = "", False
-    while True:
+    after: str | None = ""
+    passed = False
+    while after is not None:
         try:
             page = backend.list_stores(after=after, limit=1)
         except Exception:
-            next_wrong = min((each for each in wrong if each > after), default=None)
-            if next_wrong is None:
-                break
-            after, passed = next_wrong, True
+            after = min((each for each in wrong if each > after), default=None)
+            passed |= after is not None
             continue
-        if not page:
-            break
-        yield page[0]
-        after = page[0].id
+        yield from page
+        after = page[0].id if page else None
     if not passed:
-        yield found("unreadable", None, reason(failure))
+        yield failure
+
+
+def repair(backend: Backend) -> None:
+    """Correct counts, remove orphans, and complete interrupted removals. Everything else stays unchanged.
+
+    Others may go on writing. Another check shows what was repaired. Raises the errors of storage.
+    """
+    capabilities.repair(backend)
+    capabilities.purge(backend)  # the bytes of removed texts
+    for info in backend.list_stores():
+        with suppress(Exception):  # damage can raise any error; the next check reports it
+            capabilities.unlock(backend, info)
+            finish(MemoryStore(backend, info))
+            if backend.read(info.id, orphaned_texts):
+                MemoryStore(backend, info).follow_up(_remove_orphaned_texts, may_use_reserve=True)
+
+
+def _remove_orphaned_texts(tx: Transaction) -> None:
+    for kind, key in orphaned_texts(tx):
+        tx.put_record(kind, key, None)

@@ -9,15 +9,14 @@ from dataclasses import replace
 from functools import partial
 
 from retentive.doctor.check import check, reason
-from retentive.doctor.repair import repair as repair_all
+from retentive.doctor.check import repair as repair_all
 from retentive.doctor.store_check import Progress
-from retentive.errors import Damaged, InvalidInput, NotFound, UnknownSchema
+from retentive.errors import Damaged, NotFound, UnknownSchema
 from retentive.locations import is_in_memory, location_exists, open_backend
-from retentive.opening import Keys
+from retentive.opening import Keys, encryption
 from retentive.storage.contract import Backend
 from retentive.storage.findings import Finding, found
 from retentive.storage.sql.schema import ForeignSchema, OlderSchema
-from retentive.values.extras import pip_install
 
 _PREVENTS_REPAIR = {"file_damaged", "schema_new", "schema_foreign"}  # a repair could cause more damage
 
@@ -38,7 +37,7 @@ def check_place(
     """
     if not location_exists(at):
         raise NotFound("the location has no memory stores")
-    encrypted = _encryption(keys)
+    encrypted = encryption(keys)
     findings = partial(_findings, at, encrypted, quick=quick, progress=progress)
     yield from _repaired(at, encrypted, findings) if repair else findings()
 
@@ -89,24 +88,12 @@ def open_read_only(at: str | os.PathLike[str]) -> Backend:
     """The backend at a location, read-only for local files and directories. Raises the errors of storage."""
     location = os.fspath(at)
     scheme, separator, rest = location.partition("://")
-    if isinstance(at, str) and separator and (scheme != "sqlite" or is_in_memory(location)):
+    if not isinstance(at, str) or not separator:
+        from retentive.storage.files.backend import ReadOnlyDirectory  # noqa: PLC0415 - drivers come late
+
+        return ReadOnlyDirectory(location)
+    if scheme != "sqlite" or is_in_memory(location):
         return open_backend(at)
-    if isinstance(at, str) and separator:
-        from retentive.storage.sqlite.read_only import ReadOnlyBackend  # noqa: PLC0415 - drivers come late
+    from retentive.storage.sqlite.read_only import ReadOnlyBackend  # noqa: PLC0415 - drivers come late
 
-        return ReadOnlyBackend(rest.removeprefix("/"))
-    from retentive.storage.files.backend import ReadOnlyDirectory  # noqa: PLC0415 - drivers come late
-
-    return ReadOnlyDirectory(location)
-
-
-def _encryption(keys: Keys | None) -> Callable[[Backend], Backend]:
-    if keys is None:
-        return lambda backend: backend
-    try:
-        from retentive.storage.sealed.backend import SealedBackend  # noqa: PLC0415
-        from retentive.storage.sealed.keys import as_wrapper  # noqa: PLC0415 - cryptography is imported late
-    except ImportError:
-        raise InvalidInput(f"encryption needs a library: {pip_install('crypto')}") from None
-    wrapper = as_wrapper(keys)
-    return lambda backend: SealedBackend(backend, wrapper)
+    return ReadOnlyBackend(rest.removeprefix("/"))

@@ -78,8 +78,6 @@ class StoreCheck:
         if self._progress is not None and (self.memories + self.versions) % _PROGRESS_EVERY == 0:
             self._progress(self._info.key or self._info.id, self.memories + self.versions)
 
-    # -- present memories ------------------------------------------------------------------------------------
-
     def _walk(self, snapshot: Snapshot) -> None:
         paths: set[str] = set()
         for memory in snapshot.memories(ROOT):
@@ -115,8 +113,6 @@ class StoreCheck:
         memory = entry.memory
         if memory is None or not _fits(entry.data, memory.size_bytes, memory.sha256):
             self._report("text_wrong", visible(path))
-
-    # -- history ---------------------------------------------------------------------------------------------
 
     def _history(self, snapshot: Snapshot) -> None:
         pruned = snapshot.get_record(HISTORY, PRUNED)
@@ -191,8 +187,6 @@ class StoreCheck:
         except (*UNREADABLE, NotFound):
             pass
         self._report("old_text_wrong", f"{visible(version.path)} ({version.id})")
-
-    # -- counts, settings, records ---------------------------------------------------------------------------
 
     def _sums(self, snapshot: Snapshot) -> None:
         usage, sums = snapshot.usage(), Usage(self.memories, self._size_bytes)

@@ -63,19 +63,22 @@ class Corpus:
 
 def _updated(snapshot: Snapshot, cache: _Cache) -> _Cache:
     newest = next((version.id for version in snapshot.versions(limit=1)), "")
+    return _Cache(snapshot.revision, newest, _changed(snapshot, cache) or _all(snapshot))
+
+
+def _changed(snapshot: Snapshot, cache: _Cache) -> dict[str, Document]:
+    """The cached documents with the changes since; empty if all must be read again."""
     few = int(len(cache.by_path) * _FEW)
     changed = list(snapshot.versions(after=cache.newest, limit=few + 1)) if cache.newest else []
-    if cache.revision < 0 or len(changed) > few or not cache.newest:
-        return _Cache(snapshot.revision, newest, _all(snapshot))
+    if len(changed) > few or not cache.newest:
+        return {}
     ids = {version.memory_id for version in changed}
     documents = {path: document for path, document in cache.by_path.items() if document.memory_id not in ids}
     for memory_id in ids:
         memory = snapshot.find(memory_id)
         if memory is not None:
             documents[memory.path] = _document(memory, snapshot.text(memory.version_id) or b"")
-    if len(documents) != snapshot.usage().memories:  # an erased memory leaves no version
-        return _Cache(snapshot.revision, newest, _all(snapshot))
-    return _Cache(snapshot.revision, newest, documents)
+    return documents if len(documents) == snapshot.usage().memories else {}  # an erased memory leaves no version
 
 
 def _all(snapshot: Snapshot) -> dict[str, Document]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 import time
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -27,6 +28,7 @@ from retentive.errors import InvalidInput
 from retentive.values.extras import pip_install
 from retentive.values.paths import ROOT
 from retentive.values.patterns import check_path_pattern, covers
+from retentive.values.text import lines_with
 
 Span: TypeAlias = tuple[int, int]
 Clock: TypeAlias = Callable[[], float]
@@ -201,13 +203,13 @@ def _filter(query: Query, documents: Iterable[Document], check: _Check) -> list[
 def _hit(query: Query, document: Document, count: int, chars: int, check: _Check) -> Hit:
     spans_of: Callable[[str], list[Span]]
     if query.pattern is None:
-        counts = _lines_with(document.folded, query.words)
+        counts = Counter(line - 1 for word in query.words for line in lines_with(document.folded, word))
         spans_of = partial(_word_spans, query.words, chars)
     else:
         pattern = _compiled(query.pattern)
-        counts = dict.fromkeys(_matching_lines(pattern, _data(document.text), check), 1)
+        counts = Counter(_matching_lines(pattern, _data(document.text), check))
         spans_of = partial(_pattern_spans, pattern, check)
-    in_text = [line for line in counts if line]
+    in_text = [line for line in counts if line]  # line 0 is the path
     best = sorted(sorted(in_text, key=lambda line: (-counts[line], line))[: max(count, 0)])
     rows = document.text.split("\n") if best else []
     shown = tuple(_snippet(line, rows[line - 1], spans_of(rows[line - 1]), chars) for line in best)
@@ -215,20 +217,6 @@ def _hit(query: Query, document: Document, count: int, chars: int, check: _Check
     path_spans = tuple((start + len(ROOT), end + len(ROOT)) for start, end in in_path)
     memory = (document.path, document.memory_id, document.version_id, document.updated_at)
     return Hit(*memory, len(in_text), shown, path_spans)
-
-
-def _lines_with(folded: str, words: Iterable[str]) -> dict[int, int]:
-    """Lines with at least one of the words, each with the number of words; line 0 is the path."""
-    counts: dict[int, int] = {}
-    for word in words:
-        line, counted, at = 0, 0, folded.find(word)
-        while at != -1:
-            line += folded.count("\n", counted, at)
-            counted = at
-            counts[line] = counts.get(line, 0) + 1
-            newline = folded.find("\n", at)
-            at = -1 if newline == -1 else folded.find(word, newline + 1)
-    return counts
 
 
 def _snippet(line: int, row: str, spans: Sequence[Span], chars: int) -> Snippet:

@@ -7,19 +7,22 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import IO, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import IO, NamedTuple, TypeAlias, TypeVar
 
-from retentive.errors import Damaged
+from retentive.errors import Damaged, InvalidInput
 from retentive.storage.contract import Memory, Version
 from retentive.transfer import lines
 from retentive.transfer.archive_writer import BACKUP, EXPORT, MANIFEST, RECORDS, SIDE_RECORDS, spool
+from retentive.transfer.contents import Record
 from retentive.transfer.files import mapped_os_errors
 from retentive.transfer.replay import Replay
 from retentive.transfer.tar import CHUNK, TarReader, shown
 from retentive.values.text import TextCheck
 
 T = TypeVar("T")
+Text: TypeAlias = tuple[str, str, bytes]
+"""Prefix of the section, version id and bytes of a text."""
 MAX_TEXT_BYTES = 2**30  # the limit of a database value; a text is loaded whole
 _STORE_ID = r"memstore_[A-Za-z0-9_-]{1,119}"
 _NAME = re.compile(
@@ -37,7 +40,7 @@ class Section:
     prefix: str
     _spool: IO[bytes]
     header: lines.Header = field(init=False)
-    _spans: dict[str, tuple[int, int]] = field(default_factory=dict)
+    spans: dict[str, tuple[int, int]] = field(default_factory=dict)
     _part: int = -1
     _last_text: str = ""
 
@@ -51,16 +54,12 @@ class Section:
         return self._lines("versions.jsonl", lines.parse_version)
 
     def memories(self) -> Iterator[tuple[Memory, str | None]]:
-        """The present memories in path order, each with the id of the version whose entry holds its text."""
+        """The present memories in path order, likewise."""
         return self._lines("memories.jsonl", lines.parse_memory)
 
-    def records(self) -> Iterator[tuple[str, str, str]]:
-        """Kind, key and value of the records."""
-        return self._lines(RECORDS, lines.parse_record)
-
-    def side_records(self) -> Iterator[tuple[str, str, str]]:
-        """Kind, key and value of the side records."""
-        return self._lines(SIDE_RECORDS, lines.parse_record)
+    def records(self, part: str) -> Iterator[Record]:
+        """The records in `RECORDS` or `SIDE_RECORDS`."""
+        return self._lines(part, lines.parse_record)
 
     def begin(self, name: str, text: str | None) -> None:
         """Check the position of an entry. Raises `Damaged` if it is out of order or repeated."""
@@ -69,18 +68,14 @@ class Section:
             raise _misplaced(self.prefix + name)
         self._part, self._last_text = part, text or ""
 
-    def keep(self, name: str, span: tuple[int, int]) -> None:
-        """Remember the position of a spooled part."""
-        self._spans[name] = span
-
-    def read(self, name: str) -> bytes:
-        """A small part."""
-        start, size = self._span(name)
+    def read_header(self) -> None:
+        """Parse the description of the store. Raises `Damaged`, `UnknownSchema`."""
+        start, size = self._span("store.json")
         self._spool.seek(start)
-        return self._spool.read(size)
+        self.header = lines.parse_header(self._spool.read(size))
 
     def _lines(self, name: str, parse: Callable[[bytes], T]) -> Iterator[T]:
-        if name not in self._spans and name in _OPTIONAL:
+        if name not in self.spans and name in _OPTIONAL:
             return
         position, left = self._span(name)
         while left:
@@ -90,13 +85,12 @@ class Section:
             yield parse(line)
 
     def _span(self, name: str) -> tuple[int, int]:
-        if name not in self._spans:
+        if name not in self.spans:
             raise Damaged(f"the entry {shown(self.prefix + name)} is missing")
-        return self._spans[name]
+        return self.spans[name]
 
 
-@dataclass(frozen=True, slots=True)
-class EntryFacts:
+class EntryFacts(NamedTuple):
     """Hash and size of the bytes of an entry; `is_text` if they can be the text of a memory."""
 
     digest: str
@@ -104,15 +98,11 @@ class EntryFacts:
     is_text: bool
     name: str
 
-    def line(self) -> bytes:
-        """The line for the spool."""
-        return f"{self.digest} {self.size} {int(self.is_text)} {self.name}\n".encode()
-
     @classmethod
     def parse(cls, line: bytes) -> EntryFacts:
-        """Parses a line of the spool."""
+        """Parses a line of the spool: the facts, separated by spaces."""
         digest, size, is_text, name = line.decode().rstrip("\n").split(" ")
-        return cls(digest, int(size), is_text == "1", name)
+        return cls(digest, int(size), is_text == "True", name)
 
 
 class Archive:
@@ -134,8 +124,17 @@ class Archive:
         """The memory stores in the file, in the order of their texts."""
         return list(self._sections.values())
 
-    def texts(self) -> Iterator[tuple[str, str, bytes]]:
-        """Prefix of the section, version id and bytes of every text, in the order of the file.
+    def exported(self) -> Section:
+        """The memory store of an export. Raises `InvalidInput` for a backup, or if its texts are encrypted."""
+        if self.is_backup:
+            raise InvalidInput("the file is a backup: `retentive restore-backup` takes it")
+        (section,) = self.sections
+        if section.is_raw:
+            raise InvalidInput("the memory store in the file is encrypted")
+        return section
+
+    def texts(self) -> Iterator[Text]:
+        """Every text, in the order of the file.
 
         Raises `Damaged` if the file was modified after it was opened.
         """
@@ -153,23 +152,18 @@ class Archive:
                 raise Damaged(f"the file was modified while it was read: {shown(name)}")
             yield found["prefix"] or "", found["text"], data
 
-    # -- first pass: hashes and positions --------------------------------------------------------------------
-
     def _read_all(self) -> None:
         tar = TarReader(self._raw)
         for number, (name, size) in enumerate(tar.entries()):
             if self._manifest is not None:
                 raise Damaged("the file has entries after the manifest")
             if number == 0:
-                self._begin(name)
+                if name not in {EXPORT, BACKUP}:
+                    raise Damaged("the file is not an export or a backup of retentive")
+                self.is_backup = name == BACKUP
             span = self._take(tar, name, size)
             if name == MANIFEST:
                 self._manifest = span
-
-    def _begin(self, name: str) -> None:
-        if name not in {EXPORT, BACKUP}:
-            raise Damaged("the file is not an export or a backup of retentive")
-        self.is_backup = name == BACKUP
 
     def _take(self, tar: TarReader, name: str, size: int) -> tuple[int, int]:
         """Read an entry, spool it unless it is a text, and record its facts. Returns the position in the spool."""
@@ -186,9 +180,9 @@ class Archive:
                 is_text = check.accepts(data)
         is_text = is_text and (text is None or check.accepts(b"", final=True))
         if section is not None:
-            section.keep(part, (start, size))
+            section.spans[part] = start, size
         if name != MANIFEST:
-            self._facts.write(EntryFacts(digest.hexdigest(), size, is_text, name).line())
+            self._facts.write(f"{digest.hexdigest()} {size} {is_text} {name}\n".encode())
         return start, size
 
     def _section_of(self, name: str) -> tuple[Section | None, str, str | None]:
@@ -210,8 +204,6 @@ class Archive:
             raise _misplaced(name)
         section.begin(part, text)
         return section, part, text
-
-    # -- comparison with the manifest ------------------------------------------------------------------------
 
     def _compare(self) -> None:
         """Compare the entries with the manifest. Raises `Damaged`, naming the first entry that differs."""
@@ -241,18 +233,12 @@ class Archive:
         self._facts.seek(0)
         size = EntryFacts.parse(self._facts.readline()).size
         self._spool.seek(0)  # the first entry
-        given = lines.parse_json(self._spool.read(size), "the description of the file")
-        try:
-            lines.check_format(given)
-        except (ValueError, TypeError, KeyError):
-            raise Damaged("the description of the file cannot be read") from None
-
-    # -- consistency of the sections -------------------------------------------------------------------------
+        lines.check_format(self._spool.read(size))
 
     def _check(self) -> None:
         self._read_about()
         for section in self._sections.values():
-            section.header = lines.Header.parse(section.read("store.json"))
+            section.read_header()
             if self.is_backup and section.prefix != f"stores/{section.header.id}/":
                 raise Damaged(f"the section of memory store {section.header.id} has the name of another store")
         self._facts.seek(0)
@@ -286,8 +272,8 @@ class _SectionCheck:
             raise Damaged(f"the file has {count} of {header.versions} versions")
         self._replay.check_history(header.revision)
         self._check_memories()
-        for parsed in (self._section.records(), self._section.side_records()):
-            deque(parsed, maxlen=0)
+        for part in (RECORDS, SIDE_RECORDS):
+            deque(self._section.records(part), maxlen=0)
 
     def _check_order(self, version: Version) -> None:
         last, header = self._last, self._section.header
@@ -328,8 +314,7 @@ class _SectionCheck:
             if (
                 version is None
                 or version.operation == "deleted"
-                or _facts(version)
-                != (memory.version_id, memory.path, memory.size_bytes, memory.sha256, memory.updated_at)
+                or memory != replace(Memory.of(version, memory.created_at), seal=None)
                 or memory.created_at > memory.updated_at
                 or text_of != self._texts[memory.id][0]
                 or memory.path <= path
@@ -346,10 +331,6 @@ def open_archive(path: str) -> Iterator[Archive]:
     """The export or backup at a path, verified. Raises `NotFound`, `Damaged` and `UnknownSchema`."""
     with mapped_os_errors(), open(path, "rb") as raw, spool() as spooled, spool() as facts:
         yield Archive(raw, spooled, facts)
-
-
-def _facts(version: Version) -> tuple[object, ...]:
-    return version.id, version.path, version.size_bytes, version.sha256, version.created_at
 
 
 def _misplaced(name: str) -> Damaged:

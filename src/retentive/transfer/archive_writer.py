@@ -9,18 +9,18 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import IO
 
 from retentive import __version__
-from retentive.storage.contract import Backend, Memory, Snapshot, StoreInfo, now_us, to_datetime
+from retentive.storage.contract import Backend, Snapshot, StoreInfo, now_us, to_datetime
 from retentive.transfer import lines
+from retentive.transfer.contents import read_records, read_side_records
 from retentive.transfer.files import mapped_os_errors, new_file
-from retentive.transfer.kinds import RECORD_KINDS
-from retentive.transfer.raw import is_raw
-from retentive.transfer.side_records import read_side_records
 from retentive.transfer.tar import CHUNK, TarWriter
-from retentive.transfer.versions import VersionIndex, load, versions_between
+from retentive.transfer.versions import VersionIndex, below_encryption, load, versions_between
 from retentive.values.paths import ROOT
 
 Progress = Callable[[int, int], None]
@@ -36,7 +36,7 @@ class ArchiveWriter:
 
     def __init__(self, tar: TarWriter, directory: str) -> None:
         self._tar = tar
-        self._directory = directory
+        self.directory = directory
         self._manifest = spool(directory)
         self._count = 0
         self._mtime = int(time.time())
@@ -49,7 +49,7 @@ class ArchiveWriter:
     def add_lines(self, name: str, text: Iterable[str]) -> None:
         """Add an entry of lines. They need not fit into memory."""
         digest = hashlib.sha256()
-        with spool(self._directory) as file:
+        with spool(self.directory) as file:
             for line in text:
                 data = line.encode()
                 digest.update(data)
@@ -58,10 +58,6 @@ class ArchiveWriter:
             file.seek(0)
             self._list(name, digest.hexdigest())
             self._tar.add(name, size, iter(lambda: file.read(CHUNK), b""), mtime=self._mtime)
-
-    def spool(self) -> IO[bytes]:
-        """A nameless temporary file in the directory of the archive."""
-        return spool(self._directory)
 
     def _list(self, name: str, digest: str) -> None:
         self._manifest.write(f"{digest}  {name}\n".encode())
@@ -84,7 +80,7 @@ class ArchiveWriter:
         size = len(head) + self._manifest.tell()
         self._manifest.seek(0)
         chunks = iter(lambda: self._manifest.read(CHUNK), b"")
-        self._tar.add(MANIFEST, size, _joined(head, chunks), mtime=self._mtime)
+        self._tar.add(MANIFEST, size, chain([head], chunks), mtime=self._mtime)
         self._tar.finish()
 
     def close(self) -> None:
@@ -111,56 +107,57 @@ def new_archive(path: str) -> Iterator[ArchiveWriter]:
                 writer.close()
 
 
+@dataclass(frozen=True, slots=True)
 class SectionWriter:
     """Writes the section of an archive that holds one memory store. `records` adds its records and side records."""
 
-    def __init__(
-        self, archive: ArchiveWriter, backend: Backend, info: StoreInfo, *, prefix: str, header: str, records: bool
-    ) -> None:
-        self._archive = archive
-        self._backend = backend
-        self._info = info
-        self._prefix = prefix
-        self._header = prefix + header
-        self._records = records
+    archive: ArchiveWriter
+    backend: Backend
+    info: StoreInfo
+    progress: Progress | None
+    prefix: str
+    header: str
+    records: bool
 
-    def write(self, progress: Progress | None = None) -> lines.Header:
+    def write(self) -> lines.Header:
         """Add the store at one revision. Raises `NotFound` if it does not exist; nothing is added then.
 
         An encrypted store that is read without keys is added as stored.
         """
-        store_id = self._info.id
-        record_external_edits(self._backend, store_id)
-        mark = self._archive.mark()
+        store_id = self.info.id
+        record_external_edits(self.backend, store_id)
+        mark = self.archive.mark()
         try:
-            header = self._backend.read(store_id, partial(self._snapshot, mark=mark, progress=progress))
-            if self._records:
-                beside = (lines.record_line(*record) for record in read_side_records(self._backend, store_id))
-                self._archive.add_lines(self._prefix + SIDE_RECORDS, beside)
+            header = self.backend.read(store_id, partial(self._snapshot, mark=mark))
+            if self.records:
+                beside = (lines.record_line(record) for record in read_side_records(self.backend, store_id))
+                self.archive.add_lines(self.prefix + SIDE_RECORDS, beside)
         except BaseException:
-            self._archive.roll_back(mark)
+            self.archive.roll_back(mark)
             raise
         return header
 
-    def _snapshot(self, snapshot: Snapshot, *, mark: tuple[int, int, int], progress: Progress | None) -> lines.Header:
-        self._archive.roll_back(mark)  # a backend may run this function again
+    def _snapshot(self, snapshot: Snapshot, *, mark: tuple[int, int, int]) -> lines.Header:
+        archive, prefix = self.archive, self.prefix
+        archive.roll_back(mark)  # a backend may run this function again
         memories = list(snapshot.memories(ROOT))
         history = VersionIndex(snapshot)
-        raw = is_raw(self._backend, snapshot)
+        raw = snapshot.seal is not None and below_encryption(self.backend) is self.backend
         header = self._header_of(snapshot, versions=history.count, raw=raw)
-        self._archive.add(self._header, header.to_json(about("a memory store")).encode())
-        with self._archive.spool() as versions:
-            texts = self._texts(snapshot, history, versions, raw=raw, progress=progress)
+        archive.add(prefix + self.header, lines.header_line(header, about("a memory store")).encode())
+        with spool(archive.directory) as versions:
+            texts = self._texts(snapshot, history, versions, raw=raw)
             versions.seek(0)
-            self._archive.add_lines(self._prefix + "versions.jsonl", (line.decode() for line in versions))
-        self._archive.add_lines(self._prefix + "memories.jsonl", _memory_lines(memories, texts))
-        if self._records:
-            records = (lines.record_line(kind, *record) for kind in RECORD_KINDS for record in snapshot.records(kind))
-            self._archive.add_lines(self._prefix + RECORDS, records)
+            archive.add_lines(prefix + "versions.jsonl", (line.decode() for line in versions))
+        present = (lines.value_line(memory, texts.get(memory.id)) for memory in memories)
+        archive.add_lines(prefix + "memories.jsonl", present)
+        if self.records:
+            records = (lines.record_line(record) for record in read_records(snapshot))
+            archive.add_lines(prefix + RECORDS, records)
         return header
 
     def _header_of(self, snapshot: Snapshot, *, versions: int, raw: bool) -> lines.Header:
-        usage, info = snapshot.usage(), self._info
+        usage, info = snapshot.usage(), self.info
         return lines.Header(
             id=info.id,
             key=info.key,
@@ -174,9 +171,7 @@ class SectionWriter:
             versions=versions,
         )
 
-    def _texts(
-        self, snapshot: Snapshot, history: VersionIndex, versions: IO[bytes], *, raw: bool, progress: Progress | None
-    ) -> dict[str, str]:
+    def _texts(self, snapshot: Snapshot, history: VersionIndex, versions: IO[bytes], *, raw: bool) -> dict[str, str]:
         """Add all texts and spool the version lines. Returns, by memory id, the version whose entry holds its text.
 
         A text equal to that of the version before, as after a rename, is not added again.
@@ -191,10 +186,10 @@ class SectionWriter:
                 text_of = before[1] if before is not None and before[0] == digest else version.id
                 last[version.memory_id] = digest, text_of
                 if text_of == version.id:
-                    self._archive.add(f"{self._prefix}texts/{version.id}", data)
-            versions.write(lines.version_line(version, text_of).encode())
-            if progress is not None:
-                progress(done + 1, history.count)
+                    self.archive.add(f"{self.prefix}texts/{version.id}", data)
+            versions.write(lines.value_line(version, text_of).encode())
+            if self.progress is not None:
+                self.progress(done + 1, history.count)
         return {memory_id: text_of for memory_id, (_, text_of) in last.items()}
 
 
@@ -205,14 +200,4 @@ def record_external_edits(backend: Backend, store_id: str) -> None:
 
 def about(what: str) -> dict[str, object]:
     """The description at the start of a file."""
-    made_at = lines.time_text(to_datetime(now_us()))
-    return {"format": lines.FORMAT, "what": what, "made_at": made_at, "retentive": __version__}
-
-
-def _memory_lines(memories: Iterable[Memory], texts: dict[str, str]) -> Iterator[str]:
-    return (lines.memory_line(memory, texts.get(memory.id)) for memory in memories)
-
-
-def _joined(head: bytes, chunks: Iterable[bytes]) -> Iterator[bytes]:
-    yield head
-    yield from chunks
+    return {"format": lines.FORMAT, "what": what, "made_at": to_datetime(now_us()), "retentive": __version__}

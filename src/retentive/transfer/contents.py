@@ -1,75 +1,140 @@
-"""Present contents of a memory store: what a copy must hold once all versions are imported."""
+"""Copy of a memory store in another location: what it must hold besides the versions, and its creation and check."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Self
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Self, TypeAlias
 
-from retentive.errors import Damaged
-from retentive.storage.contract import Memory, Snapshot, Transaction, Usage
-from retentive.transfer.kinds import RECORD_KINDS
+from retentive.errors import Damaged, InvalidInput
+from retentive.storage import capabilities
+from retentive.storage.contract import Backend, Memory, Snapshot, StoreInfo, Transaction, Usage
 from retentive.values.paths import ROOT
 
-Records = Mapping[tuple[str, str], str]
-"""Values by kind and key."""
+RECORD_KINDS: tuple[str, ...] = (
+    "audit", "audit.detail", "audit.head", "erasing", "history", "idempotency", "proposal", "proposal.after",
+    "proposal.before", "removal", "reviewed", "swept", "tombstone",
+)  # fmt: skip
+"""Kinds of `Transaction.put_record` that are copied together with a memory store. Each new kind is added here."""
+SIDE_RECORD_KINDS: tuple[str, ...] = ("accessed",)
+"""Kinds of `Backend.put_side_records`, likewise."""
+Record: TypeAlias = tuple[str, str, str]
+"""Kind, key and value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The present memories of a store by id, its settings and its records."""
+    """The present memories of a store by id, its settings, its records by kind and key, and its seal if copied raw."""
 
     memories: Mapping[str, Memory]
     settings: str | None
-    records: Records
+    records: Mapping[tuple[str, str], str]
+    seal: str | None
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> Self:
+    def of(cls, snapshot: Snapshot, *, raw: bool) -> Self:
         """The contents of a snapshot."""
-        memories = {memory.id: memory for memory in snapshot.memories(ROOT)}
-        return cls(memories, snapshot.settings, _records(snapshot))
+        seal = snapshot.seal if raw else None
+        return cls(_memories(snapshot), snapshot.settings, _records(snapshot), seal)
 
     def usage(self) -> Usage:
         """The number and size of the memories."""
         return Usage(len(self.memories), sum(memory.size_bytes for memory in self.memories.values()))
 
-    def apply(self, tx: Transaction) -> None:
-        """Complete a copy that has all versions: drop memories whose deletion is missing, set settings and records."""
+    def complete(self, target: Backend, store_id: str, side_records: Iterable[Record]) -> str:
+        """Complete a copy that has all versions, and return the digest of its paths and hashes.
+
+        Raises `Damaged` if its memories differ from these.
+        """
+        target.write(store_id, self._apply)
+        _replace_side_records(side_records, target, store_id)
+        return target.read(store_id, self._check)
+
+    def _apply(self, tx: Transaction) -> None:
+        """Drop memories whose deletion is missing; set settings, seal and records."""
         extra = [memory for memory in tx.memories(ROOT) if memory.id not in self.memories]
         if extra:
             tx.drop(extra)
         if tx.settings != self.settings:
             tx.set_metadata(settings=self.settings)
+        if self.seal is not None and tx.seal != self.seal:
+            tx.set_metadata(seal=self.seal)
         present = _records(tx)
         for kind, key in present.keys() | self.records.keys():
             value = self.records.get((kind, key))
             if present.get((kind, key)) != value:
                 tx.put_record(kind, key, value)
 
-    def check(self, snapshot: Snapshot) -> str:
-        """The digest of all paths and hashes. Raises `Damaged` if the memories of a copy differ from these."""
-        found = {memory.id: memory for memory in snapshot.memories(ROOT)}
+    def _check(self, snapshot: Snapshot) -> str:
+        found = _memories(snapshot)
         for memory_id, memory in self.memories.items():
             copied = found.get(memory_id)
-            if copied is None or _facts(copied) != _facts(memory):
+            if copied is None or replace(copied, seal=memory.seal) != memory:
                 raise Damaged(f"the copy of {memory.path} differs from the original")
         if len(found) != len(self.memories) or snapshot.usage() != self.usage():
             raise Damaged("the copy holds memories that the original does not")
-        return digest_of(found.values())
+        digest = hashlib.sha256()
+        for memory in sorted(found.values(), key=lambda memory: memory.path):
+            digest.update(f"{memory.sha256} {memory.path}\n".encode())
+        return digest.hexdigest()
 
 
-def digest_of(memories: Iterable[Memory]) -> str:
-    """One hash over all paths and the hashes of their texts."""
-    digest = hashlib.sha256()
-    for memory in sorted(memories, key=lambda memory: memory.path):
-        digest.update(f"{memory.sha256} {memory.path}\n".encode())
-    return digest.hexdigest()
+def create_copy(
+    target: Backend, store_id: str, *, key: str | None, name: str, created_at: datetime, seal: str | None
+) -> None:
+    """Create a memory store that is a copy, if the target lacks it. With `seal` it is copied as stored, without keys.
+
+    Raises `InvalidInput` if its id or key is in use.
+    """
+    created = target.create_store(key=key, name=name, seal=seal, store_id=store_id, created_at=created_at)
+    check_same(created, store_id, key)
+    if seal is None:
+        capabilities.unlock(target, created)
 
 
-def _records(snapshot: Snapshot) -> Records:
-    return {(kind, key): value for kind in RECORD_KINDS for key, value in snapshot.records(kind)}
+def check_same(info: StoreInfo, store_id: str, key: str | None) -> None:
+    """Raise `InvalidInput` if a store of the target is not the one to copy."""
+    if info.erased_at is not None:
+        raise InvalidInput(f"the memory store {store_id} was erased in the target, and its id cannot be used again")
+    if info.id != store_id:
+        raise InvalidInput(f"the target has another memory store with the key {key!r}")
+    if info.key != key:
+        raise InvalidInput(f"the memory store {store_id} exists in the target with the key {info.key!r}")
 
 
-def _facts(memory: Memory) -> tuple[object, ...]:
-    return memory.path, memory.version_id, memory.size_bytes, memory.sha256, memory.created_at, memory.updated_at
+def newest_version(snapshot: Snapshot) -> str | None:
+    """The id of the newest version."""
+    return next((version.id for version in snapshot.versions(limit=1)), None)
+
+
+def read_records(snapshot: Snapshot) -> Iterator[Record]:
+    """All records of a store."""
+    return ((kind, key, value) for kind in RECORD_KINDS for key, value in snapshot.records(kind))
+
+
+def read_side_records(backend: Backend, store_id: str) -> Iterator[Record]:
+    """All side records of a store."""
+    return ((kind, key, value) for kind in SIDE_RECORD_KINDS for key, value in backend.side_records(store_id, kind))
+
+
+def _replace_side_records(values: Iterable[Record], target: Backend, store_id: str) -> None:
+    """Make these the only side records of a store."""
+    wanted: dict[str, dict[str, str | None]] = {kind: {} for kind in SIDE_RECORD_KINDS}
+    for kind, key, value in values:
+        wanted.setdefault(kind, {})[key] = value
+    for kind, by_key in wanted.items():
+        present = dict(target.side_records(store_id, kind))
+        changed = {key: value for key, value in by_key.items() if present.get(key) != value}
+        changed |= dict.fromkeys(present.keys() - by_key.keys())
+        if changed:
+            target.put_side_records(store_id, kind, changed)
+
+
+def _memories(snapshot: Snapshot) -> dict[str, Memory]:
+    return {memory.id: memory for memory in snapshot.memories(ROOT)}
+
+
+def _records(snapshot: Snapshot) -> dict[tuple[str, str], str]:
+    return {(kind, key): value for kind, key, value in read_records(snapshot)}

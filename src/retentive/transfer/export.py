@@ -1,4 +1,4 @@
-"""Exports of one memory store: as a directory of plain files, or complete with its history in one file."""
+"""Exports of one memory store, as plain files or complete in one file, and backups of a location in one file."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import errno
 import os
 import secrets
 import shutil
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,13 +15,23 @@ from typing import Self
 from retentive.engine.operation import Invocation
 from retentive.engine.queries import BulkRead
 from retentive.errors import Damaged, NotFound
-from retentive.storage.contract import Memory, Snapshot
+from retentive.locations import existing_store
+from retentive.storage.contract import Backend, Memory, Snapshot
 from retentive.storage.disk import DIRECTORY_MODE, FILE_MODE, sync_directory
+from retentive.storage.paging import all_stores
 from retentive.store import MemoryStore
 from retentive.transfer import lines
-from retentive.transfer.archive_writer import EXPORT, Progress, SectionWriter, new_archive, record_external_edits
+from retentive.transfer.archive_writer import (
+    BACKUP,
+    EXPORT,
+    Progress,
+    SectionWriter,
+    about,
+    new_archive,
+    record_external_edits,
+)
 from retentive.transfer.files import check_free, mapped_os_errors
-from retentive.transfer.versions import load
+from retentive.transfer.versions import below_encryption, load
 from retentive.values.paths import ROOT
 
 _DAMAGED = "its text is damaged"
@@ -64,8 +75,30 @@ def export_whole(store: MemoryStore, path: str, *, records: bool = False, progre
     """
     store.run(BulkRead("export"), Invocation(None, None, store.integration)).value()
     with new_archive(path) as archive:
-        section = SectionWriter(archive, store.backend, store.info, prefix="", header=EXPORT, records=records)
-        return Exported.of(section.write(progress))
+        section = SectionWriter(archive, store.backend, store.info, progress, prefix="", header=EXPORT, records=records)
+        return Exported.of(section.write())
+
+
+def back_up(
+    backend: Backend, path: str, *, stores: Sequence[str] = (), progress: Progress | None = None
+) -> list[Exported]:
+    """Write all memory stores, or those with these ids or keys, to the new file `path`.
+
+    Each store is written at one revision, with its history, settings and records, while others go on writing. No keys
+    are needed: encrypted stores are written as stored. A store that is erased meanwhile is left out. Raises `NotFound`
+    for an unknown id or key.
+    """
+    source = below_encryption(backend)
+    chosen = [existing_store(source, name) for name in stores] if stores else list(all_stores(source))
+    written: list[Exported] = []
+    with new_archive(path) as archive:
+        archive.add(BACKUP, lines.line(about("a backup")).encode())
+        for info in sorted(chosen, key=lambda info: info.id):
+            prefix = f"stores/{info.id}/"
+            section = SectionWriter(archive, source, info, progress, prefix=prefix, header="store.json", records=True)
+            with suppress(NotFound):
+                written.append(Exported.of(section.write()))
+    return written
 
 
 def export_files(store: MemoryStore, path: str, *, progress: Progress | None = None) -> Exported:
@@ -97,32 +130,28 @@ def _write_files(snapshot: Snapshot, *, store: MemoryStore, part: str, progress:
     os.mkdir(part, DIRECTORY_MODE)
     usage = snapshot.usage()
     done = Exported(id=store.id, key=store.key, revision=snapshot.revision, memories=0, size_bytes=0)
-    for number, memory in enumerate(snapshot.memories(ROOT)):
-        data = _loaded(snapshot, memory)
-        if data is None:
-            done.damaged += 1
-            done.left_out.append((memory.path, _DAMAGED))
-        elif (why := _write_file(part, memory.path[len(ROOT) + 1 :], data)) is not None:
-            done.left_out.append((memory.path, why))
-        else:
+    for number, memory in enumerate(snapshot.memories(ROOT), start=1):
+        why = _write_file(snapshot, memory, part)
+        if why is None:
             done.memories += 1
-            done.size_bytes += len(data)
+            done.size_bytes += memory.size_bytes
+        else:
+            done.left_out.append((memory.path, why))
+            done.damaged += why == _DAMAGED
         if progress is not None:
-            progress(number + 1, usage.memories)
+            progress(number, usage.memories)
     return done
 
 
-def _loaded(snapshot: Snapshot, memory: Memory) -> bytes | None:
-    """The text of a memory; None if it is missing or damaged, so that the other memories can be saved."""
-    try:
-        return load(snapshot, memory.version_id, raw=False)[1]
-    except (Damaged, NotFound):
-        return None
+def _write_file(snapshot: Snapshot, memory: Memory, part: str) -> str | None:
+    """Write the file of a memory. Returns the reason if its text is damaged or its name impossible here."""
+    with suppress(Damaged, NotFound):
+        _, data = load(snapshot, memory.version_id, raw=False)
+        return _DAMAGED if data is None else _write_data(os.path.join(part, memory.path[len(ROOT) + 1 :]), data)
+    return _DAMAGED
 
 
-def _write_file(part: str, name: str, data: bytes) -> str | None:
-    """Write one file. Returns the reason if the file system cannot hold its name."""
-    path = os.path.join(part, name)
+def _write_data(path: str, data: bytes) -> str | None:
     try:
         os.makedirs(os.path.dirname(path), DIRECTORY_MODE, exist_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)

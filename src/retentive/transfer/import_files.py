@@ -14,9 +14,9 @@ from retentive.store import MemoryStore
 from retentive.transfer.archive_writer import Progress
 from retentive.transfer.files import mapped_os_errors
 from retentive.transfer.sources import Item, Source
-from retentive.values.commands import check_text
 from retentive.values.paths import MemoryPath, visible
 from retentive.values.replies import Replies
+from retentive.values.text import is_text
 
 IMPORT = Actor("job", "import")
 """Actor of imported changes."""
@@ -105,25 +105,27 @@ class Import:
         self._store = store
         self._overwrite = overwrite
         self._dry_run = dry_run
-        self._seen: set[str] = set()
 
     def run(self, source: Source, progress: Progress | None = None) -> Iterator[FileOutcome]:
         """Import all files; yields the outcome of each. One transaction at the end writes everything.
 
         Raises the errors of storage; nothing is imported then.
         """
+        ready: dict[str, _Ready] = {}
         with mapped_os_errors():
             total = source.count() if progress is not None else 0
-            ready: list[_Ready] = []
             for done, item in enumerate(source.items(), start=1):
                 one = self._ready(item)
+                if isinstance(one, _Ready) and one.path.text in ready:
+                    why = "another file of this import has the same path"
+                    one = FileOutcome(one.name, one.path.text, "refused", why)
                 if isinstance(one, FileOutcome):
                     yield one
                 else:
-                    ready.append(one)
+                    ready[one.path.text] = one
                 if progress is not None:
                     progress(done, total)
-            yield from self._write(ready)
+            yield from self._write(list(ready.values()))
 
     def _ready(self, item: Item) -> _Ready | FileOutcome:
         name = visible(item.name)
@@ -136,22 +138,15 @@ class Import:
         data = item.read()
         if isinstance(data, str):
             return FileOutcome(name, None, "refused", data)
-        if path.text in self._seen:
-            return FileOutcome(name, path.text, "refused", "another file of this import has the same path")
-        try:
-            text = data.decode()
-            check_text("text", text)
-        except (UnicodeDecodeError, Refused):
+        if not is_text(data):
             return FileOutcome(name, None, "refused", "not a text (UTF-8 without NUL)")
-        self._seen.add(path.text)
-        return _Ready(name, path, text)
+        return _Ready(name, path, data.decode())
 
     def _write(self, ready: Sequence[_Ready]) -> list[FileOutcome]:
         """Write all files. If the storage refuses one, try again without it."""
         operation = ImportFiles(tuple(ready), self._under, self._overwrite, self._dry_run, self._store.replies)
         try:
-            outcome = self._store.run(operation, Invocation(IMPORT, None, self._store.integration))
-            return outcome.value()
+            return self._store.run(operation, Invocation(IMPORT, None, self._store.integration)).value()
         except RolledBack as dry:
             return cast("list[FileOutcome]", dry.result)
         except Refused as refusal:

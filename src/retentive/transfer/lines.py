@@ -8,17 +8,17 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, TypeVar, cast
+from typing import Any, TypeAlias, get_args
 
 from retentive.errors import Damaged, InvalidInput, RetentiveError, UnknownSchema
 from retentive.storage.contract import Actor, Memory, Operation, Version, plain_name
+from retentive.transfer.contents import Record
 from retentive.values.paths import MemoryPath
 
-T = TypeVar("T")
 FORMAT = 1
-ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
-_HASH = re.compile(r"[0-9a-f]{64}|")
-_OPERATIONS = ("created", "modified", "deleted")
+_INVALID = (ValueError, TypeError, KeyError, RecursionError, RetentiveError)
+Parser: TypeAlias = Callable[[object], object]
+"""Function that returns the value of a field, or raises one of `_INVALID`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,157 +36,89 @@ class Header:
     size_bytes: int
     versions: int
 
-    def to_json(self, about: Mapping[str, object]) -> str:
-        """The JSON line, with the description of the file in front."""
-        given = {name: getattr(self, name) for name in self.__slots__}
-        return _line({**about, **given, "created_at": time_text(self.created_at)})
 
-    @classmethod
-    def parse(cls, text: bytes) -> Header:
-        """The header in a JSON line. Raises `Damaged`, `UnknownSchema`."""
-
-        def parsed(given: dict[str, Any]) -> Header:
-            check_format(given)
-            key = given["key"]
-            return cls(
-                _id(given["id"]),
-                None if key is None else plain_name("a store key", key),
-                plain_name("a store name", given["name"]),
-                _time(given["created_at"]),
-                _text_or_none(given["seal"]),
-                _text_or_none(given["settings"]),
-                _number(given["revision"]),
-                _number(given["memories"]),
-                _number(given["size_bytes"]),
-                _number(given["versions"]),
-            )
-
-        return _parsed(text, parsed, "the description of a memory store")
+def line(given: Mapping[str, object]) -> str:
+    """A JSON line."""
+    return json.dumps(given, separators=(",", ":"), default=_plain) + "\n"
 
 
-def memory_line(memory: Memory, text_of: str | None) -> str:
-    """The line of a present memory. `text_of` is the version whose entry holds its text."""
-    given = {
-        "id": memory.id,
-        "path": memory.path,
-        "version_id": memory.version_id,
-        "created_at": time_text(memory.created_at),
-        "updated_at": time_text(memory.updated_at),
-        "size_bytes": memory.size_bytes,
-        "sha256": memory.sha256,
-        "text": text_of,
-    }
-    return _line(given)
+def header_line(header: Header, about: Mapping[str, object]) -> str:
+    """The line of a header, with the description of the file in front."""
+    return line({**about, **{name: getattr(header, name) for name in _HEADER}})
 
 
-def parse_memory(line: bytes) -> tuple[Memory, str | None]:
-    """Parses a line of `memory_line`. Raises `Damaged`."""
-
-    def parsed(given: dict[str, Any]) -> tuple[Memory, str | None]:
-        memory = Memory(
-            _id(given["id"]),
-            _path(given["path"]),
-            _number(given["size_bytes"]),
-            _hash(given["sha256"]),
-            _id(given["version_id"]),
-            _time(given["created_at"]),
-            _time(given["updated_at"]),
-        )
-        return memory, None if given["text"] is None else _id(given["text"])
-
-    return _parsed(line, parsed, "a memory")
+def value_line(value: Memory | Version, text_of: str | None) -> str:
+    """The line of a present memory or a version. `text_of` is the version whose entry holds its text."""
+    names = _VERSION if isinstance(value, Version) else _MEMORY
+    return line({name: getattr(value, name, text_of) for name in names})
 
 
-def version_line(version: Version, text_of: str | None) -> str:
-    """The line of a version. `text_of` is the version whose entry holds its text: itself or an earlier one."""
-    given = {
-        "id": version.id,
-        "memory_id": version.memory_id,
-        "operation": version.operation,
-        "path": version.path,
-        "size_bytes": version.size_bytes,
-        "sha256": version.sha256,
-        "actor": None if version.actor is None else str(version.actor),
-        "created_at": time_text(version.created_at),
-        "revision": version.revision,
-        "seal": None if version.seal is None else base64.b64encode(version.seal).decode(),
-        "redacted_at": None if version.redacted_at is None else time_text(version.redacted_at),
-        "redacted_by": None if version.redacted_by is None else str(version.redacted_by),
-        "text": text_of,
-    }
-    return _line(given)
-
-
-def parse_version(line: bytes) -> tuple[Version, str | None]:
-    """Parses a line of `version_line`. Raises `Damaged`."""
-
-    def parsed(given: dict[str, Any]) -> tuple[Version, str | None]:
-        redacted = given["redacted_at"]
-        seal = given["seal"]
-        version = Version(
-            _id(given["id"]),
-            _id(given["memory_id"]),
-            _operation(given["operation"]),
-            "" if redacted is not None and given["path"] == "" else _path(given["path"]),
-            None if given["size_bytes"] is None else _number(given["size_bytes"]),
-            None if given["sha256"] is None else _hash(given["sha256"]),
-            _actor(given["actor"]),
-            _time(given["created_at"]),
-            _number(given["revision"]),
-            None if seal is None else base64.b64decode(seal, validate=True),
-            None if redacted is None else _time(redacted),
-            _actor(given["redacted_by"]),
-        )
-        return version, None if given["text"] is None else _id(given["text"])
-
-    return _parsed(line, parsed, "a version")
-
-
-def record_line(kind: str, key: str, value: str) -> str:
+def record_line(record: Record) -> str:
     """The line of a record or side record."""
-    return _line({"kind": kind, "key": key, "value": value})
+    return line(dict(zip(_RECORD, record, strict=True)))
 
 
-def parse_record(line: bytes) -> tuple[str, str, str]:
-    """Kind, key and value in a line of `record_line`. Raises `Damaged`."""
-    return _parsed(line, lambda given: (_name(given["kind"]), _name(given["key"]), _text(given["value"])), "a record")
+def _plain(value: object) -> str:
+    match value:
+        case datetime():
+            return value.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        case bytes():
+            return base64.b64encode(value).decode()
+    return str(value)  # an actor
 
 
-def time_text(at: datetime) -> str:
-    """A UTC time with microseconds."""
-    return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+def check_format(text: bytes) -> None:
+    """Raise `UnknownSchema` if the description of a file names a newer format, `Damaged` if it cannot be read."""
+    _parsed(text, {"format": _format}, "the description of the file")
 
 
-def check_format(given: dict[str, Any]) -> None:
-    """Raise `UnknownSchema` for a file of a newer format."""
-    if _number(given["format"]) > FORMAT:
-        raise UnknownSchema(f"the file has format {given['format']}; this version of retentive reads format {FORMAT}")
-    if given["format"] != FORMAT:
-        raise ValueError
+def parse_header(text: bytes) -> Header:
+    """The header in a line of `header_line`. Raises `Damaged`, `UnknownSchema`."""
+    given = _parsed(text, {"format": _format, **_HEADER}, "the description of a memory store")
+    return Header(**{name: given[name] for name in _HEADER})
 
 
-def parse_json(text: bytes, what: str) -> dict[str, Any]:
-    """A JSON object. Raises `Damaged`."""
-    return _parsed(text, lambda given: given, what)
+def parse_memory(text: bytes) -> tuple[Memory, str | None]:
+    """Parses a line of `value_line`. Raises `Damaged`."""
+    given = _parsed(text, _MEMORY, "a memory")
+    text_of = given.pop("text")
+    return Memory(**given), text_of
 
 
-def _line(given: Mapping[str, object]) -> str:
-    return json.dumps(given, separators=(",", ":")) + "\n"
+def parse_version(text: bytes) -> tuple[Version, str | None]:
+    """Parses a line of `value_line`. Raises `Damaged`."""
+    given = _parsed(text, _VERSION, "a version")
+    text_of = given.pop("text")
+    if not given["path"] and given["redacted_at"] is None:
+        raise Damaged(f"the version {given['id']} in the file has no path")
+    return Version(**given), text_of
 
 
-def _parsed(line: bytes, parse: Callable[[dict[str, Any]], T], what: str) -> T:
+def parse_record(text: bytes) -> Record:
+    """Parses a line of `record_line`. Raises `Damaged`."""
+    given = _parsed(text, _RECORD, "a record")
+    return given["kind"], given["key"], given["value"]
+
+
+def _parsed(text: bytes, fields: Mapping[str, Parser], what: str) -> dict[str, Any]:
     try:
-        return parse(_object(json.loads(line)))
-    except (UnknownSchema, Damaged):
+        given = json.loads(text)
+        if not isinstance(given, dict):
+            raise TypeError
+        return {name: parse(given[name]) for name, parse in fields.items()}
+    except UnknownSchema:
         raise
-    except (ValueError, TypeError, KeyError, RecursionError, RetentiveError):
+    except _INVALID:
         raise Damaged(f"{what} in the file cannot be read") from None
 
 
-def _object(value: object) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise TypeError
-    return value
+def _format(value: object) -> int:
+    number = _number(value)
+    if number > FORMAT:
+        raise UnknownSchema(f"the file has format {number}; this version of retentive reads format {FORMAT}")
+    if number != FORMAT:
+        raise ValueError
+    return number
 
 
 def _text(value: object) -> str:
@@ -196,38 +128,23 @@ def _text(value: object) -> str:
     return value
 
 
-def _text_or_none(value: object) -> str | None:
-    return None if value is None else _text(value)
+def _matching(pattern: str) -> Parser:
+    def parse(value: object) -> str:
+        if not isinstance(value, str) or not re.fullmatch(pattern, value):
+            raise TypeError
+        return value
+
+    return parse
 
 
-def _id(value: object) -> str:
-    if not isinstance(value, str) or not ID.fullmatch(value):
-        raise TypeError
-    return value
-
-
-def _name(value: object) -> str:
-    if not isinstance(value, str) or not 1 <= len(value) <= 200 or not (value.isascii() and value.isprintable()):
-        raise TypeError
-    return value
-
-
-def _hash(value: object) -> str:
-    if not isinstance(value, str) or not _HASH.fullmatch(value):
-        raise TypeError
-    return value
+def _optional(parse: Parser) -> Parser:
+    return lambda value: None if value is None else parse(value)
 
 
 def _number(value: object) -> int:
     if type(value) is not int or not 0 <= value < 2**63:
         raise TypeError
     return value
-
-
-def _operation(value: object) -> Operation:
-    if value not in _OPERATIONS:
-        raise TypeError
-    return cast("Operation", value)
 
 
 def _path(value: object) -> str:
@@ -237,9 +154,7 @@ def _path(value: object) -> str:
     return path.text
 
 
-def _actor(value: object) -> Actor | None:
-    if value is None:
-        return None
+def _actor(value: object) -> Actor:
     actor = Actor.parse(_text(value))
     if str(actor) != value:
         raise TypeError
@@ -248,6 +163,49 @@ def _actor(value: object) -> Actor | None:
 
 def _time(value: object) -> datetime:
     at = datetime.fromisoformat(_text(value)).astimezone(UTC)
-    if at.year < 1970 or time_text(at) != value:
+    if at.year < 1970 or _plain(at) != value:
         raise ValueError
     return at
+
+
+_id = _matching(r"[A-Za-z0-9_-]{1,128}")
+_hash = _matching(r"[0-9a-f]{64}|")
+_name = _matching(r"[ -~]{1,200}")
+_HEADER: Mapping[str, Parser] = {
+    "id": _id,
+    "key": _optional(lambda value: plain_name("a store key", _text(value))),
+    "name": lambda value: plain_name("a store name", _text(value)),
+    "created_at": _time,
+    "seal": _optional(_text),
+    "settings": _optional(_text),
+    "revision": _number,
+    "memories": _number,
+    "size_bytes": _number,
+    "versions": _number,
+}
+_MEMORY: Mapping[str, Parser] = {
+    "id": _id,
+    "path": _path,
+    "version_id": _id,
+    "created_at": _time,
+    "updated_at": _time,
+    "size_bytes": _number,
+    "sha256": _hash,
+    "text": _optional(_id),
+}
+_VERSION: Mapping[str, Parser] = {
+    "id": _id,
+    "memory_id": _id,
+    "operation": _matching("|".join(get_args(Operation))),
+    "path": lambda value: value if value == "" else _path(value),  # empty in a redacted version
+    "size_bytes": _optional(_number),
+    "sha256": _optional(_hash),
+    "actor": _optional(_actor),
+    "created_at": _time,
+    "revision": _number,
+    "seal": _optional(lambda value: base64.b64decode(_text(value), validate=True)),
+    "redacted_at": _optional(_time),
+    "redacted_by": _optional(_actor),
+    "text": _optional(_id),
+}
+_RECORD: Mapping[str, Parser] = {"kind": _name, "key": _name, "value": _text}

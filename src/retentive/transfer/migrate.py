@@ -9,22 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
 
 from retentive.errors import Damaged, InvalidInput, Locked, NotFound
 from retentive.locations import existing_store
 from retentive.storage import capabilities
 from retentive.storage.contract import Actor, Backend, Snapshot, StoreInfo, Transaction, Version
-from retentive.storage.paging import PAGE_VERSIONS, all_stores, version_pages
+from retentive.storage.paging import all_stores
 from retentive.transfer.archive_writer import Progress, record_external_edits
-from retentive.transfer.contents import Contents
-from retentive.transfer.raw import below_encryption
-from retentive.transfer.restore import check_same, newest_version
-from retentive.transfer.side_records import read_side_records, replace_side_records
+from retentive.transfer.contents import Contents, create_copy, newest_version, read_side_records
 from retentive.transfer.versions import (
     ImportedVersion,
     VersionIndex,
     batches,
+    below_encryption,
     load_all,
     record_imported,
     versions_between,
@@ -84,41 +81,30 @@ class _Copy:
 
     def run(self, progress: Progress | None) -> Migrated:
         """Copy in rounds until nothing is new, at most `MAX_ROUNDS` times."""
-        self._create()
-        newest, digest, state = self._start(), "", None
-        behind = True
+        info = self._info
+        seal = info.seal if self._raw else None
+        create_copy(self._target, info.id, key=info.key, name=info.name, created_at=info.created_at, seal=seal)
+        newest = self._start()
         for _ in range(MAX_ROUNDS):
             record_external_edits(self._source, self._id)
-            state = self._source.read(self._id, partial(_SourceState, after=newest))
+            state = self._source.read(self._id, partial(_SourceState, after=newest, raw=self._raw))
             newest = self._copy(state, newest, progress)
-            digest = self._complete(state)
+            digest = state.contents.complete(self._target, self._id, read_side_records(self._source, self._id))
             if not state.history.count:
-                behind = False
                 break
-        assert state is not None
-        self._copy_removals(newest)
+        versions = self._copy_removals()
         usage = state.contents.usage()
         return Migrated(
             id=self._id,
-            key=self._info.key,
+            key=info.key,
             memories=usage.memories,
             size_bytes=usage.size_bytes,
-            versions=self._target.read(self._id, lambda snapshot: VersionIndex(snapshot).count),
+            versions=versions,
             copied=self._copied,
             revision=state.revision,
-            behind=behind,
+            behind=state.history.count > 0,
             digest=digest,
         )
-
-    def _create(self) -> None:
-        info = self._info
-        seal = info.seal if self._raw else None
-        created = self._target.create_store(
-            key=info.key, name=info.name, seal=seal, store_id=info.id, created_at=info.created_at
-        )
-        check_same(created, info.id, info.key)
-        if not self._raw:
-            capabilities.unlock(self._target, created)
 
     def _start(self) -> str | None:
         """The newest version of the target. Raises `InvalidInput` if it was not copied from the source."""
@@ -149,27 +135,15 @@ class _Copy:
                 progress(done, state.history.count)
         return newest
 
-    def _complete(self, state: _SourceState) -> str:
-        """Copy what versions do not hold, and check the copy. Returns the digest of its paths and hashes."""
+    def _copy_removals(self) -> int:
+        """Redact and prune what the source redacted and pruned since. Returns the number of versions in the copy.
 
-        def work(tx: Transaction) -> None:
-            state.contents.apply(tx)
-            if self._raw and tx.seal != state.seal:
-                tx.set_metadata(seal=state.seal)
-
-        self._target.write(self._id, work)
-        replace_side_records(read_side_records(self._source, self._id), self._target, self._id)
-        return self._target.read(self._id, state.contents.check)
-
-    # -- versions removed from the source since they were copied ---------------------------------------------
-
-    def _copy_removals(self, newest: str | None) -> None:
-        """Redact and prune what the source redacted and pruned since, and check that all else is equal."""
-        if newest is None:
-            return
+        Raises `Damaged` if the copy lacks a version, or has a different one.
+        """
+        history = self._target.read(self._id, VersionIndex)
         pruned: list[str] = []
         redacted: dict[Actor | None, list[str]] = {}
-        for copied, original in self._pairs(newest):
+        for copied, original in self._pairs(history):
             if original is None:
                 pruned.append(copied.id)
             elif original.redacted_at is not None and copied.redacted_at is None:
@@ -186,25 +160,17 @@ class _Copy:
         if pruned or redacted:
             self._target.write(self._id, work, may_use_reserve=True)
             capabilities.purge(self._target)
+        return history.count - len(pruned)
 
-    def _pairs(self, newest: str) -> Iterator[tuple[Version, Version | None]]:
-        """Each version of the copy with its original, if that exists. Raises `Damaged` if the copy lacks a version."""
-        source, target = (self._newest_first(backend, newest) for backend in (self._source, self._target))
-        original = next(source, None)
-        for copied in target:
-            if original is not None and original.id == copied.id:
-                yield copied, original
-                original = next(source, None)
-            else:
-                yield copied, None
-        if original is not None:
-            raise Damaged(f"version {original.id} is missing in the copy")
-
-    def _newest_first(self, backend: Backend, newest: str) -> Iterator[Version]:
-        def read(before: str | None) -> list[Version]:
-            return backend.read(self._id, lambda found: list(found.versions(before=before, limit=PAGE_VERSIONS)))
-
-        return chain.from_iterable(version_pages(read, before=newest + "!"))
+    def _pairs(self, copy: VersionIndex) -> Iterator[tuple[Version, Version | None]]:
+        """Each version of the copy with its original, if that exists."""
+        for ids in copy.ranges:
+            read = partial(versions_between, ids=ids)
+            copies = self._target.read(self._id, read)
+            originals = {version.id: version for version in self._source.read(self._id, read)}
+            yield from ((copied, originals.pop(copied.id, None)) for copied in copies)
+            if originals:
+                raise Damaged(f"version {min(originals)} is missing in the copy")
 
     def _facts(self, version: Version) -> Version:
         """The parts of a version that a copy keeps. The seal is only kept in a raw copy."""
@@ -214,11 +180,10 @@ class _Copy:
 class _SourceState:
     """The source at the start of a round: its contents, and the versions that the target lacks."""
 
-    def __init__(self, snapshot: Snapshot, *, after: str | None) -> None:
-        self.contents = Contents.of(snapshot)
+    def __init__(self, snapshot: Snapshot, *, after: str | None, raw: bool) -> None:
+        self.contents = Contents.of(snapshot, raw=raw)
         self.history = VersionIndex(snapshot, after=after)
         self.revision = snapshot.revision
-        self.seal = snapshot.seal
 
 
 def _record(tx: Transaction, *, imported: Sequence[ImportedVersion]) -> None:

@@ -1,15 +1,22 @@
-"""Import sources: the files of a directory, and the present memories of an export."""
+"""Import sources: the files of a directory, the present memories of an export, the committed files in Git.
+
+`git` reads its repository itself. Nothing in it is run or changed: no hooks, no file monitor, no filters, no fetching
+of missing objects.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
 import stat
+import subprocess
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from typing import IO, NamedTuple, TypeAlias
 
-from retentive.errors import InvalidInput, NotFound
+from retentive.errors import InvalidInput, NotFound, Unavailable
 from retentive.transfer.archive_reader import Archive
 from retentive.values.paths import ROOT
 
@@ -17,6 +24,17 @@ MAX_FILE_BYTES = 256 * 1024 * 1024  # a file is loaded whole
 LAYOUT = "memories"  # the directory in which the official SDK's local tool and retentive keep memories
 LEFT_OUT = frozenset({".git", ".retentive"})  # directories that never hold memories
 TOO_LARGE = f"larger than {MAX_FILE_BYTES // 2**20} MB"
+_QUIET = ("-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}", "-c", "protocol.allow=never")
+_ENVIRONMENT = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "LC_ALL": "C",
+}
+_KINDS = {"120000": "a symbolic link", "160000": "a submodule"}
+_FILES = {"100644", "100755", "100664"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,30 +50,13 @@ class Item:
     expected: bool = False
 
 
-class Source(Protocol):
-    """A source of files. `inside` is the directory `memories` if only its files are imported."""
-
-    inside: str | None
-
-    def count(self) -> int:
-        """The approximate number of files."""
-
-    def items(self) -> Iterator[Item]:
-        """All files. Read each one before asking for the next."""
-
-
-def refused(name: str, why: str) -> Item:
+def refused(name: str, why: str, *, expected: bool = False) -> Item:
     """A file that cannot be a memory, and the reason."""
-    return Item(name, lambda: why)
-
-
-def left(name: str) -> Item:
-    """A directory that never holds memories."""
-    return Item(name, lambda: "holds no memories", expected=True)
+    return Item(name, lambda: why, expected)
 
 
 class DirectorySource:
-    """The files below a directory. If it has a directory `memories`, only the files in it.
+    """The files below a directory. If it has a directory `memories`, only the files in it: then it is `inside`.
 
     Symbolic links and devices are not read. Raises `NotFound`.
     """
@@ -79,9 +80,12 @@ class DirectorySource:
                 below = os.path.relpath(directory, self._root)
                 prefix = "" if below == "." else below + "/"
                 for name in unfollowed:
-                    yield left(prefix + name) if name in LEFT_OUT else refused(prefix + name, "a symbolic link")
+                    expected = name in LEFT_OUT
+                    yield refused(
+                        prefix + name, "holds no memories" if expected else "a symbolic link", expected=expected
+                    )
                 for name in sorted(files):
-                    yield Item(prefix + name, _file_reader(name, descriptor))
+                    yield Item(prefix + name, partial(_read, name, descriptor))
 
     def _walk(self) -> Generator[tuple[str, list[str], list[str], int], None, None]:
         """For each directory: its path, the directories in it that are not entered, its files, its descriptor."""
@@ -101,11 +105,7 @@ class ArchiveSource:
     inside: str | None = None
 
     def __init__(self, archive: Archive) -> None:
-        if archive.is_backup:
-            raise InvalidInput("the file is a backup: `retentive restore-backup` takes it")
-        (self._section,) = archive.sections
-        if self._section.is_raw:
-            raise InvalidInput("the memory store in the file is encrypted")
+        self._section = archive.exported()
         self._archive = archive
 
     def count(self) -> int:
@@ -117,15 +117,77 @@ class ArchiveSource:
         paths = {text_of: memory.path for memory, text_of in self._section.memories()}
         for _, version_id, data in self._archive.texts():
             if version_id in paths:
-                yield Item(paths[version_id][len(ROOT) + 1 :], lambda data=data: data)  # type: ignore[misc]
+                yield Item(paths[version_id][len(ROOT) + 1 :], partial(bytes, data))
+
+
+class _Entry(NamedTuple):
+    mode: str
+    object: str
+    size: int
+    name: str
+
+
+class GitSource:
+    """The files of a tree. `revision` is a commit, a tag, a branch, or `commit:directory`.
+
+    If the tree has a directory `memories`, only the files in it. Raises `InvalidInput`, `NotFound`, `Unavailable`.
+    """
+
+    def __init__(self, path: str, revision: str) -> None:
+        git = shutil.which("git")
+        if git is None:
+            raise NotFound("the program `git` was not found: install it, or import a directory of files")
+        if not revision or revision.startswith("-") or "\0" in revision:
+            raise InvalidInput("the Git revision is invalid")
+        if not os.path.isdir(path):
+            raise NotFound("the Git repository does not exist")
+        self._command = [git, "-C", path, *_QUIET]
+        self._revision = revision
+        entries = list(self._listed())
+        self.inside = LAYOUT if any(entry.name.startswith(LAYOUT + "/") for entry in entries) else None
+        start = f"{LAYOUT}/" if self.inside else ""
+        self._entries = [
+            entry._replace(name=entry.name[len(start) :]) for entry in entries if entry.name.startswith(start)
+        ]
+
+    def count(self) -> int:
+        """The number of files."""
+        return len(self._entries)
+
+    def items(self) -> Iterator[Item]:
+        """All files. Read each one before asking for the next."""
+        with self._run("cat-file", "--batch") as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            for entry in self._entries:
+                if entry.mode not in _FILES:
+                    yield refused(entry.name, _KINDS.get(entry.mode, "not a regular file"))
+                elif entry.size > MAX_FILE_BYTES:
+                    yield refused(entry.name, TOO_LARGE)
+                else:
+                    yield Item(entry.name, partial(_blob, process.stdin, process.stdout, entry))
+
+    def _listed(self) -> Iterator[_Entry]:
+        listing = ("ls-tree", "-r", "-l", "-z", "--full-tree", self._revision)
+        with self._run(*listing, stderr=subprocess.PIPE) as process:
+            out, errors = process.communicate()
+        if process.returncode != 0:
+            raise _failure(errors)
+        for line in out.split(b"\0")[:-1]:
+            facts, _, name = line.partition(b"\t")
+            mode, _, number, size = facts.decode().split()
+            yield _Entry(mode, number, int(size) if size != "-" else 0, os.fsdecode(name))
+
+    def _run(self, *arguments: str, stderr: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
+        """Start git. It ends at the end of its input, which the end of a `with` block closes."""
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | _ENVIRONMENT
+        command = [*self._command, *arguments]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=stderr, env=environment)  # noqa: S603 - no shell
 
 
 def _is_link(name: str, descriptor: int) -> bool:
     return stat.S_ISLNK(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode)
-
-
-def _file_reader(name: str, descriptor: int) -> Callable[[], bytes | str]:
-    return lambda: _read(name, descriptor)
 
 
 def _read(name: str, descriptor: int) -> bytes | str:
@@ -148,3 +210,30 @@ def _read(name: str, descriptor: int) -> bytes | str:
             data = file.read(MAX_FILE_BYTES + 1)
             return TOO_LARGE if len(data) > MAX_FILE_BYTES else data
     return "no longer exists"
+
+
+def _blob(asked: IO[bytes], answered: IO[bytes], entry: _Entry) -> bytes | str:
+    try:
+        asked.write(entry.object.encode() + b"\n")
+        asked.flush()
+    except OSError:
+        raise Unavailable("git ended before all files were read") from None
+    head = answered.readline().split()
+    if len(head) != 3:
+        return "missing in the repository"
+    data = answered.read(int(head[2]) + 1)
+    if len(data) != int(head[2]) + 1:
+        raise Unavailable("git ended before all files were read")
+    return data[:-1]
+
+
+def _failure(errors: bytes) -> Exception:
+    """The error that git printed, without the paths in it."""
+    if b"not a git repository" in errors:
+        return NotFound("the directory is not a Git repository")
+    if b"dubious ownership" in errors:
+        return InvalidInput("git does not trust the repository, because another user owns it")
+    return NotFound("the Git repository does not have this revision")
+
+
+Source: TypeAlias = DirectorySource | ArchiveSource | GitSource

@@ -11,7 +11,7 @@ import tarfile
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import IO, Protocol
+from typing import IO
 
 from retentive.errors import Damaged, InvalidInput
 
@@ -21,13 +21,6 @@ _END = bytes(2 * BLOCK)
 _MAX_BYTES = 8**11 - 1  # what the size field of a header holds
 _GZIP = b"\x1f\x8b"
 _NO_PART = "Not a gzipped file"  # message of `gzip` for bytes after the last part
-
-
-class Sink(Protocol):
-    """A destination for bytes."""
-
-    def write(self, data: bytes, /) -> object:
-        """Write all of them."""
 
 
 class TarWriter:

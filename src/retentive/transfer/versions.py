@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias, TypeVar
 
 from retentive.errors import Damaged, NotFound
-from retentive.storage.contract import Change, Kept, Memory, Sealing, Snapshot, Transaction, Version
+from retentive.storage.capabilities import Encrypting
+from retentive.storage.contract import Backend, Change, Kept, Sealing, Snapshot, Transaction, Version
 from retentive.storage.paging import PAGE_VERSIONS, version_pages
 from retentive.values.records import Again
 from retentive.values.text import is_text
@@ -18,8 +20,6 @@ BATCH_VERSIONS, BATCH_BYTES = 300, 4 * 1024 * 1024  # of one transaction, which 
 
 T = TypeVar("T")
 Range: TypeAlias = "tuple[str | None, str | None]"
-CreationTimes: TypeAlias = Mapping[str, datetime]
-"""Creation times of the present memories by id; a version cannot tell them if the first ones were removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,29 +36,37 @@ class ImportedVersion:
     raw: bool = False
 
 
+def below_encryption(backend: Backend) -> Backend:
+    """The backend that an encrypting layer wraps; `backend` itself if there is no such layer."""
+    layer: Backend | None = backend
+    while layer is not None:
+        if isinstance(layer, Encrypting):
+            return layer.inner or backend
+        layer = layer.inner
+    return backend
+
+
 class VersionIndex:
-    """The versions of one snapshot after a given one, as ranges of ids. The versions are read again when needed."""
+    """The versions of one snapshot after a given one, as ranges of ids, newest first. They are read again on demand."""
 
     def __init__(self, snapshot: Snapshot, *, after: str | None = None) -> None:
         self.count = 0
-        self.newest: str | None = None
-        self._ranges: list[Range] = []
+        self.ranges: list[Range] = []
         upper: str | None = None
 
         def read(before: str | None) -> list[Version]:
             return list(snapshot.versions(after=after, before=before, limit=PAGE_VERSIONS))
 
         for page in version_pages(read):
-            if self._ranges:
-                self._ranges[-1] = (page[0].id, self._ranges[-1][1])
-            self.newest = self.newest or page[0].id
+            if self.ranges:
+                self.ranges[-1] = (page[0].id, self.ranges[-1][1])
             self.count += len(page)
-            self._ranges.append((after, upper or page[0].id + "!"))  # sorts right after the id: excludes later versions
+            self.ranges.append((after, upper or page[0].id + "!"))  # sorts right after the id: excludes later versions
             upper = page[-1].id
 
     def oldest_first(self, read: Callable[[Range], Sequence[Version]]) -> Iterator[Version]:
         """The versions. `read` returns those strictly between two ids, newest first."""
-        for ids in reversed(self._ranges):
+        for ids in reversed(self.ranges):
             yield from reversed(read(ids))
 
 
@@ -96,16 +104,17 @@ def load(snapshot: Snapshot, version_id: str, *, raw: bool) -> tuple[Version, by
 
 
 def load_all(
-    snapshot: Snapshot, batch: Sequence[Version], created: CreationTimes, *, raw: bool
+    snapshot: Snapshot, batch: Sequence[Version], created: Mapping[str, datetime], *, raw: bool
 ) -> list[ImportedVersion]:
-    """The versions of a batch with their texts, except those that were removed meanwhile."""
+    """The versions of a batch with their texts, except those that were removed meanwhile.
+
+    `created` has the creation times of the present memories: their first versions may have been removed.
+    """
     loaded: list[ImportedVersion] = []
     for known in batch:
-        try:
+        with suppress(NotFound):
             version, data = load(snapshot, known.id, raw=raw)
-        except NotFound:
-            continue
-        loaded.append(ImportedVersion(version, data, created_at=created.get(version.memory_id), raw=raw))
+            loaded.append(ImportedVersion(version, data, created_at=created.get(version.memory_id), raw=raw))
     return loaded
 
 
@@ -146,11 +155,9 @@ def _change(tx: Transaction, one: ImportedVersion) -> Change:
 def _free_path(tx: Transaction, version: Version) -> None:
     """Drop other memories at, above or below the path of a version: their deletions are in a gap."""
     entry = tx.get(version.path)
-    found: list[Memory] = [] if entry.memory is None else [entry.memory]
-    if entry.above is not None and (above := tx.get(entry.above).memory) is not None:
-        found.append(above)
-    if entry.below:
-        found += tx.memories(version.path)
+    above = None if entry.above is None else tx.get(entry.above).memory
+    below = tx.memories(version.path) if entry.below else ()
+    found = [memory for memory in (entry.memory, above, *below) if memory is not None]
     others = [memory for memory in found if memory.id != version.memory_id]
     if others:
         tx.drop(others)

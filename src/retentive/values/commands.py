@@ -129,15 +129,11 @@ def check_file_path(path: MemoryPath) -> None:
 @dataclass(frozen=True, slots=True)
 class _Spec:
     name: str
-    read: Callable[[object], object]
+    read: Callable[[object], object]  # raises TypeError, ValueError or RecursionError for a wrong value
     expected: str
     alias: str | None = None
     required: bool = True
     default: object = None
-
-
-class _WrongType(Exception):
-    """A value of the wrong type for its field."""
 
 
 def _field(command: str, spec: _Spec, raw: Mapping[str, object]) -> object:
@@ -150,7 +146,7 @@ def _field(command: str, spec: _Spec, raw: Mapping[str, object]) -> object:
         return spec.default
     try:
         parsed = spec.read(value)
-    except _WrongType:
+    except (TypeError, ValueError, RecursionError):
         raise Refused("bad_field", field=spec.name, value=_describe(value), expected=spec.expected) from None
     if spec.read is _text:
         check_text(spec.name, str(parsed))
@@ -159,7 +155,7 @@ def _field(command: str, spec: _Spec, raw: Mapping[str, object]) -> object:
 
 def _string(value: object) -> str:
     if not isinstance(value, str):
-        raise _WrongType
+        raise TypeError
     return value
 
 
@@ -181,22 +177,19 @@ def check_text(field: str, text: str) -> None:
 
 def _integer(value: object) -> int:
     if isinstance(value, bool):
-        raise _WrongType
+        raise TypeError
     if isinstance(value, int) and value.bit_length() <= _MAX_BITS:
         return int(value)
     if isinstance(value, str) and _INTEGER.fullmatch(value):
         return int(value)
-    raise _WrongType
+    raise TypeError
 
 
 def _range(value: object) -> tuple[int, int]:
     if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            raise _WrongType from None
+        value = json.loads(value)
     if not isinstance(value, list | tuple) or len(value) != 2:
-        raise _WrongType
+        raise TypeError
     return _integer(value[0]), _integer(value[1])
 
 
@@ -216,14 +209,10 @@ def _describe(value: object) -> str:
         case Mapping():
             return "an object"
         case list() | tuple():
-            return _describe_list(value)
+            if len(value) <= 4 and all(isinstance(item, bool | int | float | str) for item in value):
+                return f"[{', '.join(_describe(item) for item in value)}]"
+            return f"a list of {len(value)} items"
     return "something else"
-
-
-def _describe_list(value: list[object] | tuple[object, ...]) -> str:
-    if len(value) <= 4 and all(isinstance(item, bool | int | float | str) for item in value):
-        return f"[{', '.join(_describe(item) for item in value)}]"
-    return f"a list of {len(value)} items"
 
 
 _PATH = "a string, /memories or a path below it"
@@ -235,11 +224,7 @@ _COMMANDS: Mapping[str, tuple[Callable[..., Command], tuple[_Spec, ...]]] = {
     "create": (Create, (_PATH_FIELD, _Spec("file_text", _text, _STRING, alias="content"))),
     "str_replace": (
         StrReplace,
-        (
-            _PATH_FIELD,
-            _Spec("old_str", _text, _STRING),
-            _Spec("new_str", _text, _STRING, required=False, default=""),
-        ),
+        (_PATH_FIELD, _Spec("old_str", _text, _STRING), _Spec("new_str", _text, _STRING, required=False, default="")),
     ),
     "insert": (
         Insert,
@@ -250,9 +235,6 @@ _COMMANDS: Mapping[str, tuple[Callable[..., Command], tuple[_Spec, ...]]] = {
         ),
     ),
     "delete": (Delete, (_PATH_FIELD,)),
-    "rename": (
-        Rename,
-        (_Spec("old_path", _string, _PATH, alias="path"), _Spec("new_path", _string, _PATH)),
-    ),
+    "rename": (Rename, (_Spec("old_path", _string, _PATH, alias="path"), _Spec("new_path", _string, _PATH))),
 }
 _NAMES = ", ".join(_COMMANDS)

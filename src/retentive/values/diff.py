@@ -1,8 +1,7 @@
 r"""Line-based comparison of texts: changes, unified diff, blame and three-way merge.
 
 Pure functions on str. Lines end at `\n` and nowhere else. A last line without `\n` differs from the same line with it,
-so results are exact to the byte. Line positions are half-open ranges from 0; line numbers for people (`DiffLine`) start
-at 1.
+so results are exact to the byte. Line positions are half-open ranges from 0.
 
 The longest common subsequence is computed bit-parallel (Hyyrö, "Bit-parallel LCS-length computation revisited", 2004):
 each line of one text is compared with all lines of the other in a few integer operations. The time depends only on the
@@ -67,15 +66,13 @@ class LineChange:
 class DiffLine:
     """Row of a unified diff. `text` excludes the sign and the newline.
 
-    `marks` are the spans of `text` that differ from the other side; empty if most of it differs. Line numbers start
-    at 1; a number is None if the line is not in that text. `newline` is False for a last line without a newline.
+    `marks` are the spans of `text` that differ from the other side; empty if most of it differs. `newline` is False for
+    a last line without a newline.
     """
 
     kind: Kind
     text: str
     marks: tuple[Span, ...] = ()
-    old_line: int | None = None
-    new_line: int | None = None
     newline: bool = True
 
     @property
@@ -86,14 +83,11 @@ class DiffLine:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A range that both sides changed differently: its lines and text in each of the three versions."""
+    """A range that both sides changed differently: its lines in each of the three versions."""
 
     base: Span
     ours: Span
     theirs: Span
-    base_text: str
-    our_text: str
-    their_text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +167,7 @@ def merge(base: str, ours: str, theirs: str) -> Merged:
         parts = [rows[slice(*span)] for rows, span in zip(sides, spans, strict=True)]
         changed = {side for _, side in edits}
         if len(changed) == 2 and parts[0] != parts[1]:
-            base_text, our_text, their_text = ("".join(part) for part in (before[start:end], *parts))
-            conflicts.append(Conflict((start, end), spans[0], spans[1], base_text, our_text, their_text))
+            conflicts.append(Conflict((start, end), spans[0], spans[1]))
         text += before[at:start] + parts[min(changed)]
         at = end
     return Merged(None, tuple(conflicts)) if conflicts else Merged("".join(text + before[at:]))
@@ -201,33 +194,23 @@ def _touching(
 def _hunk(before: Sequence[str], changes: Sequence[LineChange], context: int) -> list[DiffLine]:
     first, last = changes[0], changes[-1]
     start, end = max(first.old_start - context, 0), min(last.old_end + context, len(before))
-    shift = first.new_start - first.old_start
-    new_start = start + shift
+    new_start, new_end = start + first.new_start - first.old_start, end + last.new_end - last.old_end
     rows: list[DiffLine] = []
     at = start
     for change in changes:
         removed, added = _marks(change.removed, change.added)
-        rows += _rows("context", before[at : change.old_start], old=at, new=at + shift)
-        rows += _rows("removed", change.removed, old=change.old_start, marks=removed)
-        rows += _rows("added", change.added, new=change.new_start, marks=added)
-        at, shift = change.old_end, change.new_end - change.old_end
-    rows += _rows("context", before[at:end], old=at, new=at + shift)
-    ranges = f"-{_range(start, end - start)} +{_range(new_start, end + shift - new_start)}"
+        rows += _rows("context", before[at : change.old_start], {})
+        rows += _rows("removed", change.removed, removed)
+        rows += _rows("added", change.added, added)
+        at = change.old_end
+    rows += _rows("context", before[at:end], {})
+    ranges = f"-{_range(start, end - start)} +{_range(new_start, new_end - new_start)}"
     return [DiffLine("hunk", f"@@ {ranges} @@"), *rows]
 
 
-def _rows(
-    kind: Kind,
-    texts: Sequence[str],
-    *,
-    old: int | None = None,
-    new: int | None = None,
-    marks: _LineMarks | None = None,
-) -> Iterator[DiffLine]:
+def _rows(kind: Kind, texts: Sequence[str], marks: _LineMarks) -> Iterator[DiffLine]:
     for at, text in enumerate(texts):
-        old_line, new_line = (None if first is None else first + at + 1 for first in (old, new))
-        spans = tuple(marks.get(at, ())) if marks else ()
-        yield DiffLine(kind, text.removesuffix("\n"), spans, old_line, new_line, text.endswith("\n"))
+        yield DiffLine(kind, text.removesuffix("\n"), tuple(marks.get(at, ())), text.endswith("\n"))
 
 
 def _range(start: int, count: int) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from retentive.errors import Phrase, Refused
 
@@ -76,11 +77,6 @@ class MemoryPath:
         return self.written.endswith("/")
 
     @property
-    def segments(self) -> tuple[str, ...]:
-        """Names below the root; empty for the root."""
-        return tuple(self.text.split("/")[2:])
-
-    @property
     def ancestors(self) -> tuple[str, ...]:
         """Canonical paths strictly between the root and this path, shortest first."""
         return ancestors(self.text)
@@ -139,15 +135,8 @@ def visible(text: str) -> str:
 
 
 def _leads_above_root(written: str) -> bool:
-    depth = 0
-    for segment in written[len(ROOT) :].split("/"):
-        if segment == "..":
-            depth -= 1
-        elif segment not in {"", "."}:
-            depth += 1
-        if depth < 0:
-            return True
-    return False
+    steps = (-1 if name == ".." else name not in {"", "."} for name in written[len(ROOT) :].split("/"))
+    return min(accumulate(steps)) < 0
 
 
 def _check_size(written: str) -> None:
@@ -193,9 +182,7 @@ def _percent_decoded(text: str) -> str:
 
 
 def _escapes(form: str) -> bool:
-    if form in {".", ".."} or "/" in form or "\\" in form:
-        return True
-    return any(unicodedata.category(char) == "Cc" for char in form)
+    return form in {".", ".."} or any(char in "/\\" or unicodedata.category(char) == "Cc" for char in form)
 
 
 def _is_unseen(char: str) -> bool:

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 
 from retentive.errors import InvalidInput, Phrase, Refused
 from retentive.values.paths import ROOT, MemoryPath
 
-_PARTS = {"**": ".*", "*": "[^/]*", "?": "[^/]"}
-_SPLIT = re.compile(r"(\*\*|\*|\?)")
 _NAMES = "**"
 MAX_PATTERN_CHARS = 1_100
-MAX_STARS_FOR_RE = 2
 _REASONS = {
     "path_escapes": "leads above /memories",
     "reason_dots": "contains the name '{name}'",
@@ -71,92 +68,37 @@ def check_actor_pattern(pattern: object) -> str:
 
 def covers(patterns: Iterable[str], path: str) -> bool:
     """Return whether one of the patterns matches the path or a directory above it."""
-    return any(_covering(pattern)(path) for pattern in patterns)
+    return any(_path_pattern(pattern).match(path) for pattern in patterns)
 
 
 def matches_actor(pattern: str, actor: str) -> bool:
     """Return whether the pattern matches an actor. An unknown actor is the empty string."""
-    return _compiled(pattern.replace("**", "*").replace("*", "**"))(actor)
+    return _actor_pattern(pattern).match(actor) is not None
 
 
 @lru_cache(maxsize=1_024)
-def _covering(pattern: str) -> Callable[[str], bool]:
-    """Matcher for paths that runs in bounded time. With `re`, some patterns with many stars would take hours."""
-    split = pattern.split("/")[1:]
-    names = [name for name, before in zip(split, ["", *split], strict=False) if (name, before) != (_NAMES, _NAMES)]
-    if names[-1] == _NAMES:
-        names[-1] = "*"  # at least one name; everything below is covered anyway
-    stars = sum(name == _NAMES or name.count("*") for name in names)
-    return _by_names(names) if stars > MAX_STARS_FOR_RE else _by_re(names)
-
-
-def _by_re(names: Sequence[str]) -> Callable[[str], bool]:
-    parts = ["(?:/[^/]+)*" if name == _NAMES else "/" + _regex(name) for name in names]
-    compiled = re.compile("".join(parts) + "(?:/.*)?", re.DOTALL)
-    return lambda path: compiled.fullmatch(path) is not None
-
-
-def _by_names(names: Sequence[str]) -> Callable[[str], bool]:
-    """Matcher that follows all possible matches at once, name by name."""
-    matches = [None if name == _NAMES else _compiled(name) for name in names]
-
-    def skip_empty(positions: set[int]) -> set[int]:
-        """Add the positions reached by a `**` that matches no name. Two `**` are never adjacent."""
-        return positions | {each + 1 for each in positions if each < len(matches) and matches[each] is None}
-
-    def covered(path: str) -> bool:
-        current = skip_empty({0})
-        for name in path.split("/")[1:]:
-            after = set[int]()
-            for position in current - {len(matches)}:
-                match = matches[position]
-                if match is None:
-                    after.add(position)
-                elif match(name):
-                    after.add(position + 1)
-            current = skip_empty(after)
-            if len(matches) in current:
-                return True
-        return False
-
-    return covered
-
-
-def _regex(pattern: str) -> str:
-    return "".join(_PARTS.get(part) or re.escape(part) for part in _SPLIT.split(pattern))
+def _path_pattern(pattern: str) -> re.Pattern[str]:
+    """Regular expression for a whole path or one above it. As in `_regex`, each `**` takes as few names as it can."""
+    if pattern.endswith("/**"):
+        pattern = pattern[:-1]  # at least one name; everything below is covered anyway
+    parts = [part.split("/")[1:] for part in re.split(r"(?:/\*\*)+(?=/)", pattern)]
+    first, *rest = ["".join("/" + _regex(name, star="[^/]", end="(?![^/])") for name in names) for names in parts]
+    return re.compile(first + "".join(f"(?>(?:/[^/]+)*?{part})" for part in rest))
 
 
 @lru_cache(maxsize=1_024)
-def _compiled(pattern: str) -> Callable[[str], bool]:
-    """Matcher for texts that are not paths, where `**` matches any part. Runs in bounded time, as `_covering`."""
-    parts = _SPLIT.split(pattern)
-    if sum(part in {"*", "**"} for part in parts) > MAX_STARS_FOR_RE:
-        tokens = [token for part in parts for token in ([part] if part in _PARTS else part)]
-        return lambda text: _matches(tokens, text)
-    compiled = re.compile(_regex(pattern), re.DOTALL)
-    return lambda text: compiled.fullmatch(text) is not None
+def _actor_pattern(pattern: str) -> re.Pattern[str]:
+    return re.compile(_regex(pattern, star=".", end=r"\Z"), re.DOTALL)
 
 
-def _matches(tokens: Sequence[str], text: str) -> bool:
-    """Return whether tokens (characters and wildcards) match a text. Follows all possible matches at once."""
-    current = _skip_empty(tokens, {0})
-    for char in text:
-        after = set[int]()
-        for position in current:
-            symbol = tokens[position] if position < len(tokens) else ""
-            if symbol == "**" or (symbol == "*" and char != "/"):
-                after.add(position)
-            elif symbol == char or (symbol == "?" and char != "/"):
-                after.add(position + 1)
-        current = _skip_empty(tokens, after)
-    return len(tokens) in current
+def _regex(pattern: str, *, star: str, end: str) -> str:
+    """Regular expression for literal pieces between stars.
 
-
-def _skip_empty(tokens: Sequence[str], positions: set[int]) -> set[int]:
-    """Add the positions reached by stars that match the empty text."""
-    for position in list(positions):
-        following = position
-        while following < len(tokens) and tokens[following] in {"*", "**"}:
-            following += 1
-            positions.add(following)
-    return positions
+    The first place where a piece fits leaves the most to the others, so no other place is tried: with plain
+    backtracking, a pattern with many stars could take hours.
+    """
+    first, *pieces = (re.escape(piece).replace(r"\?", "[^/]") for piece in re.split(r"\*+", pattern))
+    if not pieces:
+        return first + end
+    *middle, last = pieces
+    return "".join([first, *(f"(?>{star}*?{piece})" for piece in middle), f"{star}*{last}{end}"])

@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from retentive.errors import InvalidInput
 
@@ -20,7 +20,7 @@ NewId: TypeAlias = Callable[[str, int], str]
 Clock: TypeAlias = Callable[[], float]
 """Function that returns seconds since 1970, such as `time.time`."""
 
-ACTOR_KINDS: tuple[ActorKind, ...] = ("session", "api_key", "user", "service_account", "job")
+ACTOR_KINDS: tuple[ActorKind, ...] = get_args(ActorKind)
 MAX_NAME_CHARS = 255
 PROPOSED_TEXT = "proposal.after"
 """Kind of the records that hold the texts of proposed changes."""
@@ -38,10 +38,8 @@ class Actor:
     def parse(cls, text: str) -> Actor:
         """Parse `kind:id`, such as `user:ann`. Text without a known kind is the id of a session."""
         kind, colon, name = text.partition(":")
-        for known in ACTOR_KINDS:
-            if colon and kind == known:
-                return cls(known, plain_name("actor", name))
-        return cls("session", plain_name("actor", text))
+        known = next((each for each in ACTOR_KINDS if colon and each == kind), None)
+        return cls(known or "session", plain_name("actor", name if known else text))
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.id}"
@@ -89,10 +87,9 @@ class Memory:
     @classmethod
     def of(cls, version: Version, created_at: datetime) -> Memory:
         """The memory whose newest version is `version`, which must not be a deletion."""
-        size_bytes, sha256, updated_at = version.size_bytes or 0, version.sha256 or "", version.created_at
-        return cls(
-            version.memory_id, version.path, size_bytes, sha256, version.id, created_at, updated_at, version.seal
-        )
+        size_bytes, sha256 = version.size_bytes or 0, version.sha256 or ""
+        times = created_at, version.created_at
+        return cls(version.memory_id, version.path, size_bytes, sha256, version.id, *times, version.seal)
 
 
 @dataclass(frozen=True, slots=True)

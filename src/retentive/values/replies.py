@@ -186,9 +186,7 @@ class Replies:
     def _shown(self, value: object) -> object:
         if isinstance(value, Phrase):
             return self.phrase(value.key, value.values)
-        if not isinstance(value, str):
-            return value
-        return echo(value)
+        return echo(value) if isinstance(value, str) else value
 
 
 def redact_echoes(values: Mapping[str, object], redact: Redact) -> dict[str, object]:
@@ -225,45 +223,23 @@ def _placeholders(template: str) -> set[str]:
     return {name for _, name, _, _ in parts if name is not None}
 
 
-ERROR_CODES: Mapping[str, str] = {
-    "view_missing": "not_found",
-    "edit_missing": "not_found",
-    "missing": "not_found",
-    "exists": "already_exists",
-    "destination_exists": "already_exists",
+_KEYS_BY_CODE = {
+    "not_found": "view_missing edit_missing missing",
+    "already_exists": "exists destination_exists",
     "not_a_directory": "not_a_directory",
     "no_match": "no_match",
     "many_matches": "many_matches",
-    "empty_old_str": "invalid_input",
-    "bad_view_range": "out_of_range",
-    "bad_insert_line": "out_of_range",
-    "changed_meanwhile": "conflict",
-    "too_many_lines": "too_large",
-    "too_large": "too_large",
-    "too_large_to_keep": "too_large",
-    "too_many": "too_large",
-    "store_too_large": "too_large",
+    "invalid_input": "empty_old_str not_an_object bad_command missing_field bad_field bad_text not_this_tool",
+    "out_of_range": "bad_view_range bad_insert_line",
+    "conflict": "changed_meanwhile",
+    "too_large": "too_many_lines too_large too_large_to_keep too_many store_too_large too_many_proposals",
     "read_only": "read_only",
-    "too_many_proposals": "too_large",
-    "sensitive": "sensitive",
-    "not_checked": "sensitive",
-    "root_deleted": "root_protected",
-    "root_renamed": "root_protected",
-    "mount_deleted": "root_protected",
-    "mount_renamed": "root_protected",
+    "sensitive": "sensitive not_checked",
+    "root_protected": "root_deleted root_renamed mount_deleted mount_renamed",
     "across_mounts": "across_mounts",
     "into_itself": "into_itself",
-    "path_taken": "path_taken",
-    "path_folds": "path_taken",
-    "path_outside": "invalid_path",
-    "path_escapes": "invalid_path",
-    "invalid_path": "invalid_path",
-    "not_an_object": "invalid_input",
-    "bad_command": "invalid_input",
-    "missing_field": "invalid_input",
-    "bad_field": "invalid_input",
-    "bad_text": "invalid_input",
-    "not_this_tool": "invalid_input",
+    "path_taken": "path_taken path_folds",
+    "invalid_path": "path_outside path_escapes invalid_path",
     "permission_denied": "permission_denied",
     "store_full": "store_full",
     "unavailable": "unavailable",
@@ -272,6 +248,7 @@ ERROR_CODES: Mapping[str, str] = {
     "locked": "locked",
     "unknown_schema": "unknown_schema",
 }
+ERROR_CODES: Mapping[str, str] = {key: code for code, keys in _KEYS_BY_CODE.items() for key in keys.split()}
 """Stable code of every error reply. Integrations map codes to exit statuses and HTTP statuses."""
 
 REPLIES = Replies()

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
-from typing import Any, Literal, TypedDict, cast
+from typing import Any, Literal, TypeAlias, TypedDict, cast
 
 from retentive.errors import InvalidInput, UnknownSchema
 from retentive.values.patterns import check_actor_pattern, check_path_pattern
@@ -14,6 +14,8 @@ from retentive.values.patterns import check_actor_pattern, check_path_pattern
 SENSITIVE_MODES = ("off", "redact", "reject")
 MAX_SETTINGS_BYTES = 64 * 1024
 _MAX_NUMBER = 2**53
+Checker: TypeAlias = Callable[[str, object], object]
+"""Function that returns a valid form of a value, or raises `InvalidInput` with the name of the setting."""
 
 
 def _number(name: str, value: object) -> int:
@@ -75,11 +77,9 @@ def _actor_patterns(name: str, value: object) -> tuple[str, ...]:
     return tuple(_pattern(name, check_actor_pattern, each) for each in value)
 
 
-def _setting(default: Any, check: Callable[[str, object], object], text: str) -> Any:
+def _setting(default: Any, check: Checker, text: str) -> Any:
     metadata = {"check": check, "text": text}
-    if default == {}:
-        return field(default_factory=dict, metadata=metadata)
-    return field(default=default, metadata=metadata)
+    return field(default_factory=lambda: default, metadata=metadata)  # a mapping cannot be a default itself
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,9 @@ byte outside the edited part.
 from __future__ import annotations
 
 from codecs import getincrementaldecoder
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import AnyStr, cast
 
 from retentive.errors import Damaged, Phrase, Refused
@@ -119,23 +121,21 @@ def replace(text: str, old: str, new: str) -> tuple[str, int]:
     if at == -1:
         raise Refused("no_match", old_str=old)
     if text.find(old, at + 1) != -1:  # + 1, not + len(old): overlapping finds count
-        raise Refused("many_matches", old_str=old, line_numbers=_match_lines(text, old, at))
+        numbers = [str(line) for line in islice(lines_with(text, old), MAX_LINES_NAMED + 1)]
+        numbers[MAX_LINES_NAMED:] = ["..."] if len(numbers) > MAX_LINES_NAMED else []
+        raise Refused("many_matches", old_str=old, line_numbers=", ".join(numbers))
     return text[:at] + new + text[at + len(old) :], at
 
 
-def _match_lines(text: str, old: str, at: int) -> str:
-    numbers: list[str] = []
-    line, counted = 1, 0
+def lines_with(text: str, wanted: str) -> Iterator[int]:
+    """Numbers of the lines, from 1, in which an occurrence of `wanted` begins."""
+    line, counted, at = 1, 0, text.find(wanted)
     while at != -1:
-        if len(numbers) == MAX_LINES_NAMED:
-            return ", ".join(numbers) + ", ..."
         line += text.count("\n", counted, at)
         counted = at
-        numbers.append(str(line))
+        yield line
         newline = text.find("\n", at)
-        # Skip to the next line with a match; further matches on this line would name it again.
-        at = -1 if newline == -1 else text.find(old, newline + 1)
-    return ", ".join(numbers)
+        at = -1 if newline == -1 else text.find(wanted, newline + 1)
 
 
 def snippet(text: str, at: int, length: int, *, max_chars: int) -> str | None:

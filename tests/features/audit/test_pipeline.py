@@ -23,7 +23,7 @@ from retentive.values.settings import DEFAULTS
 SOURCE = Path(retentive.__file__).parent
 BELOW = ("storage", "testing")
 """The backends themselves, with what wraps them, and the tests of backends."""
-WRITERS = {"pipeline.py", "transfer/migrate.py", "transfer/restore.py"}
+WRITERS = {"pipeline.py", "transfer/contents.py", "transfer/migrate.py", "transfer/restore.py"}
 """The pipeline, and what copies whole stores, logs included."""
 A = "/memories/a.md"
 CREATE = {"command": "create", "path": A, "file_text": "one\n"}
@@ -67,7 +67,7 @@ def test_bookkeeping_past_the_stages_is_known() -> None:
             found.add(file.relative_to(SOURCE).as_posix())
     assert found == {
         "audit/stage.py",  # entries of reads, and of operations that storage failed
-        "doctor/repair.py",  # texts that a removal left behind
+        "doctor/check.py",  # texts that a removal left behind
         "engine/idempotency.py",  # records that are too old
         "history/removal.py",  # the second half of an erasure
         "history/expiry.py",  # the time of the last sweep

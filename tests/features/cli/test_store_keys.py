@@ -11,8 +11,7 @@ import retentive
 from retentive import InvalidInput, NotFound, Retentive
 from retentive.locations import open_backend
 from retentive.transfer.archive_reader import open_archive
-from retentive.transfer.backup import back_up
-from retentive.transfer.export import export_whole
+from retentive.transfer.export import back_up, export_whole
 from retentive.transfer.migrate import migrate
 from retentive.transfer.restore import import_whole, restore
 from support.command_line import here

@@ -12,7 +12,7 @@ from retentive.audit.chain import ENTRY as AUDIT
 from retentive.doctor import check, repair
 from retentive.doctor.records import READERS
 from retentive.storage.sqlite.backend import SqliteBackend
-from retentive.transfer.kinds import RECORD_KINDS
+from retentive.transfer.contents import RECORD_KINDS
 from support.damage import A, E, codes, fill, inner, keys_of, look, opened
 from support.places import place_of
 from support.profiles import LONG

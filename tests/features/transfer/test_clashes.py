@@ -10,8 +10,7 @@ import retentive
 from retentive import MemoryStore
 from retentive.errors import Damaged
 from retentive.transfer.archive_reader import open_archive
-from retentive.transfer.backup import back_up
-from retentive.transfer.export import export_whole
+from retentive.transfer.export import back_up, export_whole
 from retentive.transfer.restore import import_whole
 
 from .archives import Entries, listed, read, refusal, write

@@ -13,8 +13,7 @@ import retentive
 from retentive.errors import Damaged, UnknownSchema
 from retentive.transfer.archive_reader import open_archive
 from retentive.transfer.archive_writer import MANIFEST
-from retentive.transfer.backup import back_up
-from retentive.transfer.export import export_whole
+from retentive.transfer.export import back_up, export_whole
 from retentive.transfer.restore import import_whole, restore
 
 from .archives import listed, read, refusal, write

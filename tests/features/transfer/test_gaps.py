@@ -9,11 +9,10 @@ import pytest
 
 from retentive import MemoryStore, Retentive, Version
 from retentive.transfer.archive_reader import open_archive
-from retentive.transfer.backup import back_up
-from retentive.transfer.export import export_whole
+from retentive.transfer.export import back_up, export_whole
 from retentive.transfer.migrate import migrate
-from retentive.transfer.raw import below_encryption
 from retentive.transfer.restore import import_whole, restore
+from retentive.transfer.versions import below_encryption
 
 from .copies import PERSON, facts, goes_on, place
 from .steps import Steps, steps

@@ -16,9 +16,8 @@ from retentive import MemoryStore
 from retentive.errors import InvalidInput, NotFound
 from retentive.transfer.archive_reader import open_archive
 from retentive.transfer.export import export_files, export_whole
-from retentive.transfer.git_source import GitSource
 from retentive.transfer.import_files import IMPORT, FileOutcome, Import
-from retentive.transfer.sources import ArchiveSource, DirectorySource, Source
+from retentive.transfer.sources import ArchiveSource, DirectorySource, GitSource, Source
 from support.commands import tree
 
 from .copies import place

@@ -9,8 +9,7 @@ import pytest
 import retentive
 from retentive.errors import Damaged
 from retentive.transfer.archive_reader import open_archive
-from retentive.transfer.backup import back_up
-from retentive.transfer.export import export_files, export_whole
+from retentive.transfer.export import back_up, export_files, export_whole
 from retentive.transfer.restore import import_whole, restore
 from support.places import place_of
 

@@ -8,14 +8,14 @@ from importlib import import_module
 from pathlib import Path
 
 import retentive
-from retentive.transfer.kinds import RECORD_KINDS, SIDE_RECORD_KINDS
+from retentive.transfer.contents import RECORD_KINDS, SIDE_RECORD_KINDS
 
 ROOT = Path(retentive.__file__).parent
 ARGUMENT = {"put_record": 0, "put_side_records": 1}  # position of the kind
 
 
 def test_every_kind_that_is_written_is_known() -> None:
-    """Add a new kind to `retentive/transfer/kinds.py`: backups lack it otherwise."""
+    """Add a new kind to `retentive/transfer/contents.py`: backups lack it otherwise."""
     found = set(written())
     assert {kind for method, kind in found if method == "put_record"} - set(RECORD_KINDS) == set()
     assert {kind for method, kind in found if method == "put_side_records"} - set(SIDE_RECORD_KINDS) == set()

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from retentive import Retentive
 from retentive.transfer.archive_reader import open_archive
-from retentive.transfer.backup import back_up
-from retentive.transfer.export import export_whole
+from retentive.transfer.export import back_up, export_whole
 from retentive.transfer.migrate import migrate
 from retentive.transfer.restore import import_whole, restore
 from support.places import LASTING

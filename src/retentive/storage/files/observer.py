@@ -27,9 +27,9 @@ from retentive.storage.sql.connection import Connection
 from retentive.storage.sql.snapshot import select_head
 from retentive.storage.sql.stores import find_store
 from retentive.storage.sql.transaction import SqlTransaction
+from retentive.storage.sqlite.backend import CommitObserver
 from retentive.storage.sqlite.commit import Writer
 from retentive.storage.sqlite.connection import SqliteConnection
-from retentive.storage.sqlite.observer import CommitObserver
 
 SYNC_AFTER = 512  # versions; amortized, the file system sync costs about 20 microseconds per command
 

@@ -64,7 +64,8 @@ class SqliteConnection:
 
     def begin(self) -> None:
         """Start a write transaction. SQLite's own busy handler sleeps up to 100 ms at a time, ours at most 2."""
-        wait_until(lambda: self._answer("BEGIN IMMEDIATE") is not None, "another process holds the memory store")
+        if self._answer("BEGIN IMMEDIATE") is None:
+            wait_until(lambda: self._answer("BEGIN IMMEDIATE") is not None, "another process holds the memory store")
 
     def use_log(self) -> None:
         """Enable the write-ahead log. SQLite's busy handler does not cover this if many processes open a new file."""
